@@ -213,6 +213,20 @@ func contract() []exchange {
 			"GET /api/v1/projects/{project_id}/sessions", "GET", "/api/v1/projects/music-site/sessions", "",
 			&apiv1.ListSessionsRequest{ProjectId: "music-site"}, &apiv1.ListSessionsResponse{}, 200, emptyPage,
 		},
+		{
+			"GET /api/v1/sessions", "GET", "/api/v1/sessions?q=rename+view&project_id=music-site&limit=1", "",
+			&apiv1.SearchSessionsRequest{Q: proto.String("rename view"), ProjectId: "music-site", Limit: 1},
+			&apiv1.SearchSessionsResponse{
+				Items: []*apiv1.FoundSession{{
+					Id: "01S", ProjectId: "music-site", State: apiv1.SessionState_SESSION_STATE_IDLE,
+					CreatedAt: 1, UpdatedAt: 2, MessageCount: 3, MatchedMessageId: proto.String("01M"),
+				}},
+			},
+			200, `{"items":[{"id":"01S","project_id":"music-site","name":null,"label":null,"state":"idle",` +
+				`"created_at":1,"updated_at":2,"model_override":null,"max_steps_override":null,` +
+				`"max_output_tokens_override":null,"message_count":3,"issue_number":null,` +
+				`"matched_message_id":"01M"}],"next_cursor":null,"has_more":false}`,
+		},
 		{"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &apiv1.GetSessionRequest{Id: "01S"}, &apiv1.GetSessionResponse{Session: session}, 200, sessionJSON},
 		{
 			"PUT /api/v1/sessions/{id}", "PUT", "/api/v1/sessions/01S", `{"label":null,"max_steps_override":3}`,

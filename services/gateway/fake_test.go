@@ -187,6 +187,12 @@ func (m *manager) ListSessions(ctx context.Context, r *apiv1.ListSessionsRequest
 	return reply[*apiv1.ListSessionsResponse](ctx, m, r)
 }
 
+func (m *manager) SearchSessions(
+	ctx context.Context, r *apiv1.SearchSessionsRequest,
+) (*apiv1.SearchSessionsResponse, error) {
+	return reply[*apiv1.SearchSessionsResponse](ctx, m, r)
+}
+
 func (m *manager) GetSession(ctx context.Context, r *apiv1.GetSessionRequest) (*apiv1.GetSessionResponse, error) {
 	return reply[*apiv1.GetSessionResponse](ctx, m, r)
 }

@@ -72,6 +72,57 @@ func TestCreateAndList(t *testing.T) {
 	}
 }
 
+// Sessions of all projects are listed newest first, and found by their names and messages once those are committed; sessions of others
+// never are.
+func TestSearchSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	named := n.session("ada")
+	if _, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: named, Label: structpb.NewStringValue("Übersicht.go")}); err != nil {
+		t.Fatal(err)
+	}
+	spoken := n.session("ada")
+	w.harness.expect(func(p *play) { p.model(); p.turn(1, false, text("It is a zebra.")); p.complete(1) })
+	posted := n.post("ada", spoken, "Which animal has stripes?")
+	n.run("ada", spoken, posted.GetRunId())
+	search := func(who string, q *string) (ids []string) {
+		t.Helper()
+		resp, err := n.Sessions.SearchSessions(as(t, who), &apiv1.SearchSessionsRequest{Q: q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range resp.GetItems() {
+			ids = append(ids, s.GetId()+" "+s.GetMatchedMessageId())
+		}
+		return ids
+	}
+	if got, want := search("ada", nil), []string{spoken + " ", named + " "}; !slices.Equal(got, want) {
+		t.Errorf("all sessions are %q, want %q", got, want)
+	}
+	for q, want := range map[string]string{
+		"Übersicht go": named + " ", "STRIPES which": spoken + " " + posted.GetId(), "zeb": spoken + " " + n.messages("ada", spoken)[1].GetId(),
+	} {
+		eventually(t, q+" is found", func() error {
+			if got := search("ada", &q); len(got) != 1 || got[0] != want {
+				return fmt.Errorf("got %q, want %q", got, want)
+			}
+			return nil
+		})
+		if got := search("eve", &q); len(got) != 0 {
+			t.Errorf("eve finds %q", got)
+		}
+	}
+	for _, q := range []string{"", " ./ ", strings.Repeat("x", 201), strings.Repeat("x ", 17), "\x00"} {
+		_, err := n.Sessions.SearchSessions(as(t, "ada"), &apiv1.SearchSessionsRequest{Q: &q})
+		if f := refused(t, err, fault.ValidationFailed); fmt.Sprint(f.Details["fields"]) != "[q]" {
+			t.Errorf("%q: details %v", q, f.Details)
+		}
+	}
+	_, err := n.Sessions.SearchSessions(as(t, "ada"), &apiv1.SearchSessionsRequest{ProjectId: "nope"})
+	refused(t, err, fault.NotFound)
+}
+
 // Whatever is wrong with a request is refused with a code and a sentence. A-SESS-NEW-04, A-SESS-NEW-05, A-WIRE-PAGE-04.
 func TestCreateRefusals(t *testing.T) {
 	t.Parallel()

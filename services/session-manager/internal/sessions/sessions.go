@@ -117,6 +117,7 @@ func (s *Sessions) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { s.Service.TellWorkspaces(ctx) })
 	work.Go(func() { s.Service.WatchWorkspaces(ctx) })
+	work.Go(func() { s.Service.FillWords(ctx) })
 	s.live.Run(ctx)
 	work.Wait()
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Open returns an empty database of the test's own.
-func Open(t *testing.T) *pgxpool.Pool {
+func Open(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return pgtest.New(t, migrations.Files, migrations.Schema)
 }

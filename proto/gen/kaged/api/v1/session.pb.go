@@ -555,6 +555,298 @@ func (x *SessionSummary) GetIssueNumber() int64 {
 	return 0
 }
 
+// SearchSessionsRequest asks for a page of the operator's sessions.
+type SearchSessionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Words that one text has, in any order and case, each as the beginning of a word: the session's name, or the first 200 KiB of a
+	// message of it. Punctuation of ASCII parts words. At most 200 characters and 16 words; without q every session is listed.
+	Q *string `protobuf:"bytes,1,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	// Only sessions of this project.
+	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// How many, 1 to 200; 0 means 50.
+	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The next_cursor of the page before.
+	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SearchSessionsRequest) Reset() {
+	*x = SearchSessionsRequest{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SearchSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SearchSessionsRequest) ProtoMessage() {}
+
+func (x *SearchSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SearchSessionsRequest.ProtoReflect.Descriptor instead.
+func (*SearchSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SearchSessionsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+func (x *SearchSessionsRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *SearchSessionsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *SearchSessionsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// SearchSessionsResponse is a page.
+type SearchSessionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sessions.
+	Items []*FoundSession `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Where the next page begins, null on the last.
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	// Whether there is a next page.
+	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SearchSessionsResponse) Reset() {
+	*x = SearchSessionsResponse{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SearchSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SearchSessionsResponse) ProtoMessage() {}
+
+func (x *SearchSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SearchSessionsResponse.ProtoReflect.Descriptor instead.
+func (*SearchSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SearchSessionsResponse) GetItems() []*FoundSession {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *SearchSessionsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+func (x *SearchSessionsResponse) GetHasMore() bool {
+	if x != nil {
+		return x.HasMore
+	}
+	return false
+}
+
+// FoundSession is a session in a list over all projects.
+type FoundSession struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its project.
+	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The name to show, null for none.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// The same as name.
+	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
+	// What it is doing.
+	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
+	// When it began.
+	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it last changed.
+	UpdatedAt int64 `protobuf:"varint,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// "provider:model" in place of the project's alias, null for none.
+	ModelOverride *string `protobuf:"bytes,8,opt,name=model_override,json=modelOverride,proto3,oneof" json:"model_override,omitempty"`
+	// In place of the project's max_steps, null for none.
+	MaxStepsOverride *int32 `protobuf:"varint,9,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
+	// In place of the project's max_output_tokens, null for none.
+	MaxOutputTokensOverride *int32 `protobuf:"varint,10,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
+	// How many messages it has.
+	MessageCount int32 `protobuf:"varint,11,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
+	// The issue it works on, null for none.
+	IssueNumber *int64 `protobuf:"varint,12,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
+	// The first message that has the words of q, null where the name has them and without q.
+	MatchedMessageId *string `protobuf:"bytes,13,opt,name=matched_message_id,json=matchedMessageId,proto3,oneof" json:"matched_message_id,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *FoundSession) Reset() {
+	*x = FoundSession{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundSession) ProtoMessage() {}
+
+func (x *FoundSession) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundSession.ProtoReflect.Descriptor instead.
+func (*FoundSession) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FoundSession) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *FoundSession) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *FoundSession) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *FoundSession) GetLabel() string {
+	if x != nil && x.Label != nil {
+		return *x.Label
+	}
+	return ""
+}
+
+func (x *FoundSession) GetState() SessionState {
+	if x != nil {
+		return x.State
+	}
+	return SessionState_SESSION_STATE_UNSPECIFIED
+}
+
+func (x *FoundSession) GetCreatedAt() int64 {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return 0
+}
+
+func (x *FoundSession) GetUpdatedAt() int64 {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return 0
+}
+
+func (x *FoundSession) GetModelOverride() string {
+	if x != nil && x.ModelOverride != nil {
+		return *x.ModelOverride
+	}
+	return ""
+}
+
+func (x *FoundSession) GetMaxStepsOverride() int32 {
+	if x != nil && x.MaxStepsOverride != nil {
+		return *x.MaxStepsOverride
+	}
+	return 0
+}
+
+func (x *FoundSession) GetMaxOutputTokensOverride() int32 {
+	if x != nil && x.MaxOutputTokensOverride != nil {
+		return *x.MaxOutputTokensOverride
+	}
+	return 0
+}
+
+func (x *FoundSession) GetMessageCount() int32 {
+	if x != nil {
+		return x.MessageCount
+	}
+	return 0
+}
+
+func (x *FoundSession) GetIssueNumber() int64 {
+	if x != nil && x.IssueNumber != nil {
+		return *x.IssueNumber
+	}
+	return 0
+}
+
+func (x *FoundSession) GetMatchedMessageId() string {
+	if x != nil && x.MatchedMessageId != nil {
+		return *x.MatchedMessageId
+	}
+	return ""
+}
+
 // GetSessionRequest names a session.
 type GetSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -566,7 +858,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +870,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +883,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetSessionRequest) GetId() string {
@@ -612,7 +904,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +916,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +929,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -695,7 +987,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +999,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +1012,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Session) GetId() string {
@@ -873,7 +1165,7 @@ type SessionBudget struct {
 
 func (x *SessionBudget) Reset() {
 	*x = SessionBudget{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1177,7 @@ func (x *SessionBudget) String() string {
 func (*SessionBudget) ProtoMessage() {}
 
 func (x *SessionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1190,7 @@ func (x *SessionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionBudget.ProtoReflect.Descriptor instead.
 func (*SessionBudget) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SessionBudget) GetLimit() *BudgetLimit {
@@ -946,7 +1238,7 @@ type AgentUse struct {
 
 func (x *AgentUse) Reset() {
 	*x = AgentUse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1250,7 @@ func (x *AgentUse) String() string {
 func (*AgentUse) ProtoMessage() {}
 
 func (x *AgentUse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1263,7 @@ func (x *AgentUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentUse.ProtoReflect.Descriptor instead.
 func (*AgentUse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AgentUse) GetAgentPath() string {
@@ -1017,7 +1309,7 @@ type SessionTotals struct {
 
 func (x *SessionTotals) Reset() {
 	*x = SessionTotals{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1321,7 @@ func (x *SessionTotals) String() string {
 func (*SessionTotals) ProtoMessage() {}
 
 func (x *SessionTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1334,7 @@ func (x *SessionTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionTotals.ProtoReflect.Descriptor instead.
 func (*SessionTotals) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SessionTotals) GetTokensIn() int64 {
@@ -1089,7 +1381,7 @@ type LiveSubagent struct {
 
 func (x *LiveSubagent) Reset() {
 	*x = LiveSubagent{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1393,7 @@ func (x *LiveSubagent) String() string {
 func (*LiveSubagent) ProtoMessage() {}
 
 func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1406,7 @@ func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiveSubagent.ProtoReflect.Descriptor instead.
 func (*LiveSubagent) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LiveSubagent) GetInvocationId() string {
@@ -1189,7 +1481,7 @@ type UpdateSessionRequest struct {
 
 func (x *UpdateSessionRequest) Reset() {
 	*x = UpdateSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1493,7 @@ func (x *UpdateSessionRequest) String() string {
 func (*UpdateSessionRequest) ProtoMessage() {}
 
 func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1506,7 @@ func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateSessionRequest) GetId() string {
@@ -1277,7 +1569,7 @@ type UpdateSessionResponse struct {
 
 func (x *UpdateSessionResponse) Reset() {
 	*x = UpdateSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1581,7 @@ func (x *UpdateSessionResponse) String() string {
 func (*UpdateSessionResponse) ProtoMessage() {}
 
 func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1594,7 @@ func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateSessionResponse) GetSession() *Session {
@@ -1325,7 +1617,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1629,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1642,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndSessionRequest) GetId() string {
@@ -1378,7 +1670,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1682,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1695,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EndSessionResponse) GetSession() *Session {
@@ -1473,7 +1765,45 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\x0f_model_overrideB\x15\n" +
 	"\x13_max_steps_overrideB\x1d\n" +
 	"\x1b_max_output_tokens_overrideB\x0f\n" +
-	"\r_issue_number\"#\n" +
+	"\r_issue_number\"}\n" +
+	"\x15SearchSessionsRequest\x12\x11\n" +
+	"\x01q\x18\x01 \x01(\tH\x00R\x01q\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x04 \x01(\tR\x06cursorB\x04\n" +
+	"\x02_q\"\x9b\x01\n" +
+	"\x16SearchSessionsResponse\x120\n" +
+	"\x05items\x18\x01 \x03(\v2\x1a.kaged.api.v1.FoundSessionR\x05items\x12$\n" +
+	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01\x12\x19\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
+	"\f_next_cursor\"\x86\x05\n" +
+	"\fFoundSession\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x17\n" +
+	"\x04name\x18\x03 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x19\n" +
+	"\x05label\x18\x04 \x01(\tH\x01R\x05label\x88\x01\x01\x120\n" +
+	"\x05state\x18\x05 \x01(\x0e2\x1a.kaged.api.v1.SessionStateR\x05state\x12\x1d\n" +
+	"\n" +
+	"created_at\x18\x06 \x01(\x03R\tcreatedAt\x12\x1d\n" +
+	"\n" +
+	"updated_at\x18\a \x01(\x03R\tupdatedAt\x12*\n" +
+	"\x0emodel_override\x18\b \x01(\tH\x02R\rmodelOverride\x88\x01\x01\x121\n" +
+	"\x12max_steps_override\x18\t \x01(\x05H\x03R\x10maxStepsOverride\x88\x01\x01\x12@\n" +
+	"\x1amax_output_tokens_override\x18\n" +
+	" \x01(\x05H\x04R\x17maxOutputTokensOverride\x88\x01\x01\x12#\n" +
+	"\rmessage_count\x18\v \x01(\x05R\fmessageCount\x12&\n" +
+	"\fissue_number\x18\f \x01(\x03H\x05R\vissueNumber\x88\x01\x01\x121\n" +
+	"\x12matched_message_id\x18\r \x01(\tH\x06R\x10matchedMessageId\x88\x01\x01B\a\n" +
+	"\x05_nameB\b\n" +
+	"\x06_labelB\x11\n" +
+	"\x0f_model_overrideB\x15\n" +
+	"\x13_max_steps_overrideB\x1d\n" +
+	"\x1b_max_output_tokens_overrideB\x0f\n" +
+	"\r_issue_numberB\x15\n" +
+	"\x13_matched_message_id\"#\n" +
 	"\x11GetSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"E\n" +
 	"\x12GetSessionResponse\x12/\n" +
@@ -1581,56 +1911,61 @@ func file_kaged_api_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_api_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_kaged_api_v1_session_proto_goTypes = []any{
-	(SessionState)(0),             // 0: kaged.api.v1.SessionState
-	(*CreateSessionRequest)(nil),  // 1: kaged.api.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil), // 2: kaged.api.v1.CreateSessionResponse
-	(*ListSessionsRequest)(nil),   // 3: kaged.api.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 4: kaged.api.v1.ListSessionsResponse
-	(*SessionSummary)(nil),        // 5: kaged.api.v1.SessionSummary
-	(*GetSessionRequest)(nil),     // 6: kaged.api.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 7: kaged.api.v1.GetSessionResponse
-	(*Session)(nil),               // 8: kaged.api.v1.Session
-	(*SessionBudget)(nil),         // 9: kaged.api.v1.SessionBudget
-	(*AgentUse)(nil),              // 10: kaged.api.v1.AgentUse
-	(*SessionTotals)(nil),         // 11: kaged.api.v1.SessionTotals
-	(*LiveSubagent)(nil),          // 12: kaged.api.v1.LiveSubagent
-	(*UpdateSessionRequest)(nil),  // 13: kaged.api.v1.UpdateSessionRequest
-	(*UpdateSessionResponse)(nil), // 14: kaged.api.v1.UpdateSessionResponse
-	(*EndSessionRequest)(nil),     // 15: kaged.api.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),    // 16: kaged.api.v1.EndSessionResponse
-	(*structpb.Value)(nil),        // 17: google.protobuf.Value
-	(*BudgetLimit)(nil),           // 18: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),             // 19: kaged.api.v1.BudgetUse
+	(SessionState)(0),              // 0: kaged.api.v1.SessionState
+	(*CreateSessionRequest)(nil),   // 1: kaged.api.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),  // 2: kaged.api.v1.CreateSessionResponse
+	(*ListSessionsRequest)(nil),    // 3: kaged.api.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),   // 4: kaged.api.v1.ListSessionsResponse
+	(*SessionSummary)(nil),         // 5: kaged.api.v1.SessionSummary
+	(*SearchSessionsRequest)(nil),  // 6: kaged.api.v1.SearchSessionsRequest
+	(*SearchSessionsResponse)(nil), // 7: kaged.api.v1.SearchSessionsResponse
+	(*FoundSession)(nil),           // 8: kaged.api.v1.FoundSession
+	(*GetSessionRequest)(nil),      // 9: kaged.api.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),     // 10: kaged.api.v1.GetSessionResponse
+	(*Session)(nil),                // 11: kaged.api.v1.Session
+	(*SessionBudget)(nil),          // 12: kaged.api.v1.SessionBudget
+	(*AgentUse)(nil),               // 13: kaged.api.v1.AgentUse
+	(*SessionTotals)(nil),          // 14: kaged.api.v1.SessionTotals
+	(*LiveSubagent)(nil),           // 15: kaged.api.v1.LiveSubagent
+	(*UpdateSessionRequest)(nil),   // 16: kaged.api.v1.UpdateSessionRequest
+	(*UpdateSessionResponse)(nil),  // 17: kaged.api.v1.UpdateSessionResponse
+	(*EndSessionRequest)(nil),      // 18: kaged.api.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),     // 19: kaged.api.v1.EndSessionResponse
+	(*structpb.Value)(nil),         // 20: google.protobuf.Value
+	(*BudgetLimit)(nil),            // 21: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),              // 22: kaged.api.v1.BudgetUse
 }
 var file_kaged_api_v1_session_proto_depIdxs = []int32{
-	17, // 0: kaged.api.v1.CreateSessionRequest.budget:type_name -> google.protobuf.Value
+	20, // 0: kaged.api.v1.CreateSessionRequest.budget:type_name -> google.protobuf.Value
 	0,  // 1: kaged.api.v1.CreateSessionResponse.state:type_name -> kaged.api.v1.SessionState
 	5,  // 2: kaged.api.v1.ListSessionsResponse.items:type_name -> kaged.api.v1.SessionSummary
 	0,  // 3: kaged.api.v1.SessionSummary.state:type_name -> kaged.api.v1.SessionState
-	8,  // 4: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
-	0,  // 5: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
-	12, // 6: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
-	11, // 7: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
-	9,  // 8: kaged.api.v1.Session.budget:type_name -> kaged.api.v1.SessionBudget
-	18, // 9: kaged.api.v1.SessionBudget.limit:type_name -> kaged.api.v1.BudgetLimit
-	19, // 10: kaged.api.v1.SessionBudget.spent:type_name -> kaged.api.v1.BudgetUse
-	19, // 11: kaged.api.v1.SessionBudget.reserved:type_name -> kaged.api.v1.BudgetUse
-	10, // 12: kaged.api.v1.SessionBudget.by_agent:type_name -> kaged.api.v1.AgentUse
-	17, // 13: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
-	17, // 14: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
-	17, // 15: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
-	17, // 16: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
-	17, // 17: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
-	17, // 18: kaged.api.v1.UpdateSessionRequest.budget:type_name -> google.protobuf.Value
-	8,  // 19: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
-	8,  // 20: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	8,  // 4: kaged.api.v1.SearchSessionsResponse.items:type_name -> kaged.api.v1.FoundSession
+	0,  // 5: kaged.api.v1.FoundSession.state:type_name -> kaged.api.v1.SessionState
+	11, // 6: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
+	0,  // 7: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
+	15, // 8: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
+	14, // 9: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
+	12, // 10: kaged.api.v1.Session.budget:type_name -> kaged.api.v1.SessionBudget
+	21, // 11: kaged.api.v1.SessionBudget.limit:type_name -> kaged.api.v1.BudgetLimit
+	22, // 12: kaged.api.v1.SessionBudget.spent:type_name -> kaged.api.v1.BudgetUse
+	22, // 13: kaged.api.v1.SessionBudget.reserved:type_name -> kaged.api.v1.BudgetUse
+	13, // 14: kaged.api.v1.SessionBudget.by_agent:type_name -> kaged.api.v1.AgentUse
+	20, // 15: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
+	20, // 16: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
+	20, // 17: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
+	20, // 18: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
+	20, // 19: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
+	20, // 20: kaged.api.v1.UpdateSessionRequest.budget:type_name -> google.protobuf.Value
+	11, // 21: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
+	11, // 22: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_session_proto_init() }
@@ -1642,16 +1977,19 @@ func file_kaged_api_v1_session_proto_init() {
 	file_kaged_api_v1_session_proto_msgTypes[1].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[3].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[4].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[5].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[6].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[7].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[10].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[11].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[13].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_session_proto_rawDesc), len(file_kaged_api_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,10 +26,11 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto2\xf8\x16\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto2\xef\x17\n" +
 	"\x0eSessionService\x12\x92\x01\n" +
 	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"8\x82\xbc\x18\x03\b\xc9\x01\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x85\x01\n" +
-	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12w\n" +
+	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12u\n" +
+	"\x0eSearchSessions\x12#.kaged.api.v1.SearchSessionsRequest\x1a$.kaged.api.v1.SearchSessionsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/sessions\x12w\n" +
 	"\n" +
 	"GetSession\x12\x1f.kaged.api.v1.GetSessionRequest\x1a .kaged.api.v1.GetSessionResponse\"&\x82\xd3\xe4\x93\x02 b\asession\x12\x15/api/v1/sessions/{id}\x12\x83\x01\n" +
 	"\rUpdateSession\x12\".kaged.api.v1.UpdateSessionRequest\x1a#.kaged.api.v1.UpdateSessionResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\asession\x1a\x15/api/v1/sessions/{id}\x12w\n" +
@@ -57,88 +58,92 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(*v1.CreateSessionRequest)(nil),     // 0: kaged.api.v1.CreateSessionRequest
 	(*v1.ListSessionsRequest)(nil),      // 1: kaged.api.v1.ListSessionsRequest
-	(*v1.GetSessionRequest)(nil),        // 2: kaged.api.v1.GetSessionRequest
-	(*v1.UpdateSessionRequest)(nil),     // 3: kaged.api.v1.UpdateSessionRequest
-	(*v1.EndSessionRequest)(nil),        // 4: kaged.api.v1.EndSessionRequest
-	(*v1.PostMessageRequest)(nil),       // 5: kaged.api.v1.PostMessageRequest
-	(*v1.ListMessagesRequest)(nil),      // 6: kaged.api.v1.ListMessagesRequest
-	(*v1.ListRunsRequest)(nil),          // 7: kaged.api.v1.ListRunsRequest
-	(*v1.GetRunRequest)(nil),            // 8: kaged.api.v1.GetRunRequest
-	(*v1.GetToolResultRequest)(nil),     // 9: kaged.api.v1.GetToolResultRequest
-	(*v1.CancelRunRequest)(nil),         // 10: kaged.api.v1.CancelRunRequest
-	(*v1.ListInvocationsRequest)(nil),   // 11: kaged.api.v1.ListInvocationsRequest
-	(*v1.GetInvocationRequest)(nil),     // 12: kaged.api.v1.GetInvocationRequest
-	(*v1.CancelInvocationRequest)(nil),  // 13: kaged.api.v1.CancelInvocationRequest
-	(*v1.ListProcessesRequest)(nil),     // 14: kaged.api.v1.ListProcessesRequest
-	(*v1.GetDebugRequest)(nil),          // 15: kaged.api.v1.GetDebugRequest
-	(*v1.ControlDebugRequest)(nil),      // 16: kaged.api.v1.ControlDebugRequest
-	(*v1.ListApprovalsRequest)(nil),     // 17: kaged.api.v1.ListApprovalsRequest
-	(*v1.GetApprovalRequest)(nil),       // 18: kaged.api.v1.GetApprovalRequest
-	(*v1.AnswerApprovalRequest)(nil),    // 19: kaged.api.v1.AnswerApprovalRequest
-	(*v1.CreateSessionResponse)(nil),    // 20: kaged.api.v1.CreateSessionResponse
-	(*v1.ListSessionsResponse)(nil),     // 21: kaged.api.v1.ListSessionsResponse
-	(*v1.GetSessionResponse)(nil),       // 22: kaged.api.v1.GetSessionResponse
-	(*v1.UpdateSessionResponse)(nil),    // 23: kaged.api.v1.UpdateSessionResponse
-	(*v1.EndSessionResponse)(nil),       // 24: kaged.api.v1.EndSessionResponse
-	(*v1.PostMessageResponse)(nil),      // 25: kaged.api.v1.PostMessageResponse
-	(*v1.ListMessagesResponse)(nil),     // 26: kaged.api.v1.ListMessagesResponse
-	(*v1.ListRunsResponse)(nil),         // 27: kaged.api.v1.ListRunsResponse
-	(*v1.GetRunResponse)(nil),           // 28: kaged.api.v1.GetRunResponse
-	(*v1.GetToolResultResponse)(nil),    // 29: kaged.api.v1.GetToolResultResponse
-	(*v1.CancelRunResponse)(nil),        // 30: kaged.api.v1.CancelRunResponse
-	(*v1.ListInvocationsResponse)(nil),  // 31: kaged.api.v1.ListInvocationsResponse
-	(*v1.GetInvocationResponse)(nil),    // 32: kaged.api.v1.GetInvocationResponse
-	(*v1.CancelInvocationResponse)(nil), // 33: kaged.api.v1.CancelInvocationResponse
-	(*v1.ListProcessesResponse)(nil),    // 34: kaged.api.v1.ListProcessesResponse
-	(*v1.GetDebugResponse)(nil),         // 35: kaged.api.v1.GetDebugResponse
-	(*v1.ControlDebugResponse)(nil),     // 36: kaged.api.v1.ControlDebugResponse
-	(*v1.ListApprovalsResponse)(nil),    // 37: kaged.api.v1.ListApprovalsResponse
-	(*v1.GetApprovalResponse)(nil),      // 38: kaged.api.v1.GetApprovalResponse
-	(*v1.AnswerApprovalResponse)(nil),   // 39: kaged.api.v1.AnswerApprovalResponse
+	(*v1.SearchSessionsRequest)(nil),    // 2: kaged.api.v1.SearchSessionsRequest
+	(*v1.GetSessionRequest)(nil),        // 3: kaged.api.v1.GetSessionRequest
+	(*v1.UpdateSessionRequest)(nil),     // 4: kaged.api.v1.UpdateSessionRequest
+	(*v1.EndSessionRequest)(nil),        // 5: kaged.api.v1.EndSessionRequest
+	(*v1.PostMessageRequest)(nil),       // 6: kaged.api.v1.PostMessageRequest
+	(*v1.ListMessagesRequest)(nil),      // 7: kaged.api.v1.ListMessagesRequest
+	(*v1.ListRunsRequest)(nil),          // 8: kaged.api.v1.ListRunsRequest
+	(*v1.GetRunRequest)(nil),            // 9: kaged.api.v1.GetRunRequest
+	(*v1.GetToolResultRequest)(nil),     // 10: kaged.api.v1.GetToolResultRequest
+	(*v1.CancelRunRequest)(nil),         // 11: kaged.api.v1.CancelRunRequest
+	(*v1.ListInvocationsRequest)(nil),   // 12: kaged.api.v1.ListInvocationsRequest
+	(*v1.GetInvocationRequest)(nil),     // 13: kaged.api.v1.GetInvocationRequest
+	(*v1.CancelInvocationRequest)(nil),  // 14: kaged.api.v1.CancelInvocationRequest
+	(*v1.ListProcessesRequest)(nil),     // 15: kaged.api.v1.ListProcessesRequest
+	(*v1.GetDebugRequest)(nil),          // 16: kaged.api.v1.GetDebugRequest
+	(*v1.ControlDebugRequest)(nil),      // 17: kaged.api.v1.ControlDebugRequest
+	(*v1.ListApprovalsRequest)(nil),     // 18: kaged.api.v1.ListApprovalsRequest
+	(*v1.GetApprovalRequest)(nil),       // 19: kaged.api.v1.GetApprovalRequest
+	(*v1.AnswerApprovalRequest)(nil),    // 20: kaged.api.v1.AnswerApprovalRequest
+	(*v1.CreateSessionResponse)(nil),    // 21: kaged.api.v1.CreateSessionResponse
+	(*v1.ListSessionsResponse)(nil),     // 22: kaged.api.v1.ListSessionsResponse
+	(*v1.SearchSessionsResponse)(nil),   // 23: kaged.api.v1.SearchSessionsResponse
+	(*v1.GetSessionResponse)(nil),       // 24: kaged.api.v1.GetSessionResponse
+	(*v1.UpdateSessionResponse)(nil),    // 25: kaged.api.v1.UpdateSessionResponse
+	(*v1.EndSessionResponse)(nil),       // 26: kaged.api.v1.EndSessionResponse
+	(*v1.PostMessageResponse)(nil),      // 27: kaged.api.v1.PostMessageResponse
+	(*v1.ListMessagesResponse)(nil),     // 28: kaged.api.v1.ListMessagesResponse
+	(*v1.ListRunsResponse)(nil),         // 29: kaged.api.v1.ListRunsResponse
+	(*v1.GetRunResponse)(nil),           // 30: kaged.api.v1.GetRunResponse
+	(*v1.GetToolResultResponse)(nil),    // 31: kaged.api.v1.GetToolResultResponse
+	(*v1.CancelRunResponse)(nil),        // 32: kaged.api.v1.CancelRunResponse
+	(*v1.ListInvocationsResponse)(nil),  // 33: kaged.api.v1.ListInvocationsResponse
+	(*v1.GetInvocationResponse)(nil),    // 34: kaged.api.v1.GetInvocationResponse
+	(*v1.CancelInvocationResponse)(nil), // 35: kaged.api.v1.CancelInvocationResponse
+	(*v1.ListProcessesResponse)(nil),    // 36: kaged.api.v1.ListProcessesResponse
+	(*v1.GetDebugResponse)(nil),         // 37: kaged.api.v1.GetDebugResponse
+	(*v1.ControlDebugResponse)(nil),     // 38: kaged.api.v1.ControlDebugResponse
+	(*v1.ListApprovalsResponse)(nil),    // 39: kaged.api.v1.ListApprovalsResponse
+	(*v1.GetApprovalResponse)(nil),      // 40: kaged.api.v1.GetApprovalResponse
+	(*v1.AnswerApprovalResponse)(nil),   // 41: kaged.api.v1.AnswerApprovalResponse
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.api.v1.CreateSessionRequest
 	1,  // 1: kaged.sessionmanager.v1.SessionService.ListSessions:input_type -> kaged.api.v1.ListSessionsRequest
-	2,  // 2: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.api.v1.GetSessionRequest
-	3,  // 3: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.api.v1.UpdateSessionRequest
-	4,  // 4: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.api.v1.EndSessionRequest
-	5,  // 5: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.api.v1.PostMessageRequest
-	6,  // 6: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.api.v1.ListMessagesRequest
-	7,  // 7: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.api.v1.ListRunsRequest
-	8,  // 8: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.api.v1.GetRunRequest
-	9,  // 9: kaged.sessionmanager.v1.SessionService.GetToolResult:input_type -> kaged.api.v1.GetToolResultRequest
-	10, // 10: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.api.v1.CancelRunRequest
-	11, // 11: kaged.sessionmanager.v1.SessionService.ListInvocations:input_type -> kaged.api.v1.ListInvocationsRequest
-	12, // 12: kaged.sessionmanager.v1.SessionService.GetInvocation:input_type -> kaged.api.v1.GetInvocationRequest
-	13, // 13: kaged.sessionmanager.v1.SessionService.CancelInvocation:input_type -> kaged.api.v1.CancelInvocationRequest
-	14, // 14: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.api.v1.ListProcessesRequest
-	15, // 15: kaged.sessionmanager.v1.SessionService.GetDebug:input_type -> kaged.api.v1.GetDebugRequest
-	16, // 16: kaged.sessionmanager.v1.SessionService.ControlDebug:input_type -> kaged.api.v1.ControlDebugRequest
-	17, // 17: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
-	18, // 18: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
-	19, // 19: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
-	20, // 20: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
-	21, // 21: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
-	22, // 22: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
-	23, // 23: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
-	24, // 24: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
-	25, // 25: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
-	26, // 26: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
-	27, // 27: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
-	28, // 28: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
-	29, // 29: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
-	30, // 30: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
-	31, // 31: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
-	32, // 32: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
-	33, // 33: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
-	34, // 34: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
-	35, // 35: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
-	36, // 36: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
-	37, // 37: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
-	38, // 38: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
-	39, // 39: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
-	20, // [20:40] is the sub-list for method output_type
-	0,  // [0:20] is the sub-list for method input_type
+	2,  // 2: kaged.sessionmanager.v1.SessionService.SearchSessions:input_type -> kaged.api.v1.SearchSessionsRequest
+	3,  // 3: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.api.v1.GetSessionRequest
+	4,  // 4: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.api.v1.UpdateSessionRequest
+	5,  // 5: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.api.v1.EndSessionRequest
+	6,  // 6: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.api.v1.PostMessageRequest
+	7,  // 7: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.api.v1.ListMessagesRequest
+	8,  // 8: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.api.v1.ListRunsRequest
+	9,  // 9: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.api.v1.GetRunRequest
+	10, // 10: kaged.sessionmanager.v1.SessionService.GetToolResult:input_type -> kaged.api.v1.GetToolResultRequest
+	11, // 11: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.api.v1.CancelRunRequest
+	12, // 12: kaged.sessionmanager.v1.SessionService.ListInvocations:input_type -> kaged.api.v1.ListInvocationsRequest
+	13, // 13: kaged.sessionmanager.v1.SessionService.GetInvocation:input_type -> kaged.api.v1.GetInvocationRequest
+	14, // 14: kaged.sessionmanager.v1.SessionService.CancelInvocation:input_type -> kaged.api.v1.CancelInvocationRequest
+	15, // 15: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.api.v1.ListProcessesRequest
+	16, // 16: kaged.sessionmanager.v1.SessionService.GetDebug:input_type -> kaged.api.v1.GetDebugRequest
+	17, // 17: kaged.sessionmanager.v1.SessionService.ControlDebug:input_type -> kaged.api.v1.ControlDebugRequest
+	18, // 18: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
+	19, // 19: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
+	20, // 20: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
+	21, // 21: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
+	22, // 22: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
+	23, // 23: kaged.sessionmanager.v1.SessionService.SearchSessions:output_type -> kaged.api.v1.SearchSessionsResponse
+	24, // 24: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
+	25, // 25: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
+	26, // 26: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
+	27, // 27: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
+	28, // 28: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
+	29, // 29: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
+	30, // 30: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
+	31, // 31: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
+	32, // 32: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
+	33, // 33: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
+	34, // 34: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
+	35, // 35: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
+	36, // 36: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
+	37, // 37: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
+	38, // 38: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
+	39, // 39: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
+	40, // 40: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
+	41, // 41: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
+	21, // [21:42] is the sub-list for method output_type
+	0,  // [0:21] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

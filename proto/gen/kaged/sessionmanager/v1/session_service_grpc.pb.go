@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	SessionService_CreateSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/CreateSession"
 	SessionService_ListSessions_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ListSessions"
+	SessionService_SearchSessions_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/SearchSessions"
 	SessionService_GetSession_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/GetSession"
 	SessionService_UpdateSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
 	SessionService_EndSession_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/EndSession"
@@ -53,6 +54,10 @@ type SessionServiceClient interface {
 	CreateSession(ctx context.Context, in *v1.CreateSessionRequest, opts ...grpc.CallOption) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
 	ListSessions(ctx context.Context, in *v1.ListSessionsRequest, opts ...grpc.CallOption) (*v1.ListSessionsResponse, error)
+	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those whose name or one of whose
+	// messages has every word of it. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for
+	// the project.
+	SearchSessions(ctx context.Context, in *v1.SearchSessionsRequest, opts ...grpc.CallOption) (*v1.SearchSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
 	GetSession(ctx context.Context, in *v1.GetSessionRequest, opts ...grpc.CallOption) (*v1.GetSessionResponse, error)
 	// UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field
@@ -130,6 +135,16 @@ func (c *sessionServiceClient) ListSessions(ctx context.Context, in *v1.ListSess
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.ListSessionsResponse)
 	err := c.cc.Invoke(ctx, SessionService_ListSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) SearchSessions(ctx context.Context, in *v1.SearchSessionsRequest, opts ...grpc.CallOption) (*v1.SearchSessionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.SearchSessionsResponse)
+	err := c.cc.Invoke(ctx, SessionService_SearchSessions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -327,6 +342,10 @@ type SessionServiceServer interface {
 	CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
+	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those whose name or one of whose
+	// messages has every word of it. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for
+	// the project.
+	SearchSessions(context.Context, *v1.SearchSessionsRequest) (*v1.SearchSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
 	GetSession(context.Context, *v1.GetSessionRequest) (*v1.GetSessionResponse, error)
 	// UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field
@@ -395,6 +414,9 @@ func (UnimplementedSessionServiceServer) CreateSession(context.Context, *v1.Crea
 }
 func (UnimplementedSessionServiceServer) ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
+}
+func (UnimplementedSessionServiceServer) SearchSessions(context.Context, *v1.SearchSessionsRequest) (*v1.SearchSessionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SearchSessions not implemented")
 }
 func (UnimplementedSessionServiceServer) GetSession(context.Context, *v1.GetSessionRequest) (*v1.GetSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSession not implemented")
@@ -503,6 +525,24 @@ func _SessionService_ListSessions_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SessionServiceServer).ListSessions(ctx, req.(*v1.ListSessionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_SearchSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.SearchSessionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).SearchSessions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_SearchSessions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).SearchSessions(ctx, req.(*v1.SearchSessionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -845,6 +885,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSessions",
 			Handler:    _SessionService_ListSessions_Handler,
+		},
+		{
+			MethodName: "SearchSessions",
+			Handler:    _SessionService_SearchSessions_Handler,
 		},
 		{
 			MethodName: "GetSession",

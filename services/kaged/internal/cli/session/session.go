@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -33,25 +34,29 @@ type sessionView struct {
 	CreatedAt    int64   `json:"created_at"`
 	UpdatedAt    int64   `json:"updated_at"`
 	MessageCount int     `json:"message_count"`
+	// Matched is the message with the words of a search, null where the name has them.
+	Matched *string `json:"matched_message_id,omitempty"`
 }
 
 func sessionList(a kit.App, p *kit.Places) *cobra.Command {
-	var project, address string
+	var project, search, address string
 	var limit int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List sessions, newest first",
-		Long:    "Lists the sessions of a project, or of all projects, newest first in each.",
-		Example: "  kaged session list\n  kaged session list --project-id wordcount --json",
-		Args:    kit.Nothing,
+		Use:   "list",
+		Short: "List sessions, newest first",
+		Long: "Lists the sessions of a project, or of all projects, newest first; " +
+			"with --search only those with a name or a message that has the words.",
+		Example: "  kaged session list\n  kaged session list --search 'rename view.go'\n" +
+			"  kaged session list --project-id wordcount --json",
+		Args: kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 || limit > maxSessions {
 				return kit.Misused(cmd, "--limit is %d and must be from 1 to %d", limit, maxSessions)
 			}
 			found := []sessionView{}
 			err := a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) (err error) {
-				found, err = listSessions(ctx, c, project, limit)
+				found, err = listSessions(ctx, c, project, search, limit)
 				return err
 			})
 			switch {
@@ -60,11 +65,17 @@ func sessionList(a kit.App, p *kit.Places) *cobra.Command {
 			case asJSON:
 				return kit.WriteJSON(a.Stdout, map[string]any{"sessions": found})
 			}
+			if search != "" && len(found) == 0 {
+				_, err = fmt.Fprintln(a.Stdout, "No session has a text with these words.")
+				return err
+			}
 			return writeSessions(a.Stdout, found, time.Now())
 		},
 	}
 	cmd.Flags().StringVar(&project, "project-id", "", "only the sessions of this project (default: all projects)")
-	cmd.Flags().IntVar(&limit, "limit", 20, "the most sessions of each project, 1 to 200")
+	cmd.Flags().StringVar(&search, "search", "",
+		"only sessions with a text that has all these words, each as the beginning of a word")
+	cmd.Flags().IntVar(&limit, "limit", 20, "the most sessions, 1 to 200")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the sessions as one JSON object")
 	kit.AddURL(cmd, &address)
 	return cmd
@@ -73,36 +84,19 @@ func sessionList(a kit.App, p *kit.Places) *cobra.Command {
 // maxSessions is the longest page of the API.
 const maxSessions = 200
 
-func listSessions(ctx context.Context, c *client.Client, project string, limit int) ([]sessionView, error) {
-	projects := []string{project}
-	if project == "" {
-		projects = nil
-		for cursor := ""; ; {
-			var page struct {
-				Items      []struct{ ID string }
-				NextCursor *string `json:"next_cursor"`
-			}
-			if err := c.Do(ctx, http.MethodGet, "/api/v1/projects?limit=200&cursor="+url.QueryEscape(cursor), nil, &page); err != nil {
-				return nil, err
-			}
-			for _, item := range page.Items {
-				projects = append(projects, item.ID)
-			}
-			if page.NextCursor == nil {
-				break
-			}
-			cursor = *page.NextCursor
-		}
+// listSessions returns the newest sessions, of one project if project is not empty, with the words of search if that is
+// not empty.
+func listSessions(ctx context.Context, c *client.Client, project, search string, limit int) ([]sessionView, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if project != "" {
+		query.Set("project_id", project)
 	}
-	found := []sessionView{}
-	for _, id := range projects {
-		var page struct{ Items []sessionView }
-		if err := c.Do(ctx, http.MethodGet, fmt.Sprintf("/api/v1/projects/%s/sessions?limit=%d", url.PathEscape(id), limit), nil, &page); err != nil {
-			return nil, err
-		}
-		found = append(found, page.Items...)
+	if search != "" {
+		query.Set("q", search)
 	}
-	return found, nil
+	page := struct{ Items []sessionView }{Items: []sessionView{}}
+	err := c.Do(ctx, http.MethodGet, "/api/v1/sessions?"+query.Encode(), nil, &page)
+	return page.Items, err
 }
 
 func writeSessions(w io.Writer, list []sessionView, now time.Time) error {

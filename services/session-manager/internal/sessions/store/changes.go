@@ -41,6 +41,9 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 		return database.Fail(err, "word a change")
 	}
 	err = p.Send(ctx, s.db)
+	if len(c.Messages) > 0 || c.Fields().Label != nil {
+		s.wrote()
+	}
 	if postgres.IsUnique(err, "runs_one_on_issue") { // looked at after the keys of the run: it is another run
 		return record.IssueBusy(c.NewRun.Issue)
 	}

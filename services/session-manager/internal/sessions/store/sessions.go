@@ -26,15 +26,18 @@ import (
 type Sessions struct {
 	db    database.DB
 	large chan struct{} // holds one token while a large change is stored
+
+	unfilled chan struct{} // holds one value from when a searchable text was stored
 }
 
 // NewSessions returns the sessions in db.
 func NewSessions(db database.DB) *Sessions {
-	return &Sessions{db: db, large: make(chan struct{}, 1)}
+	return &Sessions{db: db, large: make(chan struct{}, 1), unfilled: make(chan struct{}, 1)}
 }
 
 // Create implements [sessions.Store].
 func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string, created audit.Record) error {
+	defer s.wrote()
 	return database.Fail(database.InTx(ctx, s.db, func(tx database.DB) error {
 		if err := projectsstore.Hold(ctx, tx, n.Owner, n.ProjectID); err != nil {
 			return err
@@ -132,16 +135,20 @@ func (s *Sessions) List(ctx context.Context, owner, project string, after *page.
 	}
 	list := make([]record.Session, len(rows))
 	for i, row := range rows {
-		list[i] = record.Session{
-			ID: row.ID, Owner: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: record.State(row.State),
-			Overrides: record.Overrides{
-				Model: row.ModelOverride, MaxSteps: row.MaxStepsOverride, MaxOutputTokens: row.MaxOutputTokensOverride,
-			},
-			MessageCount: row.MessageCount, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-			Issue: row.IssueNumber,
-		}
+		list[i] = listed(row)
 	}
 	return list, nil
+}
+
+// listed returns a session as lists show it.
+func listed(row db.ListSessionsRow) record.Session {
+	return record.Session{
+		ID: row.ID, Owner: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: record.State(row.State),
+		Overrides: record.Overrides{
+			Model: row.ModelOverride, MaxSteps: row.MaxStepsOverride, MaxOutputTokens: row.MaxOutputTokensOverride,
+		},
+		MessageCount: row.MessageCount, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Issue: row.IssueNumber,
+	}
 }
 
 // Workspaces implements [sessions.Store].

@@ -37,7 +37,7 @@ var (
 )
 
 // kept is a store with one project.
-func kept(t *testing.T) (*store.Sessions, *pgxpool.Pool) {
+func kept(t testing.TB) (*store.Sessions, *pgxpool.Pool) {
 	t.Helper()
 	pool := storetest.Open(t)
 	music := projects.Project{
@@ -51,7 +51,7 @@ func kept(t *testing.T) (*store.Sessions, *pgxpool.Pool) {
 	return store.NewSessions(pool), pool
 }
 
-func addOne(t *testing.T, s *store.Sessions, change func(*record.Session)) record.Session {
+func addOne(t testing.TB, s *store.Sessions, change func(*record.Session)) record.Session {
 	t.Helper()
 	n := record.Session{
 		ID: ident.New(), Owner: "ada", ProjectID: "music", State: record.Idle, CompiledHash: "hash", ProjectPath: "/music",

@@ -35,6 +35,15 @@ type Store interface {
 	Session(ctx context.Context, owner, id string) (record.Session, error)
 	// List returns up to limit sessions of a project after a place, newest first.
 	List(ctx context.Context, owner, project string, after *page.Key, limit int32) ([]record.Session, error)
+	// Search returns up to limit sessions of an operator after a place, newest first: of one project if project is
+	// not empty, and if words are given only those with a text that has each of them as the beginning of a word.
+	Search(
+		ctx context.Context, owner, project string, words []string, after *page.Key, limit int32,
+	) ([]Found, error)
+	// FillWords makes up to limit stored texts searchable and returns their number. ToFill has a value after such a
+	// text was stored here.
+	FillWords(ctx context.Context, limit int32) (int64, error)
+	ToFill() <-chan struct{}
 	// Owned returns which of some sessions are an operator's.
 	Owned(ctx context.Context, owner string, ids []string) ([]string, error)
 	// Open returns the sessions of a project that have not ended.
@@ -154,7 +163,7 @@ type Deps struct {
 }
 
 // Service answers for sessions. It is safe for concurrent use; the caller is the operator that the context carries.
-// [Service.TellWorkspaces] and [Service.WatchWorkspaces] are its goroutines.
+// [Service.TellWorkspaces], [Service.WatchWorkspaces] and [Service.FillWords] are its goroutines.
 type Service struct {
 	Deps
 	starts  chan struct{} // holds a token per message that is being stored
