@@ -45,7 +45,7 @@ type Caller struct {
 	Email string
 	// RequestID correlates the records of one request.
 	RequestID string
-	// AuthMode is how the operator was recognised: loopback, sidecar or insecure.
+	// AuthMode is how the operator was recognised: loopback, sidecar, insecure or token.
 	AuthMode string
 	// AgentPath is the tree path of the agent that the operator's work is done by, "" for the operator in person. A tool
 	// sets it.

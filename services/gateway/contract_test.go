@@ -227,6 +227,30 @@ func contract() []exchange {
 				`"max_output_tokens_override":null,"message_count":3,"issue_number":null,` +
 				`"matched_message_id":"01M"}],"next_cursor":null,"has_more":false}`,
 		},
+		{
+			"POST /api/v1/tokens", "POST", "/api/v1/tokens", `{"name":"ci","scope":"run"}`,
+			&apiv1.CreateTokenRequest{Name: "ci", Scope: apiv1.TokenScope_TOKEN_SCOPE_RUN},
+			&apiv1.CreateTokenResponse{
+				Id: "01T", Name: "ci", Scope: apiv1.TokenScope_TOKEN_SCOPE_RUN, CreatedAt: 1, Token: "kaged_x",
+			},
+			201, `{"id":"01T","name":"ci","scope":"run","created_at":1,"expires_at":null,"token":"kaged_x"}`,
+		},
+		{
+			"GET /api/v1/tokens", "GET", "/api/v1/tokens", "", &apiv1.ListTokensRequest{},
+			&apiv1.ListTokensResponse{Items: []*apiv1.Token{{
+				Id: "01T", Name: "ci", Scope: apiv1.TokenScope_TOKEN_SCOPE_READ,
+				CreatedAt: 1, ExpiresAt: proto.Int64(2),
+			}}},
+			200, `{"items":[{"id":"01T","name":"ci","scope":"read","created_at":1,"expires_at":2,` +
+				`"last_used_at":null}]}`,
+		},
+		{
+			"DELETE /api/v1/tokens/{id}", "DELETE", "/api/v1/tokens/01T", "", &apiv1.RevokeTokenRequest{Id: "01T"},
+			&apiv1.RevokeTokenResponse{Token: &apiv1.Token{
+				Id: "01T", Name: "ci", Scope: apiv1.TokenScope_TOKEN_SCOPE_ADMIN, LastUsedAt: proto.Int64(3),
+			}},
+			200, `{"id":"01T","name":"ci","scope":"admin","created_at":0,"expires_at":null,"last_used_at":3}`,
+		},
 		{"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &apiv1.GetSessionRequest{Id: "01S"}, &apiv1.GetSessionResponse{Session: session}, 200, sessionJSON},
 		{
 			"PUT /api/v1/sessions/{id}", "PUT", "/api/v1/sessions/01S", `{"label":null,"max_steps_override":3}`,

@@ -26,6 +26,7 @@ type manager struct {
 	sessionmanagerv1.UnimplementedOperatorServiceServer
 	sessionmanagerv1.UnimplementedAttachServiceServer
 	sessionmanagerv1.UnimplementedRegistryServiceServer
+	sessionmanagerv1.UnimplementedTokenServiceServer
 	issuev1.UnimplementedIssueServiceServer
 
 	mu       sync.Mutex // guards the fields below
@@ -35,6 +36,7 @@ type manager struct {
 	secret   []byte
 	noSecret error
 	tokens   map[string]bool
+	api      map[string]*sessionmanagerv1.AuthenticateTokenResponse // by the text of an API token
 	records  []*sessionmanagerv1.RecordAuditRequest
 	recorded chan struct{} // gets one for each record
 	operator *sessionmanagerv1.GetOperatorResponse
@@ -91,6 +93,7 @@ func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterOperatorServiceServer(r, m)
 	sessionmanagerv1.RegisterAttachServiceServer(r, m)
 	sessionmanagerv1.RegisterRegistryServiceServer(r, m)
+	sessionmanagerv1.RegisterTokenServiceServer(r, m)
 }
 
 // Run implements host.Service.
@@ -133,6 +136,30 @@ func reply[T proto.Message](ctx context.Context, m *manager, req proto.Message) 
 		return resp, err
 	}
 	return msg.(T), nil
+}
+
+// AuthenticateToken knows the tokens of api.
+func (m *manager) AuthenticateToken(
+	_ context.Context, r *sessionmanagerv1.AuthenticateTokenRequest,
+) (*sessionmanagerv1.AuthenticateTokenResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.api[r.GetToken()]; t != nil {
+		return t, nil
+	}
+	return nil, fault.New(fault.Unauthenticated, "The API token is not valid.").With("reason", "invalid_token")
+}
+
+func (m *manager) CreateToken(ctx context.Context, r *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
+	return reply[*apiv1.CreateTokenResponse](ctx, m, r)
+}
+
+func (m *manager) ListTokens(ctx context.Context, r *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
+	return reply[*apiv1.ListTokensResponse](ctx, m, r)
+}
+
+func (m *manager) RevokeToken(ctx context.Context, r *apiv1.RevokeTokenRequest) (*apiv1.RevokeTokenResponse, error) {
+	return reply[*apiv1.RevokeTokenResponse](ctx, m, r)
 }
 
 func (m *manager) ListProjects(ctx context.Context, r *apiv1.ListProjectsRequest) (*apiv1.ListProjectsResponse, error) {

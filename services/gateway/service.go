@@ -22,6 +22,7 @@ import (
 	"kaged.dev/pkg/telemetry"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/adapter/apitokens"
 	"kaged.dev/services/gateway/internal/adapter/auditlog"
 	"kaged.dev/services/gateway/internal/adapter/edits"
 	"kaged.dev/services/gateway/internal/adapter/epoch"
@@ -93,7 +94,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		frames:    frames.New(deps.NATS),
 		listening: make(chan struct{}),
 	}
-	s.gate = &access.Gate{Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets}
+	s.gate = &access.Gate{
+		Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets,
+		Tokens: apitokens.Tokens{Operators: operators},
+	}
 	s.hub = socket.New(s.socketDeps())
 	deps.Telemetry.Observe(telemetry.Sockets, func() float64 { return float64(s.hub.Count()) })
 	s.control = &server.Control{

@@ -44,6 +44,7 @@ func All() []Backend {
 				v11.File_kaged_sessionmanager_v1_dsl_service_proto.Services().ByName("DslService"),
 				v11.File_kaged_sessionmanager_v1_project_service_proto.Services().ByName("ProjectService"),
 				v11.File_kaged_sessionmanager_v1_session_service_proto.Services().ByName("SessionService"),
+				v11.File_kaged_sessionmanager_v1_token_service_proto.Services().ByName("TokenService"),
 			},
 			Register: func(ctx context.Context, mux *runtime.ServeMux, conn grpc.ClientConnInterface) error {
 				return errors.Join(
@@ -51,6 +52,7 @@ func All() []Backend {
 					v11.RegisterDslServiceHandlerClient(ctx, mux, v11.NewDslServiceClient(conn)),
 					v11.RegisterProjectServiceHandlerClient(ctx, mux, v11.NewProjectServiceClient(conn)),
 					v11.RegisterSessionServiceHandlerClient(ctx, mux, v11.NewSessionServiceClient(conn)),
+					v11.RegisterTokenServiceHandlerClient(ctx, mux, v11.NewTokenServiceClient(conn)),
 				)
 			},
 		},

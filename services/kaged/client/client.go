@@ -23,6 +23,8 @@ type Client struct {
 	base string
 	http *http.Client
 	csrf string
+	// token is an API token, "" for none.
+	token string
 	// open says that the daemon runs with --no-sandbox.
 	open bool
 }
@@ -68,7 +70,14 @@ func New(base string) *Client {
 	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
 }
 
-// Bootstrap fetches what changing requests need. A client of an insecure daemon needs nothing else to be signed in.
+// WithToken makes c send an API token with each request, unless that is "". It returns c.
+func (c *Client) WithToken(token string) *Client {
+	c.token = token
+	return c
+}
+
+// Bootstrap fetches what changing requests need. A client of an insecure daemon, and one with an API token,
+// needs no other sign-in.
 func (c *Client) Bootstrap(ctx context.Context) error { return c.bootstrap(ctx) }
 
 func (c *Client) bootstrap(ctx context.Context) error {
@@ -115,6 +124,9 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 	if method != http.MethodGet {
 		req.Header.Set("X-Kaged-CSRF", c.csrf)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -37,6 +37,9 @@ func (c *Client) Attach(ctx context.Context, session string, seen map[string]int
 		u += "?takeover=1"
 	}
 	header := http.Header{"X-Kaged-CSRF": {c.csrf}, "Origin": {c.base}}
+	if c.token != "" {
+		header.Set("Authorization", "Bearer "+c.token)
+	}
 	dialer := websocket.Dialer{Jar: c.http.Jar, Subprotocols: []string{"kaged.v1"}}
 	conn, resp, err := dialer.DialContext(ctx, u, header)
 	if err != nil {

@@ -30,6 +30,7 @@ const (
 	headerGroups    = "X-Kaged-User-Groups"
 	headerNonce     = "X-Kaged-Auth-Nonce"
 	headerCSRF      = "X-Kaged-CSRF"
+	headerToken     = "Authorization"
 	cookieSession   = "kaged_session"
 	cookieCSRF      = "kaged_csrf"
 )
@@ -62,13 +63,14 @@ func (s *Server) api() []layer {
 	}
 }
 
-// protected are the layers of what only a known operator may do, outermost first and inside of api.
-func (s *Server) protected() []layer { return s.protectedWith("") }
+// protected are the layers of routes for known operators and tokens of a scope, outermost first and inside of api.
+func (s *Server) protected(needed access.Scope) []layer { return s.protectedWith(needed, "") }
 
 // protectedWith are the layers of a route of which a body of text/plain is a field, "" for none.
-func (s *Server) protectedWith(textBody string) []layer {
+func (s *Server) protectedWith(needed access.Scope, textBody string) []layer {
 	return []layer{
 		s.authenticate,   // the only layer that is different from mode to mode
+		s.scoped(needed), // before record, so that a refused token leaves one record
 		s.record,         // knows the operator; before csrf, so that insecure mode's refusals are recorded too
 		s.csrf,           // needs the operator, whose token it is
 		s.body(textBody), // last, so that nobody's body is read before they may send one
@@ -190,6 +192,9 @@ func repeated(h http.Header, mode access.Mode) string {
 	if mode != access.Loopback {
 		read = append(read, identityHeaders...)
 	}
+	if mode != access.Insecure {
+		read = append(read, headerToken)
+	}
 	for _, name := range read {
 		if len(h.Values(name)) > 1 {
 			return name
@@ -225,20 +230,53 @@ func (s *Server) identify(r *http.Request) (access.Identity, access.Reason, erro
 	}
 	return s.deps.Gate.Identify(r.Context(), access.Credentials{
 		Session: cookie(r, cookieSession), UserID: r.Header.Get(headerUserID), Email: r.Header.Get(headerEmail),
-		Groups: r.Header.Get(headerGroups), Nonce: r.Header.Get(headerNonce),
+		Groups: r.Header.Get(headerGroups), Nonce: r.Header.Get(headerNonce), Token: bearer(r),
 	})
+}
+
+// bearer returns the API token of a request, "" without one and for bearer credentials of other forms.
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get(headerToken), " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(token, access.TokenPrefix) {
+		return ""
+	}
+	return token
+}
+
+// scoped refuses tokens of less than a scope. An operator in person needs no scope.
+func (s *Server) scoped(needed access.Scope) layer {
+	return func(next http.Handler) http.Handler {
+		return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+			id := exchangeOf(r).identity
+			if id.Token == "" || id.Scope.Allows(needed) {
+				next.ServeHTTP(w, r)
+				return nil
+			}
+			err := fault.New(fault.Forbidden, "The token's scope is %q; this needs %q.", id.Scope, needed)
+			if needed == access.NoToken {
+				err = fault.New(fault.Forbidden, "No token may do this; sign in, or use `kaged token`.")
+			}
+			reason := string(access.TooSmall)
+			err = err.With("reason", reason).With("scope", string(id.Scope)).With("needed", string(needed))
+			return s.denied(r, reason, err)
+		})
+	}
 }
 
 // caller is an operator as services are told of the request.
 func (s *Server) caller(r *http.Request, id access.Identity) ident.Caller {
-	return ident.Caller{UserID: id.UserID, Email: id.Email, RequestID: exchangeOf(r).requestID, AuthMode: string(s.deps.Gate.Mode)}
+	c := ident.Caller{
+		UserID: id.UserID, Email: id.Email, RequestID: exchangeOf(r).requestID, AuthMode: string(s.deps.Gate.Mode),
+	}
+	if id.Token != "" {
+		c.AuthMode = "token"
+	}
+	return c
 }
 
-// record writes every request of insecure mode into the audit.
+// record writes every request of insecure mode into the audit, and the changing requests of tokens.
 func (s *Server) record(next http.Handler) http.Handler {
-	if s.deps.Gate.Mode != access.Insecure {
-		return next
-	}
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.note(r); err != nil {
 			return err
@@ -248,22 +286,34 @@ func (s *Server) record(next http.Handler) http.Handler {
 	})
 }
 
-// note writes a request of insecure mode into the audit; in other modes it does nothing.
+// note writes a request of insecure mode into the audit, and a token's unless it only reads; other requests leave no
+// record.
 func (s *Server) note(r *http.Request) error {
+	x := exchangeOf(r)
+	if x.identity.Token != "" && !reads(r) {
+		return s.deps.Audit.Record(r.Context(), access.Entry{
+			Type: "auth.token_used", UserID: x.identity.UserID, RequestID: x.requestID, Payload: map[string]any{
+				"token_id": x.identity.Token, "scope": string(x.identity.Scope), "method": r.Method,
+				"path": shown(r.URL.Path), "remote": r.RemoteAddr,
+			},
+		})
+	}
 	if s.deps.Gate.Mode != access.Insecure {
 		return nil
 	}
-	x := exchangeOf(r)
 	return s.deps.Audit.Record(r.Context(), access.Entry{
 		Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
 		Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": shown(r.URL.Path), "remote": r.RemoteAddr},
 	})
 }
 
-// csrf checks the token of whatever may change something, in every mode.
+// reads reports whether a request has a method that only reads.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// csrf checks the CSRF token of requests that may change state, in every mode.
 func (s *Server) csrf(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		if reads(r) {
 			next.ServeHTTP(w, r)
 			return nil
 		}
@@ -275,7 +325,11 @@ func (s *Server) csrf(next http.Handler) http.Handler {
 	})
 }
 
+// checkCSRF lets requests with an API token pass: a page of another origin cannot send one.
 func (s *Server) checkCSRF(r *http.Request, sent string) error {
+	if exchangeOf(r).identity.Token != "" {
+		return nil
+	}
 	err := access.CheckCSRF(r.Context(), s.deps.Gate.Secrets, exchangeOf(r).identity.UserID, sent, cookie(r, cookieCSRF))
 	if fault.CodeOf(err) == fault.Forbidden {
 		return s.denied(r, "csrf_mismatch", err)

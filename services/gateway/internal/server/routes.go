@@ -12,6 +12,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/proto/gen/backends"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/gateway/internal/core/access"
 )
 
 // routes is the one table of routes: the gateway's own, and those the contract annotates, which go to their backends.
@@ -19,7 +20,9 @@ func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := func(h http.Handler) http.Handler { return around(h, s.api()...) }
 	open := func(h handler) http.Handler { return api(s.answered(h)) }
-	protected := func(h http.Handler) http.Handler { return api(around(h, s.protected()...)) }
+	protected := func(needed access.Scope, h http.Handler) http.Handler {
+		return api(around(h, s.protected(needed)...))
+	}
 
 	mux.Handle("GET /healthz", s.answered(s.healthz))
 	mux.Handle("GET /readyz", s.answered(s.readyz))
@@ -31,16 +34,16 @@ func (s *Server) routes() (http.Handler, error) {
 	mux.Handle("GET /api/v1/launch", open(s.launch))
 	mux.Handle("GET /launch", open(s.launch))
 
-	mux.Handle("GET /api/v1/me", protected(s.answered(s.me)))
-	mux.Handle("GET /api/v1/openapi.json", protected(s.answered(s.openAPI)))
-	mux.Handle("GET /api/v1/sessions/{id}/socket", protected(s.answered(s.socket)))
+	mux.Handle("GET /api/v1/me", protected(access.ScopeRead, s.answered(s.me)))
+	mux.Handle("GET /api/v1/openapi.json", protected(access.ScopeRead, s.answered(s.openAPI)))
+	mux.Handle("GET /api/v1/sessions/{id}/socket", protected(access.ScopeRun, s.answered(s.socket)))
 
 	transcoder, err := s.transcoder()
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "The routes of the contract cannot be registered.")
 	}
 	for _, r := range contractRoutes() {
-		mux.Handle(r.pattern, api(around(transcoder, s.protectedWith(r.textBody)...)))
+		mux.Handle(r.pattern, api(around(transcoder, s.protectedWith(r.needed, r.textBody)...)))
 	}
 	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
 	mux.Handle(anything, unknown)
@@ -83,6 +86,19 @@ type contractRoute struct {
 	pattern string
 	// textBody is the field of the request that a body of text/plain is, "" for none.
 	textBody string
+	// needed is the least scope of a token.
+	needed access.Scope
+}
+
+// neededBy returns the least scope of a token for a route: the contract's, else read for GET and admin for others.
+func neededBy(said, pattern string) access.Scope {
+	switch {
+	case said != "":
+		return access.Scope(said)
+	case strings.HasPrefix(pattern, http.MethodGet+" "):
+		return access.ScopeRead
+	}
+	return access.ScopeAdmin
 }
 
 func contractRoutes() []contractRoute {
@@ -93,8 +109,9 @@ func contractRoutes() []contractRoute {
 			continue
 		}
 		answer, _ := proto.GetExtension(method.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
+		said, _ := proto.GetExtension(method.Options(), apiv1.E_TokenScope).(string)
 		for _, pattern := range patternsOf(rule) {
-			routes = append(routes, contractRoute{pattern, answer.GetTextBody()})
+			routes = append(routes, contractRoute{pattern, answer.GetTextBody(), neededBy(said, pattern)})
 		}
 	}
 	return routes

@@ -11,6 +11,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
+	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 	"kaged.dev/services/session-manager/internal/operators/server"
 	"kaged.dev/services/session-manager/internal/operators/store"
 )
@@ -29,6 +30,7 @@ type Operators struct {
 	Local   localconfig.Source
 	rotate  bool
 	service *operator.Service
+	tokens  *tokens.Service
 }
 
 // New returns the context. Nothing is started.
@@ -39,12 +41,14 @@ func New(cfg Config, deps Deps) *Operators {
 		service: operator.New(operator.Deps{
 			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
 		}),
+		tokens: &tokens.Service{Store: store.NewTokens(deps.DB), Log: deps.Log},
 	}
 }
 
 // Register adds the context's services.
 func (o *Operators) Register(r grpc.ServiceRegistrar) {
-	sessionmanagerv1.RegisterOperatorServiceServer(r, server.New(o.service))
+	sessionmanagerv1.RegisterOperatorServiceServer(r, server.New(o.service, o.tokens))
+	sessionmanagerv1.RegisterTokenServiceServer(r, server.NewTokens(o.tokens))
 }
 
 // Boot makes the secrets that gateways share, before the first request.

@@ -224,6 +224,14 @@ var file_kaged_api_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "kaged/api/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50113,
+		Name:          "kaged.api.v1.token_scope",
+		Tag:           "bytes,50113,opt,name=token_scope",
+		Filename:      "kaged/api/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.ServiceOptions)(nil),
 		ExtensionType: (*string)(nil),
 		Field:         50120,
@@ -255,6 +263,11 @@ var (
 	//
 	// optional kaged.api.v1.HTTPAnswer http_answer = 50112;
 	E_HttpAnswer = &file_kaged_api_v1_options_proto_extTypes[0]
+	// The least scope of a token that may use the route: read, run, admin, or none for no token at all. Without it routes of GET need
+	// read and others admin.
+	//
+	// optional string token_scope = 50113;
+	E_TokenScope = &file_kaged_api_v1_options_proto_extTypes[1]
 )
 
 // Extension fields to descriptorpb.ServiceOptions.
@@ -262,12 +275,12 @@ var (
 	// The module that answers the HTTP routes of this service, by the name that it is dialled by. A service with routes has it.
 	//
 	// optional string backend = 50120;
-	E_Backend = &file_kaged_api_v1_options_proto_extTypes[1]
+	E_Backend = &file_kaged_api_v1_options_proto_extTypes[2]
 	// The field of its routes' requests that names a project of the operator. The gateway answers not_found for a project that
 	// session-manager does not know.
 	//
 	// optional string of_project = 50121;
-	E_OfProject = &file_kaged_api_v1_options_proto_extTypes[2]
+	E_OfProject = &file_kaged_api_v1_options_proto_extTypes[3]
 )
 
 // Extension fields to descriptorpb.MessageOptions.
@@ -275,7 +288,7 @@ var (
 	// The frame that the message is the payload of.
 	//
 	// optional kaged.api.v1.Frame frame = 50130;
-	E_Frame = &file_kaged_api_v1_options_proto_extTypes[3]
+	E_Frame = &file_kaged_api_v1_options_proto_extTypes[4]
 )
 
 var File_kaged_api_v1_options_proto protoreflect.FileDescriptor
@@ -297,7 +310,9 @@ const file_kaged_api_v1_options_proto_rawDesc = "" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1b\n" +
 	"\tof_socket\x18\x03 \x01(\bR\bofSocket:[\n" +
 	"\vhttp_answer\x12\x1e.google.protobuf.MethodOptions\x18\xc0\x87\x03 \x01(\v2\x18.kaged.api.v1.HTTPAnswerR\n" +
-	"httpAnswer:;\n" +
+	"httpAnswer:A\n" +
+	"\vtoken_scope\x12\x1e.google.protobuf.MethodOptions\x18\xc1\x87\x03 \x01(\tR\n" +
+	"tokenScope:;\n" +
 	"\abackend\x12\x1f.google.protobuf.ServiceOptions\x18ȇ\x03 \x01(\tR\abackend:@\n" +
 	"\n" +
 	"of_project\x12\x1f.google.protobuf.ServiceOptions\x18ɇ\x03 \x01(\tR\tofProject:L\n" +
@@ -328,15 +343,16 @@ var file_kaged_api_v1_options_proto_goTypes = []any{
 var file_kaged_api_v1_options_proto_depIdxs = []int32{
 	1, // 0: kaged.api.v1.HTTPAnswer.when:type_name -> kaged.api.v1.HTTPCondition
 	3, // 1: kaged.api.v1.http_answer:extendee -> google.protobuf.MethodOptions
-	4, // 2: kaged.api.v1.backend:extendee -> google.protobuf.ServiceOptions
-	4, // 3: kaged.api.v1.of_project:extendee -> google.protobuf.ServiceOptions
-	5, // 4: kaged.api.v1.frame:extendee -> google.protobuf.MessageOptions
-	0, // 5: kaged.api.v1.http_answer:type_name -> kaged.api.v1.HTTPAnswer
-	2, // 6: kaged.api.v1.frame:type_name -> kaged.api.v1.Frame
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	5, // [5:7] is the sub-list for extension type_name
-	1, // [1:5] is the sub-list for extension extendee
+	3, // 2: kaged.api.v1.token_scope:extendee -> google.protobuf.MethodOptions
+	4, // 3: kaged.api.v1.backend:extendee -> google.protobuf.ServiceOptions
+	4, // 4: kaged.api.v1.of_project:extendee -> google.protobuf.ServiceOptions
+	5, // 5: kaged.api.v1.frame:extendee -> google.protobuf.MessageOptions
+	0, // 6: kaged.api.v1.http_answer:type_name -> kaged.api.v1.HTTPAnswer
+	2, // 7: kaged.api.v1.frame:type_name -> kaged.api.v1.Frame
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	6, // [6:8] is the sub-list for extension type_name
+	1, // [1:6] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
 }
 
@@ -352,7 +368,7 @@ func file_kaged_api_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_options_proto_rawDesc), len(file_kaged_api_v1_options_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   3,
-			NumExtensions: 4,
+			NumExtensions: 5,
 			NumServices:   0,
 		},
 		GoTypes:           file_kaged_api_v1_options_proto_goTypes,

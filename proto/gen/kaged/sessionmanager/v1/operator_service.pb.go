@@ -9,6 +9,7 @@ package sessionmanagerv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	v1 "kaged.dev/proto/gen/kaged/api/v1"
 	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
@@ -464,11 +465,121 @@ func (*ConsumeLaunchTokenResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{9}
 }
 
+// AuthenticateTokenRequest shows a token.
+type AuthenticateTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The text of the token.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuthenticateTokenRequest) Reset() {
+	*x = AuthenticateTokenRequest{}
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuthenticateTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuthenticateTokenRequest) ProtoMessage() {}
+
+func (x *AuthenticateTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuthenticateTokenRequest.ProtoReflect.Descriptor instead.
+func (*AuthenticateTokenRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AuthenticateTokenRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// AuthenticateTokenResponse says whose it is.
+type AuthenticateTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The token.
+	TokenId string `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	// What it allows.
+	Scope         v1.TokenScope `protobuf:"varint,3,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuthenticateTokenResponse) Reset() {
+	*x = AuthenticateTokenResponse{}
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuthenticateTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuthenticateTokenResponse) ProtoMessage() {}
+
+func (x *AuthenticateTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuthenticateTokenResponse.ProtoReflect.Descriptor instead.
+func (*AuthenticateTokenResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AuthenticateTokenResponse) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *AuthenticateTokenResponse) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *AuthenticateTokenResponse) GetScope() v1.TokenScope {
+	if x != nil {
+		return x.Scope
+	}
+	return v1.TokenScope(0)
+}
+
 var File_kaged_sessionmanager_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/v1/operator_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1dkaged/common/v1/options.proto\"\x14\n" +
+	".kaged/sessionmanager/v1/operator_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x18kaged/api/v1/token.proto\x1a\x1dkaged/common/v1/options.proto\"\x14\n" +
 	"\x12GetOperatorRequest\"\x84\x01\n" +
 	"\x13GetOperatorResponse\x12#\n" +
 	"\roperator_name\x18\x01 \x01(\tR\foperatorName\x12\x14\n" +
@@ -486,13 +597,20 @@ const file_kaged_sessionmanager_v1_operator_service_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\"6\n" +
 	"\x19ConsumeLaunchTokenRequest\x12\x19\n" +
 	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\"\x1c\n" +
-	"\x1aConsumeLaunchTokenResponse2\xf9\x04\n" +
+	"\x1aConsumeLaunchTokenResponse\"5\n" +
+	"\x18AuthenticateTokenRequest\x12\x19\n" +
+	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\"\x7f\n" +
+	"\x19AuthenticateTokenResponse\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x19\n" +
+	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12.\n" +
+	"\x05scope\x18\x03 \x01(\x0e2\x18.kaged.api.v1.TokenScopeR\x05scope2\xfc\x05\n" +
 	"\x0fOperatorService\x12r\n" +
 	"\vGetOperator\x12+.kaged.sessionmanager.v1.GetOperatorRequest\x1a,.kaged.sessionmanager.v1.GetOperatorResponse\"\b\xf0\xbb\x18\x01\xf8\xbb\x18\x01\x12q\n" +
 	"\fGetAuthEpoch\x12,.kaged.sessionmanager.v1.GetAuthEpochRequest\x1a-.kaged.sessionmanager.v1.GetAuthEpochResponse\"\x04\xf0\xbb\x18\x01\x12z\n" +
 	"\x0fRotateAuthEpoch\x12/.kaged.sessionmanager.v1.RotateAuthEpochRequest\x1a0.kaged.sessionmanager.v1.RotateAuthEpochResponse\"\x04\xf0\xbb\x18\x01\x12}\n" +
 	"\x10IssueLaunchToken\x120.kaged.sessionmanager.v1.IssueLaunchTokenRequest\x1a1.kaged.sessionmanager.v1.IssueLaunchTokenResponse\"\x04\xf0\xbb\x18\x01\x12\x83\x01\n" +
-	"\x12ConsumeLaunchToken\x122.kaged.sessionmanager.v1.ConsumeLaunchTokenRequest\x1a3.kaged.sessionmanager.v1.ConsumeLaunchTokenResponse\"\x04\xf0\xbb\x18\x01B\xef\x01\n" +
+	"\x12ConsumeLaunchToken\x122.kaged.sessionmanager.v1.ConsumeLaunchTokenRequest\x1a3.kaged.sessionmanager.v1.ConsumeLaunchTokenResponse\"\x04\xf0\xbb\x18\x01\x12\x80\x01\n" +
+	"\x11AuthenticateToken\x121.kaged.sessionmanager.v1.AuthenticateTokenRequest\x1a2.kaged.sessionmanager.v1.AuthenticateTokenResponse\"\x04\xf0\xbb\x18\x01B\xef\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x14OperatorServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (
@@ -507,7 +625,7 @@ func file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP() []byte {
 	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescData
 }
 
-var file_kaged_sessionmanager_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_kaged_sessionmanager_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_kaged_sessionmanager_v1_operator_service_proto_goTypes = []any{
 	(*GetOperatorRequest)(nil),         // 0: kaged.sessionmanager.v1.GetOperatorRequest
 	(*GetOperatorResponse)(nil),        // 1: kaged.sessionmanager.v1.GetOperatorResponse
@@ -519,23 +637,29 @@ var file_kaged_sessionmanager_v1_operator_service_proto_goTypes = []any{
 	(*IssueLaunchTokenResponse)(nil),   // 7: kaged.sessionmanager.v1.IssueLaunchTokenResponse
 	(*ConsumeLaunchTokenRequest)(nil),  // 8: kaged.sessionmanager.v1.ConsumeLaunchTokenRequest
 	(*ConsumeLaunchTokenResponse)(nil), // 9: kaged.sessionmanager.v1.ConsumeLaunchTokenResponse
+	(*AuthenticateTokenRequest)(nil),   // 10: kaged.sessionmanager.v1.AuthenticateTokenRequest
+	(*AuthenticateTokenResponse)(nil),  // 11: kaged.sessionmanager.v1.AuthenticateTokenResponse
+	(v1.TokenScope)(0),                 // 12: kaged.api.v1.TokenScope
 }
 var file_kaged_sessionmanager_v1_operator_service_proto_depIdxs = []int32{
-	0, // 0: kaged.sessionmanager.v1.OperatorService.GetOperator:input_type -> kaged.sessionmanager.v1.GetOperatorRequest
-	2, // 1: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:input_type -> kaged.sessionmanager.v1.GetAuthEpochRequest
-	4, // 2: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:input_type -> kaged.sessionmanager.v1.RotateAuthEpochRequest
-	6, // 3: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:input_type -> kaged.sessionmanager.v1.IssueLaunchTokenRequest
-	8, // 4: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:input_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenRequest
-	1, // 5: kaged.sessionmanager.v1.OperatorService.GetOperator:output_type -> kaged.sessionmanager.v1.GetOperatorResponse
-	3, // 6: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:output_type -> kaged.sessionmanager.v1.GetAuthEpochResponse
-	5, // 7: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:output_type -> kaged.sessionmanager.v1.RotateAuthEpochResponse
-	7, // 8: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:output_type -> kaged.sessionmanager.v1.IssueLaunchTokenResponse
-	9, // 9: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:output_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenResponse
-	5, // [5:10] is the sub-list for method output_type
-	0, // [0:5] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	12, // 0: kaged.sessionmanager.v1.AuthenticateTokenResponse.scope:type_name -> kaged.api.v1.TokenScope
+	0,  // 1: kaged.sessionmanager.v1.OperatorService.GetOperator:input_type -> kaged.sessionmanager.v1.GetOperatorRequest
+	2,  // 2: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:input_type -> kaged.sessionmanager.v1.GetAuthEpochRequest
+	4,  // 3: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:input_type -> kaged.sessionmanager.v1.RotateAuthEpochRequest
+	6,  // 4: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:input_type -> kaged.sessionmanager.v1.IssueLaunchTokenRequest
+	8,  // 5: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:input_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenRequest
+	10, // 6: kaged.sessionmanager.v1.OperatorService.AuthenticateToken:input_type -> kaged.sessionmanager.v1.AuthenticateTokenRequest
+	1,  // 7: kaged.sessionmanager.v1.OperatorService.GetOperator:output_type -> kaged.sessionmanager.v1.GetOperatorResponse
+	3,  // 8: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:output_type -> kaged.sessionmanager.v1.GetAuthEpochResponse
+	5,  // 9: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:output_type -> kaged.sessionmanager.v1.RotateAuthEpochResponse
+	7,  // 10: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:output_type -> kaged.sessionmanager.v1.IssueLaunchTokenResponse
+	9,  // 11: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:output_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenResponse
+	11, // 12: kaged.sessionmanager.v1.OperatorService.AuthenticateToken:output_type -> kaged.sessionmanager.v1.AuthenticateTokenResponse
+	7,  // [7:13] is the sub-list for method output_type
+	1,  // [1:7] is the sub-list for method input_type
+	1,  // [1:1] is the sub-list for extension type_name
+	1,  // [1:1] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_v1_operator_service_proto_init() }
@@ -549,7 +673,7 @@ func file_kaged_sessionmanager_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_operator_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_operator_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

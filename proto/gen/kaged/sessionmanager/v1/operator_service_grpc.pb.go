@@ -24,6 +24,7 @@ const (
 	OperatorService_RotateAuthEpoch_FullMethodName    = "/kaged.sessionmanager.v1.OperatorService/RotateAuthEpoch"
 	OperatorService_IssueLaunchToken_FullMethodName   = "/kaged.sessionmanager.v1.OperatorService/IssueLaunchToken"
 	OperatorService_ConsumeLaunchToken_FullMethodName = "/kaged.sessionmanager.v1.OperatorService/ConsumeLaunchToken"
+	OperatorService_AuthenticateToken_FullMethodName  = "/kaged.sessionmanager.v1.OperatorService/AuthenticateToken"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -44,6 +45,9 @@ type OperatorServiceClient interface {
 	// ConsumeLaunchToken uses a token up. Fails with unauthenticated (details.reason invalid_launch_token) for one that is
 	// unknown, used or expired.
 	ConsumeLaunchToken(ctx context.Context, in *ConsumeLaunchTokenRequest, opts ...grpc.CallOption) (*ConsumeLaunchTokenResponse, error)
+	// AuthenticateToken says whose an API token is, and notes its use. Fails with unauthenticated (details.reason invalid_token) for one
+	// that is unknown, revoked or expired.
+	AuthenticateToken(ctx context.Context, in *AuthenticateTokenRequest, opts ...grpc.CallOption) (*AuthenticateTokenResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -104,6 +108,16 @@ func (c *operatorServiceClient) ConsumeLaunchToken(ctx context.Context, in *Cons
 	return out, nil
 }
 
+func (c *operatorServiceClient) AuthenticateToken(ctx context.Context, in *AuthenticateTokenRequest, opts ...grpc.CallOption) (*AuthenticateTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuthenticateTokenResponse)
+	err := c.cc.Invoke(ctx, OperatorService_AuthenticateToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -122,6 +136,9 @@ type OperatorServiceServer interface {
 	// ConsumeLaunchToken uses a token up. Fails with unauthenticated (details.reason invalid_launch_token) for one that is
 	// unknown, used or expired.
 	ConsumeLaunchToken(context.Context, *ConsumeLaunchTokenRequest) (*ConsumeLaunchTokenResponse, error)
+	// AuthenticateToken says whose an API token is, and notes its use. Fails with unauthenticated (details.reason invalid_token) for one
+	// that is unknown, revoked or expired.
+	AuthenticateToken(context.Context, *AuthenticateTokenRequest) (*AuthenticateTokenResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -146,6 +163,9 @@ func (UnimplementedOperatorServiceServer) IssueLaunchToken(context.Context, *Iss
 }
 func (UnimplementedOperatorServiceServer) ConsumeLaunchToken(context.Context, *ConsumeLaunchTokenRequest) (*ConsumeLaunchTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConsumeLaunchToken not implemented")
+}
+func (UnimplementedOperatorServiceServer) AuthenticateToken(context.Context, *AuthenticateTokenRequest) (*AuthenticateTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AuthenticateToken not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -258,6 +278,24 @@ func _OperatorService_ConsumeLaunchToken_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_AuthenticateToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuthenticateTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).AuthenticateToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_AuthenticateToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).AuthenticateToken(ctx, req.(*AuthenticateTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -284,6 +322,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConsumeLaunchToken",
 			Handler:    _OperatorService_ConsumeLaunchToken_Handler,
+		},
+		{
+			MethodName: "AuthenticateToken",
+			Handler:    _OperatorService_AuthenticateToken_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -26,30 +26,30 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto2\xef\x17\n" +
-	"\x0eSessionService\x12\x92\x01\n" +
-	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"8\x82\xbc\x18\x03\b\xc9\x01\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x85\x01\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto2\x99\x18\n" +
+	"\x0eSessionService\x12\x99\x01\n" +
+	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"?\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x85\x01\n" +
 	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12u\n" +
 	"\x0eSearchSessions\x12#.kaged.api.v1.SearchSessionsRequest\x1a$.kaged.api.v1.SearchSessionsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/sessions\x12w\n" +
 	"\n" +
 	"GetSession\x12\x1f.kaged.api.v1.GetSessionRequest\x1a .kaged.api.v1.GetSessionResponse\"&\x82\xd3\xe4\x93\x02 b\asession\x12\x15/api/v1/sessions/{id}\x12\x83\x01\n" +
-	"\rUpdateSession\x12\".kaged.api.v1.UpdateSessionRequest\x1a#.kaged.api.v1.UpdateSessionResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\asession\x1a\x15/api/v1/sessions/{id}\x12w\n" +
+	"\rUpdateSession\x12\".kaged.api.v1.UpdateSessionRequest\x1a#.kaged.api.v1.UpdateSessionResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\asession\x1a\x15/api/v1/sessions/{id}\x12~\n" +
 	"\n" +
-	"EndSession\x12\x1f.kaged.api.v1.EndSessionRequest\x1a .kaged.api.v1.EndSessionResponse\"&\x82\xd3\xe4\x93\x02 b\asession*\x15/api/v1/sessions/{id}\x12\x8c\x01\n" +
-	"\vPostMessage\x12 .kaged.api.v1.PostMessageRequest\x1a!.kaged.api.v1.PostMessageResponse\"8\x82\xbc\x18\x03\b\xca\x01\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/sessions/{session_id}/messages\x12\x85\x01\n" +
+	"EndSession\x12\x1f.kaged.api.v1.EndSessionRequest\x1a .kaged.api.v1.EndSessionResponse\"-\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02 b\asession*\x15/api/v1/sessions/{id}\x12\x93\x01\n" +
+	"\vPostMessage\x12 .kaged.api.v1.PostMessageRequest\x1a!.kaged.api.v1.PostMessageResponse\"?\x82\xbc\x18\x03\b\xca\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/sessions/{session_id}/messages\x12\x85\x01\n" +
 	"\fListMessages\x12!.kaged.api.v1.ListMessagesRequest\x1a\".kaged.api.v1.ListMessagesResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/sessions/{session_id}/messages\x12u\n" +
 	"\bListRuns\x12\x1d.kaged.api.v1.ListRunsRequest\x1a\x1e.kaged.api.v1.ListRunsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/sessions/{session_id}/runs\x12}\n" +
 	"\x06GetRun\x12\x1b.kaged.api.v1.GetRunRequest\x1a\x1c.kaged.api.v1.GetRunResponse\"8\x82\xd3\xe4\x93\x022b\x03run\x12+/api/v1/sessions/{session_id}/runs/{run_id}\x12\xb1\x01\n" +
-	"\rGetToolResult\x12\".kaged.api.v1.GetToolResultRequest\x1a#.kaged.api.v1.GetToolResultResponse\"W\x82\xd3\xe4\x93\x02Qb\x06result\x12G/api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}\x12\x8d\x01\n" +
-	"\tCancelRun\x12\x1e.kaged.api.v1.CancelRunRequest\x1a\x1f.kaged.api.v1.CancelRunResponse\"?\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancel\x12\x91\x01\n" +
+	"\rGetToolResult\x12\".kaged.api.v1.GetToolResultRequest\x1a#.kaged.api.v1.GetToolResultResponse\"W\x82\xd3\xe4\x93\x02Qb\x06result\x12G/api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}\x12\x94\x01\n" +
+	"\tCancelRun\x12\x1e.kaged.api.v1.CancelRunRequest\x1a\x1f.kaged.api.v1.CancelRunResponse\"F\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancel\x12\x91\x01\n" +
 	"\x0fListInvocations\x12$.kaged.api.v1.ListInvocationsRequest\x1a%.kaged.api.v1.ListInvocationsResponse\"1\x82\xd3\xe4\x93\x02+\x12)/api/v1/sessions/{session_id}/invocations\x12\xa7\x01\n" +
 	"\rGetInvocation\x12\".kaged.api.v1.GetInvocationRequest\x1a#.kaged.api.v1.GetInvocationResponse\"M\x82\xd3\xe4\x93\x02Gb\n" +
-	"invocation\x129/api/v1/sessions/{session_id}/invocations/{invocation_id}\x12\xb7\x01\n" +
-	"\x10CancelInvocation\x12%.kaged.api.v1.CancelInvocationRequest\x1a&.kaged.api.v1.CancelInvocationResponse\"T\x82\xd3\xe4\x93\x02Nb\n" +
+	"invocation\x129/api/v1/sessions/{session_id}/invocations/{invocation_id}\x12\xbe\x01\n" +
+	"\x10CancelInvocation\x12%.kaged.api.v1.CancelInvocationRequest\x1a&.kaged.api.v1.CancelInvocationResponse\"[\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02Nb\n" +
 	"invocation\"@/api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel\x12\x9e\x01\n" +
 	"\rListProcesses\x12\".kaged.api.v1.ListProcessesRequest\x1a#.kaged.api.v1.ListProcessesResponse\"D\x82\xd3\xe4\x93\x02>Z)\x12'/api/v1/sessions/{session_id}/processes\x12\x11/api/v1/processes\x12v\n" +
-	"\bGetDebug\x12\x1d.kaged.api.v1.GetDebugRequest\x1a\x1e.kaged.api.v1.GetDebugResponse\"+\x82\xd3\xe4\x93\x02%\x12#/api/v1/sessions/{session_id}/debug\x12\x85\x01\n" +
-	"\fControlDebug\x12!.kaged.api.v1.ControlDebugRequest\x1a\".kaged.api.v1.ControlDebugResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/sessions/{session_id}/debug\x12\x89\x01\n" +
+	"\bGetDebug\x12\x1d.kaged.api.v1.GetDebugRequest\x1a\x1e.kaged.api.v1.GetDebugResponse\"+\x82\xd3\xe4\x93\x02%\x12#/api/v1/sessions/{session_id}/debug\x12\x8c\x01\n" +
+	"\fControlDebug\x12!.kaged.api.v1.ControlDebugRequest\x1a\".kaged.api.v1.ControlDebugResponse\"5\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/sessions/{session_id}/debug\x12\x89\x01\n" +
 	"\rListApprovals\x12\".kaged.api.v1.ListApprovalsRequest\x1a#.kaged.api.v1.ListApprovalsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x12\x9b\x01\n" +
 	"\vGetApproval\x12 .kaged.api.v1.GetApprovalRequest\x1a!.kaged.api.v1.GetApprovalResponse\"G\x82\xd3\xe4\x93\x02Ab\bapproval\x125/api/v1/sessions/{session_id}/approvals/{approval_id}\x12\xa7\x01\n" +
 	"\x0eAnswerApproval\x12#.kaged.api.v1.AnswerApprovalRequest\x1a$.kaged.api.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}\x1a\x13¼\x18\x0fsession-managerB\xee\x01\n" +

@@ -34,6 +34,9 @@ type Identity struct {
 	Email string
 	// Groups are for display only.
 	Groups []string
+	// Token is the id of the request's API token, "" for an operator in person, and Scope its scope.
+	Token string
+	Scope Scope
 }
 
 // Credentials is what a request shows.
@@ -42,6 +45,8 @@ type Credentials struct {
 	Session string
 	// UserID, Email, Groups and Nonce are the sidecar's headers, "" for none.
 	UserID, Email, Groups, Nonce string
+	// Token is the API token, "" without one.
+	Token string
 }
 
 // Reason is why a request was refused, for the audit only: the answer never tells.
@@ -55,6 +60,11 @@ const (
 	WrongNonce    Reason = "wrong_nonce"
 	MissingUser   Reason = "missing_user"
 	InvalidUser   Reason = "invalid_user"
+	InvalidToken  Reason = "invalid_token"
+	// TokenOfAnother refuses a token of another operator than the sidecar's, or than [Loopback]'s.
+	TokenOfAnother Reason = "token_of_another"
+	// TooSmall refuses a token of less scope than the route needs.
+	TooSmall Reason = "token_scope"
 )
 
 // Gate recognises operators.
@@ -67,6 +77,8 @@ type Gate struct {
 	Nonce string
 	// Secrets is what the session cookie is derived from.
 	Secrets Secrets
+	// Tokens are API tokens, which count in every mode but [Insecure].
+	Tokens Tokens
 }
 
 // Identify returns whom a request with these credentials is from. It fails with fault.Unauthenticated, always with the same
@@ -75,16 +87,19 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (Identity, Reason, e
 	var id Identity
 	var reason Reason
 	var err error
-	switch g.Mode {
-	case Insecure:
+	switch {
+	case g.Mode == Insecure:
 		id, reason = g.insecure(c)
-	case Sidecar:
+	case c.Token != "":
+		id, reason, err = g.byToken(ctx, c)
+	case g.Mode == Sidecar:
 		id, reason = g.sidecar(c)
 	default:
 		id, reason, err = g.loopback(ctx, c)
 	}
 	if err == nil && reason != "" {
-		err = fault.New(fault.Unauthenticated, "Sign in first: open a launch URL, or come through the sign-in proxy.")
+		err = fault.New(fault.Unauthenticated,
+			"Sign in first: open a launch URL, come through the sign-in proxy, or send an API token.")
 	}
 	return id, reason, err
 }

@@ -70,8 +70,11 @@ func answers(ctx context.Context, conn grpc.ClientConnInterface) (bool, error) {
 	return err == nil, nil
 }
 
+// TokenVariable has the API token for a daemon that --url names.
+const TokenVariable = "KAGED_TOKEN"
+
 func AddURL(cmd *cobra.Command, address *string) {
-	cmd.Flags().StringVar(address, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+	cmd.Flags().StringVar(address, "url", "", "a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN (default: the one on the data directory)")
 }
 
 // Api calls use with a signed-in client of the daemon that runs, at address if that is given. It fails with unavailable where
@@ -82,7 +85,7 @@ func (a App) Api(cmd *cobra.Command, p *Places, address string, use func(context
 		return err
 	}
 	if address != "" {
-		c := client.New(address)
+		c := client.New(address).WithToken(a.Getenv(TokenVariable))
 		defer c.Close()
 		if err := c.Bootstrap(ctx); err != nil {
 			return err

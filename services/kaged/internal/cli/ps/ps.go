@@ -133,7 +133,7 @@ func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string)
 		return err
 	}
 	if address != "" {
-		c := client.New(address)
+		c := client.New(address).WithToken(a.Getenv(kit.TokenVariable))
 		defer c.Close()
 		return now, all(c)
 	}

@@ -23,7 +23,7 @@ type Target struct{ Project, Session, URL string }
 // Connect returns a signed-in client and what ends its connection, with the daemon if one was started for it.
 func Connect(ctx context.Context, a kit.App, p *kit.Places, f Target) (*client.Client, func() error, error) {
 	if f.URL != "" {
-		c := client.New(f.URL)
+		c := client.New(f.URL).WithToken(a.Getenv(kit.TokenVariable))
 		return c, func() error { c.Close(); return nil }, c.Bootstrap(ctx)
 	}
 	var c *client.Client

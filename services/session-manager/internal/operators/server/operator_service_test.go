@@ -9,26 +9,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/testkit/pgtest"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/database/migrations"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
+	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 	"kaged.dev/services/session-manager/internal/operators/server"
 	"kaged.dev/services/session-manager/internal/operators/store"
 )
 
 func serve(t *testing.T) *server.Server {
 	t.Helper()
+	s, _, _ := serveTokens(t)
+	return s
+}
+
+// serveTokens also returns the service of tokens and the database below both.
+func serveTokens(t *testing.T) (*server.Server, *server.Tokens, *pgxpool.Pool) {
+	t.Helper()
+	pool := pgtest.New(t, migrations.Files, migrations.Schema)
+	api := &tokens.Service{Store: store.NewTokens(pool), Log: slog.New(slog.DiscardHandler)}
 	toml := filepath.Join(t.TempDir(), "local.toml")
 	if err := os.WriteFile(toml, []byte("operator_name = \"Ada\"\n[ui]\ntheme = \"dark\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return server.New(operator.New(operator.Deps{
-		Store: store.NewOperator(pgtest.New(t, migrations.Files, migrations.Schema)), Config: localconfig.NewFile(toml, 1<<20, slog.New(slog.DiscardHandler)),
+		Store: store.NewOperator(pool), Config: localconfig.NewFile(toml, 1<<20, slog.New(slog.DiscardHandler)),
 		Log: slog.New(slog.DiscardHandler), LaunchTokenTTL: 24 * time.Hour,
-	}))
+	}), api), server.NewTokens(api), pool
 }
 
 // Gateways share one secret, which a rotation replaces. A-CSRF-04.

@@ -1,16 +1,21 @@
-// Package server answers kaged.sessionmanager.v1.OperatorService: what gateways share.
+// Package server answers kaged.sessionmanager.v1.OperatorService, the shared state of gateways, and TokenService, the
+// API tokens of operators.
 package server
 
 import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
+	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 )
 
 // Server is the gRPC service. Handlers translate and delegate.
 type Server struct {
 	sessionmanagerv1.UnimplementedOperatorServiceServer
 	operator *operator.Service
+	tokens   *tokens.Service
 }
 
 // New returns a Server.
-func New(service *operator.Service) *Server { return &Server{operator: service} }
+func New(service *operator.Service, api *tokens.Service) *Server {
+	return &Server{operator: service, tokens: api}
+}

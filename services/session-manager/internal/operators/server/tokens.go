@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/operators/core/tokens"
+)
+
+// Tokens is the gRPC service TokenService. Handlers translate and delegate.
+type Tokens struct {
+	sessionmanagerv1.UnimplementedTokenServiceServer
+	tokens *tokens.Service
+}
+
+// NewTokens returns a Tokens.
+func NewTokens(service *tokens.Service) *Tokens { return &Tokens{tokens: service} }
+
+// scopes has no entry for an unspecified scope, which is none.
+var scopes = map[apiv1.TokenScope]tokens.Scope{
+	apiv1.TokenScope_TOKEN_SCOPE_READ: tokens.Read, apiv1.TokenScope_TOKEN_SCOPE_RUN: tokens.Run,
+	apiv1.TokenScope_TOKEN_SCOPE_ADMIN: tokens.Admin,
+}
+
+func scopeToProto(s tokens.Scope) apiv1.TokenScope {
+	for p, scope := range scopes {
+		if scope == s {
+			return p
+		}
+	}
+	return apiv1.TokenScope_TOKEN_SCOPE_UNSPECIFIED
+}
+
+// CreateToken makes a token.
+func (s *Tokens) CreateToken(ctx context.Context, req *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
+	t, text, err := s.tokens.Create(ctx, req.GetName(), scopes[req.GetScope()], req.GetExpiresAt())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.CreateTokenResponse{
+		Id: t.ID, Name: t.Name, Scope: scopeToProto(t.Scope),
+		CreatedAt: t.CreatedAt, ExpiresAt: unlessZero(t.ExpiresAt), Token: text,
+	}, nil
+}
+
+// ListTokens lists the caller's tokens.
+func (s *Tokens) ListTokens(ctx context.Context, _ *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
+	list, err := s.tokens.List(ctx)
+	resp := &apiv1.ListTokensResponse{}
+	for _, t := range list {
+		resp.Items = append(resp.Items, tokenToProto(t))
+	}
+	return resp, err
+}
+
+// RevokeToken makes a token worthless.
+func (s *Tokens) RevokeToken(ctx context.Context, req *apiv1.RevokeTokenRequest) (*apiv1.RevokeTokenResponse, error) {
+	t, err := s.tokens.Revoke(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.RevokeTokenResponse{Token: tokenToProto(t)}, nil
+}
+
+func tokenToProto(t tokens.Token) *apiv1.Token {
+	return &apiv1.Token{
+		Id: t.ID, Name: t.Name, Scope: scopeToProto(t.Scope),
+		CreatedAt: t.CreatedAt, ExpiresAt: unlessZero(t.ExpiresAt),
+		LastUsedAt: unlessZero(t.LastUsedAt),
+	}
+}
+
+func unlessZero(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
