@@ -29,20 +29,22 @@ type Deps struct {
 
 // Service is the harness.
 type Service struct {
-	server *server.Server
-	client *http.Client
+	server     *server.Server
+	client     *http.Client
+	workspaces *toolrunner.Workspaces
 }
 
 // New builds the service; nothing runs and nothing is dialled before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
 	client := wire.NewClient(cfg.ConnectTimeout.D())
+	workspaces := toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D())
 	srv := server.New(server.Deps{
-		Log: deps.Log, Workspaces: toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D()),
+		Log: deps.Log, Workspaces: workspaces,
 		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry),
 		MaxHistoryBytes: cfg.MaxHistoryBytes,
 		Limits:          cfg.limits(),
 	})
-	return &Service{server: srv, client: client}, nil
+	return &Service{server: srv, client: client, workspaces: workspaces}, nil
 }
 
 // Register adds the service to a gRPC server.
@@ -57,6 +59,7 @@ func (s *Service) Drain(ctx context.Context) { s.server.Drain(ctx) }
 func (s *Service) Run(ctx context.Context) error {
 	<-ctx.Done()
 	s.server.Stop()
+	s.workspaces.Close()
 	s.client.CloseIdleConnections()
 	return nil
 }

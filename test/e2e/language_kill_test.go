@@ -25,7 +25,7 @@ func languageServers(t *testing.T, dir string) (found []string) {
 // has a new one.
 func TestLanguageServersEndWithTheServicesThatNeedThem(t *testing.T) {
 	t.Parallel()
-	for _, victim := range []string{"tool-runner", "lsp-pool", "session-manager", "sandbox-supervisor"} {
+	for _, victim := range []string{"harness", "tool-runner", "lsp-pool", "session-manager", "sandbox-supervisor"} {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
 			llm := fakellm.Start(t)

@@ -28,7 +28,7 @@ func (p *Pool) Hold(ctx context.Context, opened func() error) error {
 	last := p.holds == 0
 	p.mu.Unlock()
 	if last {
-		p.each(func(*server) bool { return true }, func(s *server) { s.stop(context.WithoutCancel(ctx), "daemon_shutdown") })
+		p.each(func(*server) bool { return true }, func(s *server) { s.stop(context.WithoutCancel(ctx), Shutdown) })
 	}
 	return err
 }

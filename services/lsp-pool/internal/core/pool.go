@@ -80,7 +80,7 @@ func (p *Pool) Run(ctx context.Context) error {
 			p.mu.Lock()
 			p.closed = true
 			p.mu.Unlock()
-			p.each(func(*server) bool { return true }, func(s *server) { s.stop(context.WithoutCancel(ctx), "daemon_shutdown") })
+			p.each(func(*server) bool { return true }, func(s *server) { s.stop(context.WithoutCancel(ctx), Shutdown) })
 			return nil
 		}
 	}
@@ -93,7 +93,7 @@ func (p *Pool) endIdle(ctx context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.users == 0 && s.run != nil && now.Sub(s.used) >= p.opts.Idle
-	}, func(s *server) { s.stop(ctx, "idle_timeout") })
+	}, func(s *server) { s.stop(ctx, idleTime) })
 }
 
 // each calls do with the wanted servers, side by side, and returns when all is done.
@@ -142,13 +142,37 @@ func (p *Pool) Servers(f Filter) (list []contract.RunningLanguageServer) {
 	return list
 }
 
-// Stop ends servers and returns them. They start again with the next query.
-func (p *Pool) Stop(ctx context.Context, f Filter) (list []contract.RunningLanguageServer) {
+// Reasons of a stop, as they are recorded.
+const (
+	Reload   = "reload"
+	Unload   = "project_unload"
+	Shutdown = "daemon_shutdown"
+	idleTime = "idle_timeout"
+)
+
+// Stop ends servers and returns them. They start again with the next query. With the reason Unload they are forgotten
+// too, and the records that no answer has carried are returned.
+func (p *Pool) Stop(
+	ctx context.Context, f Filter, reason string,
+) (list []contract.RunningLanguageServer, records []contract.Record) {
 	taken := func(s *server) bool { return p.takes(f, s) }
-	for _, s := range p.each(taken, func(s *server) { s.stop(ctx, "reload") }) {
+	for _, s := range p.each(taken, func(s *server) { s.stop(ctx, reason) }) {
 		list = append(list, s.info())
+		if reason == Unload {
+			records = append(records, s.takeRecords()...)
+			p.drop(s)
+		}
 	}
-	return list
+	return list, records
+}
+
+// drop forgets a server, unless a query has started it again.
+func (p *Pool) drop(s *server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.servers[s.key] == s && s.idle() {
+		delete(p.servers, s.key)
+	}
 }
 
 // lang returns the language of a file. It fails with invalid_params for a file of no known language.
@@ -205,15 +229,19 @@ func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
 // forget drops a server that does not run and reports whether there was one. p.mu is held.
 func (p *Pool) forget() bool {
 	for key, s := range p.servers {
-		s.mu.Lock()
-		idle := s.run == nil && s.users == 0 && len(s.turn) == 0
-		s.mu.Unlock()
-		if idle {
+		if s.idle() {
 			delete(p.servers, key)
 			return true
 		}
 	}
 	return false
+}
+
+// idle reports whether the server neither runs nor starts.
+func (s *server) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run == nil && s.users == 0 && len(s.turn) == 0
 }
 
 func exitText(e contract.Exit) string {

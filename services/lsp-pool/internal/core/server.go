@@ -169,7 +169,7 @@ func (s *server) crashed(run *running, session string) {
 	defer s.mu.Unlock()
 	s.log = run.process.Log()
 	if exit.Reason == contract.ReasonOwnerEnded {
-		s.note("code.lsp.server_stopped", map[string]any{"reason": "project_unload"})
+		s.note("code.lsp.server_stopped", map[string]any{"reason": Unload})
 		return
 	}
 	if len(s.crashes) >= 256 { // sessions that ended long ago

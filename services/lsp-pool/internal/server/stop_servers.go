@@ -4,9 +4,17 @@ import (
 	"context"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/lsp-pool/internal/core"
 
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
+
+var stopReasons = map[lsppoolv1.StopReason]string{
+	lsppoolv1.StopReason_STOP_REASON_UNSPECIFIED:     core.Reload,
+	lsppoolv1.StopReason_STOP_REASON_PROJECT_UNLOAD:  core.Unload,
+	lsppoolv1.StopReason_STOP_REASON_DAEMON_SHUTDOWN: core.Shutdown,
+}
 
 // StopServers ends servers and returns when they are gone.
 func (s *Server) StopServers(
@@ -16,5 +24,11 @@ func (s *Server) StopServers(
 	if err != nil {
 		return nil, err
 	}
-	return &lsppoolv1.StopServersResponse{Servers: contract.LanguageServersProto(s.pool.Stop(ctx, which))}, nil
+	if stopReasons[req.GetReason()] == "" {
+		return nil, fault.New(fault.BadRequest, "The reason %d is unknown.", req.GetReason())
+	}
+	list, records := s.pool.Stop(ctx, which, stopReasons[req.GetReason()])
+	return &lsppoolv1.StopServersResponse{
+		Servers: contract.LanguageServersProto(list), Records: contract.RecordsProto(records),
+	}, nil
 }

@@ -103,7 +103,8 @@ type Runner struct {
 	debuggers  *debugging.Runs
 	draining   chan struct{} // closed by drain
 	runEnded   chan struct{} // holds a token after the last run of a session has ended
-	watchers   atomic.Int64
+	watchers   atomic.Int64  // streams of sessions
+	harnesses  atomic.Int64  // streams of processes that run agents
 	lateEvery  time.Duration
 	drain      func()
 	parsers    *syntax.Parsers
@@ -316,20 +317,8 @@ type Late struct {
 // The end of the last watch is that of the sessions, a crash included: it ends the language servers.
 func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
 	r.watchers.Add(1)
-	defer r.unwatched(ctx)
+	defer r.leave(ctx, &r.watchers)
 	return r.watch(ctx, tell)
-}
-
-// unwatched ends the language servers after the last watch.
-func (r *Runner) unwatched(ctx context.Context) {
-	if r.watchers.Add(-1) > 0 {
-		return
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endRunTimeout)
-	defer cancel()
-	if _, err := r.servers.Stop(ending, language.Filter{}); err != nil {
-		r.log.WarnContext(ctx, "the language servers could not be ended", "error", err)
-	}
 }
 
 func (r *Runner) watch(ctx context.Context, tell func(Late) error) error {
@@ -399,18 +388,6 @@ func (r *Runner) ReleaseCage(ctx context.Context, id, session string) ([]contrac
 // Running returns what runs for a session, or for all where it is empty.
 func (r *Runner) Running(ctx context.Context, session string) (contract.Running, error) {
 	return r.inventory.Running(ctx, session)
-}
-
-// LanguageServers returns the language servers that are selected.
-func (r *Runner) LanguageServers(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
-	return r.servers.List(ctx, which)
-}
-
-// StopLanguageServers ends the language servers that are selected, and returns them.
-func (r *Runner) StopLanguageServers(
-	ctx context.Context, which language.Filter,
-) ([]contract.RunningLanguageServer, error) {
-	return r.servers.Stop(ctx, which)
 }
 
 // ReadProject reads files of a project; see [project.Read].

@@ -119,6 +119,59 @@ func (Action) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{0}
 }
 
+// StopReason is why servers are ended.
+type StopReason int32
+
+const (
+	// To be started anew.
+	StopReason_STOP_REASON_UNSPECIFIED StopReason = 0
+	// The project is no longer registered. The servers are forgotten, and their records come with the answer.
+	StopReason_STOP_REASON_PROJECT_UNLOAD StopReason = 1
+	// The processes that needed them are gone.
+	StopReason_STOP_REASON_DAEMON_SHUTDOWN StopReason = 2
+)
+
+// Enum value maps for StopReason.
+var (
+	StopReason_name = map[int32]string{
+		0: "STOP_REASON_UNSPECIFIED",
+		1: "STOP_REASON_PROJECT_UNLOAD",
+		2: "STOP_REASON_DAEMON_SHUTDOWN",
+	}
+	StopReason_value = map[string]int32{
+		"STOP_REASON_UNSPECIFIED":     0,
+		"STOP_REASON_PROJECT_UNLOAD":  1,
+		"STOP_REASON_DAEMON_SHUTDOWN": 2,
+	}
+)
+
+func (x StopReason) Enum() *StopReason {
+	p := new(StopReason)
+	*p = x
+	return p
+}
+
+func (x StopReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StopReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes[1].Descriptor()
+}
+
+func (StopReason) Type() protoreflect.EnumType {
+	return &file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes[1]
+}
+
+func (x StopReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StopReason.Descriptor instead.
+func (StopReason) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{1}
+}
+
 // View is what a server may see, and for whom it runs. Callers with equal views share servers.
 type View struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1351,7 +1404,9 @@ type StopServersRequest struct {
 	// The language, empty for all.
 	Lang string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
 	// The view of a caller, to select the servers that it shares; unset for all.
-	View          *View `protobuf:"bytes,4,opt,name=view,proto3" json:"view,omitempty"`
+	View *View `protobuf:"bytes,4,opt,name=view,proto3" json:"view,omitempty"`
+	// Why, for the record.
+	Reason        StopReason `protobuf:"varint,5,opt,name=reason,proto3,enum=kaged.lsppool.v1.StopReason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1414,11 +1469,20 @@ func (x *StopServersRequest) GetView() *View {
 	return nil
 }
 
+func (x *StopServersRequest) GetReason() StopReason {
+	if x != nil {
+		return x.Reason
+	}
+	return StopReason_STOP_REASON_UNSPECIFIED
+}
+
 // StopServersResponse says what was ended.
 type StopServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
-	Servers       []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	Servers []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	// For project_unload: the records that no answer to a question has carried.
+	Records       []*v1.AuditRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1456,6 +1520,13 @@ func (*StopServersResponse) Descriptor() ([]byte, []int) {
 func (x *StopServersResponse) GetServers() []*v1.RunningLanguageServer {
 	if x != nil {
 		return x.Servers
+	}
+	return nil
+}
+
+func (x *StopServersResponse) GetRecords() []*v1.AuditRecord {
+	if x != nil {
+		return x.Records
 	}
 	return nil
 }
@@ -1821,15 +1892,17 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12*\n" +
 	"\x04view\x18\x03 \x01(\v2\x16.kaged.lsppool.v1.ViewR\x04view\"W\n" +
 	"\x13ListServersResponse\x12@\n" +
-	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"\x87\x01\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"\xbd\x01\n" +
 	"\x12StopServersRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12\x12\n" +
 	"\x04lang\x18\x03 \x01(\tR\x04lang\x12*\n" +
-	"\x04view\x18\x04 \x01(\v2\x16.kaged.lsppool.v1.ViewR\x04view\"W\n" +
+	"\x04view\x18\x04 \x01(\v2\x16.kaged.lsppool.v1.ViewR\x04view\x124\n" +
+	"\x06reason\x18\x05 \x01(\x0e2\x1c.kaged.lsppool.v1.StopReasonR\x06reason\"\x8f\x01\n" +
 	"\x13StopServersResponse\x12@\n" +
-	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"(\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\x126\n" +
+	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"(\n" +
 	"\x12FindServersRequest\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\"N\n" +
 	"\x13FindServersResponse\x127\n" +
@@ -1858,7 +1931,12 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\x12\x17\n" +
 	"\x13ACTION_CAPABILITIES\x10\v\x12\x12\n" +
 	"\x0eACTION_REQUEST\x10\f\x12\x1b\n" +
-	"\x17ACTION_WARM_DIAGNOSTICS\x10\r2\xc9\x03\n" +
+	"\x17ACTION_WARM_DIAGNOSTICS\x10\r*j\n" +
+	"\n" +
+	"StopReason\x12\x1b\n" +
+	"\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aSTOP_REASON_PROJECT_UNLOAD\x10\x01\x12\x1f\n" +
+	"\x1bSTOP_REASON_DAEMON_SHUTDOWN\x10\x022\xc9\x03\n" +
 	"\x0eLSPPoolService\x12H\n" +
 	"\x05Query\x12\x1e.kaged.lsppool.v1.QueryRequest\x1a\x1f.kaged.lsppool.v1.QueryResponse\x12Z\n" +
 	"\vListServers\x12$.kaged.lsppool.v1.ListServersRequest\x1a%.kaged.lsppool.v1.ListServersResponse\x12Z\n" +
@@ -1879,77 +1957,80 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP() []byte {
 	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescData
 }
 
-var file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_kaged_lsppool_v1_lsp_pool_service_proto_goTypes = []any{
 	(Action)(0),                      // 0: kaged.lsppool.v1.Action
-	(*View)(nil),                     // 1: kaged.lsppool.v1.View
-	(*FileChange)(nil),               // 2: kaged.lsppool.v1.FileChange
-	(*QueryRequest)(nil),             // 3: kaged.lsppool.v1.QueryRequest
-	(*QueryResponse)(nil),            // 4: kaged.lsppool.v1.QueryResponse
-	(*Completeness)(nil),             // 5: kaged.lsppool.v1.Completeness
-	(*Place)(nil),                    // 6: kaged.lsppool.v1.Place
-	(*Location)(nil),                 // 7: kaged.lsppool.v1.Location
-	(*Symbol)(nil),                   // 8: kaged.lsppool.v1.Symbol
-	(*Diagnostic)(nil),               // 9: kaged.lsppool.v1.Diagnostic
-	(*Hover)(nil),                    // 10: kaged.lsppool.v1.Hover
-	(*FileEdit)(nil),                 // 11: kaged.lsppool.v1.FileEdit
-	(*CodeAction)(nil),               // 12: kaged.lsppool.v1.CodeAction
-	(*Replacement)(nil),              // 13: kaged.lsppool.v1.Replacement
-	(*ListServersRequest)(nil),       // 14: kaged.lsppool.v1.ListServersRequest
-	(*ListServersResponse)(nil),      // 15: kaged.lsppool.v1.ListServersResponse
-	(*StopServersRequest)(nil),       // 16: kaged.lsppool.v1.StopServersRequest
-	(*StopServersResponse)(nil),      // 17: kaged.lsppool.v1.StopServersResponse
-	(*FindServersRequest)(nil),       // 18: kaged.lsppool.v1.FindServersRequest
-	(*FindServersResponse)(nil),      // 19: kaged.lsppool.v1.FindServersResponse
-	(*FoundServer)(nil),              // 20: kaged.lsppool.v1.FoundServer
-	(*HoldServersRequest)(nil),       // 21: kaged.lsppool.v1.HoldServersRequest
-	(*HoldServersEvent)(nil),         // 22: kaged.lsppool.v1.HoldServersEvent
-	(*v1.CagePolicy)(nil),            // 23: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),        // 24: kaged.common.v1.LanguageServer
-	(*v1.AuditRecord)(nil),           // 25: kaged.common.v1.AuditRecord
-	(*v1.RunningLanguageServer)(nil), // 26: kaged.common.v1.RunningLanguageServer
+	(StopReason)(0),                  // 1: kaged.lsppool.v1.StopReason
+	(*View)(nil),                     // 2: kaged.lsppool.v1.View
+	(*FileChange)(nil),               // 3: kaged.lsppool.v1.FileChange
+	(*QueryRequest)(nil),             // 4: kaged.lsppool.v1.QueryRequest
+	(*QueryResponse)(nil),            // 5: kaged.lsppool.v1.QueryResponse
+	(*Completeness)(nil),             // 6: kaged.lsppool.v1.Completeness
+	(*Place)(nil),                    // 7: kaged.lsppool.v1.Place
+	(*Location)(nil),                 // 8: kaged.lsppool.v1.Location
+	(*Symbol)(nil),                   // 9: kaged.lsppool.v1.Symbol
+	(*Diagnostic)(nil),               // 10: kaged.lsppool.v1.Diagnostic
+	(*Hover)(nil),                    // 11: kaged.lsppool.v1.Hover
+	(*FileEdit)(nil),                 // 12: kaged.lsppool.v1.FileEdit
+	(*CodeAction)(nil),               // 13: kaged.lsppool.v1.CodeAction
+	(*Replacement)(nil),              // 14: kaged.lsppool.v1.Replacement
+	(*ListServersRequest)(nil),       // 15: kaged.lsppool.v1.ListServersRequest
+	(*ListServersResponse)(nil),      // 16: kaged.lsppool.v1.ListServersResponse
+	(*StopServersRequest)(nil),       // 17: kaged.lsppool.v1.StopServersRequest
+	(*StopServersResponse)(nil),      // 18: kaged.lsppool.v1.StopServersResponse
+	(*FindServersRequest)(nil),       // 19: kaged.lsppool.v1.FindServersRequest
+	(*FindServersResponse)(nil),      // 20: kaged.lsppool.v1.FindServersResponse
+	(*FoundServer)(nil),              // 21: kaged.lsppool.v1.FoundServer
+	(*HoldServersRequest)(nil),       // 22: kaged.lsppool.v1.HoldServersRequest
+	(*HoldServersEvent)(nil),         // 23: kaged.lsppool.v1.HoldServersEvent
+	(*v1.CagePolicy)(nil),            // 24: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),        // 25: kaged.common.v1.LanguageServer
+	(*v1.AuditRecord)(nil),           // 26: kaged.common.v1.AuditRecord
+	(*v1.RunningLanguageServer)(nil), // 27: kaged.common.v1.RunningLanguageServer
 }
 var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
-	23, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
-	24, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
-	1,  // 2: kaged.lsppool.v1.QueryRequest.view:type_name -> kaged.lsppool.v1.View
+	24, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
+	25, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
+	2,  // 2: kaged.lsppool.v1.QueryRequest.view:type_name -> kaged.lsppool.v1.View
 	0,  // 3: kaged.lsppool.v1.QueryRequest.action:type_name -> kaged.lsppool.v1.Action
-	2,  // 4: kaged.lsppool.v1.QueryRequest.changed:type_name -> kaged.lsppool.v1.FileChange
-	5,  // 5: kaged.lsppool.v1.QueryResponse.completeness:type_name -> kaged.lsppool.v1.Completeness
-	7,  // 6: kaged.lsppool.v1.QueryResponse.locations:type_name -> kaged.lsppool.v1.Location
-	8,  // 7: kaged.lsppool.v1.QueryResponse.symbols:type_name -> kaged.lsppool.v1.Symbol
-	9,  // 8: kaged.lsppool.v1.QueryResponse.diagnostics:type_name -> kaged.lsppool.v1.Diagnostic
-	10, // 9: kaged.lsppool.v1.QueryResponse.hover:type_name -> kaged.lsppool.v1.Hover
-	11, // 10: kaged.lsppool.v1.QueryResponse.edits:type_name -> kaged.lsppool.v1.FileEdit
-	12, // 11: kaged.lsppool.v1.QueryResponse.actions:type_name -> kaged.lsppool.v1.CodeAction
-	25, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
-	6,  // 13: kaged.lsppool.v1.Location.start:type_name -> kaged.lsppool.v1.Place
-	6,  // 14: kaged.lsppool.v1.Location.end:type_name -> kaged.lsppool.v1.Place
-	7,  // 15: kaged.lsppool.v1.Symbol.location:type_name -> kaged.lsppool.v1.Location
-	7,  // 16: kaged.lsppool.v1.Diagnostic.location:type_name -> kaged.lsppool.v1.Location
-	7,  // 17: kaged.lsppool.v1.Hover.location:type_name -> kaged.lsppool.v1.Location
-	13, // 18: kaged.lsppool.v1.CodeAction.edits:type_name -> kaged.lsppool.v1.Replacement
-	1,  // 19: kaged.lsppool.v1.ListServersRequest.view:type_name -> kaged.lsppool.v1.View
-	26, // 20: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	1,  // 21: kaged.lsppool.v1.StopServersRequest.view:type_name -> kaged.lsppool.v1.View
-	26, // 22: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	20, // 23: kaged.lsppool.v1.FindServersResponse.servers:type_name -> kaged.lsppool.v1.FoundServer
-	3,  // 24: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
-	14, // 25: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
-	16, // 26: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
-	21, // 27: kaged.lsppool.v1.LSPPoolService.HoldServers:input_type -> kaged.lsppool.v1.HoldServersRequest
-	18, // 28: kaged.lsppool.v1.LSPPoolService.FindServers:input_type -> kaged.lsppool.v1.FindServersRequest
-	4,  // 29: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
-	15, // 30: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
-	17, // 31: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
-	22, // 32: kaged.lsppool.v1.LSPPoolService.HoldServers:output_type -> kaged.lsppool.v1.HoldServersEvent
-	19, // 33: kaged.lsppool.v1.LSPPoolService.FindServers:output_type -> kaged.lsppool.v1.FindServersResponse
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	3,  // 4: kaged.lsppool.v1.QueryRequest.changed:type_name -> kaged.lsppool.v1.FileChange
+	6,  // 5: kaged.lsppool.v1.QueryResponse.completeness:type_name -> kaged.lsppool.v1.Completeness
+	8,  // 6: kaged.lsppool.v1.QueryResponse.locations:type_name -> kaged.lsppool.v1.Location
+	9,  // 7: kaged.lsppool.v1.QueryResponse.symbols:type_name -> kaged.lsppool.v1.Symbol
+	10, // 8: kaged.lsppool.v1.QueryResponse.diagnostics:type_name -> kaged.lsppool.v1.Diagnostic
+	11, // 9: kaged.lsppool.v1.QueryResponse.hover:type_name -> kaged.lsppool.v1.Hover
+	12, // 10: kaged.lsppool.v1.QueryResponse.edits:type_name -> kaged.lsppool.v1.FileEdit
+	13, // 11: kaged.lsppool.v1.QueryResponse.actions:type_name -> kaged.lsppool.v1.CodeAction
+	26, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
+	7,  // 13: kaged.lsppool.v1.Location.start:type_name -> kaged.lsppool.v1.Place
+	7,  // 14: kaged.lsppool.v1.Location.end:type_name -> kaged.lsppool.v1.Place
+	8,  // 15: kaged.lsppool.v1.Symbol.location:type_name -> kaged.lsppool.v1.Location
+	8,  // 16: kaged.lsppool.v1.Diagnostic.location:type_name -> kaged.lsppool.v1.Location
+	8,  // 17: kaged.lsppool.v1.Hover.location:type_name -> kaged.lsppool.v1.Location
+	14, // 18: kaged.lsppool.v1.CodeAction.edits:type_name -> kaged.lsppool.v1.Replacement
+	2,  // 19: kaged.lsppool.v1.ListServersRequest.view:type_name -> kaged.lsppool.v1.View
+	27, // 20: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	2,  // 21: kaged.lsppool.v1.StopServersRequest.view:type_name -> kaged.lsppool.v1.View
+	1,  // 22: kaged.lsppool.v1.StopServersRequest.reason:type_name -> kaged.lsppool.v1.StopReason
+	27, // 23: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	26, // 24: kaged.lsppool.v1.StopServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	21, // 25: kaged.lsppool.v1.FindServersResponse.servers:type_name -> kaged.lsppool.v1.FoundServer
+	4,  // 26: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
+	15, // 27: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
+	17, // 28: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
+	22, // 29: kaged.lsppool.v1.LSPPoolService.HoldServers:input_type -> kaged.lsppool.v1.HoldServersRequest
+	19, // 30: kaged.lsppool.v1.LSPPoolService.FindServers:input_type -> kaged.lsppool.v1.FindServersRequest
+	5,  // 31: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
+	16, // 32: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
+	18, // 33: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
+	23, // 34: kaged.lsppool.v1.LSPPoolService.HoldServers:output_type -> kaged.lsppool.v1.HoldServersEvent
+	20, // 35: kaged.lsppool.v1.LSPPoolService.FindServers:output_type -> kaged.lsppool.v1.FindServersResponse
+	31, // [31:36] is the sub-list for method output_type
+	26, // [26:31] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_kaged_lsppool_v1_lsp_pool_service_proto_init() }
@@ -1963,7 +2044,7 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc), len(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,

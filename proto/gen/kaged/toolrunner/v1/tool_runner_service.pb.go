@@ -2503,6 +2503,80 @@ func (x *ControlDebugResponse) GetResult() *v1.DebugVariable {
 	return nil
 }
 
+// HoldWorkspaceRequest is empty.
+type HoldWorkspaceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldWorkspaceRequest) Reset() {
+	*x = HoldWorkspaceRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldWorkspaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldWorkspaceRequest) ProtoMessage() {}
+
+func (x *HoldWorkspaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldWorkspaceRequest.ProtoReflect.Descriptor instead.
+func (*HoldWorkspaceRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{32}
+}
+
+// HoldWorkspaceEvent says that the workspace is held.
+type HoldWorkspaceEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldWorkspaceEvent) Reset() {
+	*x = HoldWorkspaceEvent{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldWorkspaceEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldWorkspaceEvent) ProtoMessage() {}
+
+func (x *HoldWorkspaceEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldWorkspaceEvent.ProtoReflect.Descriptor instead.
+func (*HoldWorkspaceEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{33}
+}
+
 // HoldRunRequest names the run.
 type HoldRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2514,7 +2588,7 @@ type HoldRunRequest struct {
 
 func (x *HoldRunRequest) Reset() {
 	*x = HoldRunRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2600,7 @@ func (x *HoldRunRequest) String() string {
 func (*HoldRunRequest) ProtoMessage() {}
 
 func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2613,7 @@ func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunRequest.ProtoReflect.Descriptor instead.
 func (*HoldRunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HoldRunRequest) GetContext() *ToolContext {
@@ -2565,7 +2639,7 @@ type HoldRunEvent struct {
 
 func (x *HoldRunEvent) Reset() {
 	*x = HoldRunEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2651,7 @@ func (x *HoldRunEvent) String() string {
 func (*HoldRunEvent) ProtoMessage() {}
 
 func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2664,7 @@ func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunEvent.ProtoReflect.Descriptor instead.
 func (*HoldRunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HoldRunEvent) GetEvent() isHoldRunEvent_Event {
@@ -2645,7 +2719,7 @@ type RunOpened struct {
 
 func (x *RunOpened) Reset() {
 	*x = RunOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2657,7 +2731,7 @@ func (x *RunOpened) String() string {
 func (*RunOpened) ProtoMessage() {}
 
 func (x *RunOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2670,7 +2744,7 @@ func (x *RunOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOpened.ProtoReflect.Descriptor instead.
 func (*RunOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
 }
 
 // HoldCageRequest describes the cage of an invocation.
@@ -2686,7 +2760,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2772,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2785,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -2745,7 +2819,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2831,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2844,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -2851,7 +2925,7 @@ type CageOpened struct {
 
 func (x *CageOpened) Reset() {
 	*x = CageOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +2937,7 @@ func (x *CageOpened) String() string {
 func (*CageOpened) ProtoMessage() {}
 
 func (x *CageOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +2950,7 @@ func (x *CageOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
 func (*CageOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CageOpened) GetTier() string {
@@ -2927,7 +3001,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +3013,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +3026,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CageEnded) GetReason() string {
@@ -2982,7 +3056,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3068,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3081,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -3035,7 +3109,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3121,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3134,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -3083,7 +3157,7 @@ type ListLanguageServersRequest struct {
 
 func (x *ListLanguageServersRequest) Reset() {
 	*x = ListLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3169,7 @@ func (x *ListLanguageServersRequest) String() string {
 func (*ListLanguageServersRequest) ProtoMessage() {}
 
 func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3182,7 @@ func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{41}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListLanguageServersRequest) GetProjectId() string {
@@ -3136,7 +3210,7 @@ type ListLanguageServersResponse struct {
 
 func (x *ListLanguageServersResponse) Reset() {
 	*x = ListLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3222,7 @@ func (x *ListLanguageServersResponse) String() string {
 func (*ListLanguageServersResponse) ProtoMessage() {}
 
 func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3235,7 @@ func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{42}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -3179,14 +3253,16 @@ type StopLanguageServersRequest struct {
 	// The project's folder, empty for all.
 	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
 	// The language, empty for all.
-	Lang          string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
+	Lang string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
+	// The project is no longer registered. The servers are forgotten.
+	Unload        bool `protobuf:"varint,4,opt,name=unload,proto3" json:"unload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopLanguageServersRequest) Reset() {
 	*x = StopLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3198,7 +3274,7 @@ func (x *StopLanguageServersRequest) String() string {
 func (*StopLanguageServersRequest) ProtoMessage() {}
 
 func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3211,7 +3287,7 @@ func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{43}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StopLanguageServersRequest) GetProjectId() string {
@@ -3235,18 +3311,27 @@ func (x *StopLanguageServersRequest) GetLang() string {
 	return ""
 }
 
+func (x *StopLanguageServersRequest) GetUnload() bool {
+	if x != nil {
+		return x.Unload
+	}
+	return false
+}
+
 // StopLanguageServersResponse says which were ended.
 type StopLanguageServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
-	Servers       []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	Servers []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	// For unload: the records that no answer to a question has carried.
+	Records       []*v1.AuditRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopLanguageServersResponse) Reset() {
 	*x = StopLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3343,7 @@ func (x *StopLanguageServersResponse) String() string {
 func (*StopLanguageServersResponse) ProtoMessage() {}
 
 func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,12 +3356,19 @@ func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{44}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StopLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
 	if x != nil {
 		return x.Servers
+	}
+	return nil
+}
+
+func (x *StopLanguageServersResponse) GetRecords() []*v1.AuditRecord {
+	if x != nil {
+		return x.Records
 	}
 	return nil
 }
@@ -3292,7 +3384,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3396,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3409,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{45}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -3340,7 +3432,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3444,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3457,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{46}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -3564,7 +3656,9 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\bframe_id\x18\b \x01(\x05R\aframeId\"\x81\x01\n" +
 	"\x14ControlDebugResponse\x121\n" +
 	"\x05state\x18\x01 \x01(\v2\x1b.kaged.common.v1.DebugStateR\x05state\x126\n" +
-	"\x06result\x18\x02 \x01(\v2\x1e.kaged.common.v1.DebugVariableR\x06result\"L\n" +
+	"\x06result\x18\x02 \x01(\v2\x1e.kaged.common.v1.DebugVariableR\x06result\"\x16\n" +
+	"\x14HoldWorkspaceRequest\"\x14\n" +
+	"\x12HoldWorkspaceEvent\"L\n" +
 	"\x0eHoldRunRequest\x12:\n" +
 	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\x86\x01\n" +
 	"\fHoldRunEvent\x128\n" +
@@ -3602,14 +3696,16 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
 	"\x04root\x18\x02 \x01(\tR\x04root\"_\n" +
 	"\x1bListLanguageServersResponse\x12@\n" +
-	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"c\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"{\n" +
 	"\x1aStopLanguageServersRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12\x12\n" +
-	"\x04lang\x18\x03 \x01(\tR\x04lang\"_\n" +
+	"\x04lang\x18\x03 \x01(\tR\x04lang\x12\x16\n" +
+	"\x06unload\x18\x04 \x01(\bR\x06unload\"\x97\x01\n" +
 	"\x1bStopLanguageServersResponse\x12@\n" +
-	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\"5\n" +
+	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\x126\n" +
+	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"5\n" +
 	"\x14ListProcessesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x8a\x01\n" +
@@ -3631,7 +3727,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xdc\v\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xc3\f\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12c\n" +
 	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12Z\n" +
@@ -3640,6 +3736,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
 	"CancelTool\x12&.kaged.toolrunner.v1.CancelToolRequest\x1a'.kaged.toolrunner.v1.CancelToolResponse\x12S\n" +
 	"\aHoldRun\x12#.kaged.toolrunner.v1.HoldRunRequest\x1a!.kaged.toolrunner.v1.HoldRunEvent0\x01\x12e\n" +
+	"\rHoldWorkspace\x12).kaged.toolrunner.v1.HoldWorkspaceRequest\x1a'.kaged.toolrunner.v1.HoldWorkspaceEvent0\x01\x12e\n" +
 	"\x0eWatchWorkspace\x12*.kaged.toolrunner.v1.WatchWorkspaceRequest\x1a#.kaged.toolrunner.v1.WorkspaceEvent(\x010\x01\x12V\n" +
 	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12`\n" +
 	"\vReleaseCage\x12'.kaged.toolrunner.v1.ReleaseCageRequest\x1a(.kaged.toolrunner.v1.ReleaseCageResponse\x12f\n" +
@@ -3665,7 +3762,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
@@ -3702,47 +3799,49 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ViewDebugResponse)(nil),           // 32: kaged.toolrunner.v1.ViewDebugResponse
 	(*ControlDebugRequest)(nil),         // 33: kaged.toolrunner.v1.ControlDebugRequest
 	(*ControlDebugResponse)(nil),        // 34: kaged.toolrunner.v1.ControlDebugResponse
-	(*HoldRunRequest)(nil),              // 35: kaged.toolrunner.v1.HoldRunRequest
-	(*HoldRunEvent)(nil),                // 36: kaged.toolrunner.v1.HoldRunEvent
-	(*RunOpened)(nil),                   // 37: kaged.toolrunner.v1.RunOpened
-	(*HoldCageRequest)(nil),             // 38: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),               // 39: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),                  // 40: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),                   // 41: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),          // 42: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),         // 43: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListLanguageServersRequest)(nil),  // 44: kaged.toolrunner.v1.ListLanguageServersRequest
-	(*ListLanguageServersResponse)(nil), // 45: kaged.toolrunner.v1.ListLanguageServersResponse
-	(*StopLanguageServersRequest)(nil),  // 46: kaged.toolrunner.v1.StopLanguageServersRequest
-	(*StopLanguageServersResponse)(nil), // 47: kaged.toolrunner.v1.StopLanguageServersResponse
-	(*ListProcessesRequest)(nil),        // 48: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),       // 49: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                                 // 50: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),             // 51: google.protobuf.Struct
-	(*v1.Error)(nil),                    // 52: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),               // 53: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),           // 54: kaged.common.v1.LanguageServer
-	(*v1.Debugging)(nil),                // 55: kaged.common.v1.Debugging
-	(*v1.ApprovalSubject)(nil),          // 56: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),              // 57: kaged.common.v1.AuditRecord
-	(*v1.DebugSession)(nil),             // 58: kaged.common.v1.DebugSession
-	(*v1.DebugView)(nil),                // 59: kaged.common.v1.DebugView
-	(*v1.DebugState)(nil),               // 60: kaged.common.v1.DebugState
-	(*v1.DebugVariable)(nil),            // 61: kaged.common.v1.DebugVariable
-	(*v1.DebugEvent)(nil),               // 62: kaged.common.v1.DebugEvent
-	(*v1.NetworkAttempt)(nil),           // 63: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),              // 64: kaged.common.v1.CageFinding
-	(*v1.RunningLanguageServer)(nil),    // 65: kaged.common.v1.RunningLanguageServer
-	(*v1.RunningProcess)(nil),           // 66: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),              // 67: kaged.common.v1.RunningCage
+	(*HoldWorkspaceRequest)(nil),        // 35: kaged.toolrunner.v1.HoldWorkspaceRequest
+	(*HoldWorkspaceEvent)(nil),          // 36: kaged.toolrunner.v1.HoldWorkspaceEvent
+	(*HoldRunRequest)(nil),              // 37: kaged.toolrunner.v1.HoldRunRequest
+	(*HoldRunEvent)(nil),                // 38: kaged.toolrunner.v1.HoldRunEvent
+	(*RunOpened)(nil),                   // 39: kaged.toolrunner.v1.RunOpened
+	(*HoldCageRequest)(nil),             // 40: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),               // 41: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),                  // 42: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),                   // 43: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),          // 44: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),         // 45: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListLanguageServersRequest)(nil),  // 46: kaged.toolrunner.v1.ListLanguageServersRequest
+	(*ListLanguageServersResponse)(nil), // 47: kaged.toolrunner.v1.ListLanguageServersResponse
+	(*StopLanguageServersRequest)(nil),  // 48: kaged.toolrunner.v1.StopLanguageServersRequest
+	(*StopLanguageServersResponse)(nil), // 49: kaged.toolrunner.v1.StopLanguageServersResponse
+	(*ListProcessesRequest)(nil),        // 50: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 51: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 52: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),             // 53: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 54: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 55: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 56: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),                // 57: kaged.common.v1.Debugging
+	(*v1.ApprovalSubject)(nil),          // 58: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 59: kaged.common.v1.AuditRecord
+	(*v1.DebugSession)(nil),             // 60: kaged.common.v1.DebugSession
+	(*v1.DebugView)(nil),                // 61: kaged.common.v1.DebugView
+	(*v1.DebugState)(nil),               // 62: kaged.common.v1.DebugState
+	(*v1.DebugVariable)(nil),            // 63: kaged.common.v1.DebugVariable
+	(*v1.DebugEvent)(nil),               // 64: kaged.common.v1.DebugEvent
+	(*v1.NetworkAttempt)(nil),           // 65: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 66: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 67: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 68: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 69: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	50, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	52, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	7,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	17, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	51, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	51, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	53, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	53, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	15, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	12, // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
@@ -3752,77 +3851,80 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	10, // 12: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	11, // 13: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
 	2,  // 14: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	52, // 15: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	51, // 16: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	54, // 15: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	53, // 16: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	10, // 17: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	9,  // 18: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	53, // 19: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	55, // 19: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	18, // 20: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	54, // 21: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
-	55, // 22: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
+	56, // 21: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	57, // 22: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
 	17, // 23: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	20, // 24: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	23, // 25: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	24, // 26: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	22, // 27: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	56, // 28: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	57, // 29: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	52, // 30: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	57, // 31: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	57, // 32: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	57, // 33: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	58, // 34: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
-	59, // 35: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
-	60, // 36: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
-	61, // 37: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
+	58, // 28: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	59, // 29: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	54, // 30: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	59, // 31: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	59, // 32: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	59, // 33: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	60, // 34: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	61, // 35: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
+	62, // 36: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
+	63, // 37: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
 	17, // 38: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	37, // 39: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	62, // 40: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	39, // 39: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
+	64, // 40: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
 	17, // 41: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	40, // 42: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	63, // 43: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	41, // 44: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	64, // 45: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	64, // 46: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	65, // 47: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	65, // 48: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	66, // 49: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	67, // 50: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 51: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	5,  // 52: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
-	8,  // 53: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	19, // 54: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	25, // 55: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	35, // 56: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	29, // 57: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	38, // 58: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	42, // 59: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	48, // 60: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	44, // 61: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
-	46, // 62: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
-	31, // 63: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
-	33, // 64: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
-	27, // 65: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 66: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	6,  // 67: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
-	16, // 68: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	21, // 69: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	26, // 70: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	36, // 71: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	30, // 72: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	39, // 73: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	43, // 74: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	49, // 75: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	45, // 76: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
-	47, // 77: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
-	32, // 78: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
-	34, // 79: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
-	28, // 80: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	66, // [66:81] is the sub-list for method output_type
-	51, // [51:66] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	42, // 42: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	65, // 43: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	43, // 44: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	66, // 45: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	66, // 46: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	67, // 47: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	67, // 48: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	59, // 49: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	68, // 50: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	69, // 51: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 52: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	5,  // 53: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
+	8,  // 54: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	19, // 55: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	25, // 56: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	37, // 57: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	35, // 58: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
+	29, // 59: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	40, // 60: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	44, // 61: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	50, // 62: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	46, // 63: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	48, // 64: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	31, // 65: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
+	33, // 66: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
+	27, // 67: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 68: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	6,  // 69: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
+	16, // 70: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	21, // 71: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	26, // 72: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	38, // 73: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	36, // 74: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
+	30, // 75: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	41, // 76: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	45, // 77: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	51, // 78: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	47, // 79: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	49, // 80: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	32, // 81: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
+	34, // 82: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
+	28, // 83: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	68, // [68:84] is the sub-list for method output_type
+	52, // [52:68] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -3838,11 +3940,11 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27].OneofWrappers = []any{
 		(*WorkspaceEvent_Record)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35].OneofWrappers = []any{
 		(*HoldRunEvent_Opened)(nil),
 		(*HoldRunEvent_Debug)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -3853,7 +3955,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	ToolRunnerService_RunTool_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
 	ToolRunnerService_CancelTool_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
 	ToolRunnerService_HoldRun_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/HoldRun"
+	ToolRunnerService_HoldWorkspace_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/HoldWorkspace"
 	ToolRunnerService_WatchWorkspace_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/WatchWorkspace"
 	ToolRunnerService_HoldCage_FullMethodName            = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
 	ToolRunnerService_ReleaseCage_FullMethodName         = "/kaged.toolrunner.v1.ToolRunnerService/ReleaseCage"
@@ -67,6 +68,9 @@ type ToolRunnerServiceClient interface {
 	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
 	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
 	HoldRun(ctx context.Context, in *HoldRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldRunEvent], error)
+	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
+	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
+	HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error)
 	// WatchWorkspace tells what the workspace has to say between calls: the records of background processes that ended while no run of
 	// their session was held. The caller names in each request the event that it has stored; the first request names none. An event
 	// that was not acknowledged is told again to the next watcher, also after kill -9 of the workspace, with the same id; several
@@ -181,9 +185,28 @@ func (c *toolRunnerServiceClient) HoldRun(ctx context.Context, in *HoldRunReques
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldRunClient = grpc.ServerStreamingClient[HoldRunEvent]
 
+func (c *toolRunnerServiceClient) HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[2], ToolRunnerService_HoldWorkspace_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[HoldWorkspaceRequest, HoldWorkspaceEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_HoldWorkspaceClient = grpc.ServerStreamingClient[HoldWorkspaceEvent]
+
 func (c *toolRunnerServiceClient) WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[2], ToolRunnerService_WatchWorkspace_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[3], ToolRunnerService_WatchWorkspace_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +219,7 @@ type ToolRunnerService_WatchWorkspaceClient = grpc.BidiStreamingClient[WatchWork
 
 func (c *toolRunnerServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[3], ToolRunnerService_HoldCage_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[4], ToolRunnerService_HoldCage_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -314,6 +337,9 @@ type ToolRunnerServiceServer interface {
 	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
 	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
 	HoldRun(*HoldRunRequest, grpc.ServerStreamingServer[HoldRunEvent]) error
+	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
+	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
+	HoldWorkspace(*HoldWorkspaceRequest, grpc.ServerStreamingServer[HoldWorkspaceEvent]) error
 	// WatchWorkspace tells what the workspace has to say between calls: the records of background processes that ended while no run of
 	// their session was held. The caller names in each request the event that it has stored; the first request names none. An event
 	// that was not acknowledged is told again to the next watcher, also after kill -9 of the workspace, with the same id; several
@@ -367,6 +393,9 @@ func (UnimplementedToolRunnerServiceServer) CancelTool(context.Context, *CancelT
 }
 func (UnimplementedToolRunnerServiceServer) HoldRun(*HoldRunRequest, grpc.ServerStreamingServer[HoldRunEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldRun not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) HoldWorkspace(*HoldWorkspaceRequest, grpc.ServerStreamingServer[HoldWorkspaceEvent]) error {
+	return status.Error(codes.Unimplemented, "method HoldWorkspace not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) WatchWorkspace(grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]) error {
 	return status.Error(codes.Unimplemented, "method WatchWorkspace not implemented")
@@ -509,6 +538,17 @@ func _ToolRunnerService_HoldRun_Handler(srv interface{}, stream grpc.ServerStrea
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldRunServer = grpc.ServerStreamingServer[HoldRunEvent]
+
+func _ToolRunnerService_HoldWorkspace_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(HoldWorkspaceRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ToolRunnerServiceServer).HoldWorkspace(m, &grpc.GenericServerStream[HoldWorkspaceRequest, HoldWorkspaceEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_HoldWorkspaceServer = grpc.ServerStreamingServer[HoldWorkspaceEvent]
 
 func _ToolRunnerService_WatchWorkspace_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ToolRunnerServiceServer).WatchWorkspace(&grpc.GenericServerStream[WatchWorkspaceRequest, WorkspaceEvent]{ServerStream: stream})
@@ -715,6 +755,11 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "HoldRun",
 			Handler:       _ToolRunnerService_HoldRun_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "HoldWorkspace",
+			Handler:       _ToolRunnerService_HoldWorkspace_Handler,
 			ServerStreams: true,
 		},
 		{

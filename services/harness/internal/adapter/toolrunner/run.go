@@ -35,6 +35,7 @@ func (r *Runner) HoldRun(ctx context.Context, caller *contract.Caller, known fun
 func (r *Runner) holdRun(
 	ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent),
 ) error {
+	r.hold(ctx)
 	stream, err := r.client.HoldRun(ctx, &toolrunnerv1.HoldRunRequest{Context: toolwire.Caller(caller)})
 	for err == nil {
 		var event *toolrunnerv1.HoldRunEvent

@@ -19,12 +19,19 @@ import (
 )
 
 // Workspaces knows the tool runners of all workspaces. It is safe for concurrent use.
+//
+// Goroutines: one for each workspace that it holds, until Close.
 type Workspaces struct {
 	dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error)
 	ttl  time.Duration
 
-	mu    sync.Mutex // guards known
+	life    context.Context // until Close
+	close   context.CancelFunc
+	holding sync.WaitGroup
+
+	mu    sync.Mutex // guards the fields below
 	known map[string]catalogueAt
+	held  map[string]bool
 }
 
 type catalogueAt struct {
@@ -35,7 +42,10 @@ type catalogueAt struct {
 // New returns workspaces that are reached with dial; the empty workspace is the only one there is. A catalogue is asked
 // for again after ttl.
 func New(dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error), ttl time.Duration) *Workspaces {
-	return &Workspaces{dial: dial, ttl: ttl, known: map[string]catalogueAt{}}
+	life, end := context.WithCancel(context.Background())
+	return &Workspaces{
+		dial: dial, ttl: ttl, life: life, close: end, known: map[string]catalogueAt{}, held: map[string]bool{},
+	}
 }
 
 // Open returns the tool runner of a workspace. It fails with unavailable if its address makes no sense.

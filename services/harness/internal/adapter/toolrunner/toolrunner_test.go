@@ -79,6 +79,16 @@ func (f *fake) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStrea
 
 func open(t *testing.T, f *fake, ttl time.Duration) loop.Tools {
 	t.Helper()
+	tools, err := serve(t, f, ttl).Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools
+}
+
+// serve returns the workspaces of a harness, with one tool runner.
+func serve(t *testing.T, f toolrunnerv1.ToolRunnerServiceServer, ttl time.Duration) *Workspaces {
+	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	srv := grpc.NewServer(rpc.ServerOptions(slog.New(slog.NewTextHandler(io.Discard, nil)))...)
 	toolrunnerv1.RegisterToolRunnerServiceServer(srv, f)
@@ -89,21 +99,19 @@ func open(t *testing.T, f *fake, ttl time.Duration) loop.Tools {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		conn.Close()
-		srv.Stop()
-		<-done
-	})
-	tools, err := New(func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
+	w := New(func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
 		if workspace != "" {
 			return nil, errors.New("no such place")
 		}
 		return toolrunnerv1.NewToolRunnerServiceClient(conn), nil
-	}, ttl).Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tools
+	}, ttl)
+	t.Cleanup(func() {
+		w.Close()
+		conn.Close()
+		srv.Stop()
+		<-done
+	})
+	return w
 }
 
 // The catalogue is read as it is, schemas as JSON with sorted keys, and asked for again only when it is old.

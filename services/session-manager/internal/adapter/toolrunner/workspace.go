@@ -91,6 +91,18 @@ func (w *Workspaces) StopLanguageServers(
 	return contract.LanguageServersFromProto(resp.GetServers()), err
 }
 
+// UnloadProject implements unregister.Workspace.
+func (w *Workspaces) UnloadProject(ctx context.Context, workspace, project, root string) ([]contract.Record, error) {
+	client, err := w.open(workspace)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.StopLanguageServers(ctx, &toolrunnerv1.StopLanguageServersRequest{
+		ProjectId: project, Root: root, Unload: true,
+	})
+	return contract.RecordsFromProto(resp.GetRecords()), err
+}
+
 func state(s toolrunnerv1.FileState) projects.FileState {
 	switch s {
 	case toolrunnerv1.FileState_FILE_STATE_FOUND:

@@ -18,7 +18,7 @@ type Sagas struct{ db database.DB }
 func New(db database.DB) *Sagas { return &Sagas{db} }
 
 // RemoveProject implements [unregister.Store]. The project's lock keeps sessions from being created in between.
-func (s *Sagas) RemoveProject(ctx context.Context, owner, id string, record audit.Record) (removed bool, err error) {
+func (s *Sagas) RemoveProject(ctx context.Context, owner, id string, records []audit.Record) (removed bool, err error) {
 	err = database.InTx(ctx, s.db, func(tx database.DB) error {
 		removed = false
 		if err := projectsstore.Lock(ctx, tx, owner, id); err != nil {
@@ -32,7 +32,7 @@ func (s *Sagas) RemoveProject(ctx context.Context, owner, id string, record audi
 			return err
 		}
 		removed = true
-		return auditstore.Append(ctx, tx, []audit.Record{record})
+		return auditstore.Append(ctx, tx, records)
 	})
 	return removed && err == nil, database.Fail(err, "unregister project")
 }

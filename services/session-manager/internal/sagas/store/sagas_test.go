@@ -41,7 +41,9 @@ func TestRemoveProject(t *testing.T) {
 	t.Parallel()
 	pool := registered(t)
 	s := store.New(pool)
-	remove := func() (bool, error) { return s.RemoveProject(t.Context(), "ada", "music", unregistered) }
+	remove := func() (bool, error) {
+		return s.RemoveProject(t.Context(), "ada", "music", []audit.Record{unregistered})
+	}
 	for _, step := range []struct {
 		name, before string
 		args         []any
@@ -87,7 +89,7 @@ func TestRemoveProjectWaitsForNewSessions(t *testing.T) {
 	}
 	removed := make(chan bool)
 	go func() {
-		ok, err := store.New(pool).RemoveProject(t.Context(), "ada", "music", unregistered)
+		ok, err := store.New(pool).RemoveProject(t.Context(), "ada", "music", []audit.Record{unregistered})
 		if err != nil {
 			t.Error(err)
 		}

@@ -133,3 +133,21 @@ func (c *Client) Stop(ctx context.Context, which language.Filter) ([]contract.Ru
 	})
 	return contract.LanguageServersFromProto(res.GetServers()), err
 }
+
+// Unload implements language.Servers.
+func (c *Client) Unload(
+	ctx context.Context, project, root string,
+) ([]contract.RunningLanguageServer, []contract.Record, error) {
+	res, err := c.client.StopServers(ctx, &lsppoolv1.StopServersRequest{
+		ProjectId: project, Root: root, Reason: lsppoolv1.StopReason_STOP_REASON_PROJECT_UNLOAD,
+	})
+	return contract.LanguageServersFromProto(res.GetServers()), contract.RecordsFromProto(res.GetRecords()), err
+}
+
+// End implements language.Servers.
+func (c *Client) End(ctx context.Context) error {
+	_, err := c.client.StopServers(ctx, &lsppoolv1.StopServersRequest{
+		Reason: lsppoolv1.StopReason_STOP_REASON_DAEMON_SHUTDOWN,
+	})
+	return err
+}

@@ -145,6 +145,10 @@ type Servers interface {
 	List(ctx context.Context, which Filter) ([]contract.RunningLanguageServer, error)
 	// Stop ends the servers that are selected, and returns them.
 	Stop(ctx context.Context, which Filter) ([]contract.RunningLanguageServer, error)
+	// Unload ends and forgets the servers of a project in a folder, and returns the records that no answer has carried.
+	Unload(ctx context.Context, project, root string) ([]contract.RunningLanguageServer, []contract.Record, error)
+	// End ends all servers after the processes that needed them have ended.
+	End(ctx context.Context) error
 }
 
 // Filter selects language servers; an empty field selects all.

@@ -50,6 +50,14 @@ func (c *checker) Stop(context.Context, language.Filter) ([]contract.RunningLang
 	return nil, nil
 }
 
+func (c *checker) Unload(
+	context.Context, string, string,
+) ([]contract.RunningLanguageServer, []contract.Record, error) {
+	return nil, nil, nil
+}
+
+func (c *checker) End(context.Context) error { return nil }
+
 // newChecked returns a bench with a checker below it.
 func newChecked(t *testing.T, state string) (*bench, *checker) {
 	c := &checker{state: state}

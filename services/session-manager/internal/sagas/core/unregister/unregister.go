@@ -4,9 +4,11 @@ package unregister
 
 import (
 	"context"
+	"time"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
@@ -19,10 +21,8 @@ type Projects interface {
 
 // Workspace is where the project's files are.
 type Workspace interface {
-	// StopLanguageServers ends the language servers of a project in a folder.
-	StopLanguageServers(
-		ctx context.Context, workspace, project, root, lang string,
-	) ([]contract.RunningLanguageServer, error)
+	// UnloadProject ends the language servers of a project in a folder, and returns the records of that.
+	UnloadProject(ctx context.Context, workspace, project, root string) ([]contract.Record, error)
 }
 
 // Sessions are ended.
@@ -33,9 +33,9 @@ type Sessions interface {
 
 // Store removes projects.
 type Store interface {
-	// RemoveProject removes a project and appends the record of it. It returns false, and changes nothing, while the project has
+	// RemoveProject removes a project and appends records. It returns false, and changes nothing, while the project has
 	// open sessions. It fails with not_found.
-	RemoveProject(ctx context.Context, owner, id string, record audit.Record) (bool, error)
+	RemoveProject(ctx context.Context, owner, id string, records []audit.Record) (bool, error)
 }
 
 // Saga unregisters projects. It is safe for concurrent use and starts no goroutine.
@@ -83,15 +83,32 @@ func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (
 		ended += n
 		r := audit.New(ctx, "project.unregistered", map[string]any{"path": p.Path, "sessions_ended": ended})
 		r.UserID, r.ProjectID = owner, id
-		removed, err := s.store.RemoveProject(ctx, owner, id, r)
+		records := append(s.unload(ctx, p), r)
+		removed, err := s.store.RemoveProject(ctx, owner, id, records)
 		if err != nil {
 			return Removed{}, err
 		}
 		if removed {
-			// A workspace that cannot be reached ends them when they are idle.
-			_, _ = s.files.StopLanguageServers(ctx, p.Workspace, id, p.Path, "")
 			return Removed{ID: id, Path: p.Path, SessionsEnded: ended, UnregisteredAt: r.TS}, nil
 		}
 	}
 	return Removed{}, fault.New(fault.Conflict, "Sessions of the project keep being created; try again when they are not.")
+}
+
+// unloadTimeout is how long a workspace may take to end the language servers of a project.
+const unloadTimeout = 10 * time.Second
+
+// unload ends the language servers of a project and returns the records of that. The list is empty for a lost workspace:
+// its servers end with it or after their idle time.
+func (s *Saga) unload(ctx context.Context, p projects.Project) (records []audit.Record) {
+	bounded, cancel := context.WithTimeout(ctx, unloadTimeout)
+	defer cancel()
+	list, _ := s.files.UnloadProject(bounded, p.Workspace, p.ID, p.Path)
+	request := ident.CallerFrom(ctx).RequestID
+	for _, one := range list {
+		r := audit.Of(one)
+		r.UserID, r.RequestID, r.ProjectID = p.Owner, request, p.ID
+		records = append(records, r)
+	}
+	return records
 }

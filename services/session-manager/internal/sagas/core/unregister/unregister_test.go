@@ -39,23 +39,24 @@ func music(t *testing.T, end ending) (*unregister.Saga, *pgxpool.Pool) {
 	return unregister.New(registry, end, store.New(pool), servers{}), pool
 }
 
-// servers is a workspace without language servers.
+// servers is a workspace with a language server.
 type servers struct{}
 
-func (servers) StopLanguageServers(
-	_ context.Context, workspace, project, root, lang string,
-) ([]contract.RunningLanguageServer, error) {
-	if workspace+project+root+lang != "music/music" {
+func (servers) UnloadProject(_ context.Context, workspace, project, root string) ([]contract.Record, error) {
+	if workspace+project+root != "music/music" {
 		panic("ended the language servers of " + project + " in " + root)
 	}
-	return nil, nil
+	return []contract.Record{
+		contract.NewRecord("code.lsp.server_stopped", "", map[string]any{"language": "go", "reason": "project_unload"}),
+	}, nil
 }
 
 func ada(t *testing.T) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: "ada", RequestID: "r1"})
 }
 
-// Unregistering ends the sessions and forgets the project, whose record stays. A-PROJ-DEL-01, A-PROJ-DEL-03.
+// T-AUD-06: unregistering ends the sessions and the language servers and forgets the project, whose records stay.
+// A-PROJ-DEL-01, A-PROJ-DEL-03.
 func TestUnregister(t *testing.T) {
 	t.Parallel()
 	s, pool := music(t, func(_ context.Context, owner, id string) (int, error) {
@@ -71,8 +72,8 @@ func TestUnregister(t *testing.T) {
 	if err := projectsstore.NewProjects(pool).Known(t.Context(), "ada", "music"); !errors.Is(err, fault.NotFound) {
 		t.Errorf("the project: got %v, want not_found", err)
 	}
-	if got := storetest.Types(t, pool, audit.Query{Owner: "ada"}); got != "project.unregistered" {
-		t.Errorf("recorded %q, want project.unregistered", got)
+	if got := storetest.Types(t, pool, audit.Query{Owner: "ada"}); got != "code.lsp.server_stopped project.unregistered" {
+		t.Errorf("recorded %q, want the stop of the server and project.unregistered", got)
 	}
 }
 
