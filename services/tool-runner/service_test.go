@@ -29,6 +29,14 @@ func TestMain(m *testing.M) {
 	if shim.Invoked() {
 		shim.Main()
 	}
+	// The servers that scripts/setup.sh test installs by npm.
+	servers, err := filepath.Abs("../../bin/servers/node_modules/.bin")
+	if err == nil {
+		err = os.Setenv("PATH", servers+":"+os.Getenv("PATH"))
+	}
+	if err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
