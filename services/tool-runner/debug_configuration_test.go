@@ -19,6 +19,7 @@ var entries = map[string]string{
 	"Home":     `{"type":"node","request":"launch","program":"${env:HOME}/a.js"}`,
 	"Nothing":  `{"type":"node","request":"launch"}`,
 	"Wrong":    `{"type":"node","request":"launch","program":["a.js"]}`,
+	"Shell":    `{"type":"cpp","request":"launch","program":"${workspaceFolder}/bin/sudo","args":["ls"]}`,
 	"Absent":   `{"type":"node","request":"launch","program":"absent.js"}`,
 	"Nowhere":  `{"type":"node","request":"attach"}`,
 	"Sideways": `{"type":"fortran","request":"launch","program":"report.js"}`,
@@ -53,6 +54,17 @@ func TestDebugConfiguration(t *testing.T) {
 	say(`{"action":"disconnect"}`, `"disconnected":true`)
 	say(`{"action":"launch","configuration":"This","script":"report.js","args":["9"],"env":{"UNIT":"m"}}`, `"entry"`)
 	say(`{"action":"continue"}`, `"exit_code":0`, `9m`+c.root+`/data`)
+}
+
+// T-DBG-SEC: the operator's list of blocked commands holds for the program of an entry as for one that a call names.
+func TestDebugConfigurationOfABlockedCommand(t *testing.T) {
+	t.Parallel()
+	c := withDebuggers(t)
+	c.write("bin/sudo", "#!/bin/sh\n")
+	result, _ := c.debug(`{"action":"launch","configuration":"Shell"}`, configured)
+	c.want(result, "command_blocked", "sudo")
+	result, _ = c.debug(`{"action":"launch","runtime":"cpp","script":"bin/sudo"}`, configured)
+	c.want(result, "command_blocked", "sudo")
 }
 
 // An entry that would run another program, or asks for what kaged does not know, is refused with the reason.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func toolsCall(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	f.add(cmd, "call as this agent of the project, by its tree path: with its tools, in its cage")
 	cmd.Flags().BoolVar(&strict, "strict", false, "enforce read-before-edit, as for agents")
-	cmd.Flags().BoolVar(&yes, "yes", false, "approve what needs approval")
+	cmd.Flags().BoolVar(&yes, "yes", false, "approve what needs approval, and the programs that the project file names for code.lsp and debug")
 	return cmd
 }
 
@@ -173,6 +174,7 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 		return err
 	}
 	as.KnowsFiles = !strict
+	leftOut := c.leaveOut(&as)
 	failed := false
 	for {
 		call, err := next()
@@ -181,6 +183,11 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 		}
 		if err != nil {
 			return err
+		}
+		if leftOut && slices.Contains(programTools, call.tool) {
+			leftOut = false
+			c.app.Warn([]string{"the language servers, debug adapters and launch.json of the project are left out, as they run " +
+				"programs of its choice; --yes uses them"})
 		}
 		content, ok, err := c.call(ctx, as, call)
 		if err != nil {
@@ -198,6 +205,19 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 		return kit.Exit(kit.ExitFailed, nil)
 	}
 	return nil
+}
+
+// programTools are the tools that run programs by the name that the project file gives them.
+var programTools = []string{"code.lsp", "debug"}
+
+// leaveOut takes the programs that a project file names away from a caller, and reports whether there were some. A
+// daemon asks the operator to approve them; here --yes is the approval.
+func (c caller) leaveOut(as *workbench.Caller) bool {
+	if c.yes || len(as.LanguageServers)+len(as.Debugging.Adapters)+len(as.Debugging.Configurations) == 0 {
+		return false
+	}
+	as.LanguageServers, as.Debugging = nil, dsl.Debugging{}
+	return true
 }
 
 func (c caller) identity(ctx context.Context, agent string) (workbench.Caller, error) {

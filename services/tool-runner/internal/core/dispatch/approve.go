@@ -54,6 +54,9 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 	effect := entry.Effect(call.Params)
 	ask := &contract.Subject{Tool: entry.Name(), Agent: call.From.Agent, Reasons: effect.Reasons}
 	commands := entry.Commands(call.Params)
+	if entry.Named != nil {
+		commands = append(commands, entry.Named(call)...)
+	}
 	for _, c := range commands {
 		verdict := judged(guard.In(folder(call), call.Space.Root()), c)
 		if verdict.Class == shellguard.Blocked {

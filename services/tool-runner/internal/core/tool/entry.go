@@ -46,6 +46,8 @@ type Entry struct {
 	Needs    func(params any) []Requirement
 	// Commands returns what one call would run, for those who judge it before it does; none for a tool that runs nothing.
 	Commands func(params any) []Command
+	// Named returns what one call would run by the name of an approved entry of the project; nil for a tool without such.
+	Named func(call *Call) []Command
 	// RootOnly tools are for the root agent only.
 	RootOnly bool
 	// DefaultRoot says that the root agent has the tool without being given it.
@@ -194,6 +196,8 @@ type Spec[P, R any] struct {
 	Needs func(*P) []Requirement
 	// Commands says what one call would run; nil for a tool that runs nothing.
 	Commands func(*P) []Command
+	// Named says what one call would run by the name of an approved entry of the project. It is optional.
+	Named func(*Call, *P) []Command
 	// Effect says what one call does; nil if the tool's category says it all.
 	Effect func(*P) Effect
 	// Preview shows what one call would change; nil if that cannot be shown.
@@ -227,6 +231,10 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 	if s.Commands != nil {
 		commands = func(params any) []Command { return s.Commands(params.(*P)) }
 	}
+	var named func(*Call) []Command
+	if s.Named != nil {
+		named = func(call *Call) []Command { return s.Named(call, call.Params.(*P)) }
+	}
 	effect := func(any) Effect { return Effect{Category: s.Category} }
 	if s.Effect != nil {
 		effect = func(params any) Effect { return s.Effect(params.(*P)) }
@@ -242,7 +250,7 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 	return &Entry{
 		Action: action,
 		Effect: effect, Preview: preview,
-		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, RootOnly: s.RootOnly,
+		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, Named: named, RootOnly: s.RootOnly,
 		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, ReadWhen: s.ReadWhen, WaitWhen: s.WaitWhen,
 		OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
 		Limits: s.Limits, decode: t.decode,

@@ -97,11 +97,12 @@ func debug(d Deps) *tool.Entry {
 		Requires: []tool.Requirement{tool.Can("exec"), tool.ReadPath("path", tool.CallerPath)},
 		Needs:    debugNeeds,
 		Commands: func(p *debugParams) []tool.Command {
-			if p.Action != "launch" {
+			if p.Action != "launch" || p.Configuration != "" {
 				return nil
 			}
 			return []tool.Command{{Argv: append([]string{p.Script}, p.Args...), Env: p.Env}}
 		},
+		Named: func(call *tool.Call, p *debugParams) []tool.Command { return p.launched(call) },
 		Effect: func(p *debugParams) tool.Effect {
 			switch {
 			case slices.Contains(debugLooks, p.Action):

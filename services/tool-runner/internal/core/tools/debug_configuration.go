@@ -80,6 +80,32 @@ func (p *debugParams) configuration(call *tool.Call) (launchEntry, error) {
 	return entry, nil
 }
 
+// launched returns the program that a configuration launches, with its arguments. The list is empty for a configuration
+// that the call will be refused for.
+func (p *debugParams) launched(call *tool.Call) []tool.Command {
+	if p.Action != "launch" || p.Configuration == "" {
+		return nil
+	}
+	entry, err := p.configuration(call)
+	if err != nil {
+		return nil
+	}
+	if p.Args != nil {
+		entry.Args = p.Args
+	}
+	return []tool.Command{{Argv: append([]string{entry.Program}, entry.Args...), Env: p.variables(entry)}}
+}
+
+// variables returns those of an entry and of the call, which come first.
+func (p *debugParams) variables(entry launchEntry) map[string]string {
+	variables := maps.Clone(entry.Env)
+	if variables == nil {
+		variables = map[string]string{}
+	}
+	maps.Copy(variables, p.Env)
+	return variables
+}
+
 // refuse is the error of a configuration.
 func (p *debugParams) refuse(format string, args ...any) *fault.Error {
 	args = append([]any{p.Configuration}, args...)
@@ -126,12 +152,7 @@ func (p *debugParams) configure(call *tool.Call, s *debugging.Start) (map[string
 	if err != nil {
 		return nil, err
 	}
-	variables := maps.Clone(entry.Env)
-	if variables == nil {
-		variables = map[string]string{}
-	}
-	maps.Copy(variables, p.Env)
-	return variables, p.follow(call, entry, s)
+	return p.variables(entry), p.follow(call, entry, s)
 }
 
 // follow fills in the session that an entry describes.
