@@ -41,6 +41,7 @@ var measurements = []measurement{
 	{"calls", measureCalls},
 	{"agents", measureAgents},
 	{"terminal", measureTerminal},
+	{"language", measureLanguage},
 	{"cage", measureCages},
 	{"recall", measureRecall},
 	{"issues", measureIssues},

@@ -74,7 +74,8 @@ func toolsCall(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	f.add(cmd, "call as this agent of the project, by its tree path: with its tools, in its cage")
 	cmd.Flags().BoolVar(&strict, "strict", false, "enforce read-before-edit, as for agents")
-	cmd.Flags().BoolVar(&yes, "yes", false, "approve what needs approval, and the programs that the project file names for code.lsp and debug")
+	cmd.Flags().BoolVar(&yes, "yes", false,
+		"approve what needs approval, and the programs that the project file names for code.lsp and debug")
 	return cmd
 }
 
@@ -186,8 +187,7 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 		}
 		if leftOut && slices.Contains(programTools, call.tool) {
 			leftOut = false
-			c.app.Warn([]string{"the language servers, debug adapters and launch.json of the project are left out, as they run " +
-				"programs of its choice; --yes uses them"})
+			c.app.Warn([]string{leftOutText})
 		}
 		content, ok, err := c.call(ctx, as, call)
 		if err != nil {
@@ -209,6 +209,9 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 
 // programTools are the tools that run programs by the name that the project file gives them.
 var programTools = []string{"code.lsp", "debug"}
+
+const leftOutText = "the language servers, debug adapters and launch.json of the project are left out, as they run " +
+	"programs of its choice; --yes uses them"
 
 // leaveOut takes the programs that a project file names away from a caller, and reports whether there were some. A
 // daemon asks the operator to approve them; here --yes is the approval.

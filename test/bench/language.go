@@ -1,0 +1,372 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+const (
+	languageRounds   = 300
+	diagnosticRounds = 40
+	// The targets are over the bare server, in milliseconds.
+	languageTarget, languageTail, languageSockets, diagnosticTarget = 0.4, 1, 1.5, 5
+	// poolMemory is in MB.
+	poolMemory = 5
+)
+
+// measureLanguage asks gopls through code.lsp, in one process and across sockets, in turns with a bare client of another
+// gopls on the same files.
+func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
+	if _, err := exec.LookPath("gopls"); err != nil {
+		fmt.Fprintln(w.progress, "bench: language: cannot be measured here: gopls is missing")
+		return nil, nil
+	}
+	l := &languages{dir: filepath.Join(w.dir, "language")}
+	if err := l.write(); err != nil {
+		return nil, err
+	}
+	bare, err := startBare(ctx, l.dir, w.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer bare.stop()
+	one, err := startSession(w, l.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer one.stop()
+	return w.withPool(ctx, func(r *runner, pool *exec.Cmd) ([]Figure, error) {
+		before, err := memoryOf(pool.Process.Pid, "VmRSS")
+		if err != nil {
+			return nil, err
+		}
+		sockets := func(params map[string]any) (string, error) {
+			return r.call(ctx, "language", l.dir, "code.lsp", params)
+		}
+		figures, err := l.questions(ctx, bare, one.call, sockets)
+		if err != nil {
+			return nil, err
+		}
+		after, err := memoryOf(pool.Process.Pid, "VmRSS")
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, Figure{
+			Name: "language/pool-memory", Value: mb(after - before), Unit: "MB", Target: poolMemory,
+			Note: "lsp-pool with one server",
+		})
+		fresh, err := l.diagnostics(ctx, bare, one.call)
+		return append(figures, fresh...), err
+	})
+}
+
+// languages is a module whose files are asked about.
+type languages struct{ dir string }
+
+// place is the call in main.go that is asked about: its line and its character, from 0.
+const placeLine, placeCharacter = 5, 14
+
+func (l *languages) write() error {
+	files := map[string]string{
+		"go.mod":  "module example.com/m\n\ngo 1.24\n",
+		"main.go": mainText(0),
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("part%d", i)
+		const text = "package %s\n\n// Total adds up.\nfunc Total(n int) int { return n + %d }\n"
+		files[name+"/"+name+".go"] = fmt.Sprintf(text, name, i)
+	}
+	for name, content := range files {
+		path := filepath.Join(l.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mainText is main.go; each odd state has an error.
+func mainText(state int) string {
+	value := fmt.Sprint(state)
+	if state%2 == 1 {
+		value = fmt.Sprintf("%q", value)
+	}
+	return "package main\n\nimport \"example.com/m/part1\"\n\nfunc main() {\n\tprintln(part1.Total(" + value + "))\n}\n"
+}
+
+// questions asks for hovers and definitions in turns.
+func (l *languages) questions(
+	ctx context.Context, bare *bareServer, one, sockets func(map[string]any) (string, error),
+) (figures []Figure, err error) {
+	for _, action := range []string{"hover", "definition"} {
+		params := map[string]any{
+			"action": action, "path": "main.go", "line": placeLine + 1, "character": placeCharacter + 1,
+		}
+		ask := func(call func(map[string]any) (string, error)) func() error {
+			return func() error {
+				text, err := call(params)
+				if err == nil && !strings.Contains(text, "part1") {
+					err = fmt.Errorf("%s answered %s", action, text)
+				}
+				return err
+			}
+		}
+		took := [3][]time.Duration{}
+		asks := []func() error{func() error { return bare.ask(ctx, action) }, ask(one), ask(sockets)}
+		for round := range languageRounds + 10 {
+			for i, call := range asks {
+				begun := time.Now()
+				if err := call(); err != nil {
+					return figures, err
+				}
+				if round >= 10 { // the servers are warm
+					took[i] = append(took[i], time.Since(begun))
+				}
+			}
+		}
+		floor, tail := ms(percentile(took[0], 50)), ms(percentile(took[0], 99))
+		figures = append(figures,
+			Figure{
+				Name: "language/" + action, Value: ms(percentile(took[1], 50)), Unit: "ms", Floor: floor,
+				Target: floor + languageTarget, Spread: spread(took[1]), Note: "one process",
+			},
+			Figure{
+				Name: "language/" + action + "-p99", Value: ms(percentile(took[1], 99)), Unit: "ms", Floor: tail,
+				Target: tail + languageTail,
+			},
+			Figure{
+				Name: "language/" + action + "-sockets", Value: ms(percentile(took[2], 50)), Unit: "ms", Floor: floor,
+				Target: floor + languageSockets, Spread: spread(took[2]),
+			})
+	}
+	return figures, nil
+}
+
+// diagnostics changes a file and asks for its errors, in turns. The bare client waits for the publication of its version.
+func (l *languages) diagnostics(
+	ctx context.Context, bare *bareServer, one func(map[string]any) (string, error),
+) ([]Figure, error) {
+	var floor, took []time.Duration
+	for state := 1; state <= diagnosticRounds; state++ {
+		begun := time.Now()
+		if err := bare.change(ctx, state); err != nil {
+			return nil, err
+		}
+		floor = append(floor, time.Since(begun))
+		begun = time.Now()
+		if err := os.WriteFile(filepath.Join(l.dir, "main.go"), []byte(mainText(state)), 0o644); err != nil {
+			return nil, err
+		}
+		text, err := one(map[string]any{"action": "diagnostics", "path": "main.go"})
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begun))
+		if strings.Contains(text, "cannot use") != (state%2 == 1) {
+			return nil, fmt.Errorf("after change %d the diagnostics are %s", state, text)
+		}
+	}
+	bottom := ms(percentile(floor, 50))
+	return []Figure{{
+		Name: "language/edit-to-diagnostics", Value: ms(percentile(took, 50)), Unit: "ms", Floor: bottom,
+		Target: bottom + diagnosticTarget, Spread: spread(took),
+	}}, nil
+}
+
+// bareServer is a gopls that is spoken with over its standard files, without kaged.
+//
+// Goroutines: those of jsonrpc2, which end with stop.
+type bareServer struct {
+	cmd       *exec.Cmd
+	conn      *jsonrpc2.Conn
+	uri       string
+	published chan int // versions of main.go
+}
+
+// files are the standard files of a program as one connection.
+type files struct {
+	io.Reader
+	io.WriteCloser
+}
+
+func startBare(ctx context.Context, project, home string) (_ *bareServer, err error) {
+	b := &bareServer{
+		cmd: exec.Command("gopls"), uri: "file://" + filepath.Join(project, "main.go"), published: make(chan int, 1000),
+	}
+	b.cmd.Dir, b.cmd.Env, b.cmd.Stderr = project, environ(home), os.Stderr
+	in, err := b.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
+	stream := jsonrpc2.NewBufferedStream(files{out, in}, jsonrpc2.VSCodeObjectCodec{})
+	b.conn = jsonrpc2.NewConn(ctx, stream, jsonrpc2.HandlerWithError(b.told))
+	folder := map[string]string{"uri": "file://" + project, "name": "m"}
+	err = b.conn.Call(ctx, "initialize", map[string]any{
+		"rootUri": folder["uri"], "workspaceFolders": []any{folder},
+		"capabilities": map[string]any{"textDocument": map[string]any{
+			"publishDiagnostics": map[string]any{"versionSupport": true},
+		}},
+	}, nil)
+	if err == nil {
+		err = b.conn.Notify(ctx, "initialized", struct{}{})
+	}
+	if err == nil {
+		err = b.conn.Notify(ctx, "textDocument/didOpen", map[string]any{"textDocument": map[string]any{
+			"uri": b.uri, "languageId": "go", "version": 1, "text": mainText(0),
+		}})
+	}
+	if err != nil {
+		b.stop()
+	}
+	return b, err
+}
+
+// told takes what the server sends: publications are noted, requests answered by null.
+func (b *bareServer) told(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+	var p struct {
+		URI     string `json:"uri"`
+		Version int    `json:"version"`
+	}
+	published := r.Method == "textDocument/publishDiagnostics" && r.Params != nil
+	if published && json.Unmarshal(*r.Params, &p) == nil && p.URI == b.uri {
+		select {
+		case b.published <- p.Version:
+		default: // more than one round can leave
+		}
+	}
+	return nil, nil
+}
+
+// ask asks for a hover or a definition.
+func (b *bareServer) ask(ctx context.Context, action string) error {
+	var answer json.RawMessage
+	err := b.conn.Call(ctx, "textDocument/"+action, map[string]any{
+		"textDocument": map[string]string{"uri": b.uri},
+		"position":     map[string]int{"line": placeLine, "character": placeCharacter + 1},
+	}, &answer)
+	if err == nil && !strings.Contains(string(answer), "part1") {
+		err = fmt.Errorf("gopls answered %s", answer)
+	}
+	return err
+}
+
+// change sends a state of main.go and returns when its diagnostics are there.
+func (b *bareServer) change(ctx context.Context, state int) error {
+	version := state + 1
+	err := b.conn.Notify(ctx, "textDocument/didChange", map[string]any{
+		"textDocument":   map[string]any{"uri": b.uri, "version": version},
+		"contentChanges": []any{map[string]string{"text": mainText(state)}},
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case got := <-b.published:
+			if got == version {
+				return nil
+			}
+		case <-time.After(startLimit):
+			return errors.New("gopls published no diagnostics")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (b *bareServer) stop() {
+	_ = b.conn.Close()
+	_ = b.cmd.Process.Kill()
+	_ = b.cmd.Wait()
+}
+
+// session is a kaged that makes calls one after the other, in one process.
+type session struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startSession starts kaged tools call on a project.
+func startSession(w *world, project string) (*session, error) {
+	s := &session{cmd: exec.Command(w.kaged, "tools", "call", "-", "--project", project)}
+	s.cmd.Env, s.cmd.Stderr = environ(w.dir), os.Stderr
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.out = bufio.NewReader(out)
+	return s, s.cmd.Start()
+}
+
+// call calls code.lsp and returns its result.
+func (s *session) call(params map[string]any) (string, error) {
+	return s.tool("code.lsp", params)
+}
+
+// tool calls a tool and returns its result.
+func (s *session) tool(name string, params map[string]any) (string, error) {
+	line, err := json.Marshal(map[string]any{"tool": name, "params": params})
+	if err != nil {
+		return "", err
+	}
+	if _, err := s.in.Write(append(line, '\n')); err != nil {
+		return "", err
+	}
+	text, err := s.out.ReadString('\n')
+	if err == nil && strings.HasPrefix(text, `{"error"`) {
+		err = errors.New(text)
+	}
+	return text, err
+}
+
+func (s *session) stop() {
+	_ = s.in.Close()
+	_ = s.cmd.Wait()
+}
+
+// withPool runs a measurement against a tool runner beside an lsp-pool and a sandbox-supervisor, each in a process of its
+// own.
+func (w *world) withPool(ctx context.Context, use func(*runner, *exec.Cmd) ([]Figure, error)) ([]Figure, error) {
+	data := filepath.Join(w.dir, "runner")
+	var pool *exec.Cmd
+	for _, name := range []string{"sandbox-supervisor", "lsp-pool"} {
+		p := exec.Command(filepath.Join(filepath.Dir(w.kaged), name), "--data-dir", data)
+		p.Env, p.Stderr = environ(w.dir), os.Stderr
+		if err := p.Start(); err != nil {
+			return nil, err
+		}
+		defer func() {
+			_ = p.Process.Signal(syscall.SIGTERM)
+			_ = p.Wait()
+		}()
+		pool = p
+	}
+	return w.withRunner(ctx, func(r *runner) ([]Figure, error) { return use(r, pool) })
+}
