@@ -85,6 +85,59 @@ func (n *node) states(user, session, state string) []string {
 	return list
 }
 
+// An operator sees what waits in all sessions, newest first, page by page, and sees no other operator's.
+func TestApprovalsOfAllSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	decided := make(chan *harnessv1.ApprovalDecision, 3)
+	var want []string
+	for _, user := range []string{"ada", "eve", "ada"} {
+		s, id := n.session(user), ident.New()
+		w.harness.expect(asking(id, "git push", decided))
+		n.post(user, s, "Push.")
+		w.await(s, "events", "approval.requested")
+		if user == "ada" {
+			want = append([]string{s + " " + id}, want...)
+		}
+	}
+	list := func(user, state string, limit int32) (all []string) {
+		t.Helper()
+		for req := (&apiv1.ListAllApprovalsRequest{State: state, Limit: limit}); ; {
+			resp, err := n.Sessions.ListAllApprovals(as(t, user), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range resp.GetItems() {
+				all = append(all, a.GetSessionId()+" "+a.GetId())
+			}
+			if req.Cursor = resp.GetNextCursor(); !resp.GetHasMore() {
+				return all
+			}
+		}
+	}
+	if got := list("ada", "pending", 1); !slices.Equal(got, want) {
+		t.Errorf("ada's are %q, want %q", got, want)
+	}
+	if got := list("eve", "pending", 0); len(got) != 1 {
+		t.Errorf("eve's are %q", got)
+	}
+	session, id, _ := strings.Cut(want[0], " ")
+	if _, err := n.answer("ada", session, id, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := list("ada", "pending", 0); !slices.Equal(got, want[1:]) {
+		t.Errorf("after an answer ada's are %q, want %q", got, want[1:])
+	}
+	for state, count := range map[string]int{"": 2, "approved": 1, "denied": 0} {
+		if got := list("ada", state, 1); len(got) != count {
+			t.Errorf("%q: %q, want %d", state, got, count)
+		}
+	}
+	_, err := n.Sessions.ListAllApprovals(as(t, "ada"), &apiv1.ListAllApprovalsRequest{State: "nope"})
+	refused(t, err, fault.ValidationFailed)
+}
+
 // A tool call that waits is stored with what it would do, shown as a frame, listed, and answered once by its operator; the
 // harness hears the answer with the comment; everything is on the record (T-CAT-04).
 func TestApproval(t *testing.T) {

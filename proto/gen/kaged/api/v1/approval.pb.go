@@ -369,6 +369,134 @@ func (x *ListApprovalsResponse) GetHasMore() bool {
 	return false
 }
 
+// ListAllApprovalsRequest asks for a page of the operator's approvals.
+type ListAllApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only those in this state; empty for all.
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// How many, 1 to 200; 0 means 50.
+	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The next_cursor of the page before.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAllApprovalsRequest) Reset() {
+	*x = ListAllApprovalsRequest{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAllApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAllApprovalsRequest) ProtoMessage() {}
+
+func (x *ListAllApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAllApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListAllApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListAllApprovalsRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ListAllApprovalsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListAllApprovalsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// ListAllApprovalsResponse is a page.
+type ListAllApprovalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approvals, newest first.
+	Items []*Approval `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Where the next page begins, null on the last.
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	// Whether there is a next page.
+	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAllApprovalsResponse) Reset() {
+	*x = ListAllApprovalsResponse{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAllApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAllApprovalsResponse) ProtoMessage() {}
+
+func (x *ListAllApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAllApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListAllApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListAllApprovalsResponse) GetItems() []*Approval {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListAllApprovalsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListAllApprovalsResponse) GetHasMore() bool {
+	if x != nil {
+		return x.HasMore
+	}
+	return false
+}
+
 // GetApprovalRequest names an approval.
 type GetApprovalRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -382,7 +510,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -394,7 +522,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -407,7 +535,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{3}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetApprovalRequest) GetSessionId() string {
@@ -435,7 +563,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +575,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +588,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{4}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -487,7 +615,7 @@ type AnswerApprovalRequest struct {
 
 func (x *AnswerApprovalRequest) Reset() {
 	*x = AnswerApprovalRequest{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +627,7 @@ func (x *AnswerApprovalRequest) String() string {
 func (*AnswerApprovalRequest) ProtoMessage() {}
 
 func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +640,7 @@ func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalRequest.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{5}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AnswerApprovalRequest) GetSessionId() string {
@@ -554,7 +682,7 @@ type AnswerApprovalResponse struct {
 
 func (x *AnswerApprovalResponse) Reset() {
 	*x = AnswerApprovalResponse{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +694,7 @@ func (x *AnswerApprovalResponse) String() string {
 func (*AnswerApprovalResponse) ProtoMessage() {}
 
 func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +707,7 @@ func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalResponse.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{6}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AnswerApprovalResponse) GetApproval() *Approval {
@@ -628,6 +756,16 @@ const file_kaged_api_v1_approval_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01\x12\x19\n" +
 	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
+	"\f_next_cursor\"]\n" +
+	"\x17ListAllApprovalsRequest\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"\x99\x01\n" +
+	"\x18ListAllApprovalsResponse\x12,\n" +
+	"\x05items\x18\x01 \x03(\v2\x16.kaged.api.v1.ApprovalR\x05items\x12$\n" +
+	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01\x12\x19\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
 	"\f_next_cursor\"T\n" +
 	"\x12GetApprovalRequest\x12\x1d\n" +
 	"\n" +
@@ -667,29 +805,32 @@ func file_kaged_api_v1_approval_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_api_v1_approval_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_api_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_kaged_api_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_kaged_api_v1_approval_proto_goTypes = []any{
-	(ApprovalState)(0),             // 0: kaged.api.v1.ApprovalState
-	(*Approval)(nil),               // 1: kaged.api.v1.Approval
-	(*ListApprovalsRequest)(nil),   // 2: kaged.api.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 3: kaged.api.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 4: kaged.api.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),    // 5: kaged.api.v1.GetApprovalResponse
-	(*AnswerApprovalRequest)(nil),  // 6: kaged.api.v1.AnswerApprovalRequest
-	(*AnswerApprovalResponse)(nil), // 7: kaged.api.v1.AnswerApprovalResponse
-	(*v1.ApprovalSubject)(nil),     // 8: kaged.common.v1.ApprovalSubject
+	(ApprovalState)(0),               // 0: kaged.api.v1.ApprovalState
+	(*Approval)(nil),                 // 1: kaged.api.v1.Approval
+	(*ListApprovalsRequest)(nil),     // 2: kaged.api.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),    // 3: kaged.api.v1.ListApprovalsResponse
+	(*ListAllApprovalsRequest)(nil),  // 4: kaged.api.v1.ListAllApprovalsRequest
+	(*ListAllApprovalsResponse)(nil), // 5: kaged.api.v1.ListAllApprovalsResponse
+	(*GetApprovalRequest)(nil),       // 6: kaged.api.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),      // 7: kaged.api.v1.GetApprovalResponse
+	(*AnswerApprovalRequest)(nil),    // 8: kaged.api.v1.AnswerApprovalRequest
+	(*AnswerApprovalResponse)(nil),   // 9: kaged.api.v1.AnswerApprovalResponse
+	(*v1.ApprovalSubject)(nil),       // 10: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_approval_proto_depIdxs = []int32{
-	0, // 0: kaged.api.v1.Approval.state:type_name -> kaged.api.v1.ApprovalState
-	8, // 1: kaged.api.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
-	1, // 2: kaged.api.v1.ListApprovalsResponse.items:type_name -> kaged.api.v1.Approval
-	1, // 3: kaged.api.v1.GetApprovalResponse.approval:type_name -> kaged.api.v1.Approval
-	1, // 4: kaged.api.v1.AnswerApprovalResponse.approval:type_name -> kaged.api.v1.Approval
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	0,  // 0: kaged.api.v1.Approval.state:type_name -> kaged.api.v1.ApprovalState
+	10, // 1: kaged.api.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
+	1,  // 2: kaged.api.v1.ListApprovalsResponse.items:type_name -> kaged.api.v1.Approval
+	1,  // 3: kaged.api.v1.ListAllApprovalsResponse.items:type_name -> kaged.api.v1.Approval
+	1,  // 4: kaged.api.v1.GetApprovalResponse.approval:type_name -> kaged.api.v1.Approval
+	1,  // 5: kaged.api.v1.AnswerApprovalResponse.approval:type_name -> kaged.api.v1.Approval
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_approval_proto_init() }
@@ -699,13 +840,14 @@ func file_kaged_api_v1_approval_proto_init() {
 	}
 	file_kaged_api_v1_approval_proto_msgTypes[0].OneofWrappers = []any{}
 	file_kaged_api_v1_approval_proto_msgTypes[2].OneofWrappers = []any{}
+	file_kaged_api_v1_approval_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_approval_proto_rawDesc), len(file_kaged_api_v1_approval_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -39,6 +39,7 @@ const (
 	SessionService_GetDebug_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetDebug"
 	SessionService_ControlDebug_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
 	SessionService_ListApprovals_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
+	SessionService_ListAllApprovals_FullMethodName = "/kaged.sessionmanager.v1.SessionService/ListAllApprovals"
 	SessionService_GetApproval_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetApproval"
 	SessionService_AnswerApproval_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
 )
@@ -105,6 +106,9 @@ type SessionServiceClient interface {
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(ctx context.Context, in *v1.ListApprovalsRequest, opts ...grpc.CallOption) (*v1.ListApprovalsResponse, error)
+	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending what waits for
+	// an answer now. Fails with validation_failed for an unknown state.
+	ListAllApprovals(ctx context.Context, in *v1.ListAllApprovalsRequest, opts ...grpc.CallOption) (*v1.ListAllApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
 	GetApproval(ctx context.Context, in *v1.GetApprovalRequest, opts ...grpc.CallOption) (*v1.GetApprovalResponse, error)
 	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
@@ -311,6 +315,16 @@ func (c *sessionServiceClient) ListApprovals(ctx context.Context, in *v1.ListApp
 	return out, nil
 }
 
+func (c *sessionServiceClient) ListAllApprovals(ctx context.Context, in *v1.ListAllApprovalsRequest, opts ...grpc.CallOption) (*v1.ListAllApprovalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListAllApprovalsResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListAllApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) GetApproval(ctx context.Context, in *v1.GetApprovalRequest, opts ...grpc.CallOption) (*v1.GetApprovalResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.GetApprovalResponse)
@@ -393,6 +407,9 @@ type SessionServiceServer interface {
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
+	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending what waits for
+	// an answer now. Fails with validation_failed for an unknown state.
+	ListAllApprovals(context.Context, *v1.ListAllApprovalsRequest) (*v1.ListAllApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
 	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
 	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
@@ -465,6 +482,9 @@ func (UnimplementedSessionServiceServer) ControlDebug(context.Context, *v1.Contr
 }
 func (UnimplementedSessionServiceServer) ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
+}
+func (UnimplementedSessionServiceServer) ListAllApprovals(context.Context, *v1.ListAllApprovalsRequest) (*v1.ListAllApprovalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAllApprovals not implemented")
 }
 func (UnimplementedSessionServiceServer) GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetApproval not implemented")
@@ -835,6 +855,24 @@ func _SessionService_ListApprovals_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_ListAllApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListAllApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListAllApprovals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListAllApprovals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListAllApprovals(ctx, req.(*v1.ListAllApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_GetApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.GetApprovalRequest)
 	if err := dec(in); err != nil {
@@ -953,6 +991,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListApprovals",
 			Handler:    _SessionService_ListApprovals_Handler,
+		},
+		{
+			MethodName: "ListAllApprovals",
+			Handler:    _SessionService_ListAllApprovals_Handler,
 		},
 		{
 			MethodName: "GetApproval",

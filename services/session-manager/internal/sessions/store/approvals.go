@@ -45,6 +45,31 @@ func (s *Sessions) Approvals(ctx context.Context, session string, state record.A
 	return list, nil
 }
 
+// ApprovalsOf implements [sessions.Store].
+func (s *Sessions) ApprovalsOf(
+	ctx context.Context, owner string, state record.ApprovalState, after *page.Key, limit int32,
+) (list []record.Approval, err error) {
+	at := page.Key{N: math.MaxInt64}
+	if after != nil {
+		at = *after
+	}
+	q := db.New(s.db)
+	if state == record.ApprovalPending { // by an index of its own: few of many wait
+		rows, err := q.WaitingApprovals(ctx, owner, at.N, at.S, limit)
+		for _, row := range rows {
+			list = append(list, approvalFromRow(db.GetApprovalRow(row)))
+		}
+		return list, database.Fail(err, "list waiting approvals")
+	}
+	rows, err := q.ApprovalsOfOwner(ctx, db.ApprovalsOfOwnerParams{
+		Owner: owner, State: string(state), BeforeAt: at.N, BeforeID: at.S, RowLimit: limit,
+	})
+	for _, row := range rows {
+		list = append(list, approvalFromRow(db.GetApprovalRow(row)))
+	}
+	return list, database.Fail(err, "list approvals of all sessions")
+}
+
 // pending returns the approvals of a run that nobody has answered, the oldest first.
 func (s *Sessions) pending(ctx context.Context, run string) ([]record.Approval, error) {
 	rows, err := db.New(s.db).PendingApprovals(ctx, run)

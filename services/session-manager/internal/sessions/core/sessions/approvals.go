@@ -18,19 +18,39 @@ const maxComment = 2000
 // Approvals returns a page of the requests for approval of a session, newest first; with a state only those in it. It fails
 // with not_found and validation_failed.
 func (s *Service) Approvals(ctx context.Context, session, state string, limit int32, cursor string) (page.Page[record.Approval], error) {
-	none := page.Page[record.Approval]{}
-	req, err := page.Parse("approvals", limit, cursor)
+	req, err := parseApprovals("approvals", state, limit, cursor)
 	if err != nil {
-		return none, err
-	}
-	if state != "" && !slices.Contains(record.ApprovalStates, record.ApprovalState(state)) {
-		return none, check.Field("state", "state must be one of %v.", record.ApprovalStates)
+		return page.Page[record.Approval]{}, err
 	}
 	if _, err := s.find(ctx, session); err != nil {
-		return none, err
+		return page.Page[record.Approval]{}, err
 	}
 	rows, err := s.Store.Approvals(ctx, session, record.ApprovalState(state), req.After, req.Fetch())
-	return page.Cut(req, rows, func(a record.Approval) page.Key { return page.Key{N: a.RequestedAt, S: a.ID} }), err
+	return cutApprovals(req, rows), err
+}
+
+// AllApprovals returns the same of all sessions of the caller. It fails with validation_failed.
+func (s *Service) AllApprovals(
+	ctx context.Context, state string, limit int32, cursor string,
+) (page.Page[record.Approval], error) {
+	req, err := parseApprovals("all_approvals", state, limit, cursor)
+	if err != nil {
+		return page.Page[record.Approval]{}, err
+	}
+	owner := ident.CallerFrom(ctx).UserID
+	rows, err := s.Store.ApprovalsOf(ctx, owner, record.ApprovalState(state), req.After, req.Fetch())
+	return cutApprovals(req, rows), err
+}
+
+func parseApprovals(list, state string, limit int32, cursor string) (page.Request, error) {
+	if state != "" && !slices.Contains(record.ApprovalStates, record.ApprovalState(state)) {
+		return page.Request{}, check.Field("state", "state must be one of %v.", record.ApprovalStates)
+	}
+	return page.Parse(list, limit, cursor)
+}
+
+func cutApprovals(req page.Request, rows []record.Approval) page.Page[record.Approval] {
+	return page.Cut(req, rows, func(a record.Approval) page.Key { return page.Key{N: a.RequestedAt, S: a.ID} })
 }
 
 // Approval returns one request for approval. It fails with not_found.

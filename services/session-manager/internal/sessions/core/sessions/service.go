@@ -74,6 +74,10 @@ type Store interface {
 	Approval(ctx context.Context, session, id string) (record.Approval, error)
 	// Approvals returns up to limit requests of a session after a place, newest first; with a state only those in it.
 	Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error)
+	// ApprovalsOf returns the same of all sessions of an operator.
+	ApprovalsOf(
+		ctx context.Context, owner string, state record.ApprovalState, after *page.Key, limit int32,
+	) ([]record.Approval, error)
 	// ShownSteps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".
 	ShownSteps(ctx context.Context, run, invocation string) ([]transcript.Step, error)
 	// Invocations returns up to limit invocations of a session after a place, the oldest first, with the beginnings

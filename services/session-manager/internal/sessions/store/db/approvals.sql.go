@@ -10,6 +10,76 @@ import (
 	"encoding/json"
 )
 
+const approvalsOfOwner = `-- name: ApprovalsOfOwner :many
+select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id
+from approvals
+where owner_user_id = $1 and ($2::text = '' or state = $2) and (requested_at, id) < ($3::bigint, $4::text)
+order by requested_at desc, id desc limit $5
+`
+
+type ApprovalsOfOwnerParams struct {
+	Owner    string
+	State    string
+	BeforeAt int64
+	BeforeID string
+	RowLimit int32
+}
+
+type ApprovalsOfOwnerRow struct {
+	ID           string
+	SessionID    string
+	RunID        string
+	ToolCallID   string
+	State        string
+	Subject      json.RawMessage
+	RequestedAt  int64
+	ExpiresAt    int64
+	ResolvedAt   int64
+	ResolvedBy   string
+	Comment      string
+	InvocationID string
+}
+
+func (q *Queries) ApprovalsOfOwner(ctx context.Context, arg ApprovalsOfOwnerParams) ([]ApprovalsOfOwnerRow, error) {
+	rows, err := q.db.Query(ctx, approvalsOfOwner,
+		arg.Owner,
+		arg.State,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.RowLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ApprovalsOfOwnerRow{}
+	for rows.Next() {
+		var i ApprovalsOfOwnerRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SessionID,
+			&i.RunID,
+			&i.ToolCallID,
+			&i.State,
+			&i.Subject,
+			&i.RequestedAt,
+			&i.ExpiresAt,
+			&i.ResolvedAt,
+			&i.ResolvedBy,
+			&i.Comment,
+			&i.InvocationID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const closeApprovals = `-- name: CloseApprovals :exec
 update approvals set state = 'closed', resolved_at = $1::bigint where run_id = $2 and state = 'pending'
 `
@@ -61,31 +131,32 @@ func (q *Queries) GetApproval(ctx context.Context, sessionID string, iD string) 
 }
 
 const insertApproval = `-- name: InsertApproval :exec
-insert into approvals (id, session_id, run_id, tool_call_id, subject, requested_at, expires_at, invocation_id)
-values ($1, $2, $3, $4, $5::text::jsonb, $6, $7, $8)
+insert into approvals (id, session_id, run_id, tool_call_id, subject, requested_at, expires_at, invocation_id, owner_user_id)
+select $1, s.id, $2, $3, $4::text::jsonb, $5, $6, $7, s.owner_user_id
+from sessions s where s.id = $8
 `
 
 type InsertApprovalParams struct {
 	ID           string
-	SessionID    string
 	RunID        string
 	ToolCallID   string
 	Subject      string
 	RequestedAt  int64
 	ExpiresAt    int64
 	InvocationID string
+	SessionID    string
 }
 
 func (q *Queries) InsertApproval(ctx context.Context, arg InsertApprovalParams) error {
 	_, err := q.db.Exec(ctx, insertApproval,
 		arg.ID,
-		arg.SessionID,
 		arg.RunID,
 		arg.ToolCallID,
 		arg.Subject,
 		arg.RequestedAt,
 		arg.ExpiresAt,
 		arg.InvocationID,
+		arg.SessionID,
 	)
 	return err
 }
@@ -236,4 +307,65 @@ func (q *Queries) ResolveApproval(ctx context.Context, arg ResolveApprovalParams
 		arg.ID,
 	)
 	return err
+}
+
+const waitingApprovals = `-- name: WaitingApprovals :many
+select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id
+from approvals
+where owner_user_id = $1 and state = 'pending' and (requested_at, id) < ($2::bigint, $3::text)
+order by requested_at desc, id desc limit $4
+`
+
+type WaitingApprovalsRow struct {
+	ID           string
+	SessionID    string
+	RunID        string
+	ToolCallID   string
+	State        string
+	Subject      json.RawMessage
+	RequestedAt  int64
+	ExpiresAt    int64
+	ResolvedAt   int64
+	ResolvedBy   string
+	Comment      string
+	InvocationID string
+}
+
+func (q *Queries) WaitingApprovals(ctx context.Context, owner string, beforeAt int64, beforeID string, rowLimit int32) ([]WaitingApprovalsRow, error) {
+	rows, err := q.db.Query(ctx, waitingApprovals,
+		owner,
+		beforeAt,
+		beforeID,
+		rowLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WaitingApprovalsRow{}
+	for rows.Next() {
+		var i WaitingApprovalsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SessionID,
+			&i.RunID,
+			&i.ToolCallID,
+			&i.State,
+			&i.Subject,
+			&i.RequestedAt,
+			&i.ExpiresAt,
+			&i.ResolvedAt,
+			&i.ResolvedBy,
+			&i.Comment,
+			&i.InvocationID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
