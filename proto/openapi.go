@@ -1,9 +1,9 @@
-// Package proto holds the contract's generated description of the HTTP API; the messages are in the packages of gen.
+// Package proto holds the comments of the contract; the messages are in the packages of gen.
 package proto
 
 import _ "embed"
 
-// OpenAPI is the description of the public HTTP routes, Swagger 2.0 in JSON.
+// Comments are the comments of messages, fields, enums and methods by their full names, an object in JSON.
 //
-//go:embed gen/openapi/kaged.swagger.json
-var OpenAPI []byte
+//go:embed gen/openapi/comments.json
+var Comments []byte

@@ -15,7 +15,6 @@ step "buf"
 buf lint
 buf format -d --exit-code --path proto/kaged >/dev/null || { echo "proto files are not formatted: run  buf format -w --path proto/kaged" >&2; exit 1; }
 buf generate
-go run ./proto/internal/freejson
 step "sqlc"
 for service in session-manager issue; do (cd "services/$service" && sqlc generate); done
 step "go generate (reference pages, error codes)"

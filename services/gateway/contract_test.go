@@ -228,6 +228,14 @@ func contract() []exchange {
 				`"matched_message_id":"01M"}],"next_cursor":null,"has_more":false}`,
 		},
 		{
+			"GET /api/v1/approvals", "GET", "/api/v1/approvals?state=pending&limit=1", "",
+			&apiv1.ListAllApprovalsRequest{State: "pending", Limit: 1},
+			&apiv1.ListAllApprovalsResponse{
+				Items: []*apiv1.Approval{approval}, NextCursor: proto.String("c"), HasMore: true,
+			},
+			200, `{"items":[` + approvalJSON + `],"next_cursor":"c","has_more":true}`,
+		},
+		{
 			"POST /api/v1/tokens", "POST", "/api/v1/tokens", `{"name":"ci","scope":"run"}`,
 			&apiv1.CreateTokenRequest{Name: "ci", Scope: apiv1.TokenScope_TOKEN_SCOPE_RUN},
 			&apiv1.CreateTokenResponse{

@@ -194,7 +194,9 @@ func (c *client) do(method, path, body string) answer {
 	if err != nil {
 		c.d.t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, string(data)}
+	got := answer{resp.StatusCode, resp.Header, string(data)}
+	conforms(c.d.t, r, got)
+	return got
 }
 
 // refusal is the error object of an answer.

@@ -214,6 +214,12 @@ func (m *manager) ListSessions(ctx context.Context, r *apiv1.ListSessionsRequest
 	return reply[*apiv1.ListSessionsResponse](ctx, m, r)
 }
 
+func (m *manager) ListAllApprovals(
+	ctx context.Context, r *apiv1.ListAllApprovalsRequest,
+) (*apiv1.ListAllApprovalsResponse, error) {
+	return reply[*apiv1.ListAllApprovalsResponse](ctx, m, r)
+}
+
 func (m *manager) SearchSessions(
 	ctx context.Context, r *apiv1.SearchSessionsRequest,
 ) (*apiv1.SearchSessionsResponse, error) {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"kaged.dev/pkg/fault"
-	contract "kaged.dev/proto"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
@@ -41,7 +40,11 @@ func (s *Server) versions(w http.ResponseWriter, _ *http.Request) error {
 
 // openAPI answers GET /api/v1/openapi.json.
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
-	header(w, len(contract.OpenAPI))
-	_, _ = w.Write(contract.OpenAPI) // The client may have gone.
+	text, err := s.description()
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "The description of the API cannot be made.")
+	}
+	header(w, len(text))
+	_, _ = w.Write(text) // The client may have gone.
 	return nil
 }

@@ -20,23 +20,16 @@ func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := func(h http.Handler) http.Handler { return around(h, s.api()...) }
 	open := func(h handler) http.Handler { return api(s.answered(h)) }
-	protected := func(needed access.Scope, h http.Handler) http.Handler {
-		return api(around(h, s.protected(needed)...))
+	for _, r := range s.ownRoutes() {
+		switch h := s.answered(r.handler); r.needed {
+		case probe:
+			mux.Handle(r.pattern, h)
+		case anybody:
+			mux.Handle(r.pattern, api(h))
+		default:
+			mux.Handle(r.pattern, api(around(h, s.protected(r.needed)...)))
+		}
 	}
-
-	mux.Handle("GET /healthz", s.answered(s.healthz))
-	mux.Handle("GET /readyz", s.answered(s.readyz))
-
-	mux.Handle("GET /{$}", open(s.page))
-	mux.Handle("GET /static/page.css", open(s.style))
-	mux.Handle("GET /api/versions", open(s.versions))
-	mux.Handle("GET /api/v1/dsl/schema", open(s.dslSchema))
-	mux.Handle("GET /api/v1/launch", open(s.launch))
-	mux.Handle("GET /launch", open(s.launch))
-
-	mux.Handle("GET /api/v1/me", protected(access.ScopeRead, s.answered(s.me)))
-	mux.Handle("GET /api/v1/openapi.json", protected(access.ScopeRead, s.answered(s.openAPI)))
-	mux.Handle("GET /api/v1/sessions/{id}/socket", protected(access.ScopeRun, s.answered(s.socket)))
 
 	transcoder, err := s.transcoder()
 	if err != nil {
@@ -54,6 +47,49 @@ func (s *Server) routes() (http.Handler, error) {
 		}
 		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// ownRoute is a route that the gateway answers itself.
+type ownRoute struct {
+	// pattern is "METHOD /path" for net/http.
+	pattern string
+	// needed is the least scope of a token, anybody for a route without sign-in, and probe for one under any host.
+	needed  access.Scope
+	handler handler
+}
+
+// Needs of routes without sign-in.
+const (
+	anybody access.Scope = ""
+	probe   access.Scope = "probe"
+)
+
+// ownRoutes is the table of routes that the gateway answers itself. Package openapi describes them.
+func (s *Server) ownRoutes() []ownRoute {
+	return []ownRoute{
+		{"GET /healthz", probe, s.healthz},
+		{"GET /readyz", probe, s.readyz},
+		{"GET /{$}", anybody, s.page},
+		{"GET /static/page.css", anybody, s.style},
+		{"GET /api/versions", anybody, s.versions},
+		{"GET /api/v1/dsl/schema", anybody, s.dslSchema},
+		{"GET /api/v1/launch", anybody, s.launch},
+		{"GET /launch", anybody, s.launch},
+		{"GET /api/v1/me", access.ScopeRead, s.me},
+		{"GET /api/v1/openapi.json", access.ScopeRead, s.openAPI},
+		{"GET /docs/api", access.ScopeRead, s.docs},
+		{"GET /docs/api/{file}", access.ScopeRead, s.docs},
+		{"GET /api/v1/sessions/{id}/socket", access.ScopeRun, s.socket},
+	}
+}
+
+// OwnRoutes returns "METHOD /path" of every route that the gateway answers itself.
+func OwnRoutes() []string {
+	var patterns []string
+	for _, r := range new(Server).ownRoutes() {
+		patterns = append(patterns, r.pattern)
+	}
+	return patterns
 }
 
 // anything is the pattern of what no route takes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/openapi"
 )
 
 // Info is what this gateway is. It does not change while it runs.
@@ -91,6 +93,8 @@ type Server struct {
 	inFlight  atomic.Int64
 	draining  atomic.Bool
 	arriving  *arrivals
+	// description returns the API's description, made when it is first asked for.
+	description func() ([]byte, error)
 }
 
 // New returns a server. It fails with fault.Internal if the contract's routes cannot be registered.
@@ -98,6 +102,7 @@ func New(deps Deps) (*Server, error) {
 	s := &Server{
 		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: newArrivals(deps.Limits.Bodies),
 	}
+	s.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(deps.Info.Version, false) })
 	routes, err := s.routes()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,214 @@
+// Package openapi describes the HTTP API in OpenAPI 3.1, from the descriptors of the contract and by the rules of
+// package wirejson. The routes of the gateway's own are a table here.
+package openapi
+
+//go:generate go run ./gen
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	contract "kaged.dev/proto"
+	"kaged.dev/proto/gen/backends"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+type object = map[string]any
+
+// builder gathers the parts of a description.
+type builder struct {
+	comments map[string]string
+	schemas  object
+	paths    object
+	// strict makes the schemas of answers take no key but the known ones, which clients must not rely on.
+	strict bool
+}
+
+// Document returns the description as JSON. With strict, answers may have no keys but those described: for tests.
+func Document(version string, strict bool) ([]byte, error) {
+	b := &builder{schemas: object{}, paths: object{}, strict: strict}
+	if err := json.Unmarshal(contract.Comments, &b.comments); err != nil {
+		return nil, err
+	}
+	for _, backend := range backends.All() {
+		for _, service := range backend.Services {
+			for i := range service.Methods().Len() {
+				b.method(service.Methods().Get(i))
+			}
+		}
+	}
+	for _, r := range own {
+		b.own(r)
+	}
+	return json.Marshal(object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "kaged", "version": version,
+			"description": "Run coding agents. Times are milliseconds since the Unix epoch. " +
+				"Answers may gain keys; ignore unknown ones.",
+		},
+		"servers": []any{object{"url": "/"}},
+		"security": []any{object{"cookie": []any{}}, object{"token": []any{}}, object{
+			"sidecar": []any{},
+			"nonce":   []any{},
+		}},
+		"paths": b.paths,
+		"components": object{
+			"schemas": b.schemas,
+			"responses": object{"Error": object{
+				"description": "A refusal. `error.code` is stable, `error.message` is a sentence for a person.",
+				"content":     jsonContent(b.ref((&apiv1.ErrorBody{}).ProtoReflect().Descriptor(), false)),
+				"headers":     object{"X-Kaged-Request-Id": object{"schema": object{"type": "string"}}},
+			}},
+			"securitySchemes": object{
+				"cookie": object{
+					"type": "apiKey", "in": "cookie", "name": "kaged_session",
+					"description": "Set by a launch URL. Requests other than GET also send the csrf_token of " +
+						"GET /api/v1/me in X-Kaged-CSRF.",
+				},
+				"token": object{
+					"type": "http", "scheme": "bearer",
+					"description": "An API token of `kaged token new`.",
+				},
+				"sidecar": object{
+					"type": "apiKey", "in": "header", "name": "X-Kaged-User-Id",
+					"description": "Set by a sign-in proxy.",
+				},
+				"nonce": object{
+					"type": "apiKey", "in": "header", "name": "X-Kaged-Auth-Nonce",
+					"description": "Proves the sign-in proxy.",
+				},
+			},
+		},
+	})
+}
+
+func jsonContent(schema object) object { return object{"application/json": object{"schema": schema}} }
+
+// method adds the routes of an RPC.
+func (b *builder) method(m protoreflect.MethodDescriptor) {
+	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	if rule == nil {
+		return
+	}
+	b.route(m, rule, string(m.Name()))
+	for i, more := range rule.GetAdditionalBindings() {
+		b.route(m, more, string(m.Name())+strconv.Itoa(i+2))
+	}
+}
+
+// verbs returns the method and the path of a rule.
+func verbs(rule *annotations.HttpRule) (method, path string) {
+	for _, p := range [...][2]string{
+		{http.MethodGet, rule.GetGet()},
+		{http.MethodPost, rule.GetPost()},
+		{http.MethodPut, rule.GetPut()},
+		{http.MethodPatch, rule.GetPatch()},
+		{http.MethodDelete, rule.GetDelete()},
+	} {
+		if p[1] != "" {
+			return p[0], p[1]
+		}
+	}
+	return "", ""
+}
+
+func (b *builder) route(m protoreflect.MethodDescriptor, rule *annotations.HttpRule, id string) {
+	method, template := verbs(rule)
+	path := strings.ReplaceAll(template, "=**}", "}")
+	answer, _ := proto.GetExtension(m.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
+	text := b.comments[string(m.FullName())]
+	op := object{
+		"operationId": id, "summary": firstSentence(text), "description": text, "tags": []any{string(m.Parent().Name())},
+		"responses": b.responses(m.Output(), rule.GetResponseBody(), answer),
+	}
+	if said, _ := proto.GetExtension(m.Options(), apiv1.E_TokenScope).(string); said != "" {
+		op["x-kaged-token-scope"] = said
+	}
+	inPath := map[protoreflect.Name]bool{}
+	params := []any{}
+	for _, name := range variables(path) {
+		fd := m.Input().Fields().ByName(protoreflect.Name(name))
+		inPath[fd.Name()] = true
+		params = append(params, b.parameter(fd, name, "path"))
+	}
+	if rule.GetBody() == "" {
+		for i := range m.Input().Fields().Len() {
+			fd := m.Input().Fields().Get(i)
+			if !inPath[fd.Name()] && !fd.IsList() && !fd.IsMap() && fd.Message() == nil {
+				params = append(params, b.parameter(fd, string(fd.Name()), "query"))
+			}
+		}
+	} else {
+		content := jsonContent(b.body(m.Input(), inPath))
+		if answer.GetTextBody() != "" {
+			content["text/plain"] = object{"schema": object{"type": "string"}}
+		}
+		op["requestBody"] = object{"content": content}
+	}
+	if len(params) > 0 {
+		op["parameters"] = params
+	}
+	b.put(method, path, op)
+}
+
+func (b *builder) put(method, path string, op object) {
+	item, _ := b.paths[path].(object)
+	if item == nil {
+		item = object{}
+		b.paths[path] = item
+	}
+	item[strings.ToLower(method)] = op
+}
+
+// variables returns the names in braces.
+func variables(path string) (names []string) {
+	for part := range strings.SplitSeq(path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
+func (b *builder) parameter(fd protoreflect.FieldDescriptor, name, in string) object {
+	schema := b.one(fd, true)
+	p := object{"name": name, "in": in, "schema": schema, "description": b.comments[string(fd.FullName())]}
+	if in == "path" {
+		p["required"] = true
+	}
+	return p
+}
+
+// responses describes the answers of a route: the status of its option where the option's conditions hold, else 200.
+func (b *builder) responses(m protoreflect.MessageDescriptor, field string, answer *apiv1.HTTPAnswer) object {
+	schema := b.ref(m, false)
+	if field != "" {
+		schema = b.one(m.Fields().ByName(protoreflect.Name(field)), false)
+	}
+	content := jsonContent(schema)
+	if answer.GetText() != "" {
+		content["text/plain"] = object{"schema": object{"type": "string"}}
+	}
+	list := object{"default": object{"$ref": "#/components/responses/Error"}}
+	if status := answer.GetStatus(); status != 0 {
+		list[strconv.Itoa(int(status))] = object{"description": http.StatusText(int(status)), "content": content}
+	}
+	if answer.GetStatus() == 0 || len(answer.GetWhen()) > 0 {
+		list["200"] = object{"description": "OK", "content": content}
+	}
+	return list
+}
+
+func firstSentence(text string) string {
+	if i := strings.Index(text, ". "); i >= 0 {
+		return text[:i+1]
+	}
+	return text
+}

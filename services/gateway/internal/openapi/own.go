@@ -1,0 +1,157 @@
+package openapi
+
+import (
+	"maps"
+	"net/http"
+
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// ownRoute is a route that the gateway answers itself.
+type ownRoute struct {
+	method, path, id, text string
+	// open routes need no sign-in.
+	open bool
+	// query is the parameters: name and description.
+	query [][2]string
+	// answers are the bodies by status: a message, a schema, a media type, a list of them, or nil without a body.
+	answers map[string]any
+}
+
+// page is an answer of HTML.
+const page = "text/html"
+
+// refusedPage is a refusal that browsers get as a page.
+var refusedPage = []any{&apiv1.ErrorBody{}, page}
+
+var own = []ownRoute{
+	{
+		method: http.MethodGet, path: "/healthz", id: "Healthz", open: true, text: "Says that the process is alive.",
+		answers: map[string]any{"200": &apiv1.Probe{}},
+	},
+	{
+		method: http.MethodGet, path: "/readyz", id: "Readyz", open: true, text: "Says whether requests can be served.",
+		answers: map[string]any{"200": &apiv1.Probe{}, "503": &apiv1.Probe{}},
+	},
+	{
+		method: http.MethodGet, path: "/", id: "Home", open: true, text: "The home page.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/static/page.css", id: "Style", open: true, text: "The style of pages.",
+		answers: map[string]any{"200": "text/css"},
+	},
+	{
+		method: http.MethodGet, path: "/docs/api", id: "Docs", text: "Shows this description as a page.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/docs/api/{file}", id: "DocsFile", text: "A file of the page at /docs/api.",
+		answers: map[string]any{"200": nil},
+	},
+	{
+		method: http.MethodGet, path: "/api/versions", id: "Versions", open: true, text: "Lists the versions of the API.",
+		answers: map[string]any{"200": &apiv1.Versions{}},
+	},
+	{
+		method: http.MethodGet, path: "/api/v1/dsl/schema", id: "DslSchema", open: true,
+		text:  "Returns the JSON Schema of the project file.",
+		query: [][2]string{{"version", "The version of the project file; the latest without it."}},
+		answers: map[string]any{"200": object{
+			"type": "object", "required": []any{"version", "schema"},
+			"properties": object{
+				"version": object{"type": "integer"}, "schema": object{"type": "object"},
+			},
+		}},
+	},
+	{
+		method: http.MethodGet, path: "/api/v1/launch", id: "Launch", open: true,
+		text: "Signs a browser in by a launch token: JSON for a client that accepts it, else 302 to the home page. " +
+			"Loopback mode only.",
+		query:   [][2]string{{"token", "The launch token."}},
+		answers: map[string]any{"200": &apiv1.Launched{}, "302": nil, "401": refusedPage},
+	},
+	{
+		method: http.MethodGet, path: "/launch", id: "LaunchAlias", open: true, text: "The same as /api/v1/launch.",
+		query:   [][2]string{{"token", "The launch token."}},
+		answers: map[string]any{"200": &apiv1.Launched{}, "302": nil, "401": refusedPage},
+	},
+	{
+		method: http.MethodGet, path: "/api/v1/me", id: "Me",
+		text:    "Returns the caller and the daemon; sets the CSRF cookie.",
+		answers: map[string]any{"200": &apiv1.Me{}},
+	},
+	{
+		method: http.MethodGet, path: "/api/v1/openapi.json", id: "OpenAPI", text: "Returns this description.",
+		answers: map[string]any{"200": object{"type": "object"}},
+	},
+	{
+		method: http.MethodGet, path: "/api/v1/sessions/{id}/socket", id: "SessionSocket",
+		text: "Upgrades to the session's WebSocket, subprotocol kaged.v1. Frames are {channel, seq, type, payload}; " +
+			"docs/reference/frames.md lists them. Needs the CSRF token in X-Kaged-CSRF, in csrf, or in a subprotocol " +
+			"kaged.csrf.TOKEN, unless an API token of scope run comes with it.",
+		query: [][2]string{
+			{"csrf", "The CSRF token, for a page that cannot set headers."},
+			{"takeover", "1 closes the socket that holds the session."},
+		},
+		answers: map[string]any{"101": nil},
+	},
+}
+
+// own adds a route of the gateway's own.
+func (b *builder) own(r ownRoute) {
+	op := object{
+		"operationId": r.id, "summary": firstSentence(r.text), "description": r.text,
+		"tags": []any{"Gateway"},
+	}
+	if r.open {
+		op["security"] = []any{}
+	}
+	var params []any
+	for _, name := range variables(r.path) {
+		params = append(params, object{
+			"name": name, "in": "path", "required": true,
+			"schema": object{"type": "string"},
+		})
+	}
+	for _, q := range r.query {
+		params = append(params, object{
+			"name": q[0], "in": "query", "description": q[1],
+			"schema": object{"type": "string"},
+		})
+	}
+	if params != nil {
+		op["parameters"] = params
+	}
+	responses := object{"default": object{"$ref": "#/components/responses/Error"}}
+	for status, has := range r.answers {
+		response := object{"description": r.id}
+		if content := b.content(has); len(content) > 0 {
+			response["content"] = content
+		}
+		responses[status] = response
+	}
+	op["responses"] = responses
+	b.put(r.method, r.path, op)
+}
+
+// content returns the bodies of an answer by their media types.
+func (b *builder) content(of any) object {
+	switch of := of.(type) {
+	case proto.Message:
+		return jsonContent(b.ref(of.ProtoReflect().Descriptor(), false))
+	case object:
+		return jsonContent(of)
+	case string:
+		return object{of: object{"schema": object{"type": "string"}}}
+	case []any:
+		all := object{}
+		for _, one := range of {
+			maps.Copy(all, b.content(one))
+		}
+		return all
+	}
+	return nil
+}
