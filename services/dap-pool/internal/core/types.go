@@ -60,7 +60,7 @@ func (s *Start) temporary() string {
 
 // adapterDir is the adapter's working folder: that of a package which it builds.
 func (s *Start) adapterDir() string {
-	if s.Mode == ModeDebug || s.Mode == ModeTest {
+	if s.Request == Launch && (s.Mode == ModeDebug || s.Mode == ModeTest) {
 		return folderOf(s.Program, s.Folder)
 	}
 	return s.Root
