@@ -63,6 +63,26 @@ func TestDescription(t *testing.T) {
 	}
 }
 
+// The page of the description and its files come from the gateway, for operators and tokens only.
+func TestDocsPage(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	d.client().get("/docs/api").refused(t, "a stranger", 401, "unauthenticated")
+	c := d.operator()
+	page := c.get("/docs/api")
+	if page.status != 200 || !strings.Contains(page.body, "/api/v1/openapi.json") {
+		t.Errorf("the page: %d %s", page.status, page.body)
+	}
+	for _, file := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
+		if !strings.Contains(page.body, "/docs/api/"+file) {
+			t.Errorf("the page does not name %s: %s", file, page.body)
+		}
+		if got := c.get("/docs/api/" + file); got.status != 200 || len(got.body) < 1000 {
+			t.Errorf("%s: %d, %d bytes", file, got.status, len(got.body))
+		}
+	}
+}
+
 // templateOf returns a pattern of net/http as the description has it.
 func templateOf(pattern string) string {
 	return strings.NewReplacer("...}", "}", "{$}", "").Replace(pattern)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ type runFlags struct {
 	model                     string
 	maxSteps, maxOutputTokens int
 	issue                     int64
-	json, yes, takeover       bool
+	json, yes, takeover, last bool
 	budgetUSD                 float64
 	budgetTokens              int64
 	budgetWalltime            time.Duration
@@ -79,6 +80,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file does not\n" +
 			"compile, 130 when it was cancelled.",
 		Example: "  kaged run fix the failing test\n  git diff | kaged run \"review this change\"\n" +
+			"  kaged run -c \"now add a test\"\n" +
 			"  kaged run --session 01K0000000000000000000000A \"now add a test\"",
 		RunE: func(cmd *cobra.Command, list []string) error {
 			if err := f.check(cmd); err != nil {
@@ -104,7 +106,10 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.Project, "project", ".", kit.ProjectUsage)
 	cmd.Flags().StringVar(&f.Session, "session", "", "continue this session (default: a new one)")
-	cmd.Flags().StringVar(&f.URL, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+	cmd.Flags().BoolVarP(&f.last, "continue", "c", false,
+		"continue the project's session that was used last and has not ended")
+	cmd.Flags().StringVar(&f.URL, "url", "",
+		"a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN (default: the one on the data directory)")
 	cmd.Flags().StringVar(&f.model, "model", "", "PROVIDER:MODEL instead of the project's alias")
 	cmd.Flags().IntVar(&f.maxSteps, "max-steps", 0, "the most model calls, 1 to 100 (default: the project's)")
 	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
@@ -128,6 +133,9 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("max-output-tokens") && f.maxOutputTokens < 1 {
 		return kit.Misused(cmd, "--max-output-tokens is %d and must be at least 1", f.maxOutputTokens)
 	}
+	if f.last && f.Session != "" {
+		return kit.Misused(cmd, "-c and --session both name a session; use one of them")
+	}
 	if cmd.Flags().Changed("issue") && f.issue < 1 {
 		return kit.Misused(cmd, "--issue is %d and must be the number of an issue, from 1", f.issue)
 	}
@@ -145,6 +153,13 @@ func (f runFlags) check(cmd *cobra.Command) error {
 
 // work runs the prompt in a session and shows it.
 func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt string) error {
+	if f.last {
+		var err error
+		if f.Session, err = lastSession(ctx, a, c, f.Project); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Stderr, "session %s (continued)\n", f.Session)
+	}
 	session := f.Session
 	if session != "" {
 		warnNotInForce(ctx, a, c, session)
@@ -208,6 +223,46 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 		return kit.Exit(kit.ExitCancelled, nil)
 	}
 	return kit.Exit(kit.ExitFailed, nil)
+}
+
+// lastSession returns the session of the project in dir that was used last and has not ended. It fails with not_found.
+func lastSession(ctx context.Context, a kit.App, c *client.Client, dir string) (string, error) {
+	var loaded struct{ ID string }
+	if err := project.Load(ctx, a, c, dir, false, &loaded); err != nil {
+		return "", err
+	}
+	var found struct {
+		ID        string
+		State     string
+		UpdatedAt int64 `json:"updated_at"`
+	}
+	for cursor := ""; ; {
+		query := url.Values{"project_id": {loaded.ID}, "limit": {"200"}, "cursor": {cursor}}
+		var page struct {
+			Items []struct {
+				ID        string
+				State     string
+				UpdatedAt int64 `json:"updated_at"`
+			}
+			NextCursor *string `json:"next_cursor"`
+		}
+		if err := c.Do(ctx, http.MethodGet, "/api/v1/sessions?"+query.Encode(), nil, &page); err != nil {
+			return "", err
+		}
+		for _, s := range page.Items {
+			if s.State != "ended" && (found.ID == "" || s.UpdatedAt > found.UpdatedAt) {
+				found = s
+			}
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		cursor = *page.NextCursor
+	}
+	if found.ID == "" {
+		return "", fault.New(fault.NotFound, "The project %s has no session that could be continued; run without -c.", loaded.ID)
+	}
+	return found.ID, nil
 }
 
 func newSession(ctx context.Context, a kit.App, c *client.Client, dir string, issue int64) (string, error) {
