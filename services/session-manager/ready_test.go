@@ -92,7 +92,9 @@ func TestOperatorIsRequired(t *testing.T) {
 		}
 	}
 	slices.Sort(without)
-	want := []string{"ConsumeLaunchToken", "GetAuthEpoch", "GetOperator", "IssueLaunchToken", "QueryAudit", "RecordAudit", "RotateAuthEpoch"}
+	want := []string{
+		"AuthenticateToken", "ConsumeLaunchToken", "GetAuthEpoch", "GetOperator", "IssueLaunchToken", "QueryAudit", "RecordAudit", "RotateAuthEpoch",
+	}
 	if d := cmp.Diff(want, without); d != "" {
 		t.Errorf("methods that are answered without an operator (-want +got):\n%s", d)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -268,6 +269,19 @@ func (r *reader) try(i int, x extreme) {
 	r.readAll(s)
 }
 
+// ofSession matches the routes that show projects, sessions and what belongs to them.
+var ofSession = regexp.MustCompile(`^/api/v1/(projects|sessions|approvals|audit|processes|issues)`)
+
+// answersJSON reports whether an operation of the description answers 200 with JSON, as sockets and streams do not.
+func answersJSON(operation any) bool {
+	for _, key := range []string{"responses", "200", "content"} {
+		m, _ := operation.(map[string]any)
+		operation = m[key]
+	}
+	content, _ := operation.(map[string]any)
+	return content["application/json"] != nil
+}
+
 // readAll reads every route of the contract that can be read, for a session and each of its runs.
 func (r *reader) readAll(s tried) {
 	r.t.Helper()
@@ -275,7 +289,7 @@ func (r *reader) readAll(s tried) {
 		contract, _ := r.do(http.MethodGet, "/api/v1/openapi.json", "")
 		paths, _ := contract["paths"].(map[string]any)
 		for path, methods := range paths {
-			if m, _ := methods.(map[string]any); m["get"] != nil {
+			if m, _ := methods.(map[string]any); ofSession.MatchString(path) && answersJSON(m["get"]) {
 				r.routes = append(r.routes, path)
 			}
 		}
@@ -291,9 +305,6 @@ func (r *reader) readAll(s tried) {
 		for _, run := range runs {
 			route := strings.NewReplacer("{session_id}", s.id, "{run_id}", run, "{project_id}", r.project, "sessions/{id}", "sessions/"+s.id,
 				"projects/{id}", "projects/"+r.project).Replace(route)
-			if !strings.HasPrefix(route, "/api/") {
-				route = "/api/v1" + route
-			}
 			_, status := r.do(http.MethodGet, route, "")
 			if wanted := !strings.Contains(route, "none") && !strings.Contains(route, "{"); wanted && status != http.StatusOK {
 				r.t.Errorf("%s: got %d for GET %s, want 200", s.what, status, route)

@@ -2,10 +2,12 @@ package kagedtest
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/services/kaged/client"
 )
 
@@ -74,12 +76,21 @@ func (s *Session) Attach(t testing.TB, seen map[string]int64) {
 	t.Cleanup(func() { socket.Close() })
 }
 
-// Send posts a message and returns its run.
+// Send posts a message and returns its run. It tries again for as long as the answer is unavailable, as clients do: a service that was
+// restarted serves before the connections of its peers stand again.
 func (s *Session) Send(t testing.TB, text string) (run string) {
 	t.Helper()
-	return Post[struct {
+	var out struct {
 		RunID string `json:"run_id"`
-	}](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": text}).RunID
+	}
+	Eventually(t, "a message is accepted", func() bool {
+		err := s.Client.Do(t.Context(), http.MethodPost, "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": text}, &out)
+		if err != nil && !errors.Is(err, fault.Unavailable) {
+			t.Fatalf("message to session %s: %v", s.ID, err)
+		}
+		return err == nil
+	})
+	return out.RunID
 }
 
 // Until reads frames until one is of a kind, keeps them all, and returns that one.
