@@ -40,9 +40,10 @@ type process struct {
 	ended chan struct{}
 }
 
-func (p *process) PID() int64             { return 1 }
-func (p *process) Ended() <-chan struct{} { return p.ended }
-func (p *process) Exit() int              { return -1 }
+func (p *process) PID() int64              { return 1 }
+func (p *process) Ended() <-chan struct{}  { return p.ended }
+func (p *process) Exit() int               { return -1 }
+func (p *process) Killed() contract.Reason { return contract.ReasonNone }
 
 func (p *process) Close() error {
 	err := p.Conn.Close()

@@ -32,6 +32,8 @@ type Process interface {
 	// an unknown one.
 	Ended() <-chan struct{}
 	Exit() int
+	// Killed returns the limit that ended it, once Ended is closed.
+	Killed() contract.Reason
 }
 
 // Launcher starts programs.

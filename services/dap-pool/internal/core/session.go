@@ -13,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/sandbox"
 	"kaged.dev/services/dap-pool/internal/dap"
 )
 
@@ -393,6 +394,9 @@ func (s *session) gone() error {
 		text = "The program has exited; begin another debug session with the action launch."
 	case reason == endedByCrash:
 		text = "The debug adapter has ended; begin another debug session with the action launch or attach."
+		if killed := s.killed(); killed != "" {
+			text = killed
+		}
 	}
 	f := fault.New(fault.DapSessionEnded, "%s", text).With("debug_session_id", s.start.ID)
 	if code != nil {
@@ -402,6 +406,19 @@ func (s *session) gone() error {
 		f = f.With("output", tail)
 	}
 	return f
+}
+
+// killed says which limit of the cage ended the adapter and its program, "" for none.
+func (s *session) killed() string {
+	if s.process == nil {
+		return ""
+	}
+	select {
+	case <-s.process.Ended():
+		return sandbox.Explain(s.process.Killed(), s.start.Cage)
+	default:
+		return ""
+	}
 }
 
 // tailBytes bounds the output in an error.

@@ -78,7 +78,7 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 	out, in := io.Pipe()
 	p := &process{
 		stream: st, cancel: cancel, pid: event.GetStarted().GetPid(), stderr: spec.Stderr, out: out,
-		code: -1, ended: make(chan struct{}),
+		exit: contract.Exit{Code: -1}, ended: make(chan struct{}),
 	}
 	go p.read(in)
 	return p, nil
@@ -105,7 +105,7 @@ type process struct {
 	pid    int64
 	stderr func([]byte)
 	out    *io.PipeReader
-	code   int // read once ended is closed
+	exit   contract.Exit // read once ended is closed
 	ended  chan struct{}
 }
 
@@ -121,7 +121,7 @@ func (p *process) read(in *io.PipeWriter) {
 		output := event.GetOutput()
 		switch {
 		case event.GetExited() != nil:
-			p.code = int(event.GetExited().GetExitCode())
+			p.exit = sandboxwire.FromExit(event.GetExited())
 			in.CloseWithError(io.EOF)
 		case output == nil:
 		case output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR:
@@ -194,7 +194,9 @@ func (p *process) PID() int64 { return p.pid }
 
 func (p *process) Ended() <-chan struct{} { return p.ended }
 
-func (p *process) Exit() int { return p.code }
+func (p *process) Exit() int { return p.exit.Code }
+
+func (p *process) Killed() contract.Reason { return p.exit.Reason }
 
 // Connect implements core.Launcher.
 func (l *Launcher) Connect(ctx context.Context, spec core.Spec, port int) (io.ReadWriteCloser, error) {
