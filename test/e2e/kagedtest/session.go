@@ -76,15 +76,16 @@ func (s *Session) Attach(t testing.TB, seen map[string]int64) {
 	t.Cleanup(func() { socket.Close() })
 }
 
-// Send posts a message and returns its run. It tries again for as long as the answer is unavailable, as clients do: a service that was
-// restarted serves before the connections of its peers stand again.
+// Send posts a message and returns its run. It tries again for as long as the answer is unavailable, as clients do: a
+// service that was restarted serves before its peers have reconnected.
 func (s *Session) Send(t testing.TB, text string) (run string) {
 	t.Helper()
 	var out struct {
 		RunID string `json:"run_id"`
 	}
 	Eventually(t, "a message is accepted", func() bool {
-		err := s.Client.Do(t.Context(), http.MethodPost, "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": text}, &out)
+		body := map[string]any{"content": text}
+		err := s.Client.Do(t.Context(), http.MethodPost, "/api/v1/sessions/"+s.ID+"/messages", body, &out)
 		if err != nil && !errors.Is(err, fault.Unavailable) {
 			t.Fatalf("message to session %s: %v", s.ID, err)
 		}
