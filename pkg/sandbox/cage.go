@@ -24,6 +24,9 @@ type Cages interface {
 type Inventory interface {
 	// Running returns what runs for a session, or for all where it is empty, the oldest first. It fails with unavailable.
 	Running(ctx context.Context, session string) (contract.Running, error)
+	// SignalRunning sends a signal, by a name such as SIGINT, to the process group of a command of a session. It fails
+	// with process_not_found for one that does not run for it, with process_ended, invalid_params and unavailable.
+	SignalRunning(ctx context.Context, session, id, name string) error
 }
 
 // Explain says why a cage with this policy ended a command and what can be done about it, empty for other reasons.

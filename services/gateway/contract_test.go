@@ -325,6 +325,12 @@ func contract() []exchange {
 				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}],"runs":[]}`,
 		},
 		{
+			"POST /api/v1/sessions/{session_id}/processes/{process_id}/signal", "POST",
+			"/api/v1/sessions/01S/processes/01P/signal", `{"signal":"SIGTERM"}`,
+			&apiv1.SignalProcessRequest{SessionId: "01S", ProcessId: "01P", Signal: "SIGTERM"},
+			&apiv1.SignalProcessResponse{}, 200, `{}`,
+		},
+		{
 			"GET /api/v1/sessions/{session_id}/debug", "GET",
 			"/api/v1/sessions/01S/debug?debug_session_id=dap_1&frame_id=2&output_from=7", "",
 			&apiv1.GetDebugRequest{SessionId: "01S", DebugSessionId: "dap_1", FrameId: 2, OutputFrom: 7},

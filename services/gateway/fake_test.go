@@ -266,6 +266,12 @@ func (m *manager) ListProcesses(ctx context.Context, r *apiv1.ListProcessesReque
 	return reply[*apiv1.ListProcessesResponse](ctx, m, r)
 }
 
+func (m *manager) SignalProcess(
+	ctx context.Context, r *apiv1.SignalProcessRequest,
+) (*apiv1.SignalProcessResponse, error) {
+	return reply[*apiv1.SignalProcessResponse](ctx, m, r)
+}
+
 func (m *manager) GetDebug(ctx context.Context, r *apiv1.GetDebugRequest) (*apiv1.GetDebugResponse, error) {
 	return reply[*apiv1.GetDebugResponse](ctx, m, r)
 }

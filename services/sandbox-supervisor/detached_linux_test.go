@@ -126,6 +126,27 @@ func signalled(name string) *sandboxsupervisorv1.ControlProcessRequest {
 	}}
 }
 
+// A signal reaches a command of Exec and a detached one, for the session they run for, and for no other.
+func TestSignalOfASession(t *testing.T) {
+	t.Parallel()
+	client := serve(t, nil)
+	d := detach(t, client, shell(t, `echo up; exec sleep 1000`, pipes, merged))
+	d.until("up\n")
+	other := signalled("SIGTERM")
+	other.SessionId = "other"
+	if err := d.control(other); !errors.Is(err, fault.ProcessNotFound) {
+		t.Errorf("for another session: got %v, want process_not_found", err)
+	}
+	own := signalled("SIGTERM")
+	own.SessionId = "session"
+	if err := d.control(own); err != nil {
+		t.Fatal(err)
+	}
+	if exit := d.wait(); exit.GetSignal() != "SIGTERM" {
+		t.Errorf("the end is %v, want one by SIGTERM", exit)
+	}
+}
+
 // A detached process outlives the call that started it, takes input, and can be read by many, from any byte on, while it
 // runs and after (T-T20-EXEC-06, T-T20-PROC-03, -05).
 func TestDetached(t *testing.T) {

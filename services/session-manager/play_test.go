@@ -110,6 +110,16 @@ func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionR
 	return &toolrunnerv1.EndSessionResponse{Audit: []*commonv1.AuditRecord{{EventType: "shell.executed", AgentPath: "primary", Payload: payload}}}, err
 }
 
+// SignalProcess notes what was sent to what.
+func (r *toolRunner) SignalProcess(
+	_ context.Context, req *toolrunnerv1.SignalProcessRequest,
+) (*toolrunnerv1.SignalProcessResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, req.GetSignal()+" "+req.GetSessionId()+" "+req.GetProcessId())
+	return &toolrunnerv1.SignalProcessResponse{}, nil
+}
+
 // ListProcesses lists what runs.
 func (r *toolRunner) ListProcesses(_ context.Context, req *toolrunnerv1.ListProcessesRequest) (*toolrunnerv1.ListProcessesResponse, error) {
 	r.mu.Lock()

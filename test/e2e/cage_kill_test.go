@@ -45,10 +45,19 @@ func (h *hands) busy(t *testing.T, id string) (ended func() error) {
 	t.Helper()
 	stream, err := h.tools(t).RunTool(t.Context(), &toolrunnerv1.RunToolRequest{
 		CallId: ident.New(), Tool: "shell.bash", Context: h.inCage(id),
-		Input: `{"command": "trap '' TERM HUP; setsid sleep 1000 & sleep 1000", "env": {"MARK": "` + h.dir + `"}}`,
+		Input: `{"command": "trap '' TERM HUP; echo up; setsid sleep 1000 & sleep 1000", "env": {"MARK": "` + h.dir + `"}}`,
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for { // the tool runner knows that the command was started once it hands over what it wrote
+		event, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.GetOutput() != nil {
+			break
+		}
 	}
 	kagedtest.Eventually(t, "the command runs", func() bool { return len(h.commands(t)) > 1 })
 	return func() error {

@@ -58,6 +58,14 @@ func heldNoMore(ctx context.Context, err error, opened bool) error {
 	return err
 }
 
+// SignalRunning implements [sandbox.Inventory].
+func (c *Client) SignalRunning(ctx context.Context, session, id, name string) error {
+	return c.control(ctx, &sandboxsupervisorv1.ControlProcessRequest{
+		ProcessId: id, SessionId: session,
+		Control: &sandboxsupervisorv1.ControlProcessRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: name}},
+	})
+}
+
 // Running implements [sandbox.Inventory].
 func (c *Client) Running(ctx context.Context, session string) (contract.Running, error) {
 	var running contract.Running

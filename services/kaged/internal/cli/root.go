@@ -75,9 +75,12 @@ func root(a kit.App) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return kit.Misused(cmd, "%s", kit.FlagSentence(cmd, err)) })
 	root.PersistentFlags().StringVar(&p.ConfigFlag, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
 	root.PersistentFlags().StringVar(&p.DataDirFlag, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
-	root.AddCommand(up.Command(a, &p), run.Command(a, &p), setup.Command(a, &p), ps.Command(a, &p), project.Command(a,
-		&p), session.Command(a, &p), session.CancelCommand(a, &p), auth.Command(a, &p), issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p), doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a),
-		token.Command(a, &p))
+	root.AddCommand(
+		up.Command(a, &p), run.Command(a, &p), setup.Command(a, &p), ps.Command(a, &p), ps.KillCommand(a, &p),
+		project.Command(a, &p), session.Command(a, &p), session.CancelCommand(a, &p), auth.Command(a, &p),
+		issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p),
+		doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a), token.Command(a, &p),
+	)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())
 	root.InitDefaultCompletionCmd()

@@ -142,7 +142,7 @@ func (s *Supervisor) Detached(id string) (*Detached, error) {
 	s.expire()
 	d := s.detached[id]
 	if d == nil {
-		return nil, fault.New(fault.ProcessNotFound, "No process %.80q is known here.", id).With("process_id", id)
+		return nil, UnknownProcess(id)
 	}
 	select {
 	case <-d.started:
@@ -152,6 +152,31 @@ func (s *Supervisor) Detached(id string) (*Detached, error) {
 	default: // on its way: whoever starts it knows it soon
 	}
 	return nil, fault.New(fault.ProcessNotFound, "The process %s has not started.", id).With("process_id", id)
+}
+
+// Signal sends a signal to the process group of a command of a session, or of any where that is empty. It fails with
+// process_not_found, process_ended and invalid_params.
+func (s *Supervisor) Signal(id, session, name string) error {
+	d, err := s.Detached(id)
+	switch {
+	case err == nil && (session == "" || d.command.Owner.SessionID == session):
+		return d.Signal(name)
+	case err == nil:
+		return UnknownProcess(id)
+	}
+	for _, e := range s.find(func(e *Exec) bool {
+		return e.id == id && (session == "" || e.command.Owner.SessionID == session)
+	}) {
+		if !s.startOf(e).IsZero() {
+			return e.Signal(name)
+		}
+	}
+	return err
+}
+
+// UnknownProcess is the error of a process that does not run for whoever asks.
+func UnknownProcess(id string) error {
+	return fault.New(fault.ProcessNotFound, "No process %.80q is known here.", id).With("process_id", id)
 }
 
 // Follow hands over the kept output from byte number from on, and with wait also what comes until the command ends or ctx

@@ -390,6 +390,11 @@ func (r *Runner) Running(ctx context.Context, session string) (contract.Running,
 	return r.inventory.Running(ctx, session)
 }
 
+// SignalProcess sends a signal to a command of a session; see [sandbox.Inventory].
+func (r *Runner) SignalProcess(ctx context.Context, session, id, name string) error {
+	return r.inventory.SignalRunning(ctx, session, id, name)
+}
+
 // ReadProject reads files of a project; see [project.Read].
 func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, []project.File, error) {
 	return project.Read(ctx, r.project, req)

@@ -132,6 +132,107 @@ func (x *ListProcessesResponse) GetRuns() []*ActiveRun {
 	return nil
 }
 
+// SignalProcessRequest names a command and a signal.
+type SignalProcessRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session it runs for.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Its id, as ListProcesses has it.
+	ProcessId string `protobuf:"bytes,2,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// The signal's name, such as SIGTERM.
+	Signal        string `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalProcessRequest) Reset() {
+	*x = SignalProcessRequest{}
+	mi := &file_kaged_api_v1_process_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalProcessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalProcessRequest) ProtoMessage() {}
+
+func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_process_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalProcessRequest.ProtoReflect.Descriptor instead.
+func (*SignalProcessRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_process_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SignalProcessRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *SignalProcessRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *SignalProcessRequest) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+// SignalProcessResponse is empty: the signal was sent.
+type SignalProcessResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalProcessResponse) Reset() {
+	*x = SignalProcessResponse{}
+	mi := &file_kaged_api_v1_process_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalProcessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalProcessResponse) ProtoMessage() {}
+
+func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_process_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalProcessResponse.ProtoReflect.Descriptor instead.
+func (*SignalProcessResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_process_proto_rawDescGZIP(), []int{3}
+}
+
 // ActiveRun is a run that is pending or at work.
 type ActiveRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -159,7 +260,7 @@ type ActiveRun struct {
 
 func (x *ActiveRun) Reset() {
 	*x = ActiveRun{}
-	mi := &file_kaged_api_v1_process_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_process_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -171,7 +272,7 @@ func (x *ActiveRun) String() string {
 func (*ActiveRun) ProtoMessage() {}
 
 func (x *ActiveRun) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_process_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_process_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -184,7 +285,7 @@ func (x *ActiveRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActiveRun.ProtoReflect.Descriptor instead.
 func (*ActiveRun) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_process_proto_rawDescGZIP(), []int{2}
+	return file_kaged_api_v1_process_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ActiveRun) GetId() string {
@@ -261,7 +362,14 @@ const file_kaged_api_v1_process_proto_rawDesc = "" +
 	"\x15ListProcessesResponse\x12=\n" +
 	"\tprocesses\x18\x01 \x03(\v2\x1f.kaged.common.v1.RunningProcessR\tprocesses\x122\n" +
 	"\x05cages\x18\x02 \x03(\v2\x1c.kaged.common.v1.RunningCageR\x05cages\x12+\n" +
-	"\x04runs\x18\x03 \x03(\v2\x17.kaged.api.v1.ActiveRunR\x04runs\"\xd5\x02\n" +
+	"\x04runs\x18\x03 \x03(\v2\x17.kaged.api.v1.ActiveRunR\x04runs\"l\n" +
+	"\x14SignalProcessRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x02 \x01(\tR\tprocessId\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\tR\x06signal\"\x17\n" +
+	"\x15SignalProcessResponse\"\xd5\x02\n" +
 	"\tActiveRun\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -292,22 +400,24 @@ func file_kaged_api_v1_process_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_process_proto_rawDescData
 }
 
-var file_kaged_api_v1_process_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_kaged_api_v1_process_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_kaged_api_v1_process_proto_goTypes = []any{
 	(*ListProcessesRequest)(nil),  // 0: kaged.api.v1.ListProcessesRequest
 	(*ListProcessesResponse)(nil), // 1: kaged.api.v1.ListProcessesResponse
-	(*ActiveRun)(nil),             // 2: kaged.api.v1.ActiveRun
-	(*v1.RunningProcess)(nil),     // 3: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),        // 4: kaged.common.v1.RunningCage
-	(RunState)(0),                 // 5: kaged.api.v1.RunState
-	(*LiveSubagent)(nil),          // 6: kaged.api.v1.LiveSubagent
+	(*SignalProcessRequest)(nil),  // 2: kaged.api.v1.SignalProcessRequest
+	(*SignalProcessResponse)(nil), // 3: kaged.api.v1.SignalProcessResponse
+	(*ActiveRun)(nil),             // 4: kaged.api.v1.ActiveRun
+	(*v1.RunningProcess)(nil),     // 5: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),        // 6: kaged.common.v1.RunningCage
+	(RunState)(0),                 // 7: kaged.api.v1.RunState
+	(*LiveSubagent)(nil),          // 8: kaged.api.v1.LiveSubagent
 }
 var file_kaged_api_v1_process_proto_depIdxs = []int32{
-	3, // 0: kaged.api.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	4, // 1: kaged.api.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	2, // 2: kaged.api.v1.ListProcessesResponse.runs:type_name -> kaged.api.v1.ActiveRun
-	5, // 3: kaged.api.v1.ActiveRun.state:type_name -> kaged.api.v1.RunState
-	6, // 4: kaged.api.v1.ActiveRun.live_subagents:type_name -> kaged.api.v1.LiveSubagent
+	5, // 0: kaged.api.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	6, // 1: kaged.api.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	4, // 2: kaged.api.v1.ListProcessesResponse.runs:type_name -> kaged.api.v1.ActiveRun
+	7, // 3: kaged.api.v1.ActiveRun.state:type_name -> kaged.api.v1.RunState
+	8, // 4: kaged.api.v1.ActiveRun.live_subagents:type_name -> kaged.api.v1.LiveSubagent
 	5, // [5:5] is the sub-list for method output_type
 	5, // [5:5] is the sub-list for method input_type
 	5, // [5:5] is the sub-list for extension type_name
@@ -322,14 +432,14 @@ func file_kaged_api_v1_process_proto_init() {
 	}
 	file_kaged_api_v1_run_proto_init()
 	file_kaged_api_v1_session_proto_init()
-	file_kaged_api_v1_process_proto_msgTypes[2].OneofWrappers = []any{}
+	file_kaged_api_v1_process_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_process_proto_rawDesc), len(file_kaged_api_v1_process_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1672,7 +1672,9 @@ type ControlProcessRequest struct {
 	//	*ControlProcessRequest_CloseStdin
 	//	*ControlProcessRequest_Resize
 	//	*ControlProcessRequest_Signal
-	Control       isControlProcessRequest_Control `protobuf_oneof:"control"`
+	Control isControlProcessRequest_Control `protobuf_oneof:"control"`
+	// The session it must run for, empty for any.
+	SessionId     string `protobuf:"bytes,6,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1755,6 +1757,13 @@ func (x *ControlProcessRequest) GetSignal() *Signal {
 		}
 	}
 	return nil
+}
+
+func (x *ControlProcessRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
 }
 
 type isControlProcessRequest_Control interface {
@@ -3155,7 +3164,7 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x05event\";\n" +
 	"\rProcessOutput\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\xa0\x02\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xbf\x02\n" +
 	"\x15ControlProcessRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
@@ -3163,7 +3172,9 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\vclose_stdin\x18\x03 \x01(\v2&.kaged.sandboxsupervisor.v1.CloseStdinH\x00R\n" +
 	"closeStdin\x12<\n" +
 	"\x06resize\x18\x04 \x01(\v2\".kaged.sandboxsupervisor.v1.ResizeH\x00R\x06resize\x12<\n" +
-	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signalB\t\n" +
+	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signal\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x06 \x01(\tR\tsessionIdB\t\n" +
 	"\acontrol\"\x18\n" +
 	"\x16ControlProcessResponse\"2\n" +
 	"\x11EndProcessRequest\x12\x1d\n" +

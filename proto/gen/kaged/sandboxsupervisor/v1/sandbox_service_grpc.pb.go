@@ -62,8 +62,9 @@ type SandboxServiceClient interface {
 	// AttachProcess returns what a process of StartProcess wrote from an offset on, as far as it is kept, and with follow what
 	// it writes until it ends or the caller leaves. The last event is its state. Fails with process_not_found.
 	AttachProcess(ctx context.Context, in *AttachProcessRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachProcessEvent], error)
-	// ControlProcess hands input, a size or a signal to a process of StartProcess. Fails with process_not_found, with
-	// process_ended, with invalid_params as Exec does, and with rate_limited if the process has not read earlier input.
+	// ControlProcess hands input, a size or a signal to a process of StartProcess, or a signal to a command of Exec. Fails with
+	// process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the process has not
+	// read earlier input.
 	ControlProcess(ctx context.Context, in *ControlProcessRequest, opts ...grpc.CallOption) (*ControlProcessResponse, error)
 	// EndProcess ends a process of StartProcess and everything it started, and returns when it is gone. One that has ended
 	// already is returned as it is. Fails with process_not_found.
@@ -270,8 +271,9 @@ type SandboxServiceServer interface {
 	// AttachProcess returns what a process of StartProcess wrote from an offset on, as far as it is kept, and with follow what
 	// it writes until it ends or the caller leaves. The last event is its state. Fails with process_not_found.
 	AttachProcess(*AttachProcessRequest, grpc.ServerStreamingServer[AttachProcessEvent]) error
-	// ControlProcess hands input, a size or a signal to a process of StartProcess. Fails with process_not_found, with
-	// process_ended, with invalid_params as Exec does, and with rate_limited if the process has not read earlier input.
+	// ControlProcess hands input, a size or a signal to a process of StartProcess, or a signal to a command of Exec. Fails with
+	// process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the process has not
+	// read earlier input.
 	ControlProcess(context.Context, *ControlProcessRequest) (*ControlProcessResponse, error)
 	// EndProcess ends a process of StartProcess and everything it started, and returns when it is gone. One that has ended
 	// already is returned as it is. Fails with process_not_found.

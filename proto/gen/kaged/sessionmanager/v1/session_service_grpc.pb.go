@@ -36,6 +36,7 @@ const (
 	SessionService_GetInvocation_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
 	SessionService_CancelInvocation_FullMethodName = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
 	SessionService_ListProcesses_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
+	SessionService_SignalProcess_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/SignalProcess"
 	SessionService_GetDebug_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetDebug"
 	SessionService_ControlDebug_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
 	SessionService_ListApprovals_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
@@ -95,6 +96,10 @@ type SessionServiceClient interface {
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(ctx context.Context, in *v1.ListProcessesRequest, opts ...grpc.CallOption) (*v1.ListProcessesResponse, error)
+	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
+	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
+	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
+	SignalProcess(ctx context.Context, in *v1.SignalProcessRequest, opts ...grpc.CallOption) (*v1.SignalProcessResponse, error)
 	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
 	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
 	// while the workspace cannot be asked.
@@ -285,6 +290,16 @@ func (c *sessionServiceClient) ListProcesses(ctx context.Context, in *v1.ListPro
 	return out, nil
 }
 
+func (c *sessionServiceClient) SignalProcess(ctx context.Context, in *v1.SignalProcessRequest, opts ...grpc.CallOption) (*v1.SignalProcessResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.SignalProcessResponse)
+	err := c.cc.Invoke(ctx, SessionService_SignalProcess_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) GetDebug(ctx context.Context, in *v1.GetDebugRequest, opts ...grpc.CallOption) (*v1.GetDebugResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.GetDebugResponse)
@@ -396,6 +411,10 @@ type SessionServiceServer interface {
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error)
+	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
+	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
+	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
+	SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error)
 	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
 	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
 	// while the workspace cannot be asked.
@@ -473,6 +492,9 @@ func (UnimplementedSessionServiceServer) CancelInvocation(context.Context, *v1.C
 }
 func (UnimplementedSessionServiceServer) ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
+}
+func (UnimplementedSessionServiceServer) SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SignalProcess not implemented")
 }
 func (UnimplementedSessionServiceServer) GetDebug(context.Context, *v1.GetDebugRequest) (*v1.GetDebugResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDebug not implemented")
@@ -801,6 +823,24 @@ func _SessionService_ListProcesses_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_SignalProcess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.SignalProcessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).SignalProcess(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_SignalProcess_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).SignalProcess(ctx, req.(*v1.SignalProcessRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_GetDebug_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.GetDebugRequest)
 	if err := dec(in); err != nil {
@@ -979,6 +1019,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProcesses",
 			Handler:    _SessionService_ListProcesses_Handler,
+		},
+		{
+			MethodName: "SignalProcess",
+			Handler:    _SessionService_SignalProcess_Handler,
 		},
 		{
 			MethodName: "GetDebug",

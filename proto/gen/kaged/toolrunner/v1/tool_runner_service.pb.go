@@ -3373,6 +3373,107 @@ func (x *StopLanguageServersResponse) GetRecords() []*v1.AuditRecord {
 	return nil
 }
 
+// SignalProcessRequest names a command and a signal.
+type SignalProcessRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session it runs for.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Its id, as ListProcesses has it.
+	ProcessId string `protobuf:"bytes,2,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// The signal's name, such as SIGTERM.
+	Signal        string `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalProcessRequest) Reset() {
+	*x = SignalProcessRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalProcessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalProcessRequest) ProtoMessage() {}
+
+func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalProcessRequest.ProtoReflect.Descriptor instead.
+func (*SignalProcessRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *SignalProcessRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *SignalProcessRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *SignalProcessRequest) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+// SignalProcessResponse is empty.
+type SignalProcessResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalProcessResponse) Reset() {
+	*x = SignalProcessResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalProcessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalProcessResponse) ProtoMessage() {}
+
+func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalProcessResponse.ProtoReflect.Descriptor instead.
+func (*SignalProcessResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{48}
+}
+
 // ListProcessesRequest selects what runs.
 type ListProcessesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3384,7 +3485,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3396,7 +3497,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3409,7 +3510,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{47}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -3432,7 +3533,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3545,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3558,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{48}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -3705,7 +3806,14 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x06unload\x18\x04 \x01(\bR\x06unload\"\x97\x01\n" +
 	"\x1bStopLanguageServersResponse\x12@\n" +
 	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\x126\n" +
-	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"5\n" +
+	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"l\n" +
+	"\x14SignalProcessRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x02 \x01(\tR\tprocessId\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\tR\x06signal\"\x17\n" +
+	"\x15SignalProcessResponse\"5\n" +
 	"\x14ListProcessesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x8a\x01\n" +
@@ -3727,7 +3835,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xc3\f\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xab\r\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12c\n" +
 	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12Z\n" +
@@ -3740,7 +3848,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x0eWatchWorkspace\x12*.kaged.toolrunner.v1.WatchWorkspaceRequest\x1a#.kaged.toolrunner.v1.WorkspaceEvent(\x010\x01\x12V\n" +
 	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12`\n" +
 	"\vReleaseCage\x12'.kaged.toolrunner.v1.ReleaseCageRequest\x1a(.kaged.toolrunner.v1.ReleaseCageResponse\x12f\n" +
-	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12x\n" +
+	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12f\n" +
+	"\rSignalProcess\x12).kaged.toolrunner.v1.SignalProcessRequest\x1a*.kaged.toolrunner.v1.SignalProcessResponse\x12x\n" +
 	"\x13ListLanguageServers\x12/.kaged.toolrunner.v1.ListLanguageServersRequest\x1a0.kaged.toolrunner.v1.ListLanguageServersResponse\x12x\n" +
 	"\x13StopLanguageServers\x12/.kaged.toolrunner.v1.StopLanguageServersRequest\x1a0.kaged.toolrunner.v1.StopLanguageServersResponse\x12Z\n" +
 	"\tViewDebug\x12%.kaged.toolrunner.v1.ViewDebugRequest\x1a&.kaged.toolrunner.v1.ViewDebugResponse\x12c\n" +
@@ -3762,7 +3871,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
@@ -3814,34 +3923,36 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ListLanguageServersResponse)(nil), // 47: kaged.toolrunner.v1.ListLanguageServersResponse
 	(*StopLanguageServersRequest)(nil),  // 48: kaged.toolrunner.v1.StopLanguageServersRequest
 	(*StopLanguageServersResponse)(nil), // 49: kaged.toolrunner.v1.StopLanguageServersResponse
-	(*ListProcessesRequest)(nil),        // 50: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),       // 51: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                                 // 52: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),             // 53: google.protobuf.Struct
-	(*v1.Error)(nil),                    // 54: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),               // 55: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),           // 56: kaged.common.v1.LanguageServer
-	(*v1.Debugging)(nil),                // 57: kaged.common.v1.Debugging
-	(*v1.ApprovalSubject)(nil),          // 58: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),              // 59: kaged.common.v1.AuditRecord
-	(*v1.DebugSession)(nil),             // 60: kaged.common.v1.DebugSession
-	(*v1.DebugView)(nil),                // 61: kaged.common.v1.DebugView
-	(*v1.DebugState)(nil),               // 62: kaged.common.v1.DebugState
-	(*v1.DebugVariable)(nil),            // 63: kaged.common.v1.DebugVariable
-	(*v1.DebugEvent)(nil),               // 64: kaged.common.v1.DebugEvent
-	(*v1.NetworkAttempt)(nil),           // 65: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),              // 66: kaged.common.v1.CageFinding
-	(*v1.RunningLanguageServer)(nil),    // 67: kaged.common.v1.RunningLanguageServer
-	(*v1.RunningProcess)(nil),           // 68: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),              // 69: kaged.common.v1.RunningCage
+	(*SignalProcessRequest)(nil),        // 50: kaged.toolrunner.v1.SignalProcessRequest
+	(*SignalProcessResponse)(nil),       // 51: kaged.toolrunner.v1.SignalProcessResponse
+	(*ListProcessesRequest)(nil),        // 52: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 53: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 54: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*structpb.Struct)(nil),             // 55: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 56: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 57: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 58: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),                // 59: kaged.common.v1.Debugging
+	(*v1.ApprovalSubject)(nil),          // 60: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 61: kaged.common.v1.AuditRecord
+	(*v1.DebugSession)(nil),             // 62: kaged.common.v1.DebugSession
+	(*v1.DebugView)(nil),                // 63: kaged.common.v1.DebugView
+	(*v1.DebugState)(nil),               // 64: kaged.common.v1.DebugState
+	(*v1.DebugVariable)(nil),            // 65: kaged.common.v1.DebugVariable
+	(*v1.DebugEvent)(nil),               // 66: kaged.common.v1.DebugEvent
+	(*v1.NetworkAttempt)(nil),           // 67: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 68: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 69: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 70: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 71: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	52, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	54, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	7,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	17, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	53, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	53, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	55, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	55, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	15, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	12, // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
@@ -3851,43 +3962,43 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	10, // 12: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	11, // 13: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
 	2,  // 14: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	54, // 15: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	53, // 16: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	56, // 15: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	55, // 16: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	10, // 17: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	9,  // 18: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	55, // 19: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	57, // 19: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	18, // 20: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	56, // 21: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
-	57, // 22: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
+	58, // 21: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	59, // 22: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
 	17, // 23: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	20, // 24: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	23, // 25: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	24, // 26: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	22, // 27: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	58, // 28: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	59, // 29: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	54, // 30: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	59, // 31: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	59, // 32: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	59, // 33: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	60, // 34: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
-	61, // 35: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
-	62, // 36: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
-	63, // 37: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
+	60, // 28: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	61, // 29: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	56, // 30: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	61, // 31: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	61, // 32: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	61, // 33: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	62, // 34: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	63, // 35: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
+	64, // 36: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
+	65, // 37: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
 	17, // 38: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	39, // 39: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	64, // 40: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	66, // 40: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
 	17, // 41: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	42, // 42: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	65, // 43: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	67, // 43: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
 	43, // 44: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	66, // 45: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	66, // 46: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	67, // 47: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	67, // 48: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	59, // 49: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
-	68, // 50: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	69, // 51: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	68, // 45: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	68, // 46: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	69, // 47: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	69, // 48: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	61, // 49: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	70, // 50: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	71, // 51: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
 	3,  // 52: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
 	5,  // 53: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
 	8,  // 54: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
@@ -3898,30 +4009,32 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	29, // 59: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
 	40, // 60: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
 	44, // 61: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	50, // 62: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	46, // 63: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
-	48, // 64: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
-	31, // 65: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
-	33, // 66: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
-	27, // 67: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 68: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	6,  // 69: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
-	16, // 70: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	21, // 71: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	26, // 72: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	38, // 73: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	36, // 74: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
-	30, // 75: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	41, // 76: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	45, // 77: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	51, // 78: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	47, // 79: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
-	49, // 80: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
-	32, // 81: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
-	34, // 82: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
-	28, // 83: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	68, // [68:84] is the sub-list for method output_type
-	52, // [52:68] is the sub-list for method input_type
+	52, // 62: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	50, // 63: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
+	46, // 64: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	48, // 65: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	31, // 66: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
+	33, // 67: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
+	27, // 68: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 69: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	6,  // 70: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
+	16, // 71: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	21, // 72: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	26, // 73: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	38, // 74: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	36, // 75: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
+	30, // 76: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	41, // 77: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	45, // 78: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	53, // 79: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	51, // 80: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
+	47, // 81: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	49, // 82: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	32, // 83: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
+	34, // 84: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
+	28, // 85: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	69, // [69:86] is the sub-list for method output_type
+	52, // [52:69] is the sub-list for method input_type
 	52, // [52:52] is the sub-list for extension type_name
 	52, // [52:52] is the sub-list for extension extendee
 	0,  // [0:52] is the sub-list for field type_name
@@ -3955,7 +4068,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

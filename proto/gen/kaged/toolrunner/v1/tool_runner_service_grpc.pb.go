@@ -30,6 +30,7 @@ const (
 	ToolRunnerService_HoldCage_FullMethodName            = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
 	ToolRunnerService_ReleaseCage_FullMethodName         = "/kaged.toolrunner.v1.ToolRunnerService/ReleaseCage"
 	ToolRunnerService_ListProcesses_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/ListProcesses"
+	ToolRunnerService_SignalProcess_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/SignalProcess"
 	ToolRunnerService_ListLanguageServers_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/ListLanguageServers"
 	ToolRunnerService_StopLanguageServers_FullMethodName = "/kaged.toolrunner.v1.ToolRunnerService/StopLanguageServers"
 	ToolRunnerService_ViewDebug_FullMethodName           = "/kaged.toolrunner.v1.ToolRunnerService/ViewDebug"
@@ -86,6 +87,8 @@ type ToolRunnerServiceClient interface {
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
+	// SignalProcess sends a signal to a command of a session. Fails as SandboxService.ControlProcess does.
+	SignalProcess(ctx context.Context, in *SignalProcessRequest, opts ...grpc.CallOption) (*SignalProcessResponse, error)
 	// ListLanguageServers lists the language servers of a project's folder, or of all, the oldest first.
 	ListLanguageServers(ctx context.Context, in *ListLanguageServersRequest, opts ...grpc.CallOption) (*ListLanguageServersResponse, error)
 	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
@@ -256,6 +259,16 @@ func (c *toolRunnerServiceClient) ListProcesses(ctx context.Context, in *ListPro
 	return out, nil
 }
 
+func (c *toolRunnerServiceClient) SignalProcess(ctx context.Context, in *SignalProcessRequest, opts ...grpc.CallOption) (*SignalProcessResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SignalProcessResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_SignalProcess_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *toolRunnerServiceClient) ListLanguageServers(ctx context.Context, in *ListLanguageServersRequest, opts ...grpc.CallOption) (*ListLanguageServersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListLanguageServersResponse)
@@ -355,6 +368,8 @@ type ToolRunnerServiceServer interface {
 	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
 	// oldest first.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
+	// SignalProcess sends a signal to a command of a session. Fails as SandboxService.ControlProcess does.
+	SignalProcess(context.Context, *SignalProcessRequest) (*SignalProcessResponse, error)
 	// ListLanguageServers lists the language servers of a project's folder, or of all, the oldest first.
 	ListLanguageServers(context.Context, *ListLanguageServersRequest) (*ListLanguageServersResponse, error)
 	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
@@ -408,6 +423,9 @@ func (UnimplementedToolRunnerServiceServer) ReleaseCage(context.Context, *Releas
 }
 func (UnimplementedToolRunnerServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) SignalProcess(context.Context, *SignalProcessRequest) (*SignalProcessResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SignalProcess not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) ListLanguageServers(context.Context, *ListLanguageServersRequest) (*ListLanguageServersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListLanguageServers not implemented")
@@ -604,6 +622,24 @@ func _ToolRunnerService_ListProcesses_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ToolRunnerService_SignalProcess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignalProcessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).SignalProcess(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_SignalProcess_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).SignalProcess(ctx, req.(*SignalProcessRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolRunnerService_ListLanguageServers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListLanguageServersRequest)
 	if err := dec(in); err != nil {
@@ -724,6 +760,10 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProcesses",
 			Handler:    _ToolRunnerService_ListProcesses_Handler,
+		},
+		{
+			MethodName: "SignalProcess",
+			Handler:    _ToolRunnerService_SignalProcess_Handler,
 		},
 		{
 			MethodName: "ListLanguageServers",

@@ -90,7 +90,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		Long: "Lists the runs of your sessions that are pending or at work with the agents in them, the commands that agents have started and the cages they work\n" +
 			"in: whose, since when, with how much memory and CPU time. A cage's line is followed by what runs in it. All of these end\n" +
 			"with their session. `kaged cancel SESSION` stops a run. Language servers are the projects';\n" +
-			"they follow, see `kaged lsp`.",
+			"they follow, see `kaged lsp`. `kaged kill PID` sends a signal to a command.",
 		Example: "  kaged ps\n  kaged ps --session 01K0000000000000000000000A --json",
 		Args:    kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {

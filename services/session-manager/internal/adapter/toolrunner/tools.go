@@ -21,6 +21,18 @@ func (w *Workspaces) EndSession(ctx context.Context, workspace, session string) 
 	return contract.RecordsFromProto(resp.GetAudit()), err
 }
 
+// SignalProcess implements [sessions.Tools].
+func (w *Workspaces) SignalProcess(ctx context.Context, workspace, session, process, signal string) error {
+	client, err := w.open(workspace)
+	if err != nil {
+		return err
+	}
+	_, err = client.SignalProcess(ctx, &toolrunnerv1.SignalProcessRequest{
+		SessionId: session, ProcessId: process, Signal: signal,
+	})
+	return err
+}
+
 // Running implements [sessions.Tools].
 func (w *Workspaces) Running(ctx context.Context, workspace, session string) (sessions.Running, error) {
 	client, err := w.open(workspace)

@@ -113,6 +113,8 @@ type Tools interface {
 	EndSession(ctx context.Context, workspace, session string) ([]contract.Record, error)
 	// Running returns what runs for a session, or for all where that is empty, the oldest first. It fails with unavailable.
 	Running(ctx context.Context, workspace, session string) (Running, error)
+	// SignalProcess sends a signal to a command of a session. It fails with the codes of ToolRunnerService.SignalProcess.
+	SignalProcess(ctx context.Context, workspace, session, process, signal string) error
 	// Debug shows what agents of a session debug. It fails with not_found for an unknown debug session and with
 	// unavailable.
 	Debug(ctx context.Context, workspace string, l DebugLook) (Debugged, error)
