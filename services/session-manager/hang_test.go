@@ -3,9 +3,12 @@ package sessionmanager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"kaged.dev/pkg/fault"
 )
@@ -18,33 +21,37 @@ func TestReadyWhileTheDatabaseHangs(t *testing.T) {
 	n := w.start("one")
 	admin := w.admin()
 	defer admin.Close(context.Background())
-	rows, err := admin.Query(t.Context(), "select pid from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()", w.database())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var backends []int
-	for rows.Next() {
-		var pid int
-		if err := rows.Scan(&pid); err != nil {
-			t.Fatal(err)
-		}
-		backends = append(backends, pid)
-	}
-	if err := rows.Err(); err != nil || len(backends) == 0 {
-		t.Fatalf("the service has the connections %v, %v", backends, err)
-	}
-	signal := func(s syscall.Signal) {
-		for _, pid := range backends {
-			if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
-				t.Fatalf("signalling a backend of Postgres: %v", err)
-			}
+	stopped := map[int]bool{}
+	signal := func(pid int, s syscall.Signal) {
+		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+			t.Fatalf("signalling a backend of Postgres: %v", err)
 		}
 	}
-	signal(syscall.SIGSTOP)
-	t.Cleanup(func() { signal(syscall.SIGCONT) })
-	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
-		t.Errorf("while the database hangs it says %v, want unavailable", err)
+	goOn := func() {
+		for pid := range stopped {
+			signal(pid, syscall.SIGCONT)
+		}
 	}
-	signal(syscall.SIGCONT)
+	t.Cleanup(goOn)
+	// A busy pool opens further connections, up to its bound, and Ready may get one of those.
+	eventually(t, "the service is unready", func() error {
+		rows, err := admin.Query(t.Context(), "select pid from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()", w.database())
+		if err != nil {
+			return err
+		}
+		pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+		if err != nil {
+			return err
+		}
+		for _, pid := range pids {
+			stopped[pid] = true
+			signal(pid, syscall.SIGSTOP)
+		}
+		if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
+			return fmt.Errorf("while the database hangs it says %w, want unavailable", err)
+		}
+		return nil
+	})
+	goOn()
 	eventually(t, "the service is ready again", func() error { return n.Ready(t.Context()) })
 }
