@@ -325,6 +325,13 @@ func contract() []exchange {
 				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}],"runs":[]}`,
 		},
 		{
+			"GET /api/v1/spend", "GET", "/api/v1/spend?since=5", "",
+			&apiv1.GetSpendRequest{Since: proto.Int64(5)},
+			&apiv1.GetSpendResponse{Since: 5, Until: 9, Total: &apiv1.SpendSum{CostUsd: 0.5, Tokens: 7, Calls: 2}},
+			200, `{"since":5,"until":9,"total":{"cost_usd":0.5,"tokens":7,"calls":2,"estimated":0},` +
+				`"groups":[],"has_more":false}`,
+		},
+		{
 			"POST /api/v1/sessions/{session_id}/processes/{process_id}/signal", "POST",
 			"/api/v1/sessions/01S/processes/01P/signal", `{"signal":"SIGTERM"}`,
 			&apiv1.SignalProcessRequest{SessionId: "01S", ProcessId: "01P", Signal: "SIGTERM"},

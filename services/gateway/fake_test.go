@@ -266,6 +266,10 @@ func (m *manager) ListProcesses(ctx context.Context, r *apiv1.ListProcessesReque
 	return reply[*apiv1.ListProcessesResponse](ctx, m, r)
 }
 
+func (m *manager) GetSpend(ctx context.Context, r *apiv1.GetSpendRequest) (*apiv1.GetSpendResponse, error) {
+	return reply[*apiv1.GetSpendResponse](ctx, m, r)
+}
+
 func (m *manager) SignalProcess(
 	ctx context.Context, r *apiv1.SignalProcessRequest,
 ) (*apiv1.SignalProcessResponse, error) {

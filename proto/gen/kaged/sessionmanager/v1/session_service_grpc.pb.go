@@ -37,6 +37,7 @@ const (
 	SessionService_CancelInvocation_FullMethodName = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
 	SessionService_ListProcesses_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
 	SessionService_SignalProcess_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/SignalProcess"
+	SessionService_GetSpend_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetSpend"
 	SessionService_GetDebug_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetDebug"
 	SessionService_ControlDebug_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
 	SessionService_ListApprovals_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
@@ -100,6 +101,9 @@ type SessionServiceClient interface {
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
 	SignalProcess(ctx context.Context, in *v1.SignalProcessRequest, opts ...grpc.CallOption) (*v1.SignalProcessResponse, error)
+	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
+	// with validation_failed for a moment that is not in the past.
+	GetSpend(ctx context.Context, in *v1.GetSpendRequest, opts ...grpc.CallOption) (*v1.GetSpendResponse, error)
 	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
 	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
 	// while the workspace cannot be asked.
@@ -300,6 +304,16 @@ func (c *sessionServiceClient) SignalProcess(ctx context.Context, in *v1.SignalP
 	return out, nil
 }
 
+func (c *sessionServiceClient) GetSpend(ctx context.Context, in *v1.GetSpendRequest, opts ...grpc.CallOption) (*v1.GetSpendResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetSpendResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetSpend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) GetDebug(ctx context.Context, in *v1.GetDebugRequest, opts ...grpc.CallOption) (*v1.GetDebugResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.GetDebugResponse)
@@ -415,6 +429,9 @@ type SessionServiceServer interface {
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
 	SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error)
+	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
+	// with validation_failed for a moment that is not in the past.
+	GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error)
 	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
 	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
 	// while the workspace cannot be asked.
@@ -495,6 +512,9 @@ func (UnimplementedSessionServiceServer) ListProcesses(context.Context, *v1.List
 }
 func (UnimplementedSessionServiceServer) SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignalProcess not implemented")
+}
+func (UnimplementedSessionServiceServer) GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSpend not implemented")
 }
 func (UnimplementedSessionServiceServer) GetDebug(context.Context, *v1.GetDebugRequest) (*v1.GetDebugResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDebug not implemented")
@@ -841,6 +861,24 @@ func _SessionService_SignalProcess_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_GetSpend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetSpendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetSpend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetSpend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetSpend(ctx, req.(*v1.GetSpendRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_GetDebug_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.GetDebugRequest)
 	if err := dec(in); err != nil {
@@ -1023,6 +1061,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SignalProcess",
 			Handler:    _SessionService_SignalProcess_Handler,
+		},
+		{
+			MethodName: "GetSpend",
+			Handler:    _SessionService_GetSpend_Handler,
 		},
 		{
 			MethodName: "GetDebug",

@@ -20,7 +20,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/lsp"
 )
 
-// running is what runs, as the API shows it.
+// running is the API's list of live runs and processes.
 type running struct {
 	Runs      []runningRun     `json:"runs"`
 	Processes []runningProcess `json:"processes"`
@@ -113,7 +113,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// running asks the daemon what runs. Where there is no daemon, nothing does.
+// running asks the daemon for live runs and processes. Without a daemon the list is empty.
 func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string) (now running, err error) {
 	path := "/api/v1/processes"
 	if session != "" {
@@ -151,7 +151,7 @@ func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string)
 	return now, err
 }
 
-// writeRunning writes what runs as a table: the runs, each cage with what runs in it, then what runs in none.
+// writeRunning writes a table: the runs, each cage with its processes, then the processes without a cage.
 func writeRunning(w io.Writer, now running, at time.Time) error {
 	if len(now.Runs)+len(now.Processes)+len(now.Cages)+len(now.LanguageServers) == 0 {
 		_, err := fmt.Fprintln(w, "No runs, commands, cages or language servers are active.")

@@ -9,6 +9,7 @@ import (
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
@@ -51,6 +52,27 @@ func (s *Sessions) Reserve(ctx context.Context, f lease.Fence, c record.Claim) (
 		return q.InsertSpend(ctx, spendParams(c.Spend))
 	})
 	return v, refused(f, lost(err))
+}
+
+// Spending implements [sessions.Store].
+func (s *Sessions) Spending(
+	ctx context.Context, owner string, since int64, limit int32,
+) (total sessions.Spent, by []sessions.SpentOn, err error) {
+	q := db.New(s.db)
+	sum, err := q.SpendSince(ctx, owner, since)
+	if err != nil {
+		return total, nil, lost(err)
+	}
+	total = sessions.Spent{
+		Amount: contract.Amount{NanoUSD: sum.NanoUsd, Tokens: sum.Tokens, Calls: sum.Calls}, Estimated: sum.Estimated,
+	}
+	groups, err := q.SpendGroups(ctx, owner, since, limit)
+	for _, g := range groups {
+		by = append(by, sessions.SpentOn{ProjectID: g.ProjectID, Model: g.Model, Spent: sessions.Spent{
+			Amount: contract.Amount{NanoUSD: g.NanoUsd, Tokens: g.Tokens, Calls: g.Calls}, Estimated: g.Estimated,
+		}})
+	}
+	return total, by, lost(err)
 }
 
 // sessionUse reads the reservations before the sums: a call that is settled in between counts twice, not never. The time

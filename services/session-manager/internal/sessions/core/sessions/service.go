@@ -44,6 +44,9 @@ type Store interface {
 	// text was stored here.
 	FillWords(ctx context.Context, limit int32) (int64, error)
 	ToFill() <-chan struct{}
+	// Spending sums up the settled model calls of an operator since a moment, in milliseconds, and the same by project and
+	// model, at most limit of them, the most expensive first.
+	Spending(ctx context.Context, owner string, since int64, limit int32) (Spent, []SpentOn, error)
 	// Owned returns which of some sessions are an operator's.
 	Owned(ctx context.Context, owner string, ids []string) ([]string, error)
 	// Open returns the sessions of a project that have not ended.

@@ -223,3 +223,75 @@ func (q *Queries) SettleSpend(ctx context.Context, arg SettleSpendParams) error 
 	)
 	return err
 }
+
+const spendGroups = `-- name: SpendGroups :many
+select s.project_id, p.model, least(sum(p.nano_usd), 9007199254740991)::bigint as nano_usd,
+       least(sum(p.tokens), 9007199254740991)::bigint as tokens, least(sum(p.calls), 9007199254740991)::bigint as calls,
+       count(*) filter (where p.estimated) as estimated
+from spend p join sessions s on s.id = p.session_id
+where p.owner_user_id = $1 and p.at >= $2::bigint and p.settled_at is not null
+group by s.project_id, p.model order by nano_usd desc, tokens desc, s.project_id, p.model limit $3
+`
+
+type SpendGroupsRow struct {
+	ProjectID string
+	Model     string
+	NanoUsd   int64
+	Tokens    int64
+	Calls     int64
+	Estimated int64
+}
+
+func (q *Queries) SpendGroups(ctx context.Context, owner string, since int64, most int32) ([]SpendGroupsRow, error) {
+	rows, err := q.db.Query(ctx, spendGroups, owner, since, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SpendGroupsRow{}
+	for rows.Next() {
+		var i SpendGroupsRow
+		if err := rows.Scan(
+			&i.ProjectID,
+			&i.Model,
+			&i.NanoUsd,
+			&i.Tokens,
+			&i.Calls,
+			&i.Estimated,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const spendSince = `-- name: SpendSince :one
+select least(coalesce(sum(nano_usd), 0), 9007199254740991)::bigint as nano_usd,
+       least(coalesce(sum(tokens), 0), 9007199254740991)::bigint as tokens,
+       least(coalesce(sum(calls), 0), 9007199254740991)::bigint as calls,
+       count(*) filter (where estimated) as estimated
+from spend where owner_user_id = $1 and at >= $2::bigint and settled_at is not null
+`
+
+type SpendSinceRow struct {
+	NanoUsd   int64
+	Tokens    int64
+	Calls     int64
+	Estimated int64
+}
+
+func (q *Queries) SpendSince(ctx context.Context, owner string, since int64) (SpendSinceRow, error) {
+	row := q.db.QueryRow(ctx, spendSince, owner, since)
+	var i SpendSinceRow
+	err := row.Scan(
+		&i.NanoUsd,
+		&i.Tokens,
+		&i.Calls,
+		&i.Estimated,
+	)
+	return i, err
+}

@@ -39,3 +39,18 @@ select least(coalesce(sum(reserved_nano_usd), 0), 9007199254740991)::bigint as n
        least(coalesce(sum(reserved_tokens), 0), 9007199254740991)::bigint as tokens,
        least(coalesce(sum(reserved_calls), 0), 9007199254740991)::bigint as calls
 from spend where settled_at is null and owner_user_id = @owner and (@session_id::text = '' or session_id = @session_id::text);
+
+-- name: SpendSince :one
+select least(coalesce(sum(nano_usd), 0), 9007199254740991)::bigint as nano_usd,
+       least(coalesce(sum(tokens), 0), 9007199254740991)::bigint as tokens,
+       least(coalesce(sum(calls), 0), 9007199254740991)::bigint as calls,
+       count(*) filter (where estimated) as estimated
+from spend where owner_user_id = @owner and at >= @since::bigint and settled_at is not null;
+
+-- name: SpendGroups :many
+select s.project_id, p.model, least(sum(p.nano_usd), 9007199254740991)::bigint as nano_usd,
+       least(sum(p.tokens), 9007199254740991)::bigint as tokens, least(sum(p.calls), 9007199254740991)::bigint as calls,
+       count(*) filter (where p.estimated) as estimated
+from spend p join sessions s on s.id = p.session_id
+where p.owner_user_id = @owner and p.at >= @since::bigint and p.settled_at is not null
+group by s.project_id, p.model order by nano_usd desc, tokens desc, s.project_id, p.model limit @most;
