@@ -29,7 +29,7 @@ import (
 type launcher struct {
 	conn *frame.Conn
 
-	leave      blueprint.Leave
+	cleanup    blueprint.Cleanup
 	supervisor int // stands for its process, -1 for none
 
 	reaping sync.Mutex // held while it is taken note of inits that have ended
@@ -67,7 +67,7 @@ func (l *launcher) serve() (ordered bool, err error) {
 			return false, nil
 		case f.Op == frame.OpEnd:
 			return true, nil
-		case f.Op == frame.OpLeave:
+		case f.Op == frame.OpCleanup:
 			err = l.note(f, fds)
 		default:
 			err = l.answer(f, fds)
@@ -80,8 +80,8 @@ func (l *launcher) serve() (ordered bool, err error) {
 
 // note takes note of what is to be removed.
 func (l *launcher) note(f frame.Frame, fds []int) error {
-	var leave blueprint.Leave
-	if err := json.Unmarshal(f.Plan, &leave); err != nil {
+	var cleanup blueprint.Cleanup
+	if err := json.Unmarshal(f.Plan, &cleanup); err != nil {
 		return err
 	}
 	if len(fds) != 1 {
@@ -90,7 +90,7 @@ func (l *launcher) note(f frame.Frame, fds []int) error {
 	if l.supervisor >= 0 {
 		unix.Close(l.supervisor)
 	}
-	l.leave, l.supervisor = leave, fds[0]
+	l.cleanup, l.supervisor = cleanup, fds[0]
 	return nil
 }
 
@@ -156,10 +156,10 @@ func (l *launcher) tidy() {
 	if l.supervisor < 0 || !proc.Ended(l.supervisor, dying) {
 		return
 	}
-	if l.leave.Journals != "" {
-		stub.Sweep(l.leave.Journals, stub.Remove, func(string, error) {})
+	if l.cleanup.Journals != "" {
+		stub.Sweep(l.cleanup.Journals, stub.Remove, func(string, error) {})
 	}
-	cgroup.SweepLeft(l.leave.V1, l.leave.V2)
+	cgroup.SweepLeft(l.cleanup.V1, l.cleanup.V2)
 }
 
 // start starts one init and returns its process. It fails with what the system said.

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The arguments that make the program of inits do something else: nothing until it is killed; starting inits; and naming the system
-// calls that a filter refuses it, outside of a user namespace of its own and inside of one.
+// Arguments for other modes of the init program: block until killed; launch inits; name the system calls that a filter
+// refuses outside a user namespace, and inside one.
 const (
 	ArgHold        = "hold"
 	ArgLaunch      = "launch"
@@ -15,43 +15,47 @@ const (
 	ArgCallsInside = "calls-inside"
 )
 
-// Launch is an init to start. It travels as JSON in a frame, with its socket, what it writes its errors to, and the folder of its
-// cgroup if it has one.
+// Launch is a request to start an init. It travels as JSON in a frame with the init's socket, its stderr, and the
+// folder of its cgroup if Cgroup is set.
 type Launch struct {
-	// Userns gives it a user namespace of its own.
+	// Userns gives the init its own user namespace.
 	Userns bool `json:"userns,omitempty"`
-	// UID and GID are its user as the host sees it.
+	// UID and GID are its user on the host.
 	UID int `json:"uid"`
 	GID int `json:"gid"`
-	// Groups takes the groups from it that who starts it has.
+	// Groups clears its supplementary groups.
 	Groups bool `json:"groups,omitempty"`
-	// Cgroup says that it is to start in a cgroup.
+	// Cgroup says that the init starts in the cgroup of the last descriptor.
 	Cgroup bool `json:"cgroup,omitempty"`
 }
 
-// Namespaces are what every cage has of its own, besides its user namespace.
-const Namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+// Namespaces are the clone flags of every cage, without that of the user namespace.
+const Namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
+	unix.CLONE_NEWCGROUP
 
-// Rights returns the capabilities that an init needs while it builds. In a user namespace of its own it also bounds others.
+// Rights returns the capabilities of an init while it builds. CAP_SYS_RESOURCE, for limits on others, is only included
+// inside a user namespace.
 func Rights(userns bool) []uintptr {
-	list := []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW, unix.CAP_SETPCAP}
+	list := []uintptr{
+		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW, unix.CAP_SETPCAP,
+	}
 	if userns {
 		list = append(list, unix.CAP_SYS_RESOURCE)
 	}
 	return list
 }
 
-// Leave is what a supervisor leaves on the host if it is killed, for the launcher to remove. It travels as JSON in a frame, with a file
-// that stands for the supervisor's process (a pidfd).
-type Leave struct {
-	// Journals is the folder of the journals of stubs, empty for none.
+// Cleanup lists what the launcher removes from the host if the supervisor is killed. It travels as JSON in a frame with a
+// pidfd of the supervisor.
+type Cleanup struct {
+	// Journals is the folder of the stub journals; may be empty.
 	Journals string `json:"journals,omitempty"`
-	// V1 and V2 are folders of cgroups, of version 1 and of cgroup2.
+	// V1 and V2 are cgroup folders of version 1 and 2.
 	V1 []string `json:"v1,omitempty"`
 	V2 []string `json:"v2,omitempty"`
 }
 
-// Equal reports whether two are the same.
-func (l Leave) Equal(m Leave) bool {
+// Equal reports whether both lists are the same.
+func (l Cleanup) Equal(m Cleanup) bool {
 	return l.Journals == m.Journals && slices.Equal(l.V1, m.V1) && slices.Equal(l.V2, m.V2)
 }

@@ -112,7 +112,7 @@ func TestMemory(t *testing.T) {
 	// The shell that waits is of the same command as the hog and would go on without it.
 	cmd, command := run(t, cage, `sleep 1000 & head -c 100m /dev/zero | tail; wait`)
 	err := cmd.Wait()
-	if hit := command.Leave(); hit != HitMemory || err == nil {
+	if hit := command.Release(); hit != HitMemory || err == nil {
 		t.Errorf("the hog ended with %v, hit %v", err, hit)
 	}
 	if used, err := cage.Memory(); err != nil || used <= 0 || used > 32<<20 {
@@ -127,7 +127,7 @@ func TestMemory(t *testing.T) {
 	if err := other.Wait(); err == nil {
 		t.Error("the other command was not killed")
 	}
-	if hit := bystander.Leave(); hit != HitNone {
+	if hit := bystander.Release(); hit != HitNone {
 		t.Errorf("the other command hit %v", hit)
 	}
 }
@@ -142,7 +142,7 @@ func TestPIDs(t *testing.T) {
 	other, bystander := run(t, cage, "exec sleep 1000")
 	cmd, command := run(t, cage, `b() { b | b & }; b; sleep 1000; sleep 1000`)
 	err := cmd.Wait()
-	if hit := command.Leave(); hit != HitPIDs || err == nil {
+	if hit := command.Release(); hit != HitPIDs || err == nil {
 		t.Errorf("the bomb ended with %v, hit %v", err, hit)
 	}
 	if err := bystander.Kill(); err != nil {
@@ -151,7 +151,7 @@ func TestPIDs(t *testing.T) {
 	if err := other.Wait(); err == nil {
 		t.Error("the other command was not killed")
 	}
-	if hit := bystander.Leave(); hit != HitNone {
+	if hit := bystander.Release(); hit != HitNone {
 		t.Errorf("the other command hit %v", hit)
 	}
 }
@@ -178,7 +178,7 @@ func TestCPU(t *testing.T) {
 	if cpu, err := cage.CPU(); err == nil && cpu < used/2 {
 		t.Errorf("the cage's usage is %v of %v", cpu, used)
 	}
-	if hit := command.Leave(); hit != HitNone {
+	if hit := command.Release(); hit != HitNone {
 		t.Errorf("it hit %v", hit)
 	}
 }
@@ -496,7 +496,7 @@ func BenchmarkCommand(b *testing.B) {
 	for b.Loop() {
 		cmd, command := run(b, cage, "exit 0")
 		_ = cmd.Wait()
-		command.Leave()
+		command.Release()
 	}
 	b.StopTimer()
 	c.work.Wait()

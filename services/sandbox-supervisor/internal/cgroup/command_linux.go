@@ -52,7 +52,7 @@ func (c *Cage) Command(name string) (*Command, error) {
 		c.mu.Unlock()
 	}
 	if err != nil {
-		command.Leave()
+		command.Release()
 		return nil, err
 	}
 	return command, nil
@@ -251,9 +251,9 @@ func (c *Command) Usage() (cpu time.Duration, pids []int, err error) {
 	return cpu, pids, err
 }
 
-// Leave lets go of the command's cgroups, when nothing runs in them, and returns the limit that was reached there. They are
+// Release lets go of the command's cgroups, when nothing runs in them, and returns the limit that was reached there. They are
 // removed beside it: the kernel takes its time, and may hold them for a moment longer.
-func (c *Command) Leave() Hit {
+func (c *Command) Release() Hit {
 	for _, n := range c.open() {
 		if counter(n.file, n.key) > 0 {
 			c.mu.Lock()

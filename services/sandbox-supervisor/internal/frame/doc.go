@@ -24,9 +24,9 @@ const (
 	// OpLaunch asks the launcher for an init, by Plan, which is a blueprint.Launch. The answer is OpStarted with its PID and a
 	// file that stands for it (a pidfd), or OpFailed with the system's error number as Code.
 	OpLaunch Op = "launch"
-	// OpLeave tells the launcher what to remove, by Plan, which is a blueprint.Leave, if the supervisor ends without OpEnd. Its file
+	// OpCleanup tells the launcher what to remove, by Plan, which is a blueprint.Cleanup, if the supervisor ends without OpEnd. Its file
 	// stands for the supervisor's process (a pidfd). What comes later replaces it; there is no answer.
-	OpLeave Op = "leave"
+	OpCleanup Op = "leave"
 	// OpEnd tells the launcher or the shim that the supervisor removes from the host itself what is to be; it is the last frame.
 	OpEnd Op = "end"
 	// OpPrepare tells a cage's init what to begin with, by Plan, which is a blueprint.Base; it is the first frame it is sent. It

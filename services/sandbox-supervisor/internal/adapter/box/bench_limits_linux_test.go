@@ -12,11 +12,11 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// all is every limit that a cgroup holds.
+// all sets every limit that a cgroup enforces.
 var all = dsl.Limits{Memory: 512 << 20, PIDs: 200, CPU: 1.5}
 
-// benchmarkLimited runs commands in a cage with limits, and nothing for a while before each: moving a process into a cgroup by
-// its id waits for the kernel's grace period, which is what an idle machine takes long for.
+// benchmarkLimited runs commands in a cage with limits, with a pause before each: moving a process into a cgroup by pid
+// waits for an RCU grace period, which is long on an idle machine.
 func benchmarkLimited(b *testing.B, limits dsl.Limits, idle time.Duration) {
 	x := limited(b, limits)
 	spec := core.Spec{Argv: []string{"/bin/true"}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}}
@@ -53,7 +53,8 @@ func BenchmarkCreateLimits(b *testing.B) {
 	var took, ended time.Duration
 	for b.Loop() {
 		began := time.Now()
-		x, err := made.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: all}}, func(contract.Attempt) {})
+		x, err := made.Open(b.Context(),
+			core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: all}}, func(contract.Attempt) {})
 		if err != nil {
 			b.Fatal(err)
 		}

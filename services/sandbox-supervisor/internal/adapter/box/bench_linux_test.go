@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// The floor: the same program by fork and exec from this process.
+// The baseline: fork and exec of the same program from this process.
 func BenchmarkForkExec(b *testing.B) {
 	for b.Loop() {
 		if err := exec.Command("/bin/true").Run(); err != nil {
@@ -45,14 +45,14 @@ func benchmarkExec(b *testing.B, change ...func(*core.Spec)) {
 	}
 }
 
-// A command in a cage that is there.
+// A command in an existing cage.
 func BenchmarkExecPipes(b *testing.B) { benchmarkExec(b) }
 
 func BenchmarkExecTerminal(b *testing.B) {
 	benchmarkExec(b, func(s *core.Spec) { s.Terminal = &core.Size{Cols: 80, Rows: 24} })
 }
 
-// benchmarkCreate makes cages, and nothing for a while before each.
+// benchmarkCreate makes cages, with a pause of idle before each.
 func benchmarkCreate(b *testing.B, idle time.Duration) {
 	dir := project(b)
 	benchmarkCreateOf(b, idle, &cage.View{Root: dir, Grants: []cage.Grant{rw(dir)}})
@@ -67,7 +67,7 @@ func benchmarkCreateOf(b *testing.B, idle time.Duration, view *cage.View) {
 		}
 		return x
 	}
-	create().Close() // what is made once is there
+	create().Close() // warms up what is made once
 	var took, ended time.Duration
 	for b.Loop() {
 		wait(idle)
@@ -82,7 +82,7 @@ func benchmarkCreateOf(b *testing.B, idle time.Duration, view *cage.View) {
 	b.ReportMetric(float64(ended.Microseconds())/float64(b.N)/1000, "ms/close")
 }
 
-// wait waits, which is what is measured after.
+// wait pauses for d: the pause is part of the benchmark's load, not a wait for an event.
 func wait(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
@@ -91,7 +91,7 @@ func wait(d time.Duration) {
 
 func BenchmarkCreate(b *testing.B) { benchmarkCreate(b, 0) }
 
-// A cage of a whole project, with its three dozen protected names, of which none is there.
+// A cage of a whole project with its three dozen protected names, all of them missing.
 func BenchmarkCreateProject(b *testing.B) {
 	view, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}, project(b))
 	if err != nil {
@@ -102,7 +102,7 @@ func BenchmarkCreateProject(b *testing.B) {
 
 func BenchmarkCreateIdle(b *testing.B) { benchmarkCreate(b, time.Second) }
 
-// A hundred cages at once, what it takes until all are there, and what the init of each holds.
+// A hundred cages at once: the time until all are ready, and the resident memory of each init.
 func BenchmarkHundred(b *testing.B) {
 	dir := project(b)
 	all := boxes(b)
@@ -112,7 +112,8 @@ func BenchmarkHundred(b *testing.B) {
 		for i := range cages {
 			go func() {
 				var err error
-				cages[i], err = all.Open(b.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Root: dir, Grants: []cage.Grant{rw(dir)}}}, func(contract.Attempt) {})
+				spec := core.BoxSpec{ID: ident.New(), View: &cage.View{Root: dir, Grants: []cage.Grant{rw(dir)}}}
+				cages[i], err = all.Open(b.Context(), spec, func(contract.Attempt) {})
 				failed <- err
 			}()
 		}

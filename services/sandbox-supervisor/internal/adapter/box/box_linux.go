@@ -21,38 +21,38 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// Box implements core.Box.
+// Box implements core.Box. Its goroutine is serve, which ends with the cage init.
 type Box struct {
-	*inmate
+	*cageInit
 	boxes *Boxes
 	tier  tier
-	user  ids // the cage's, on the host
+	user  ids // the cage's user, on the host
 	id    string
 	env   map[string]string
-	// places are where something can be in it.
+	// places are the paths at and below which files can exist in the cage.
 	places []string
 	link   *link.Link
-	stubs  *heldStubs // nil for none
+	stubs  *heldStubs // nil if absent
 	gate   *gate
 
-	cgroup     *cgroup.Cage // nil for none
-	dog        *watchdog    // nil for none
-	disk       *diskWatch   // nil for none
-	processes  int64        // the bound of processes that the init sets, 0 for none
+	cgroup     *cgroup.Cage // nil if absent
+	dog        *watchdog    // nil if absent
+	disk       *diskWatch   // nil if absent
+	processes  int64        // process limit set by the init, 0 for no limit
 	bestEffort []string
 
 	killed sync.Once
-	late   *time.Timer  // ends the connection to an init that does not end; set when killed is done
-	ended  atomic.Int32 // the core.Reason for which it was ended from here
+	late   *time.Timer  // closes conn if the init outlives its kill; set when killed is done
+	ended  atomic.Int32 // the limit (a contract.Reason) for which this process ended the cage
 	closed atomic.Bool  // Close was called
 	gone   chan struct{}
 	why    contract.Reason // set before gone is closed
 }
 
-// serve reads what the init says until it is gone, and everything in the box with it.
+// serve reads the init's frames until the init and every process in the cage have ended.
 func (b *Box) serve() {
 	b.link.Serve()
-	if !b.closed.Load() { // before anybody learns of it, and closes it
+	if !b.closed.Load() { // before bury reports the end, upon which the core calls Close
 		b.why = contract.ReasonLost
 		if ended := contract.Reason(b.ended.Load()); ended != contract.ReasonNone {
 			b.why = ended
@@ -62,14 +62,14 @@ func (b *Box) serve() {
 	close(b.gone)
 }
 
-// kill kills the init. If it does not end in time, it is served no longer.
+// kill kills the init. The connection is closed after KillTimeout if the init has not ended.
 func (b *Box) kill() {
-	b.inmate.kill()
+	b.cageInit.kill()
 	b.killed.Do(func() { b.late = time.AfterFunc(b.boxes.opts.KillTimeout, func() { b.conn.Close() }) })
 }
 
-// bury kills what is in the box and removes what it has on the host. What cannot be killed is not waited for; stubs that it might need stand
-// until a box ends after it has.
+// bury kills the processes in the cage and removes its traces on the host. It waits KillTimeout at most. If a process
+// cannot be killed, the stubs it may rely on stay until a later sweep finds the init gone.
 func (b *Box) bury() {
 	b.kill()
 	b.late.Stop()
@@ -78,7 +78,7 @@ func (b *Box) bury() {
 	b.gate.close()
 	crash.At(crash.CageEmpty)
 	if !ended {
-		b.boxes.opts.Log.Error("processes of a cage are left that cannot be killed", "cage", b.id, "init", b.process.pid)
+		b.boxes.opts.Log.Error("cage processes cannot be killed", "cage", b.id, "init", b.process.pid)
 		b.process.giveUp()
 	}
 	b.unlimit()
@@ -117,7 +117,7 @@ func (b *Box) Connect(ctx context.Context, port int) (io.ReadWriteCloser, error)
 	return conn, err
 }
 
-// environment returns the variables that a cage sets, whatever its commands bring.
+// environment returns the variables that a cage sets, which override those of a command.
 func environment(view map[string]string) map[string]string {
 	env := map[string]string{
 		"HOME": blueprint.Home, "USER": blueprint.User, "LOGNAME": blueprint.User, "TMPDIR": "/tmp",
@@ -126,7 +126,7 @@ func environment(view map[string]string) map[string]string {
 	return env
 }
 
-// merge returns an environment with the cage's own variables in it, and of PATH what can be there.
+// merge returns env with the cage's variables, and with a PATH reduced to folders that can exist in the cage.
 func (b *Box) merge(env []string) []string {
 	merged := make([]string, 0, len(env)+len(b.env))
 	for _, e := range env {

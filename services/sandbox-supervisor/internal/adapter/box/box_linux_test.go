@@ -26,14 +26,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// An unprivileged user has the same boxes: every test of this package passes for one. (Where the tests run unprivileged anyway
-// there is nothing to do.)
+// Every test of this package passes for an unprivileged user too. The test is moot if it already runs unprivileged.
 func TestUnprivileged(t *testing.T) {
 	if os.Getuid() != 0 || os.Getenv("KAGED_TEST_WITHOUT_USERNS") != "" {
 		return
 	}
 	const user = 54321
-	dir, err := os.MkdirTemp("", "kaged-box-") // one of a test would be below a folder of root's alone
+	dir, err := os.MkdirTemp("", "kaged-box-") // t.TempDir would lie below a folder that only root can enter
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +46,7 @@ func TestUnprivileged(t *testing.T) {
 	})
 }
 
-// Root has boxes also where there are no user namespaces: every test passes so, too.
+// Every test of this package passes for root without user namespaces too.
 func TestWithoutUserNamespaces(t *testing.T) {
 	if os.Getuid() != 0 || os.Getenv("KAGED_TEST_WITHOUT_USERNS") != "" {
 		return
@@ -55,7 +54,7 @@ func TestWithoutUserNamespaces(t *testing.T) {
 	again(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "KAGED_TEST_WITHOUT_USERNS=1") })
 }
 
-// again runs every test of this package in another way.
+// again runs every test of this package in a process changed by change.
 func again(t *testing.T, change func(*exec.Cmd)) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^Test", "-test.v")
@@ -66,7 +65,7 @@ func again(t *testing.T, change func(*exec.Cmd)) {
 	}
 }
 
-// testLog fails the test when an init has something to say: it panics.
+// testLog fails the test at any log line of an init: it only logs panics.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(data []byte) (int, error) {
@@ -74,7 +73,7 @@ func (l testLog) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// boxes returns boxes of their own.
+// boxes returns Boxes for one test.
 func boxes(t testing.TB, change ...func(*box.Options)) *box.Boxes {
 	opts := box.Options{
 		Log: slog.New(slog.NewTextHandler(testLog{t}, nil)), Name: ident.New(), UID: 59999,
@@ -93,7 +92,7 @@ func boxes(t testing.TB, change ...func(*box.Options)) *box.Boxes {
 	return b
 }
 
-// project returns a folder that a grant may name.
+// project returns a folder without links in its path, as a grant requires.
 func project(t testing.TB) string {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -104,7 +103,7 @@ func project(t testing.TB) string {
 
 func rw(p string) cage.Grant { return cage.Grant{Path: p, Writable: true, Dir: true} }
 
-// ro grants a folder to be read, which it makes if make says so.
+// ro grants reading a folder, and makes the folder if make is set.
 func ro(p string, make bool) cage.Grant {
 	if make {
 		_ = os.MkdirAll(p, 0o755)
@@ -112,10 +111,11 @@ func ro(p string, make bool) cage.Grant {
 	return cage.Grant{Path: p, Dir: true}
 }
 
-// open opens a box and closes it when the test ends.
+// open opens a cage and closes it at the test's end.
 func open(t testing.TB, b *box.Boxes, grants ...cage.Grant) core.Box {
 	t.Helper()
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(contract.Attempt) {})
+	opened, err := b.Open(t.Context(),
+		core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(contract.Attempt) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func open(t testing.TB, b *box.Boxes, grants ...cage.Grant) core.Box {
 	return opened
 }
 
-// run runs a shell command in a box and returns what it wrote and how it ended.
+// run runs a shell command in a cage and returns its output and its end.
 func run(t testing.TB, b core.Box, dir, command string, change ...func(*core.Spec)) (string, core.End) {
 	t.Helper()
 	spec := core.Spec{Argv: []string{"/bin/sh", "-c", command}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, Merge: true}
@@ -145,14 +145,15 @@ func run(t testing.TB, b core.Box, dir, command string, change ...func(*core.Spe
 	return out.String(), p.End()
 }
 
-// A command in a box works in its project, at the path it has outside, as the cage's user, and what it writes belongs outside
-// to whom the project does.
+// A command runs in its project at the host's path as the cage's user, and its files belong to the project's owner on
+// the host.
 func TestProject(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	write(t, dir+"/private", "hello", 0o600)
 	b := open(t, boxes(t), rw(dir))
-	out, end := run(t, b, dir, "pwd; cat private; id -un; mkdir -p new/er; echo x >new/er/file; echo $HOME $USER $TMPDIR; rm private")
+	out, end := run(t, b, dir,
+		"pwd; cat private; id -un; mkdir -p new/er; echo x >new/er/file; echo $HOME $USER $TMPDIR; rm private")
 	if want := dir + "\nhelloagent\n/home/agent agent /tmp\n"; out != want || end.Code != 0 {
 		t.Errorf("it wrote %q, want %q; the end is %v", out, want, end)
 	}
@@ -162,14 +163,14 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// Nothing of the host is seen but what was granted and a read-only system; the cage's own folders are empty, and hold what is
-// written until the cage ends.
+// A cage sees its grants and a read-only system only. Its own folders begin empty and last until its end.
 func TestNothingElse(t *testing.T) {
 	t.Parallel()
 	dir, other := project(t), project(t)
 	write(t, other+"/secret", "secret", 0o644)
 	b := open(t, boxes(t), rw(dir), ro(other+"/sub", true))
-	out, _ := run(t, b, dir, "cat "+other+"/secret; ls /root /home /var /run /tmp/* -d; touch /usr/x /x /etc/x; ls -A /home/agent /dev/shm /var/tmp")
+	out, _ := run(t, b, dir, "cat "+other+"/secret; ls /root /home /var /run /tmp/* -d; "+
+		"touch /usr/x /x /etc/x; ls -A /home/agent /dev/shm /var/tmp")
 	for _, line := range []string{"No such file", "Read-only file system"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("it wrote %q, without %q", out, line)
@@ -184,21 +185,25 @@ func TestNothingElse(t *testing.T) {
 	}
 }
 
-// Every command has no capability, cannot gain any, and is filtered; it sees its own processes only, and its own loopback.
+// A command has no capabilities and cannot gain any, is filtered by seccomp, and sees only its own processes and its
+// own loopback.
 func TestLocked(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	b := open(t, boxes(t), rw(dir))
-	out, _ := run(t, b, dir, `grep -E '^(Cap|NoNewPrivs|Seccomp:|Groups)' /proc/self/status; for p in /proc/[0-9]*; do grep -q '^PPid:.0$' $p/status && echo stranger; done; grep -c : /proc/net/dev; hostname; ulimit -c; ls /proc/self/fd | wc -l`)
+	out, _ := run(t, b, dir,
+		`grep -E '^(Cap|NoNewPrivs|Seccomp:|Groups)' /proc/self/status; `+
+			`for p in /proc/[0-9]*; do grep -q '^PPid:.0$' $p/status && echo stranger; done; `+
+			`grep -c : /proc/net/dev; hostname; ulimit -c; ls /proc/self/fd | wc -l`)
 	zero := "0000000000000000"
 	want := "Groups:\nCapInh:" + zero + "\nCapPrm:" + zero + "\nCapEff:" + zero + "\nCapBnd:" + zero + "\nCapAmb:" + zero +
 		"\nNoNewPrivs:1\nSeccomp:2\n1\ncage\n0\n4\n"
 	if got := strings.NewReplacer("\t", "", " ", "").Replace(out); got != want {
-		t.Errorf("it wrote %q, want %q", got, want)
+		t.Errorf("output %q, want %q", got, want)
 	}
 }
 
-// No thread of a cage's init has a right left either, and all are filtered.
+// Every thread of a cage init is without capabilities, too, and filtered by seccomp.
 func TestInitIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
@@ -214,7 +219,10 @@ func TestInitIsLocked(t *testing.T) {
 			continue // a thread may end
 		}
 		zero := "\t0000000000000000\n"
-		for _, line := range []string{"CapInh:" + zero, "CapPrm:" + zero, "CapEff:" + zero, "CapAmb:" + zero, "NoNewPrivs:\t1\n", "Seccomp:\t2\n"} {
+		for _, line := range []string{
+			"CapInh:" + zero, "CapPrm:" + zero, "CapEff:" + zero,
+			"CapAmb:" + zero, "NoNewPrivs:\t1\n", "Seccomp:\t2\n",
+		} {
 			if !strings.Contains(string(status), line) {
 				t.Errorf("%s is without %q:\n%s", file, line, status)
 			}
@@ -222,18 +230,19 @@ func TestInitIsLocked(t *testing.T) {
 	}
 }
 
-// A terminal is the cage's own: programs find its name.
+// A terminal belongs to the cage's own /dev/pts: ttyname(3) finds it.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	b := open(t, boxes(t), rw(dir))
-	out, _ := run(t, b, dir, "tty; stty size; test -t 0 && echo terminal", func(s *core.Spec) { s.Terminal = &core.Size{Cols: 100, Rows: 30} })
+	out, _ := run(t, b, dir, "tty; stty size; test -t 0 && echo terminal",
+		func(s *core.Spec) { s.Terminal = &core.Size{Cols: 100, Rows: 30} })
 	if out != "/dev/pts/0\r\n30 100\r\nterminal\r\n" {
 		t.Errorf("it wrote %q", out)
 	}
 }
 
-// The id of a command is what the host calls it.
+// A command's process id is that of the host.
 func TestPID(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
@@ -256,14 +265,14 @@ func TestPID(t *testing.T) {
 	}
 }
 
-// What a command leaves behind ends with it, and what runs when the box is closed ends with that.
+// Background processes of a command end with it; a running command ends with its cage.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	b := open(t, boxes(t), rw(dir))
 	run(t, b, dir, "setsid sleep 1000 & setsid sleep 1000 & exit 3")
 	if _, processes := b.Usage(); processes != 0 {
-		t.Errorf("%d processes are left", processes)
+		t.Errorf("%d processes remain", processes)
 	}
 	p, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/sleep", "1000"}, Dir: dir})
 	if err != nil {
@@ -275,7 +284,8 @@ func TestEnds(t *testing.T) {
 	if end := p.End(); !end.Lost || b.Why() != contract.ReasonNone {
 		t.Errorf("the end is %v, the box's reason %v", end, b.Why())
 	}
-	if _, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/true"}, Dir: dir}); !errors.Is(err, fault.CageUnavailable) {
+	_, err = b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/true"}, Dir: dir})
+	if !errors.Is(err, fault.CageUnavailable) {
 		t.Errorf("a command of a closed box: %v", err)
 	}
 }

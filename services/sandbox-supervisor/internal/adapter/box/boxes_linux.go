@@ -24,33 +24,33 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/seccomp"
 )
 
-// Options is what boxes need to know.
+// Options configures Boxes.
 type Options struct {
-	// Log is their log.
+	// Log receives the log lines of all cages.
 	Log *slog.Logger
-	// Name is what marks are named after: different for every supervisor that works at the same time.
+	// Name is the prefix of process marks; it differs between supervisors that run at the same time.
 	Name string
-	// UID is the host's user that the processes in the boxes of root are.
+	// UID is the host's user of cage processes if the supervisor runs as root.
 	UID int
 	// System are the paths of the read-only system.
 	System []string
-	// Dir is the folder in which boxes write down what they leave on the host, and keep what is persistent; empty for none.
+	// Dir is the folder of the stub journals and of persistent homes; may be empty.
 	Dir string
-	// Cgroups is what the cgroups of cages are named after: the same for every start of a supervisor, so that the next one
-	// finds what a killed one left. Empty for no cgroups.
+	// Cgroups is the name of the cages' cgroups. It is the same at every start of a supervisor, so that the next start
+	// finds the cgroups of a killed one. Empty disables cgroups.
 	Cgroups string
-	// Hidden are the places of kaged's own, which no cage may see, also where they lie in the system.
+	// Hidden are kaged's own paths, which are covered in every cage even below a system path.
 	Hidden []ownpath.Path
-	// TmpBytes bounds the private folders of one box.
+	// TmpBytes bounds the private folders of one cage.
 	TmpBytes int64
-	// StartTimeout is how long a box or a command may take to start, KillTimeout how long a box may take to report the end of
-	// a command it was told to kill. A box that takes longer is ended.
+	// StartTimeout bounds the start of a cage or a command; KillTimeout bounds the report of a killed command's end. A
+	// cage past either is ended.
 	StartTimeout, KillTimeout time.Duration
-	// SpareIdle is how long an init is kept ready for the next box after the last one was made, none at all for 0.
+	// SpareIdle is how long a spare is kept after the last cage was made; 0 disables spares.
 	SpareIdle time.Duration
-	// Egress is what their networks' gates have in common.
+	// Egress holds the options shared by the network gates of all cages.
 	Egress egress.Options
-	// DrainWait is how long the output of a command that is gone is waited for.
+	// DrainWait bounds the wait for remaining output after a command's end.
 	DrainWait time.Duration
 }
 
@@ -61,24 +61,24 @@ type Boxes struct {
 	stubs    stubs
 	launcher launcher
 	spares   *spares
-	later    sync.WaitGroup // of what is let go of after a box, and nobody waits for but Close
-	count    atomic.Uint32  // of commands and inits, for their marks
+	later    sync.WaitGroup // of egress connections that close after their cage's end; Close waits for them
+	count    atomic.Uint32  // of commands and inits, part of their marks
 	filters  map[seccomp.Profile]func() []byte
 	probed   func() core.Report
 	lacks    func() []lack
-	opened   atomic.Pointer[cgroup.Cages] // what cgroups returns, once it was called
+	opened   atomic.Pointer[cgroup.Cages] // the result of cgroups, once it was called
 	cgroups  func() *cgroup.Cages
 
 	mu    sync.Mutex // guards tiers
-	tiers []tier     // how boxes may be possible; one when that is known
+	tiers []tier     // candidate tiers, the best first; one after the first cage
 }
 
-// New returns boxes; nothing is started and nothing is tried.
+// New returns Boxes without starting a process or probing the kernel.
 func New(opts Options) *Boxes {
 	b := &Boxes{opts: opts, tiers: tiers(opts.UID), filters: map[seccomp.Profile]func() []byte{}}
 	b.stubs.dir, b.stubs.log = opts.Dir, opts.Log
-	b.launcher.log, b.launcher.timeout, b.launcher.leave = &logWriter{log: opts.Log}, opts.StartTimeout, b.leave
-	b.spares = newSpares(opts.SpareIdle, func(k kind) (*inmate, error) { return b.launch(k, -1) }, opts.Log)
+	b.launcher.log, b.launcher.timeout, b.launcher.cleanup = &logWriter{log: opts.Log}, opts.StartTimeout, b.cleanup
+	b.spares = newSpares(opts.SpareIdle, func(k kind) (*cageInit, error) { return b.launch(k, -1) }, opts.Log)
 	b.cgroups = sync.OnceValue(func() *cgroup.Cages {
 		c := b.openCgroups()
 		b.opened.Store(c)
@@ -92,19 +92,19 @@ func New(opts Options) *Boxes {
 	return b
 }
 
-// leave is what is left on the host if this process is killed.
-func (b *Boxes) leave() blueprint.Leave {
-	var leave blueprint.Leave
+// cleanup returns the paths that the launcher removes if this process is killed.
+func (b *Boxes) cleanup() blueprint.Cleanup {
+	var cleanup blueprint.Cleanup
 	if b.opts.Dir != "" {
-		leave.Journals, _ = filepath.Abs(b.opts.Dir) // the launcher works elsewhere; without a working folder there is none for it
+		cleanup.Journals, _ = filepath.Abs(b.opts.Dir) // absolute: the launcher's working folder is /
 	}
 	if c := b.opened.Load(); c != nil {
-		leave.V1, leave.V2 = c.Folders()
+		cleanup.V1, cleanup.V2 = c.Folders()
 	}
-	return leave
+	return cleanup
 }
 
-// Sweep removes what killed supervisors have left on the host.
+// Sweep removes the traces of killed supervisors from the host.
 func (b *Boxes) Sweep() {
 	b.stubs.sweep()
 	if b.opts.Cgroups != "" {
@@ -112,7 +112,7 @@ func (b *Boxes) Sweep() {
 	}
 }
 
-// Close lets go of what was kept for the next box. There must be no box left.
+// Close ends the spare and the launcher, and closes namespaces and cgroups. All cages must have ended.
 func (b *Boxes) Close() {
 	b.spares.close()
 	b.launcher.close()
@@ -120,12 +120,12 @@ func (b *Boxes) Close() {
 	b.usernses.close()
 	if c := b.opened.Swap(nil); c != nil {
 		if err := c.Close(); err != nil {
-			b.opts.Log.Warn("cgroups are left", "error", err)
+			b.opts.Log.Warn("cgroups could not be removed", "error", err)
 		}
 	}
 }
 
-// Open implements core.Boxes. The first box that is made decides how all others are.
+// Open implements core.Boxes. The tier of the first cage becomes the tier of all others.
 func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(contract.Attempt)) (core.Box, error) {
 	b.mu.Lock()
 	candidates := b.tiers
@@ -149,18 +149,18 @@ func (b *Boxes) Open(ctx context.Context, spec core.BoxSpec, attempt func(contra
 	return nil, first
 }
 
-// otherwise are the layers that may be had in another way than the one that has failed.
+// otherwise lists the layers that another tier may not need: their failure leads to the next tier.
 var otherwise = map[string]bool{
-	blueprint.LayerUser: true, blueprint.LayerMount: true, blueprint.LayerPID: true, blueprint.LayerNet: true, blueprint.LayerIPC: true,
-	blueprint.LayerUTS: true, blueprint.LayerCgroupNS: true,
+	blueprint.LayerUser: true, blueprint.LayerMount: true, blueprint.LayerPID: true, blueprint.LayerNet: true,
+	blueprint.LayerIPC: true, blueprint.LayerUTS: true, blueprint.LayerCgroupNS: true,
 }
 
-// open makes a box of a tier: of the spare init if there is one, and else of a new one, as also when nothing comes of the spare,
-// whose root is from the time when it was started. Then it begins to ready the next spare.
+// open makes a cage of a tier from the spare init, if there is a fresh one. If that fails, it tries once more with a
+// new init, because the spare's root may predate a change on the host. It schedules the next spare.
 func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt func(contract.Attempt)) (*Box, error) {
 	box, spare, err := b.start(ctx, t, spec, attempt, b.spares.take)
 	if err != nil && spare && ctx.Err() == nil {
-		box, _, err = b.start(ctx, t, spec, attempt, func(kind) *inmate { return nil })
+		box, _, err = b.start(ctx, t, spec, attempt, func(kind) *cageInit { return nil })
 	}
 	if err != nil {
 		return nil, err
@@ -170,10 +170,10 @@ func (b *Boxes) open(ctx context.Context, t tier, spec core.BoxSpec, attempt fun
 	return box, nil
 }
 
-// start starts a box with the init that take gives it, and with a new one if that is none. It reports which it was.
-func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt func(contract.Attempt), take func(kind) *inmate) (
-	box *Box, spare bool, err error,
-) {
+// start starts a cage with the init returned by take, or with a new init if take returns nil. spare reports the former.
+func (b *Boxes) start(
+	ctx context.Context, t tier, spec core.BoxSpec, attempt func(contract.Attempt), take func(kind) *cageInit,
+) (box *Box, spare bool, err error) {
 	k := kind{t, t.userOf(spec.View.Root)}
 	box = &Box{
 		boxes: b, tier: t, user: k.user, id: spec.ID,
@@ -184,11 +184,11 @@ func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt fu
 	if err != nil {
 		return nil, false, err
 	}
-	if cgroup < 0 { // a spare is in none, and is not moved: that can take 30 ms
-		box.inmate = take(k)
+	if cgroup < 0 { // no spare: moving one into the cgroup can take 30 ms
+		box.cageInit = take(k)
 	}
-	if spare = box.inmate != nil; !spare {
-		if box.inmate, err = b.launch(k, cgroup); err != nil {
+	if spare = box.cageInit != nil; !spare {
+		if box.cageInit, err = b.launch(k, cgroup); err != nil {
 			box.unlimit()
 			return nil, false, err
 		}
@@ -209,7 +209,7 @@ func (b *Boxes) start(ctx context.Context, t tier, spec core.BoxSpec, attempt fu
 	return box, spare, nil
 }
 
-// build has the init build the box, and returns when it has.
+// build sends the plan to the init and returns when the init has built the cage.
 func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	b := box.boxes
 	g := &grants{tier: box.tier, user: box.user, usernses: &b.usernses, owners: map[string]ids{}}
@@ -222,7 +222,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	home := ""
 	if spec.View.Persistent {
 		if b.opts.Dir == "" {
-			return unavailable("state", "this kaged has no data directory to keep it in", "")
+			return unavailable("state", "persistent state needs a data directory", "")
 		}
 		home = filepath.Join(b.opts.Dir, spec.State, "home")
 		if err := g.addHome(home); err != nil {
@@ -232,7 +232,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	if err := g.add(list); err != nil {
 		return err
 	}
-	switch journal, err := held.held(); { // no grant is it: the init keeps it
+	switch journal, err := held.held(); { // an extra descriptor after the grants': the init keeps the journal locked
 	case err != nil:
 		return unavailable("journal", reasonOf(err), "")
 	case journal >= 0:
@@ -240,7 +240,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	}
 	var tmp, inodes int64
 	if memory := spec.View.Limits.Memory; memory > 0 && memory/2 < b.opts.TmpBytes {
-		tmp = memory / 2 // what lies in the private folders is memory of the cage's, and is to leave some
+		tmp = memory / 2 // the private folders count as the cage's memory; half remains for its processes
 		inodes = tmpInodes(tmp)
 	}
 	profile := seccomp.Profile{Relaxed: spec.View.Relaxed, NoClone3: !box.tier.userns}
@@ -251,7 +251,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	if err != nil {
 		return err
 	}
-	// Whoever waits no longer, or too long, ends it.
+	// A cancelled call and a late init both end by killing the init.
 	stop := context.AfterFunc(ctx, box.kill)
 	defer stop()
 	late := time.AfterFunc(b.opts.StartTimeout, box.kill)
@@ -276,7 +276,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 	case f.Op == frame.OpFailed:
 		return unavailable(f.Layer, f.Text, b.remedy(f.Layer, errors.New(f.Text)))
 	case f.Op != frame.OpReady:
-		return box.failed(ctx, fmt.Errorf("its first word was %q", f.Op))
+		return box.failed(ctx, fmt.Errorf("unexpected answer %q", f.Op))
 	}
 	box.gate.serve(box, sockets)
 	box.disk = box.watchDisk(spec.View.Limits.Disk, spec.View.Grants, home)
@@ -291,11 +291,12 @@ func inBytes(paths []string) [][]byte {
 	return list
 }
 
-// failed says why an init has not answered.
+// failed returns the error of an init that has not answered.
 func (box *Box) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
 	}
-	return fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: its init ended before it was ready; the log has the reason.").
+	return fault.Wrap(err, fault.CageUnavailable,
+		"A cage cannot be made here: its init ended before it was ready; the log has the reason.").
 		With("layer", layerInit)
 }

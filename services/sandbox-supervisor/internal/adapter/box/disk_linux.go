@@ -14,18 +14,19 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// measureEvery is how often it is measured what a box has written.
+// measureEvery is the interval between two measurements of a cage's disk usage.
 const measureEvery = 100 * time.Millisecond
 
-// diskWatch ends a box that has written more than its limit. Its goroutine ends with the box.
+// diskWatch ends a cage when its files grow past limits.disk. Its goroutine ends at stop.
 type diskWatch struct{ quit, done chan struct{} }
 
-// watchDisk watches the folders that a box may write on the host; home is what it keeps, empty for nothing.
+// watchDisk measures the writable folders of a cage on the host. home is its persistent home, if any. It
+// returns nil if there is no limit or no writable folder.
 func (b *Box) watchDisk(limit int64, grants []cage.Grant, home string) *diskWatch {
 	folders, full := writable(grants), map[string]bool{}
 	if home != "" {
 		folders = append(folders, home)
-		full[home] = true // what was kept before counts too: it would only ever grow
+		full[home] = true // measured from zero, not as growth: a persistent home would otherwise grow with every cage
 	}
 	if limit <= 0 || len(folders) == 0 {
 		return nil
@@ -34,7 +35,7 @@ func (b *Box) watchDisk(limit int64, grants []cage.Grant, home string) *diskWatc
 	since := time.Now()
 	go func() {
 		defer close(w.done)
-		// Reading a large tree gives way to everything else. The thread ends with the goroutine, as it is not unlocked.
+		// Low priority for reading large trees. The thread stays locked and ends with the goroutine.
 		runtime.LockOSThread()
 		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10)
 		b.measure(w, limit, disk.New(since, folders, full, w.quit))
@@ -59,7 +60,7 @@ func (b *Box) measure(w *diskWatch, limit int64, m *disk.Meter) {
 	}
 }
 
-// stop returns when nothing is measured any more.
+// stop ends the measurement and waits for its goroutine.
 func (w *diskWatch) stop() {
 	if w != nil {
 		close(w.quit)
@@ -67,9 +68,9 @@ func (w *diskWatch) stop() {
 	}
 }
 
-// writable are the paths that can be written, without those in others.
+// writable returns the writable grants, except those inside another writable grant.
 func writable(grants []cage.Grant) (paths []string) {
-	for _, g := range grants { // those above come before those in them
+	for _, g := range grants { // parents precede their children
 		inside := !g.Writable || g.Protected
 		for _, p := range paths {
 			inside = inside || strings.HasPrefix(g.Path, p+string(filepath.Separator))

@@ -6,8 +6,8 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// WithoutUserns makes boxes be made in the second way, which is else only taken where the first does not work. It reports
-// whether this process can try.
+// WithoutUserns selects the tier without user namespaces, which is otherwise a fallback. It reports whether this
+// process can try that tier.
 func (b *Boxes) WithoutUserns() bool {
 	for _, t := range b.tiers {
 		if !t.userns {
@@ -18,10 +18,10 @@ func (b *Boxes) WithoutUserns() bool {
 	return false
 }
 
-// InitOf returns the process id of a box's init.
+// InitOf returns the process id of a cage's init.
 func InitOf(b core.Box) int { return b.(*Box).process.pid }
 
-// SpareOf returns the process id of the init that waits for the next box, 0 for none.
+// SpareOf returns the process id of the spare, 0 if there is no spare.
 func SpareOf(b *Boxes) int {
 	b.spares.mu.Lock()
 	defer b.spares.mu.Unlock()
@@ -31,25 +31,25 @@ func SpareOf(b *Boxes) int {
 	return b.spares.have.init.process.pid
 }
 
-// LauncherOf returns the process id of what starts the inits.
+// LauncherOf returns the process id of the launcher.
 func LauncherOf(b *Boxes) int {
 	b.launcher.mu.Lock()
 	defer b.launcher.mu.Unlock()
 	return b.launcher.cmd.Process.Pid
 }
 
-// LayerOfLost returns the layer that is named where a launcher is lost.
+// LayerOfLost returns the layer named in the error of a lost launcher.
 func LayerOfLost() string {
 	return layerOf((&Boxes{}).refusedStart(kind{tier: tier{userns: true}}, &lostError{unix.EPIPE}))
 }
 
-// LayerOf returns the layer that a refusal names.
+// LayerOf returns the layer named in an error.
 func LayerOf(err error) string { return layerOf(err) }
 
-// MayBeOtherwise returns whether another tier is tried where a layer cannot be had.
+// MayBeOtherwise reports whether the failure of a layer makes another tier worth trying.
 func MayBeOtherwise(layer string) bool { return otherwise[layer] }
 
-// ImageFD returns the descriptor of the program of inits.
+// ImageFD returns the descriptor of the init program.
 func ImageFD() (int, error) {
 	file, err := image()
 	if err != nil {
@@ -58,5 +58,5 @@ func ImageFD() (int, error) {
 	return int(file.Fd()), nil
 }
 
-// LimitFix says what helps a kaged without cgroups; see [limitFix].
+// LimitFix returns the fix for a kaged without cgroups; see [limitFix].
 func LimitFix(booted string) string { return limitFix(booted) }

@@ -19,7 +19,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// plant makes folders, whose names end in a slash, and files.
+// plant makes files, and folders for names that end in a slash.
 func plant(t testing.TB, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -37,7 +37,7 @@ func plant(t testing.TB, dir string, names ...string) {
 	}
 }
 
-// Of the grants that a path lies in the deepest decides, in whatever order they come: read-only below writable, writable below
+// The deepest grant decides about a path, regardless of the grants' order: read-only below writable, writable below
 // read-only, and files.
 func TestNestedGrants(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,8 @@ func TestNestedGrants(t *testing.T) {
 	b := open(t, boxes(t),
 		cage.Grant{Path: dir + "/one"}, ro(dir+"/ro", false), rw(dir+"/ro/rw"), rw(dir), ro(dir+"/ro/rw/ro", false))
 	for path, writable := range map[string]bool{
-		"x": true, "ro/x": false, "ro/rw/x": true, "ro/rw/ro/x": false, "one": false, "two": true, "ro/file": false, "ro/rw/file": true,
+		"x": true, "ro/x": false, "ro/rw/x": true, "ro/rw/ro/x": false,
+		"one": false, "two": true, "ro/file": false, "ro/rw/file": true,
 	} {
 		if _, end := run(t, b, dir, "echo x >>"+path); (end.Code == 0) != writable {
 			t.Errorf("writing %s: the end is %v", path, end)
@@ -54,20 +55,23 @@ func TestNestedGrants(t *testing.T) {
 	}
 	deep := open(t, boxes(t), ro(dir+"/hidden/seen", false), cage.Grant{Path: dir + "/two", Writable: true})
 	out, _ := run(t, deep, dir+"/hidden", "ls -A .. . seen; cat ../two; echo more >>../two; touch x ../x ../../x")
-	if !strings.HasPrefix(out, ".:\nseen\n\n..:\nhidden\ntwo\n\nseen:\nfile\ntwo") || strings.Count(out, "Read-only") != 3 {
+	want := ".:\nseen\n\n..:\nhidden\ntwo\n\nseen:\nfile\ntwo"
+	if !strings.HasPrefix(out, want) || strings.Count(out, "Read-only") != 3 {
 		t.Errorf("it wrote %q", out)
 	}
 }
 
-// A folder that leads to a protected one, and that one itself, cannot be moved away and replaced.
+// Neither a protected folder nor its parents can be moved away and replaced.
 func TestPinned(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	plant(t, dir, ".git/hooks/", ".git/config", ".git/other")
 	b := open(t, boxes(t), rw(dir), cage.Grant{Path: dir + "/.git", Dir: true, Writable: true, Pinned: true},
-		cage.Grant{Path: dir + "/.git/hooks", Dir: true, Protected: true}, cage.Grant{Path: dir + "/.git/config", Protected: true})
+		cage.Grant{Path: dir + "/.git/hooks", Dir: true, Protected: true},
+		cage.Grant{Path: dir + "/.git/config", Protected: true})
 	for _, command := range []string{
-		"mv .git .tig", "mv .git/hooks .git/skooh", "rm -r .git/hooks", "touch .git/hooks/x", "echo x >>.git/config", "mv .git/config .git/x",
+		"mv .git .tig", "mv .git/hooks .git/skooh", "rm -r .git/hooks",
+		"touch .git/hooks/x", "echo x >>.git/config", "mv .git/config .git/x",
 		"mv .git/other .git/config", "ln -f .git/other .git/config", "chmod 777 .git/hooks",
 	} {
 		if out, end := run(t, b, dir, command); end.Code == 0 {
@@ -79,7 +83,7 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// What no cage may see is not seen where it lies in the system either.
+// Hidden paths of kaged are covered below a system path, too.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	system, err := os.MkdirTemp("", "kaged-box-")
@@ -87,7 +91,7 @@ func TestHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(system) })
-	if err := os.Chmod(system, 0o755); err != nil { // the system is what everybody may read
+	if err := os.Chmod(system, 0o755); err != nil { // system paths are world-readable
 		t.Fatal(err)
 	}
 	plant(t, system, "data/secret", "config", "other")
@@ -103,7 +107,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// A path that is not what it was when the policy was compiled is refused, and so is one that no cage can have (the races of
+// A path that has changed since the policy was compiled is refused, and so is one that no cage may have (the races of
 // CVE-2021-30465 and CVE-2025-31133).
 func TestRefusedPaths(t *testing.T) {
 	t.Parallel()
@@ -126,7 +130,7 @@ func TestRefusedPaths(t *testing.T) {
 	} {
 		refused(t, b, fault.CagePolicyInvalid, words, grant)
 	}
-	// Swapped for a link after the policy was compiled: a component, and the path itself.
+	// A link in place of a component, then of the path itself.
 	grant := rw(dir + "/folder/inner")
 	if err := os.Rename(dir+"/folder", dir+"/moved"); err != nil {
 		t.Fatal(err)
@@ -138,10 +142,11 @@ func TestRefusedPaths(t *testing.T) {
 	refused(t, b, fault.CagePolicyInvalid, "there is a link in it", grant)
 }
 
-// refused opens a box that cannot be.
+// refused expects the error code for a cage with grants, with words in the text.
 func refused(t *testing.T, b *box.Boxes, code fault.Code, words string, grants ...cage.Grant) {
 	t.Helper()
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(contract.Attempt) {})
+	opened, err := b.Open(t.Context(),
+		core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}}, func(contract.Attempt) {})
 	if err == nil {
 		opened.Close()
 	}
@@ -150,8 +155,8 @@ func refused(t *testing.T, b *box.Boxes, code fault.Code, words string, grants .
 	}
 }
 
-// While a path is swapped for a link to elsewhere and back, a cage gets what was meant or is refused; never does it see or
-// change what is elsewhere.
+// While a path component alternates between a folder and a link to another folder, a cage gets the granted folder or is
+// refused; it never reads or writes the other folder.
 func TestSwappedWhileOpening(t *testing.T) {
 	t.Parallel()
 	dir, other := project(t), project(t)
@@ -179,7 +184,8 @@ func TestSwappedWhileOpening(t *testing.T) {
 	b := boxes(t)
 	opened, refusals := 0, 0
 	for opened < 5 || refusals < 5 {
-		x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: []cage.Grant{rw(dir + "/real/a"), ro(dir+"/real/a/b", false)}}},
+		grants := []cage.Grant{rw(dir + "/real/a"), ro(dir+"/real/a/b", false)}
+		x, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants}},
 			func(contract.Attempt) {})
 		if err != nil {
 			if !errors.Is(err, fault.CagePolicyInvalid) {
@@ -200,12 +206,13 @@ func TestSwappedWhileOpening(t *testing.T) {
 	}
 }
 
-// A debugger works with the relaxed profile and is refused without, and traces the cage's init in neither.
+// Tracing needs the relaxed profile, and never reaches the cage's init.
 func TestRelaxed(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	for _, relaxed := range []bool{false, true} {
-		x, err := boxes(t).Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: []cage.Grant{rw(dir)}, Relaxed: relaxed}}, func(contract.Attempt) {})
+		view := &cage.View{Grants: []cage.Grant{rw(dir)}, Relaxed: relaxed}
+		x, err := boxes(t).Open(t.Context(), core.BoxSpec{ID: ident.New(), View: view}, func(contract.Attempt) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,14 +232,14 @@ print(call(16, 1, 0, 0), "|", call(0, 0, 0, 0))'`)
 	}
 }
 
-// A program of another architecture's calls is killed, and the end says by what.
+// A system call of another architecture kills the program with SIGSYS, and the end names seccomp.
 func TestForeignCalls(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("uname", "-m").Output(); err != nil || strings.TrimSpace(string(out)) != "x86_64" {
-		return // there are none that a program could make
+		return // other architectures have no foreign calls to make
 	}
 	dir := project(t)
-	// mov $20, %eax; int $0x80; xor %ebx, %ebx; mov $1, %eax; int $0x80: getpid and exit as 32-bit programs call.
+	// mov $20, %eax; int $0x80; xor %ebx, %ebx; mov $1, %eax; int $0x80: getpid and exit by the 32-bit ABI.
 	program := []byte{0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xdb, 0xb8, 1, 0, 0, 0, 0xcd, 0x80}
 	testkit.WriteProgram(t, dir+"/foreign", elf(program))
 	b := open(t, boxes(t), rw(dir))
@@ -242,12 +249,13 @@ func TestForeignCalls(t *testing.T) {
 	}
 }
 
-// elf is the smallest program of this code: one header, one segment.
+// elf returns a minimal executable with this code: one header, one segment.
 func elf(code []byte) []byte {
 	const base, header = 0x400000, 64 + 56
 	size := byte(header + len(code))
 	program := []byte{
-		0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 62, 0, 1, 0, 0, 0, header, 0, 0x40, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0,
+		0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 62, 0, 1, 0, 0, 0,
+		header, 0, 0x40, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0,
 		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0,
 		1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0,
 		size, 0, 0, 0, 0, 0, 0, 0, size, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0,

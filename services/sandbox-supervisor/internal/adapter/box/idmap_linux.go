@@ -12,16 +12,16 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// ids are a user and a group.
+// ids is a user id and a group id.
 type ids struct{ uid, gid int }
 
-// usernses are user namespaces that map an owner to a cage's user, kept by this process: they are few, as owners are.
+// usernses caches user namespaces that map a file owner to a cage's user. There is one per distinct owner.
 type usernses struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards made
 	made map[[2]ids]*os.File
 }
 
-// get returns the namespace that maps an owner to a cage's user, -1 if that is the owner.
+// get returns a descriptor of the namespace that maps owner to the cage's user, -1 if both are the same.
 func (u *usernses) get(owner, to ids) (int, error) {
 	if owner == to {
 		return -1, nil
@@ -43,7 +43,7 @@ func (u *usernses) get(owner, to ids) (int, error) {
 	return int(f.Fd()), nil
 }
 
-// close lets go of the namespaces.
+// close closes the namespaces.
 func (u *usernses) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -53,20 +53,21 @@ func (u *usernses) close() {
 	u.made = nil
 }
 
-// makeUserns makes a user namespace in which the owner on disk is to on the host. A process is needed for that; it does
-// nothing, and is gone when this returns.
+// makeUserns makes a user namespace that maps owner (on disk) to the user to (on the host). A short-lived process
+// carries the namespace until it has a descriptor; the process is reaped before the return.
 func makeUserns(owner, to ids) (*os.File, error) {
 	program, err := image()
 	if err != nil {
 		return nil, err
 	}
-	r, w, err := os.Pipe() // what the process would read, if it were let
+	r, w, err := os.Pipe() // the process would block on reading this
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	defer w.Close()
-	p, err := os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-idmap", blueprint.ArgHold}, &os.ProcAttr{
+	argv := []string{"kaged-idmap", blueprint.ArgHold}
+	p, err := os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), argv, &os.ProcAttr{
 		Env: []string{}, Files: []*os.File{r},
 		Sys: &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER,

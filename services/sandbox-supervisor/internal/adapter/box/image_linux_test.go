@@ -6,8 +6,8 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
 )
 
-// The program of inits is held by a descriptor that no child is given another file as: in a process that had few files open it was
-// descriptor 3, where the launcher finds its socket, and what was executed was that.
+// The descriptor of the init program is above those that a child inherits. As descriptor 3, in a process with few open
+// files, it was overwritten by the launcher's socket and that was executed.
 func TestImageIsNoDescriptorOfAChild(t *testing.T) {
 	t.Parallel()
 	fd, err := box.ImageFD()

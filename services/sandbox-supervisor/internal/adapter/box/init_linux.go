@@ -17,22 +17,22 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// inmate is the init of a box, or of one to be.
-type inmate struct {
+// cageInit is the init of a cage or of a spare.
+type cageInit struct {
 	conn    *frame.Conn
 	process *process
 	said    *logWriter
-	errors  *os.File      // what it says is read from there
-	silent  chan struct{} // closed when nothing is read any more
+	errors  *os.File      // the init's stderr
+	silent  chan struct{} // closed at the end of the init's stderr
 }
 
-// kind says whose box an init can become.
+// kind is the tier and the user of an init: a spare serves only cages of its own kind.
 type kind struct {
 	tier tier
-	user ids // as the host sees it
+	user ids // on the host
 }
 
-// inside are the ids of the user inside.
+// inside returns the ids of the cage's user inside the cage.
 func (k kind) inside() ids {
 	if k.tier.userns {
 		return ids{blueprint.UID, blueprint.GID}
@@ -40,14 +40,14 @@ func (k kind) inside() ids {
 	return k.user
 }
 
-// tmpInodes is how many files private folders may have that hold so much.
+// tmpInodes returns the inode limit of private folders of a size in bytes: one per 4 KiB, at least 1024.
 func tmpInodes(bytes int64) int64 { return max(1024, bytes/4096) }
 
-// launch starts an init in namespaces of its own, and in the cgroup that is open as a descriptor unless that is -1, and has it
-// build what every box has.
-func (b *Boxes) launch(k kind, cgroup int) (*inmate, error) {
+// launch starts an init in its own namespaces and sends it the base of every cage. cgroup is the descriptor of the
+// cgroup to start in, -1 if absent.
+func (b *Boxes) launch(k kind, cgroup int) (*cageInit, error) {
 	i, err := b.tryLaunch(k, cgroup)
-	if lost := (*lostError)(nil); errors.As(err, &lost) { // the launcher may have been killed while it had nothing to do
+	if lost := (*lostError)(nil); errors.As(err, &lost) { // once more: the idle launcher may have been killed
 		i, err = b.tryLaunch(k, cgroup)
 	}
 	if err != nil {
@@ -56,11 +56,12 @@ func (b *Boxes) launch(k kind, cgroup int) (*inmate, error) {
 	return i, nil
 }
 
-// tryLaunch does what launch does, and fails as launcher.launch does.
-func (b *Boxes) tryLaunch(k kind, cgroup int) (*inmate, error) {
+// tryLaunch is one attempt of launch. It fails as launcher.launch does.
+func (b *Boxes) tryLaunch(k kind, cgroup int) (*cageInit, error) {
 	base, err := json.Marshal(blueprint.Base{
 		Mark: proc.Mark(b.opts.Name, b.count.Add(1)), Userns: k.tier.userns, GID: k.inside().gid,
-		System: b.opts.System, Etc: etc, Texts: texts(k.inside()), TmpBytes: b.opts.TmpBytes, TmpInodes: tmpInodes(b.opts.TmpBytes),
+		System: b.opts.System, Etc: etc, Texts: texts(k.inside()),
+		TmpBytes: b.opts.TmpBytes, TmpInodes: tmpInodes(b.opts.TmpBytes),
 	})
 	if err != nil {
 		return nil, err
@@ -89,22 +90,24 @@ func (b *Boxes) tryLaunch(k kind, cgroup int) (*inmate, error) {
 		return nil, err
 	}
 	conn.Patience = b.opts.KillTimeout
-	i := &inmate{conn: conn, process: process, said: &logWriter{log: b.opts.Log}, errors: r, silent: make(chan struct{})}
+	i := &cageInit{conn: conn, process: process, said: &logWriter{log: b.opts.Log}, errors: r, silent: make(chan struct{})}
 	go func() {
 		defer close(i.silent)
 		_, _ = io.Copy(i.said, r) // ends with the init
 	}()
-	_ = conn.Send(frame.Frame{Op: frame.OpPrepare, Plan: base}) // fails only if it has ended, which who asks for more will see
+	// fails only if the init has ended, as the next frame will report
+	_ = conn.Send(frame.Frame{Op: frame.OpPrepare, Plan: base})
 	return i, nil
 }
 
-// refusedStart is why an init of a kind cannot be started.
+// refusedStart returns the error for an init that could not be started.
 func (b *Boxes) refusedStart(k kind, err error) error {
 	var lost *lostError
 	var errno syscall.Errno
 	switch {
 	case errors.As(err, &lost):
-		return fault.Wrap(err, fault.CageUnavailable, "A cage cannot be made here: what starts its init has ended; the log has the reason.").
+		return fault.Wrap(err, fault.CageUnavailable,
+			"A cage cannot be made here: the launcher of its init has ended; the log has the reason.").
 			With("layer", layerInit)
 	case !errors.As(err, &errno):
 		return err
@@ -114,29 +117,29 @@ func (b *Boxes) refusedStart(k kind, err error) error {
 	return unavailable(blueprint.LayerMount, errno.Error(), b.remedy(blueprint.LayerMount, errno))
 }
 
-// kill kills the init: the kernel kills everything in its namespace then.
-func (i *inmate) kill() { i.process.kill() }
+// kill kills the init; the kernel then kills every process in its pid namespace.
+func (i *cageInit) kill() { i.process.kill() }
 
-// reap waits for the init's end, which comes after that of everything in the box, at most for limit. It reports whether it came: what
-// hangs in a device or a dead network file system cannot be killed.
-func (i *inmate) reap(limit time.Duration) (ended bool) {
+// reap waits for the init's end, which follows that of every process in the cage, at most for limit. It reports false
+// if the init is still there: a process that hangs in a device or a dead network file system cannot be killed.
+func (i *cageInit) reap(limit time.Duration) (ended bool) {
 	i.conn.Close()
 	ended = i.process.wait(limit)
-	// Nobody else has the other end.
+	// The deadline covers an init that cannot be killed: it still holds the other end.
 	_ = i.errors.SetReadDeadline(time.Now().Add(time.Second))
 	<-i.silent
 	i.errors.Close()
 	return ended
 }
 
-// logWriter writes what an init says before it dies to the log, line by line.
+// logWriter logs the stderr of an init, line by line.
 type logWriter struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	log  *slog.Logger
 	line []byte
 }
 
-// name makes it the log of a box.
+// name replaces the log with that of one cage.
 func (w *logWriter) name(log *slog.Logger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// lack is something that keeps this process from building cages.
+// lack is one reason why this process cannot build cages.
 type lack struct {
-	// reason is what it is.
+	// reason describes it.
 	reason string
-	// option is the entry of the container's security_opt that mends it, empty where a container is not the cause.
+	// option is the entry of the container's security_opt that fixes it; empty outside containers.
 	option string
-	// command mends it on the machine, where option does not.
+	// command fixes it on the machine, where option is empty.
 	command string
 }
 
@@ -34,7 +34,8 @@ const (
 	optionAppArmor = "apparmor=unconfined"
 )
 
-// remedy says how what a layer of a cage has failed with is mended: by granting all that this process is found to lack, at once.
+// remedy returns the fix for a layer's error: one text that grants every right that this process lacks. It is empty for
+// errors that are no refusal.
 func (b *Boxes) remedy(layer string, err error) string {
 	if !refusal(err) && !errors.Is(err, unix.ENOSPC) {
 		return ""
@@ -63,25 +64,28 @@ func (b *Boxes) remedy(layer string, err error) string {
 	return strings.Join(append(fixes, commands...), "; and ")
 }
 
-// refusal reports whether an error says that something is not permitted. What an init reports is text.
+// refusal reports whether an error is a missing permission. An init's error arrives as text.
 func refusal(err error) bool {
 	return err != nil && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) ||
 		strings.Contains(err.Error(), unix.EPERM.Error()) || strings.Contains(err.Error(), unix.EACCES.Error()))
 }
 
-// otherRemedy is for a refusal of which nothing that is looked at is the cause.
+// otherRemedy is the fix for a refusal without a known cause.
 func otherRemedy(layer string) string {
 	if layer == blueprint.LayerUser {
-		return "let kaged make user namespaces: a security module, or who started this process, forbids them"
+		return "let kaged make user namespaces: a security module, or the parent process, forbids them"
 	}
-	return "let kaged use what its user namespaces give: a security module, or who started this process, forbids it"
+	return "let kaged use what its user namespaces give: a security module, or the parent process, forbids it"
 }
 
-// findLacks looks at everything that is known to keep a process from building cages.
+// findLacks checks the known causes that keep a process from building cages: a seccomp filter, a covered /proc,
+// AppArmor and sysctls.
 func findLacks() []lack {
 	var found []lack
 	if names := refusedCalls(); len(names) > 0 {
-		found = append(found, lack{reason: "its filter of system calls refuses " + strings.Join(names, ", "), option: optionSeccomp})
+		found = append(found, lack{
+			reason: "its filter of system calls refuses " + strings.Join(names, ", "), option: optionSeccomp,
+		})
 	}
 	if point := coveredProc("/proc/self/mountinfo"); point != "" {
 		found = append(found, lack{reason: "its /proc is covered in parts, such as " + point, option: optionProc})
@@ -105,8 +109,8 @@ func findLacks() []lack {
 	return found
 }
 
-// refusedCalls returns the names of the system calls that a filter refuses this process and that building a cage takes. Those that
-// take a user namespace to be tried are left out where none can be made.
+// refusedCalls returns the names of the system calls that building a cage needs and that a seccomp filter refuses.
+// Calls that can only be tried inside a user namespace are left out if none can be made.
 func refusedCalls() []string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil || !strings.Contains(string(status), "\nSeccomp:\t2\n") {
@@ -118,7 +122,8 @@ func refusedCalls() []string {
 	}
 	ask := func(arg string, attr *syscall.SysProcAttr) []string {
 		cmd := &exec.Cmd{
-			Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-probe", arg}, Env: initEnv, Dir: "/", SysProcAttr: attr,
+			Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-probe", arg}, Env: initEnv,
+			Dir: "/", SysProcAttr: attr,
 		}
 		var out []byte
 		err := seal.Open(func() (err error) {
@@ -138,8 +143,8 @@ func refusedCalls() []string {
 	}))
 }
 
-// coveredProc returns a path below /proc that something is mounted on, "" for none: the kernel lets no user namespace mount a /proc
-// that shows more than the one there is. What is mounted on a folder that is always empty hides nothing.
+// coveredProc returns a mount point below /proc, "" if absent: the kernel refuses a user namespace a fresh /proc if the
+// visible one is partly covered. A mount on binfmt_misc, an empty folder, does not count.
 func coveredProc(mountinfo string) string {
 	file, err := os.Open(mountinfo)
 	if err != nil {
@@ -155,7 +160,7 @@ func coveredProc(mountinfo string) string {
 	return ""
 }
 
-// confinement returns the name of the AppArmor profile of a container runtime that this process is held to, "" for none.
+// confinement returns the name of an enforced AppArmor profile of a container runtime, or "".
 func confinement(attr string) string {
 	text, err := os.ReadFile(attr)
 	if err != nil {

@@ -17,35 +17,36 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// launcher starts inits by a small process that does nothing else, as forking this one takes the longer the more memory it has. Its methods may be called by many at once.
+// launcher starts inits from a small process, because the time to fork grows with a process's memory. Its methods are
+// safe for concurrent use.
 type launcher struct {
 	log     *logWriter
-	timeout time.Duration // of starting one init
+	timeout time.Duration // for starting one init
 
-	// leave is what is to be removed from the host when this process ends without having done so.
-	leave func() blueprint.Leave
+	// cleanup returns the paths to remove from the host if this process dies without doing so.
+	cleanup func() blueprint.Cleanup
 
-	mu     sync.Mutex // held while one is started; guards what follows
+	mu     sync.Mutex // held during one start; guards the fields below
 	conn   *frame.Conn
-	cmd    *exec.Cmd       // nil while there is none
-	wait   func() error    // for the end of cmd
-	told   blueprint.Leave // what it knows of leave
+	cmd    *exec.Cmd         // nil if not running
+	wait   func() error      // waits for the end of cmd
+	told   blueprint.Cleanup // the paths that cmd knows of
 	closed bool
 }
 
-// lostError says that the launcher has ended over a request, or had to be: the init may have been started and may not. Its reason is
-// about the launcher and never about the init, so that nobody is to find a system's error in it.
+// lostError says that the launcher ended during a request, or was killed for its answer: the init may or may not have
+// started. reason is not unwrapped, so that errors.As finds no errno of the launcher in it.
 type lostError struct{ reason error }
 
 func (e *lostError) Error() string { return e.reason.Error() }
 
-// initEnv is the environment of inits. One thread runs Go at a time: waking another to look for work costs a command 50 us, and finds
-// none. Nor do they look for a limit of the CPU.
+// initEnv is the environment of inits. GOMAXPROCS=1 saves 50 us per command: the time to wake an idle thread that finds
+// no work. Go's reading of CPU limits is off.
 var initEnv = []string{"GOMAXPROCS=1", "GOTRACEBACK=single", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 
-// launch starts an init. The descriptors stay the caller's. It fails with the system's error if the init cannot be started, with
-// cage_unavailable if the launcher cannot, and with a *lostError, after which they must be closed and never be sent again: an init
-// that was started ends by that.
+// launch starts an init; files stay the caller's. It returns the errno of a failed start, or cage_unavailable if the
+// launcher cannot be started. After a *lostError the caller must close files and not send them again, which ends an
+// init that may have started.
 func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error) {
 	plan, err := json.Marshal(what)
 	if err != nil {
@@ -69,7 +70,7 @@ func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error)
 	case err == nil && answer.Code != 0:
 		return nil, syscall.Errno(answer.Code)
 	case err == nil:
-		err = fmt.Errorf("it said %q with %d files", answer.Op, len(fds))
+		err = fmt.Errorf("the launcher answered %q with %d files", answer.Op, len(fds))
 	}
 	for _, fd := range fds {
 		unix.Close(fd)
@@ -79,7 +80,7 @@ func (l *launcher) launch(what blueprint.Launch, files ...int) (*process, error)
 	return nil, &lostError{err}
 }
 
-// start starts the process.
+// start starts the launcher process.
 func (l *launcher) start() error {
 	program, err := image()
 	if err != nil {
@@ -100,14 +101,14 @@ func (l *launcher) start() error {
 		conn.Close()
 		return unavailable(layerInit, reasonOf(err), "")
 	}
-	l.conn, l.cmd, l.told = conn, cmd, blueprint.Leave{}
+	l.conn, l.cmd, l.told = conn, cmd, blueprint.Cleanup{}
 	return nil
 }
 
-// tell tells the process what is to be removed when this one is killed, if it does not know. Where that fails it will not be removed before
-// the next start of kaged.
+// tell sends the launcher the paths to remove if this process is killed, if they have changed. If that fails, the next
+// start of kaged removes them.
 func (l *launcher) tell() {
-	now := l.leave()
+	now := l.cleanup()
 	if now.Equal(l.told) {
 		return
 	}
@@ -120,7 +121,7 @@ func (l *launcher) tell() {
 		return
 	}
 	defer unix.Close(self)
-	if l.conn.Send(frame.Frame{Op: frame.OpLeave, Plan: plan}, self) == nil {
+	if l.conn.Send(frame.Frame{Op: frame.OpCleanup, Plan: plan}, self) == nil {
 		l.told = now
 	}
 }
@@ -134,24 +135,25 @@ func (l *launcher) ask(plan []byte, files []int) (frame.Frame, []int, error) {
 	return l.conn.Receive()
 }
 
-// end has the process end, which it does when the inits have that it has started. Nothing of theirs is left on the host.
+// end closes the connection and waits for the launcher, which ends after its last init. Then no trace of them is on the
+// host.
 func (l *launcher) end() {
 	if l.cmd == nil {
 		return
 	}
 	defer l.killLate().Stop()
 	_ = l.conn.End()
-	_ = l.wait() // how does not matter
+	_ = l.wait() // its exit code does not matter
 	l.cmd = nil
 }
 
-// killLate kills the process when it takes too long, unless it is stopped; if that is too late, it kills no other.
+// killLate returns a timer that kills the launcher after the timeout. os.Process guards against a reused pid.
 func (l *launcher) killLate() *time.Timer {
 	process := l.cmd.Process
-	return time.AfterFunc(l.timeout, func() { _ = process.Kill() }) // fails only if it has ended
+	return time.AfterFunc(l.timeout, func() { _ = process.Kill() }) // fails only after its end
 }
 
-// close ends the process. None is started any more.
+// close ends the launcher; later calls of launch fail.
 func (l *launcher) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,14 +161,14 @@ func (l *launcher) close() {
 	l.end()
 }
 
-// process is a process that this one has not started itself. Its methods may be called by many at once.
+// process is a process known by its pidfd, started by the launcher. Its methods are safe for concurrent use.
 type process struct {
 	pid  int
 	file *os.File // a pidfd
 	raw  syscall.RawConn
 }
 
-// newProcess returns a process, to which its pidfd belongs from here on.
+// newProcess returns a process, which owns pidfd from here on.
 func newProcess(pid, pidfd int) (*process, error) {
 	if err := unix.SetNonblock(pidfd, true); err != nil {
 		unix.Close(pidfd)
@@ -183,10 +185,11 @@ func newProcess(pid, pidfd int) (*process, error) {
 
 // kill kills the process if it has not ended.
 func (p *process) kill() {
-	_ = p.raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }) // fails only after its end
+	// fails only after its end
+	_ = p.raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
 }
 
-// wait waits for the end of the process, at most for limit. It reports whether it came, and lets go of the process then.
+// wait waits at most limit for the end of the process and reports whether it came. It then closes the pidfd.
 func (p *process) wait(limit time.Duration) (ended bool) {
 	_ = p.file.SetReadDeadline(time.Now().Add(limit))
 	err := p.raw.Read(func(fd uintptr) bool {
@@ -196,11 +199,11 @@ func (p *process) wait(limit time.Duration) (ended bool) {
 	if err != nil {
 		return false
 	}
-	// Where the launcher was killed an init is an orphan, and that is this process's to take note of if it is the first of a container.
+	// An orphan of a killed launcher is reparented to pid 1; if that is this process, it must reap it.
 	_ = p.raw.Control(func(fd uintptr) { _ = unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil) })
 	p.file.Close()
 	return true
 }
 
-// giveUp lets go of a process that nobody waits for any more.
+// giveUp closes the pidfd without waiting for the end.
 func (p *process) giveUp() { p.file.Close() }

@@ -12,18 +12,19 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// Hundreds of commands, started and refused, with pipes and with terminals, leave nothing open in this process or in the cage's
-// init, and no process in the cage; cages that come and go leave nothing either.
+// Hundreds of started and refused commands, with pipes and terminals, leak no descriptor here or in the init and no
+// process in the cage. The same holds for opened and closed cages.
 func TestNothingLeaks(t *testing.T) {
 	dir := project(t)
-	all := boxes(t, func(o *box.Options) { o.SpareIdle = 0 }) // which would come and go
-	open(t, all, rw(dir)).Close()                             // what is kept for the next one is there
+	all := boxes(t, func(o *box.Options) { o.SpareIdle = 0 }) // spares open and close descriptors on their own
+	open(t, all, rw(dir)).Close()                             // warms up what is kept for the next cage
 	before := openFiles(t)
 	x := open(t, all, rw(dir))
 	run(t, x, dir, "true")
-	// The init has no room for a leak.
-	if err := unix.Prlimit(box.InitOf(x), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 40, Max: 40}, nil); err != nil && os.Getenv("KAGED_TEST_WITHOUT_USERNS") == "" {
-		t.Fatal(err) // without user namespaces it is another user's, and takes a right that root may lack
+	// The limit of 40 files turns a leak in the init into a failure.
+	err := unix.Prlimit(box.InitOf(x), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 40, Max: 40}, nil)
+	if err != nil && os.Getenv("KAGED_TEST_WITHOUT_USERNS") == "" {
+		t.Fatal(err) // without user namespaces the init is another user's, and root may lack CAP_SYS_RESOURCE
 	}
 	for i := range 200 {
 		run(t, x, dir, "sleep 1000 & true", func(s *core.Spec) {
@@ -36,13 +37,13 @@ func TestNothingLeaks(t *testing.T) {
 		}
 	}
 	if _, processes := x.Usage(); processes != 0 {
-		t.Errorf("%d processes are left", processes)
+		t.Errorf("%d processes remain", processes)
 	}
 	x.Close()
 	for range 20 {
 		open(t, all, rw(dir)).Close()
 	}
-	// The last closing is told to nobody.
+	// The last close has no event to wait for.
 	for end := time.Now().Add(5 * time.Second); openFiles(t) > before && time.Now().Before(end); {
 		runtime.Gosched()
 	}

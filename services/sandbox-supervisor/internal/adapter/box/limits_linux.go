@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// The layers that hold limits.
+// The names of the limits as layers of a cage.
 const (
 	layerMemory = "limits.memory"
 	layerPIDs   = "limits.pids"
@@ -24,13 +24,15 @@ const (
 	layerDisk   = "limits.disk"
 )
 
-// What helps a kaged without cgroups: delegate where systemd runs the machine, outer where it does not, as in a container.
+// Fixes for a kaged without cgroups: delegate for machines that systemd runs, outer for all others, such as containers.
 const (
-	delegate = "start kaged under systemd: systemd-run --user --scope -p Delegate=yes kaged up, or a service with Delegate=yes"
-	outer    = "set memory and CPU limits of the container or service that kaged runs in, such as mem_limit and cpus of compose: they hold for all cages together"
+	delegate = "start kaged under systemd: " +
+		"systemd-run --user --scope -p Delegate=yes kaged up, or a service with Delegate=yes"
+	outer = "set memory and CPU limits of the container or service that kaged runs in, " +
+		"such as mem_limit and cpus of compose: they hold for all cages together"
 )
 
-// limitFix returns what helps a kaged without cgroups. booted is the folder that is there where systemd runs the machine.
+// limitFix returns the fix for a kaged without cgroups. booted is a folder that exists only under systemd.
 func limitFix(booted string) string {
 	if _, err := os.Stat(booted); err != nil {
 		return outer
@@ -40,13 +42,14 @@ func limitFix(booted string) string {
 
 const systemdBooted = "/run/systemd/system" // see sd_booted(3)
 
-// openCgroups finds what cgroups there are for cages; nil for none at all.
+// openCgroups returns the cgroups for cages, nil if absent.
 func (b *Boxes) openCgroups() *cgroup.Cages {
 	if b.opts.Cgroups == "" {
 		return nil
 	}
 	family := proc.Mark(b.opts.Name, 0)
-	c, err := cgroup.OpenCages(b.opts.Cgroups, b.opts.Name, func(pid int) bool { return proc.Family(proc.MarkOf(pid), family) })
+	ours := func(pid int) bool { return proc.Family(proc.MarkOf(pid), family) }
+	c, err := cgroup.OpenCages(b.opts.Cgroups, b.opts.Name, ours)
 	if err != nil {
 		b.opts.Log.Info("cages have no cgroups", "reason", err)
 		return nil
@@ -57,7 +60,7 @@ func (b *Boxes) openCgroups() *cgroup.Cages {
 	return c
 }
 
-// tryCgroup tries whether a process can be started in a cgroup: some filters of system calls do not let clone3 through.
+// tryCgroup starts a process in a trial cgroup: some seccomp filters refuse clone3.
 func tryCgroup(c *cgroup.Cages) error {
 	fd, remove, ok := c.Trial()
 	if !ok {
@@ -66,15 +69,16 @@ func tryCgroup(c *cgroup.Cages) error {
 	defer remove()
 	program, err := image()
 	if err != nil {
-		return nil // no box will be made
+		return nil // no cage can be made at all
 	}
 	return (&exec.Cmd{
-		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage", blueprint.ArgHold}, Env: []string{}, Dir: "/",
-		SysProcAttr: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd},
+		Path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())), Args: []string{"kaged-cage", blueprint.ArgHold},
+		Env: []string{}, Dir: "/", SysProcAttr: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd},
 	}).Run()
 }
 
-// support says what holds a limit of boxes with user namespaces or without, one of memory, pids and cpu: a cgroup's controller, or why none does.
+// support returns the cgroup version that enforces a limit (memory, pids or cpu) of cages with user namespaces or
+// without. If by is empty, why has the reason.
 func (b *Boxes) support(userns bool, controller string) (by, why string) {
 	c := b.cgroups()
 	if c == nil {
@@ -87,8 +91,8 @@ func (b *Boxes) support(userns bool, controller string) (by, why string) {
 	return by, why
 }
 
-// limit readies what holds a box's limits, before its init starts, and returns the descriptor of the cgroup that it is to start
-// in, -1 for none. It fails with cage_unavailable naming the limit.
+// limit prepares the limits of a cage before its init starts. It returns the descriptor of the cgroup to start the init
+// in, -1 if absent, and fails with cage_unavailable naming the limit.
 func (b *Box) limit(limits dsl.Limits) (cgroupFD int, err error) {
 	held := cgroup.Limits{}
 	if limits.CPU > 0 {
@@ -104,7 +108,8 @@ func (b *Box) limit(limits dsl.Limits) (cgroupFD int, err error) {
 			held.Memory = limits.Memory
 		} else {
 			watched.memory = limits.Memory
-			b.bestEffort = append(b.bestEffort, "limits.memory is held by looking at what is used ten times a second, and killing ("+why+").")
+			b.bestEffort = append(b.bestEffort,
+				"limits.memory is enforced by polling ten times a second and killing above the limit ("+why+").")
 		}
 	}
 	if limits.PIDs > 0 {
@@ -136,10 +141,11 @@ func (b *Box) limit(limits dsl.Limits) (cgroupFD int, err error) {
 	return -1, nil
 }
 
-// initThreads is how many threads an init may have: they count towards the bound of a namespace's processes. It has about eight.
+// initThreads is the thread allowance of an init, which uses about eight: its threads count towards RLIMIT_NPROC of the
+// user namespace.
 const initThreads = 24
 
-// started begins to watch, when the init has started.
+// started starts the enforcement of limits after the init's start.
 func (b *Box) started() {
 	if b.cgroup != nil {
 		b.cgroup.Started(b.process.pid)
@@ -149,7 +155,7 @@ func (b *Box) started() {
 	}
 }
 
-// unlimit lets go of what holds the limits, when nothing is left in the box.
+// unlimit removes the enforcement of limits after the last process of the cage has ended.
 func (b *Box) unlimit() {
 	b.disk.stop()
 	if b.dog != nil {
@@ -159,11 +165,11 @@ func (b *Box) unlimit() {
 		return
 	}
 	if err := b.cgroup.Remove(); err != nil {
-		b.boxes.opts.Log.Warn("a cage's cgroups are left", "cage", b.id, "error", err)
+		b.boxes.opts.Log.Warn("a cage's cgroups could not be removed", "cage", b.id, "error", err)
 	}
 }
 
-// place returns where a command is counted, nil for nowhere.
+// place returns the place that counts a command's resources, nil if absent.
 func (b *Box) place(id uint32, mark uint64) (link.Place, error) {
 	if b.cgroup != nil {
 		c, err := b.cgroup.Command("cmd-" + strconv.FormatUint(uint64(id), 10))
@@ -178,7 +184,7 @@ func (b *Box) place(id uint32, mark uint64) (link.Place, error) {
 	return nil, nil
 }
 
-// counted is the cgroups of a command. What they do not limit may be watched besides.
+// counted is the cgroups of a command. The watchdog may hold limits that they lack.
 type counted struct {
 	box     *Box
 	command *cgroup.Command
@@ -191,7 +197,7 @@ func (c *counted) Files() ([]int, bool) { return c.command.Files() }
 // Kill implements link.Place.
 func (c *counted) Kill() error { return c.command.Kill() }
 
-// Usage implements link.Place. Memory is what the processes there hold.
+// Usage implements link.Place. Memory is the resident memory of the command's processes.
 func (c *counted) Usage() (core.Usage, bool) {
 	cpu, pids, err := c.command.Usage()
 	if err != nil {
@@ -202,13 +208,13 @@ func (c *counted) Usage() (core.Usage, bool) {
 	return usage, true
 }
 
-// Leave implements link.Place.
-func (c *counted) Leave() contract.Reason {
+// Release implements link.Place.
+func (c *counted) Release() contract.Reason {
 	hit := contract.ReasonNone
 	if c.watched != nil {
-		hit = c.watched.Leave()
+		hit = c.watched.Release()
 	}
-	switch c.command.Leave() {
+	switch c.command.Release() {
 	case cgroup.HitMemory:
 		return contract.ReasonOOM
 	case cgroup.HitPIDs:
@@ -217,8 +223,8 @@ func (c *counted) Leave() contract.Reason {
 	return hit
 }
 
-// usage says what everything in the box uses: memory as its limit counts it where a cgroup does, and else as its processes
-// hold it; CPU time of all that ever ran, as the init has waited for all that has ended.
+// usage returns the usage of all processes in the cage. Memory is the cgroup's count, or else resident memory. CPU
+// includes ended processes, all of which the init has reaped.
 func (b *Box) usage() (usage core.Usage, processes int) {
 	pid := b.process.pid
 	pids := proc.Descendants(pid)
@@ -237,13 +243,13 @@ func (b *Box) usage() (usage core.Usage, processes int) {
 	return usage, len(pids)
 }
 
-// end makes an end of the box for a reason of its own; only the first counts.
+// end kills the cage and records why; the first reason counts.
 func (b *Box) end(reason contract.Reason) {
 	b.ended.CompareAndSwap(int32(contract.ReasonNone), int32(reason))
 	b.kill()
 }
 
-// limitLayers says what holds each limit of boxes with user namespaces or without.
+// limitLayers reports how each limit is enforced for cages with user namespaces or without.
 func (b *Boxes) limitLayers(userns bool) []core.Layer {
 	layers := make([]core.Layer, 0, 4)
 	for _, l := range []struct {
@@ -261,7 +267,7 @@ func (b *Boxes) limitLayers(userns bool) []core.Layer {
 			layer.State, layer.By = "enforced", by
 		case l.controller == "pids" && userns:
 		case l.controller == "memory":
-			layer.Reason, layer.Fix = fmt.Sprintf("%s: what is used is looked at ten times a second", why), limitFix(systemdBooted)
+			layer.Reason, layer.Fix = fmt.Sprintf("%s: usage is polled ten times a second", why), limitFix(systemdBooted)
 		default:
 			layer.State, layer.By = "missing", ""
 			layer.Reason, layer.Fix = fmt.Sprintf("%s: a policy with %s is refused", why, layer.Name), limitFix(systemdBooted)
@@ -270,6 +276,6 @@ func (b *Boxes) limitLayers(userns bool) []core.Layer {
 	}
 	return append(layers, core.Layer{
 		Name: layerDisk, State: "best_effort", By: "polling disk usage",
-		Reason: "project folders have no quota: what is written is measured ten times a second, and the cage ended when it is too much",
+		Reason: "project folders have no quota: usage is polled ten times a second, and a cage above the limit is ended",
 	})
 }

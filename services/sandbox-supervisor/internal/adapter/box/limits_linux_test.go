@@ -17,11 +17,12 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// limited opens a box with limits, with cgroups where they can be had; boxes that have them say so by having no best effort.
+// limited opens a cage with limits, enforced by cgroups where possible; such a cage has no BestEffort entries.
 func limited(t testing.TB, limits dsl.Limits, grants ...cage.Grant) core.Box {
 	t.Helper()
 	b := boxes(t, func(o *box.Options) { o.Cgroups = "kaged-test-" + ident.New() + "-" })
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants, Limits: limits}}, func(contract.Attempt) {})
+	spec := core.BoxSpec{ID: ident.New(), View: &cage.View{Grants: grants, Limits: limits}}
+	opened, err := b.Open(t.Context(), spec, func(contract.Attempt) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,10 +30,11 @@ func limited(t testing.TB, limits dsl.Limits, grants ...cage.Grant) core.Box {
 	return opened
 }
 
-// spawn starts a shell command whose output nobody wants; it is killed when the test ends.
+// spawn starts a shell command and discards its output; it is killed at the test's end.
 func spawn(t testing.TB, b core.Box, command string) core.Process {
 	t.Helper()
-	p, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/sh", "-c", command}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}})
+	spec := core.Spec{Argv: []string{"/bin/sh", "-c", command}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}}
+	p, err := b.Spawn(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,7 @@ func spawn(t testing.TB, b core.Box, command string) core.Process {
 	return p
 }
 
-// A command that takes more memory than its cage may have is killed as a whole and told so; the cage lives.
+// A command past its cage's memory limit is killed with its children, and its end says oom; the cage survives.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{Memory: 96 << 20})
@@ -67,7 +69,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// A command that reaches the bound of processes and threads is killed; the cage lives.
+// A command that reaches the process limit is killed; the cage survives.
 func TestProcessLimit(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{PIDs: 40})
@@ -80,14 +82,16 @@ func TestProcessLimit(t *testing.T) {
 	}
 }
 
-// A share of the CPU is held, and what was used is told; where no cgroup can hold it, the cage is refused by the limit's name.
+// A CPU limit is enforced and the usage reported. Without a cgroup the cage is refused, and the error names the limit.
 func TestCPULimit(t *testing.T) {
 	t.Parallel()
 	b := boxes(t, func(o *box.Options) { o.Cgroups = "kaged-test-" + ident.New() + "-" })
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{CPU: 0.2}}}, func(contract.Attempt) {})
+	opened, err := b.Open(t.Context(),
+		core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{CPU: 0.2}}}, func(contract.Attempt) {})
 	if err != nil {
 		var f *fault.Error
-		if !errors.As(err, &f) || !errors.Is(err, fault.CageUnavailable) || f.Details["layer"] != "limits.cpu" || os.Getuid() == 0 {
+		named := errors.As(err, &f) && f.Details["layer"] == "limits.cpu"
+		if !named || !errors.Is(err, fault.CageUnavailable) || os.Getuid() == 0 {
 			t.Errorf("the cage is refused with %v", err)
 		}
 		return
@@ -99,32 +103,36 @@ func TestCPULimit(t *testing.T) {
 	}
 	usage, processes := opened.Usage()
 	if most := time.Since(began)/5 + 100*time.Millisecond; usage.CPU <= 0 || usage.CPU > most || processes != 0 {
-		t.Errorf("a fifth of a core gave %v in %v; %d processes are left", usage.CPU, time.Since(began), processes)
+		t.Errorf("a fifth of a core gave %v in %v; %d processes remain", usage.CPU, time.Since(began), processes)
 	}
 }
 
-// Filling the private folders fills them and nothing else: the command is told that the device is full, and the cage lives,
-// with memory for others.
+// Filling the private folders reports a full device to the command. The cage survives and memory remains for other
+// commands.
 func TestPrivateFoldersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{Memory: 64 << 20})
-	out, end := run(t, b, "/", `for d in /tmp /var/tmp /dev/shm /home/agent; do head -c 100m /dev/zero >$d/x 2>/dev/null || echo full; done`)
+	out, end := run(t, b, "/",
+		`for d in /tmp /var/tmp /dev/shm /home/agent; do head -c 100m /dev/zero >$d/x 2>/dev/null || echo full; done`)
 	if out != strings.Repeat("full\n", 4) || end.Hit != contract.ReasonNone {
 		t.Errorf("it wrote %q and ended with %+v", out, end)
 	}
-	out, end = run(t, b, "/", `rm /tmp/x /var/tmp/x /dev/shm/x /home/agent/x; i=0; while true >/tmp/$i; do i=$((i+1)); [ $i -lt 100000 ] || break; done 2>/dev/null; [ $i -lt 100000 ] && echo full`)
+	out, end = run(t, b, "/", `rm /tmp/x /var/tmp/x /dev/shm/x /home/agent/x; `+
+		`i=0; while true >/tmp/$i; do i=$((i+1)); [ $i -lt 100000 ] || break; done 2>/dev/null; `+
+		`[ $i -lt 100000 ] && echo full`)
 	if out != "full\n" || end.Hit != contract.ReasonNone {
 		t.Errorf("many files: it wrote %q and ended with %+v", out, end)
 	}
 }
 
-// What a killed supervisor left of its boxes' cgroups is gone after the next sweep, and a living one's is not.
+// A sweep removes the cgroups of killed supervisors and keeps those of a living one.
 func TestCgroupsAreSwept(t *testing.T) {
 	t.Parallel()
 	name := "kaged-test-" + ident.New() + "-"
 	named := func(o *box.Options) { o.Cgroups = name }
 	b := boxes(t, named)
-	opened, err := b.Open(t.Context(), core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{Memory: 64 << 20, PIDs: 50}}}, func(contract.Attempt) {})
+	spec := core.BoxSpec{ID: ident.New(), View: &cage.View{Limits: dsl.Limits{Memory: 64 << 20, PIDs: 50}}}
+	opened, err := b.Open(t.Context(), spec, func(contract.Attempt) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +148,8 @@ func TestCgroupsAreSwept(t *testing.T) {
 	}
 }
 
-// A cage that writes more than it may ends with everything in it, and says why: by bytes, by the number of its files, or in files
-// that nobody can see any more.
+// A cage past its disk limit ends with every command, and the reason is disk: by bytes, by the number of files, or in
+// deleted files that are still open.
 func TestDiskLimit(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -154,7 +162,8 @@ func TestDiskLimit(t *testing.T) {
 			dir := project(t)
 			b := limited(t, dsl.Limits{Disk: 4 << 20}, rw(dir))
 			quiet := spawn(t, b, "exec sleep 1000")
-			p, err := b.Spawn(t.Context(), core.Spec{Argv: []string{"/bin/sh", "-c", script}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}})
+			spec := core.Spec{Argv: []string{"/bin/sh", "-c", script}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}}
+			p, err := b.Spawn(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,13 +181,14 @@ func TestDiskLimit(t *testing.T) {
 	}
 }
 
-// What was in the project before does not count, and what is removed counts no more.
+// The disk limit does not count earlier files of the project, and no longer counts removed ones.
 func TestDiskWithinLimit(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	write(t, dir+"/large", strings.Repeat("x", 8<<20), 0o644)
 	b := limited(t, dsl.Limits{Disk: 4 << 20}, rw(dir))
-	out, end := run(t, b, dir, `cat large >/dev/null; head -c 1m large >part; rm large; head -c 9m /dev/zero >other; echo done`)
+	out, end := run(t, b, dir,
+		`cat large >/dev/null; head -c 1m large >part; rm large; head -c 9m /dev/zero >other; echo done`)
 	if out != "done\n" || end.Code != 0 {
 		t.Errorf("it wrote %q and ended with %+v", out, end)
 	}
@@ -189,14 +199,15 @@ func TestDiskWithinLimit(t *testing.T) {
 	}
 }
 
-// What is proposed for limits that no cgroup holds can be done: systemd's help where it runs the machine, else the container's own limits.
+// The proposed fix suits the machine: systemd's delegation under systemd, else the container's own limits.
 func TestLimitFix(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if got := box.LimitFix(dir); !strings.Contains(got, "systemd-run") {
 		t.Errorf("with systemd: %s", got)
 	}
-	if got := box.LimitFix(dir + "/absent"); strings.Contains(got, "systemd") || strings.Contains(got, "root") || !strings.Contains(got, "mem_limit") {
+	got := box.LimitFix(dir + "/absent")
+	if strings.Contains(got, "systemd") || strings.Contains(got, "root") || !strings.Contains(got, "mem_limit") {
 		t.Errorf("without systemd: %s", got)
 	}
 }

@@ -25,16 +25,16 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// network is a box with rules, and what was tried in it.
+// network is a cage with network rules, and the attempts it reported.
 type network struct {
 	core.Box
 	dir      string
-	told     chan struct{} // capacity 1: something was added to attempts
+	told     chan struct{} // capacity 1: attempts has grown
 	mu       sync.Mutex    // guards attempts
 	attempts []contract.Attempt
 }
 
-// times returns how often it was told that target was refused.
+// times returns the number of reported attempts at target that were refused.
 func (n *network) times(target string) (times int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,7 +46,7 @@ func (n *network) times(target string) (times int) {
 	return times
 }
 
-// reach opens a box whose network leads to server under every name, and to nothing else.
+// reach opens a cage with a network that resolves every name to server.
 func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 	t.Helper()
 	n := &network{dir: project(t), told: make(chan struct{}, 1)}
@@ -84,8 +84,10 @@ func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 				Connections: 64, ResolveTimeout: 5 * time.Second, ConnectTimeout: 10 * time.Second, HelloTimeout: 10 * time.Second,
 				IdleTimeout: time.Minute, BodyBytes: 1 << 20,
 			},
-			Outside:     outside,
-			Credentials: []egress.Credential{{Host: "example.com", Port: 443, Header: "Authorization", Value: "Bearer not-for-the-cage"}},
+			Outside: outside,
+			Credentials: []egress.Credential{
+				{Host: "example.com", Port: 443, Header: "Authorization", Value: "Bearer not-for-the-cage"},
+			},
 		}
 	})
 	var err error
@@ -105,16 +107,17 @@ func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 	return n
 }
 
-// tried returns whether an attempt was told by the end of the box, which it is.
+// tried closes the cage and reports whether an attempt was reported by then.
 func (n *network) tried(target string, allowed bool) bool {
 	n.Close()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.ContainsFunc(n.attempts, func(a contract.Attempt) bool { return a.Target == target && a.Allowed == allowed })
+	is := func(a contract.Attempt) bool { return a.Target == target && a.Allowed == allowed }
+	return slices.ContainsFunc(n.attempts, is)
 }
 
-// In a box programs reach what the policy names by its name, with TLS of their own or a credential they never see, and nothing
-// else; all of it is told.
+// A cage reaches only the names of its policy, with its own TLS or with a credential that it never sees. Every attempt
+// is reported.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -124,12 +127,13 @@ func TestNetwork(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	n := reach(t, server, "example.com:443")
-
+	fetch := `import urllib.request as u; print(u.urlopen("http://example.com/").read().decode(), end="")`
+	masked := `example.com knows "` + strings.Repeat("*", len("Bearer not-for-the-cage")) + `"`
 	for command, want := range map[string]string{
-		"curl -sSk https://example.com/": `example.com knows ""`,
-		"curl -sS http://example.com/":   `example.com knows "` + strings.Repeat("*", len("Bearer not-for-the-cage")) + `"`,
-		`/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen("http://example.com/").read().decode(), end="")'`: `example.com knows "` + strings.Repeat("*", len("Bearer not-for-the-cage")) + `"`,
-		"getent ahosts example.com | cut -d' ' -f1 | sort -u":                                                               "198.18.0.2\n",
+		"curl -sSk https://example.com/":                      `example.com knows ""`,
+		"curl -sS http://example.com/":                        masked,
+		`/usr/bin/python3 -c '` + fetch + `'`:                 masked,
+		"getent ahosts example.com | cut -d' ' -f1 | sort -u": "198.18.0.2\n",
 	} {
 		if out, end := run(t, n, n.dir, command); out != want || end.Code != 0 {
 			t.Errorf("%s: %q, exit %d, want %q", command, out, end.Code, want)
@@ -158,16 +162,21 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// A box without rules has a network of its own and none beside it, and what is tried is told all the same.
+// A cage without rules has its own loopback and no other network, and its attempts are reported.
 func TestNoNetwork(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	n := reach(t, server)
-	if out, end := run(t, n, n.dir, "/usr/bin/python3 -m http.server 8080 --bind 127.0.0.1 >/dev/null 2>&1 & until curl -sS http://localhost:8080/ >/dev/null 2>&1; do :; done"); end.Code != 0 {
+	if out, end := run(t, n, n.dir,
+		"/usr/bin/python3 -m http.server 8080 --bind 127.0.0.1 >/dev/null 2>&1 & "+
+			"until curl -sS http://localhost:8080/ >/dev/null 2>&1; do :; done"); end.Code != 0 {
 		t.Errorf("its own loopback: %q, exit %d", out, end.Code)
 	}
-	for _, command := range []string{"curl -sS --max-time 20 https://example.com/", "curl -sS --max-time 20 http://93.184.216.34/", "curl -sS --max-time 20 http://" + server.Listener.Addr().String()} {
+	for _, command := range []string{
+		"curl -sS --max-time 20 https://example.com/", "curl -sS --max-time 20 http://93.184.216.34/",
+		"curl -sS --max-time 20 http://" + server.Listener.Addr().String(),
+	} {
 		if out, end := run(t, n, n.dir, command); end.Code == 0 || end.Code == 28 {
 			t.Errorf("%s: %q, exit %d", command, out, end.Code)
 		}
@@ -177,8 +186,8 @@ func TestNoNetwork(t *testing.T) {
 	}
 }
 
-// UDP to the outside is refused at once, and how often is told when the end of the command is, each time, however short it was and
-// whether it has a terminal; what a command tries that lives on is told meanwhile.
+// UDP to the outside is refused at once. Each attempt is reported at the command's end, even a very short one with or
+// without a terminal; those of a long-lived command are reported meanwhile.
 func TestUDP(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -200,7 +209,8 @@ func TestUDP(t *testing.T) {
 				s.Terminal = &core.Size{Cols: 80, Rows: 24}
 			}
 		})
-		if told := n.times(c.target) - before; told != 1 || !strings.Contains(out, "Network is unreachable") || end.Code != 1 {
+		told := n.times(c.target) - before
+		if told != 1 || !strings.Contains(out, "Network is unreachable") || end.Code != 1 {
 			t.Errorf("%d: %d times %s are told of one to %s that ended with %d: %s", i, told, c.target, c.address, end.Code, out)
 		}
 	}
@@ -231,7 +241,7 @@ func TestUDP(t *testing.T) {
 	<-copied
 }
 
-// The end of a box in the midst of traffic is the end of its connections outside too.
+// Closing a cage in the midst of traffic closes its connections outside.
 func TestNetworkEnds(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -246,7 +256,9 @@ func TestNetworkEnds(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	n := reach(t, server, "example.org:80")
-	p, err := n.Spawn(t.Context(), core.Spec{Argv: []string{"/usr/bin/curl", "-sS", "http://example.org/"}, Dir: n.dir, Merge: true})
+	p, err := n.Spawn(t.Context(), core.Spec{
+		Argv: []string{"/usr/bin/curl", "-sS", "http://example.org/"}, Dir: n.dir, Merge: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

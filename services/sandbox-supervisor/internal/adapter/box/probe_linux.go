@@ -29,7 +29,7 @@ const (
 // Probe implements core.Boxes.
 func (b *Boxes) Probe(context.Context) core.Report { return b.probed() }
 
-// probe makes a box, runs a command in it, and says what it took.
+// probe makes a cage, runs a command in it, and reports each layer.
 func (b *Boxes) probe() core.Report {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*b.opts.StartTimeout)
 	defer cancel()
@@ -45,7 +45,7 @@ func (b *Boxes) probe() core.Report {
 	return report
 }
 
-// try makes a box that sees nothing of anybody's, and runs a command in it.
+// try makes a cage without grants and runs a command in it.
 func (b *Boxes) try(ctx context.Context) (core.Box, error) {
 	box, err := b.Open(ctx, core.BoxSpec{ID: ident.New(), View: &cage.View{Root: "/"}}, func(contract.Attempt) {})
 	if err != nil {
@@ -59,12 +59,13 @@ func (b *Boxes) try(ctx context.Context) (core.Box, error) {
 	p.Copy(func(core.Stream, []byte) {})
 	<-p.Exited()
 	if end := p.End(); end.Lost || end.Code != 0 || end.Signal != 0 {
-		return nil, fault.New(fault.CageUnavailable, "A cage was made and `true` failed in it, with exit code %d and signal %d.", end.Code, end.Signal)
+		return nil, fault.New(fault.CageUnavailable,
+			"A cage was made and `true` failed in it, with exit code %d and signal %d.", end.Code, end.Signal)
 	}
 	return box, nil
 }
 
-// namespaceLayers are the namespaces of a cage. Each is tried alone if the cage could not be made.
+// namespaceLayers reports the namespaces of a cage. Without a cage each is tried alone.
 func (b *Boxes) namespaceLayers(tier string, err error) []core.Layer {
 	layers := []core.Layer{}
 	for _, ns := range []struct {
@@ -105,11 +106,12 @@ func (b *Boxes) namespaceLayers(tier string, err error) []core.Layer {
 		return append(layers, core.Layer{Name: blueprint.LayerTime, State: enforced, By: "a time namespace"})
 	}
 	return append(layers, core.Layer{
-		Name: blueprint.LayerTime, State: missing, Reason: "this kernel has none", Fix: "a kernel with CONFIG_TIME_NS; nothing depends on it",
+		Name: blueprint.LayerTime, State: missing, Reason: "this kernel has none",
+		Fix: "a kernel with CONFIG_TIME_NS; nothing depends on it",
 	})
 }
 
-// layerOf returns the layer that a refusal names.
+// layerOf returns the layer named in an error, "" if absent.
 func layerOf(err error) string {
 	layer := ""
 	if f := (*fault.Error)(nil); errors.As(err, &f) {
@@ -118,7 +120,7 @@ func layerOf(err error) string {
 	return layer
 }
 
-// tryNamespace starts a process in a namespace of its own, in a user namespace of its own.
+// tryNamespace starts a process in a user namespace and in the namespace of flag.
 func (b *Boxes) tryNamespace(flag uintptr) error {
 	program, err := image()
 	if err != nil {
@@ -132,7 +134,8 @@ func (b *Boxes) tryNamespace(flag uintptr) error {
 	defer w.Close()
 	var p *os.Process
 	err = seal.Open(func() (err error) {
-		p, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), []string{"kaged-probe", blueprint.ArgHold}, &os.ProcAttr{
+		argv := []string{"kaged-probe", blueprint.ArgHold}
+		p, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(program.Fd())), argv, &os.ProcAttr{
 			Env: []string{}, Files: []*os.File{r},
 			Sys: &syscall.SysProcAttr{
 				Cloneflags:  unix.CLONE_NEWUSER | flag,
@@ -150,14 +153,15 @@ func (b *Boxes) tryNamespace(flag uintptr) error {
 	return nil
 }
 
-// otherLayers are what a cage is made of beside namespaces. What its init could not do without is enforced if there is a cage.
+// otherLayers reports the layers other than namespaces. A cage proves those without which its init fails.
 func (b *Boxes) otherLayers(tier string, err error) []core.Layer {
 	layers := []core.Layer{}
 	for _, l := range []core.Layer{
 		{Name: blueprint.LayerCaps, By: "all capabilities dropped"},
 		{Name: blueprint.LayerNoNew, By: "no_new_privs"},
 		{Name: blueprint.LayerSeccomp, By: "a filter of system calls"},
-		{Name: "protected files", By: "read-only mounts and stubs; what they cannot prevent, such as a new submodule while git is writable, is reported at the cage's end"},
+		{Name: "protected files", By: "read-only mounts and stubs; what they cannot prevent, " +
+			"such as a new submodule while git is writable, is reported at the cage's end"},
 	} {
 		l.State = enforced
 		if tier == "" {
@@ -172,14 +176,15 @@ func (b *Boxes) otherLayers(tier string, err error) []core.Layer {
 	return append(layers, landlockLayer(), b.idmapLayer())
 }
 
-// landlockLayer says whether the kernel has Landlock, and which of it.
+// landlockLayer reports the kernel's Landlock version.
 func landlockLayer() core.Layer {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	l := core.Layer{Name: blueprint.LayerLandlock}
 	switch {
 	case errno != 0:
 		l.State, l.Reason = missing, errno.Error()
-		l.Fix = "a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and landlock among the names of lsm= on its command line"
+		l.Fix = "a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, " +
+			"and landlock among the names of lsm= on its command line"
 	case version < 6:
 		l.State, l.By = enforced, fmt.Sprintf("Landlock %d, for files", version)
 	default:
@@ -188,9 +193,11 @@ func landlockLayer() core.Layer {
 	return l
 }
 
-// idmapLayer says whether the files of a project's owner can be shown as the cage's own.
+// idmapLayer reports whether files of a project's owner can appear as the cage user's.
 func (b *Boxes) idmapLayer() core.Layer {
-	l := core.Layer{Name: blueprint.LayerIDMap, State: enforced, By: "mounts that map the project's owner to the cage's user"}
+	l := core.Layer{
+		Name: blueprint.LayerIDMap, State: enforced, By: "mounts that map the project's owner to the cage's user",
+	}
 	b.mu.Lock()
 	t := b.tiers[0]
 	b.mu.Unlock()
@@ -200,12 +207,13 @@ func (b *Boxes) idmapLayer() core.Layer {
 	}
 	if err := b.tryMapping(t); err != nil {
 		l.State, l.By, l.Reason = missing, "", reasonOf(err)
-		l.Fix = fmt.Sprintf("a kernel from 5.12 on and a file system that maps owners; or give projects to the user of cages: chown -R %d:%d", t.user.uid, t.user.gid)
+		l.Fix = fmt.Sprintf("a kernel from 5.12 on and a file system that maps owners; "+
+			"or give projects to the user of cages: chown -R %d:%d", t.user.uid, t.user.gid)
 	}
 	return l
 }
 
-// tryMapping maps the owner of a folder of this process's own.
+// tryMapping clones a folder of the data directory with a mapped owner.
 func (b *Boxes) tryMapping(t tier) error {
 	if !t.trees {
 		return errors.New("this process may not mount")

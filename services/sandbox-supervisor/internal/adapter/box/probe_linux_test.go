@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The probe makes a cage, and says of every layer whether it holds, and by what.
+// The probe makes a cage and reports the state and the mechanism of every layer.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	b := boxes(t)
@@ -25,7 +25,9 @@ func TestProbe(t *testing.T) {
 		}
 		t.Logf("%+v", l)
 	}
-	for _, name := range []string{"mount", "pid", "net", "ipc", "uts", "cgroup ns", "seccomp", "no_new_privs", "capabilities", "idmapped mounts"} {
+	for _, name := range []string{
+		"mount", "pid", "net", "ipc", "uts", "cgroup ns", "seccomp", "no_new_privs", "capabilities", "idmapped mounts",
+	} {
 		if states[name] != "enforced" {
 			t.Errorf("%s is %q", name, states[name])
 		}

@@ -9,10 +9,10 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// ownPlaces are the folders a box has of its own, where its commands may put programs, and those it makes of parts.
+// ownPlaces are the cage's own folders: the private ones, where commands may put programs, and those built from parts.
 var ownPlaces = []string{"/tmp", "/var/tmp", "/run", "/dev", "/proc", "/etc", blueprint.Home}
 
-// places are the paths at and below which something can be in a box.
+// places returns the paths at and below which files can exist in a cage.
 func places(system []string, view *cage.View) []string {
 	list := slices.Concat(system, ownPlaces)
 	for _, g := range view.Grants {
@@ -21,8 +21,9 @@ func places(system []string, view *cage.View) []string {
 	return list
 }
 
-// searched is a PATH without the folders of the host that no command in a box with these places can ever find: they tell about the
-// host and have each program looked for in vain. What is not a plain absolute path stays, and so does a PATH of which nothing would.
+// searched returns PATH without host folders that can never exist in a cage with these places: they reveal the host's
+// layout and slow each lookup. Entries that are not clean absolute paths stay, and a PATH that would become empty stays
+// whole.
 func searched(path string, places []string) string {
 	dirs := filepath.SplitList(path)
 	left := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {

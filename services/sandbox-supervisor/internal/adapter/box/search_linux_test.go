@@ -6,11 +6,12 @@ import (
 	"kaged.dev/pkg/cage"
 )
 
-// Of a PATH stays what can be in the box: the system, what is granted or holds something granted, the box's own folders, and what is not
-// plain enough to tell.
+// PATH keeps folders that can exist in the cage: the system's, granted ones and their parents, and the cage's own.
+// Entries that are not clean absolute paths stay.
 func TestSearched(t *testing.T) {
 	t.Parallel()
-	at := places([]string{"/usr", "/bin"}, &cage.View{Grants: []cage.Grant{{Path: "/home/me/project", Dir: true}, {Path: "/srv/tools/lint"}}})
+	grants := []cage.Grant{{Path: "/home/me/project", Dir: true}, {Path: "/srv/tools/lint"}}
+	at := places([]string{"/usr", "/bin"}, &cage.View{Grants: grants})
 	for path, want := range map[string]string{
 		"/root/go/bin:/usr/local/bin:/usr/bin:/bin": "/usr/local/bin:/usr/bin:/bin",
 		"/home/me/bin:/home/me/project/bin":         "/home/me/project/bin",

@@ -9,47 +9,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spares keeps one init ready for the next box: started, in its namespaces, with everything in its root that does not depend on
-// a policy. That is most of what making a box takes. Its methods may be called by many at once.
+// spares keeps one init ready for the next cage: started in its namespaces, with the policy-independent part of its
+// root built, which is most of the work. Its methods are safe for concurrent use.
 type spares struct {
-	idle   time.Duration // how long one is kept
-	launch func(kind) (*inmate, error)
+	idle   time.Duration // how long a spare is kept
+	launch func(kind) (*cageInit, error)
 	log    *slog.Logger
 
-	mu     sync.Mutex  // guards what follows
-	have   *spare      // nil for none
-	next   *time.Timer // makes one; nil for not
+	mu     sync.Mutex  // guards the fields below
+	have   *spare      // nil if absent
+	next   *time.Timer // starts the next spare; nil if not scheduled
 	making bool
 	closed bool
-	wg     sync.WaitGroup // of makers and of those that end a spare
+	wg     sync.WaitGroup // of goroutines that make or end a spare
 }
 
-// settle is how long no box must have been made before a spare is: boxes that follow each other at once would wait for it, and it
-// would take from what the last box is for.
+// settle is the pause after a cage was made before a spare is. A spare made at once would compete with the new cage for
+// CPU, and delay a cage that follows immediately.
 const settle = 20 * time.Millisecond
 
-// lookAfter is how often it is looked whether a spare is stale: it holds what was mounted when it was started, so that what was
-// unmounted meanwhile is busy.
+// lookAfter is the interval of checks for a stale spare. Its mount namespace keeps file systems busy that the host has
+// unmounted.
 const lookAfter = time.Second
 
-// killWait is how long a spare that is killed may take to end. It has nothing to hang in.
+// killWait bounds the wait for a killed spare, which has no device or network file system to hang in.
 const killWait = 10 * time.Second
 
-// spare is an init that waits.
+// spare is a waiting init.
 type spare struct {
 	kind   kind
-	init   *inmate
-	mounts *os.File // sees changes of what is mounted since the init was started
+	init   *cageInit
+	mounts *os.File // /proc/self/mountinfo, opened before the init's start: poll reports later changes
 	until  time.Time
-	look   *time.Timer // sees whether it is to be ended
+	look   *time.Timer // checks for staleness and age
 }
 
-func newSpares(idle time.Duration, launch func(kind) (*inmate, error), log *slog.Logger) *spares {
+func newSpares(idle time.Duration, launch func(kind) (*cageInit, error), log *slog.Logger) *spares {
 	return &spares{idle: idle, launch: launch, log: log}
 }
 
-// take returns an init of a kind, and nil if there is none.
-func (s *spares) take(k kind) *inmate {
+// take returns the spare of a kind, or nil. A spare of another kind or a stale one is ended.
+func (s *spares) take(k kind) *cageInit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.have
@@ -66,21 +66,21 @@ func (s *spares) take(k kind) *inmate {
 	return found.init
 }
 
-// drop ends the spare, which nobody waits for but close. The caller holds mu.
+// drop ends the spare in the background; close waits for it. The caller holds mu.
 func (s *spares) drop() {
 	s.have.look.Stop()
 	s.wg.Go(s.have.end)
 	s.have = nil
 }
 
-// stale reports whether something was mounted, or is mounted no more, since the init was started: its root is from then.
+// stale reports whether mounts of the host have changed since the init was started with a copy of them.
 func (s *spare) stale() bool {
 	fds := []unix.PollFd{{Fd: int32(s.mounts.Fd()), Events: unix.POLLPRI}}
 	n, err := unix.Poll(fds, 0)
 	return n != 0 || err != nil
 }
 
-// want has an init of a kind made soon, unless there is one.
+// want schedules a spare of a kind, unless there is one.
 func (s *spares) want(k kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *spares) want(k kind) {
 	s.next = time.AfterFunc(settle, func() { s.fill(k) })
 }
 
-// fill makes an init of a kind, unless there is one or one is being made.
+// fill makes a spare of a kind, unless there is one or one is being made.
 func (s *spares) fill(k kind) {
 	s.mu.Lock()
 	if s.closed || s.have != nil || s.making {
@@ -116,7 +116,7 @@ func (s *spares) fill(k kind) {
 	s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.log.Warn("no init can be kept ready for the next cage", "error", err)
+		s.log.Warn("cannot start a spare init", "error", err)
 	case !kept:
 		made.end()
 	}
@@ -124,7 +124,7 @@ func (s *spares) fill(k kind) {
 
 // make starts a spare.
 func (s *spares) make(k kind) (*spare, error) {
-	// Before the init has its copy of what is mounted; and not by package os, which would take the news for itself.
+	// Opened before the init copies the mounts, and not by package os: its poller would consume the event.
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (s *spares) make(k kind) (*spare, error) {
 	return &spare{kind: k, init: init, mounts: mounts}, nil
 }
 
-// look ends a spare that nobody took in its time, or that is stale.
+// look ends a spare that is stale or has reached its age.
 func (s *spares) look(waiting *spare) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *spare) end() {
 	}
 }
 
-// close ends the spare. None is made any more.
+// close ends the spare and waits; no other is made.
 func (s *spares) close() {
 	s.mu.Lock()
 	s.closed = true

@@ -21,7 +21,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// until waits for something to become true.
+// until waits until is returns true; what names the condition.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
@@ -31,21 +31,21 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// spare waits for the init that is kept ready, and returns its process.
+// spare waits for the spare and returns its process id.
 func spare(t *testing.T, b *box.Boxes) (pid int) {
 	t.Helper()
 	until(t, "a spare", func() bool { pid = box.SpareOf(b); return pid != 0 })
 	return pid
 }
 
-// gone returns whether there is no such process, but for what somebody else may have to take note of.
+// gone reports whether a process has ended; a zombie counts, as its parent may be another process.
 func gone(pid int) bool {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	return err != nil || strings.Contains(string(status), "State:\tZ")
 }
 
-// After a box an init is kept ready. The next box, which sees other folders, is made of it, and is what a box is; then there is
-// another spare.
+// After a cage was made, a spare is started. The next cage, with other grants, uses it and is like any other; then
+// there is a new spare.
 func TestSpare(t *testing.T) {
 	t.Parallel()
 	b := boxes(t)
@@ -62,11 +62,15 @@ func TestSpare(t *testing.T) {
 		x := open(t, b, rw(second), ro(filepath.Join(second, "kept"), true))
 		if box.InitOf(x) == waiting {
 			made++
-		} else if tries > 20 { // somebody else on this machine may mount something at any time
+		} else if tries > 20 { // a mount by another process makes a spare stale at any time
 			t.Fatal("no spare is ever taken")
 		}
-		out, end := run(t, x, second, "echo a > written && cat written && ls "+first+"; echo b > kept/x; id -u; ls /tmp /var/tmp /dev/shm ~; grep Cap /proc/self/status")
-		for _, want := range []string{"a\n", "cannot access '" + first, "Read-only file system", "CapBnd:\t0000000000000000"} {
+		out, end := run(t, x, second, "echo a > written && cat written && ls "+first+"; echo b > kept/x; id -u; "+
+			"ls /tmp /var/tmp /dev/shm ~; grep Cap /proc/self/status")
+		for _, want := range []string{
+			"a\n", "cannot access '" + first,
+			"Read-only file system", "CapBnd:\t0000000000000000",
+		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in %s (%+v)", want, out, end)
 			}
@@ -74,8 +78,7 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// A spare that was killed, or is of a time before something was mounted, is not taken; nor does it matter to the box that what
-// starts inits was killed.
+// A killed spare, and one older than a change of mounts, is not used. A killed launcher does not prevent the next cage.
 func TestSpareThatIsNoUse(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
@@ -90,7 +93,7 @@ func TestSpareThatIsNoUse(t *testing.T) {
 		},
 	}
 	point := project(t)
-	if err := unix.Mount("none", point, "tmpfs", 0, "size=4k"); err == nil { // only root can
+	if err := unix.Mount("none", point, "tmpfs", 0, "size=4k"); err == nil { // succeeds for root only
 		if err := unix.Unmount(point, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -126,8 +129,7 @@ func kill(t *testing.T, pid int) {
 	}
 }
 
-// A spare that nobody takes goes after its time, and the one that is there when everything is closed goes with it, as does what
-// started it: nothing stays open.
+// An unused spare ends after its time; Close ends a current one and the launcher. No descriptor stays open.
 func TestSpareGoes(t *testing.T) {
 	dir := project(t)
 	before := openFiles(t)
@@ -139,14 +141,14 @@ func TestSpareGoes(t *testing.T) {
 	long.Close()
 	short.Close()
 	if !gone(waiting) || !gone(launcher) {
-		t.Error("a process is left")
+		t.Error("the spare's process is still there")
 	}
-	if after := openFiles(t); after > before+1 { // and the program of inits, in memory
+	if after := openFiles(t); after > before+1 { // plus the init program in memory
 		t.Errorf("%d files are open, %d were before", after, before)
 	}
 }
 
-// A spare does not keep busy for long what was unmounted.
+// A spare does not keep an unmounted file system busy for long.
 func TestSpareLetsGoOfMounts(t *testing.T) {
 	t.Parallel()
 	point := project(t)
@@ -169,7 +171,7 @@ func TestSpareLetsGoOfMounts(t *testing.T) {
 	until(t, "an end of the spare", func() bool { return gone(waiting) })
 }
 
-// The layer that cannot be had is named, however early the init finds that: by it another tier is tried.
+// The failed layer is named, however early the init finds it, since the choice of another tier depends on it.
 func TestFailedLayerIsNamed(t *testing.T) {
 	t.Parallel()
 	b := boxes(t, func(o *box.Options) { o.System = append(o.System, "/etc/passwd/none") })
@@ -181,7 +183,7 @@ func TestFailedLayerIsNamed(t *testing.T) {
 	}
 }
 
-// Where what starts inits is lost, that says nothing of user namespaces: no weaker tier is tried for it.
+// A lost launcher is no evidence against user namespaces: no weaker tier is tried.
 func TestLostLauncherIsNoTier(t *testing.T) {
 	t.Parallel()
 	if layer := box.LayerOfLost(); layer == "" || box.MayBeOtherwise(layer) {
@@ -189,7 +191,7 @@ func TestLostLauncherIsNoTier(t *testing.T) {
 	}
 }
 
-// A launcher outlives what a service manager sends to every process of a service that is to end.
+// A launcher survives the SIGTERM that a service manager sends to every process of a service.
 func TestLauncherStays(t *testing.T) {
 	t.Parallel()
 	b := boxes(t, func(o *box.Options) { o.SpareIdle = 0 })
@@ -207,7 +209,7 @@ func TestLauncherStays(t *testing.T) {
 	}
 }
 
-// A process that gets the orphans, as the first of a container does, leaves no zombie of the inits of a launcher that was killed.
+// A subreaper, such as pid 1 of a container, reaps the inits of a killed launcher.
 func TestOrphanedInit(t *testing.T) { // alone: other tests leave orphans too
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -224,6 +226,6 @@ func TestOrphanedInit(t *testing.T) { // alone: other tests leave orphans too
 	})
 	x.Close()
 	if _, err := os.Stat("/proc/" + strconv.Itoa(init)); err == nil {
-		t.Error("a zombie is left")
+		t.Error("the orphaned init is a zombie")
 	}
 }

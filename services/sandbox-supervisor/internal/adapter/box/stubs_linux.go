@@ -17,30 +17,31 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/stub"
 )
 
-// stubs stand at places that a policy protects and where nothing is, while a cage lives: a mount needs something to cover.
+// stubs makes and removes stubs: empty files and folders in the place of missing protected paths, as a mount needs a
+// target. A stub stands while a cage relies on it.
 //
-// Whoever relies on a protected path, of this process or another, has it locked (shared); who removes a stub must have it alone.
-// A stub that goes would take the mount over it along, in every cage. What is to be removed is written down before it is made,
-// in one file for each cage, locked (shared) as long as its supervisor or its init lives: so whoever comes next finds what a killed one left,
-// and not before nobody is in the cage.
+// A cage of any process holds a shared lock on each protected path; removal needs the exclusive lock, since it would
+// also remove the mount over the stub in every cage. Before a stub is made it is written to the cage's journal, on
+// which the supervisor and the init hold a shared lock. A later sweep thus finds the stubs of a killed supervisor, and
+// leaves them alone as long as the init lives.
 type stubs struct {
-	dir string // the folder of the journals, "" for none
+	dir string // the folder of the journals; may be empty
 	log *slog.Logger
 
-	mu    sync.Mutex           // guards what follows
-	stand map[string]stub.Stub // those that this process has made and that stand, by path
+	mu    sync.Mutex           // guards the fields below
+	stand map[string]stub.Stub // existing stubs of this process, by path
 }
 
-// heldStubs are the protected paths that one box relies on.
+// heldStubs are the protected paths that one cage relies on.
 type heldStubs struct {
 	stubs   *stubs
-	ours    []stub.Stub // those to be removed when nobody relies on them
-	locks   []int       // on all of them
-	journal *os.File    // nil for none
+	ours    []stub.Stub // stubs to remove when no other cage relies on them
+	locks   []int       // shared, one per protected path
+	journal *os.File    // nil if absent
 }
 
-// hold locks the protected paths of a view, and makes a stub where one is missing. It returns the grants as they are now,
-// without those that cannot be there.
+// hold locks the protected paths of a view and makes stubs for missing ones. It returns the grants without those for
+// which no stub can be made.
 func (s *stubs) hold(id string, grants []cage.Grant) (_ *heldStubs, _ []cage.Grant, err error) {
 	h := &heldStubs{stubs: s}
 	defer func() {
@@ -52,7 +53,7 @@ func (s *stubs) hold(id string, grants []cage.Grant) (_ *heldStubs, _ []cage.Gra
 	for _, g := range grants {
 		if x, stands := s.stand[g.Path]; stands {
 			h.ours = append(h.ours, x)
-		} else if g.Missing && !exists(g.Path) { // what is there is somebody's, if only another supervisor's
+		} else if g.Missing && !exists(g.Path) { // an existing file is the project's or another supervisor's stub
 			h.ours = append(h.ours, stub.Stub{Path: g.Path, Dir: g.Dir, Text: g.Stub})
 		}
 	}
@@ -75,20 +76,20 @@ func (s *stubs) hold(id string, grants []cage.Grant) (_ *heldStubs, _ []cage.Gra
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.ours = slices.DeleteFunc(h.ours, func(x stub.Stub) bool { // what somebody else has made meanwhile
+	h.ours = slices.DeleteFunc(h.ours, func(x stub.Stub) bool { // made by another supervisor in the meantime
 		_, stands := s.stand[x.Path]
 		return !stands
 	})
 	return h, kept, nil
 }
 
-// exists returns whether anything is at a path.
+// exists reports whether a path exists; a link is not followed.
 func exists(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil
 }
 
-// write writes the journal.
+// write writes the journal: the stubs that may be made for this cage.
 func (h *heldStubs) write(id string) error {
 	if len(h.ours) == 0 || h.stubs.dir == "" {
 		return nil
@@ -110,14 +111,15 @@ func (h *heldStubs) write(id string) error {
 	return err
 }
 
-// newJournal makes a journal and locks it. Until it is locked, whoever sweeps takes it for one that a killed supervisor had not written.
+// newJournal makes a journal and locks it. A sweep between the two steps takes it for an abandoned one and removes it,
+// so the path is checked after locking.
 func newJournal(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_SH); err != nil { // who sweeps holds it for a moment only
+		if err := unix.Flock(int(file.Fd()), unix.LOCK_SH); err != nil { // a sweep holds it for a moment only
 			file.Close()
 			return nil, err
 		}
@@ -128,7 +130,8 @@ func newJournal(path string) (*os.File, error) {
 	}
 }
 
-// held returns the journal opened and locked once more, to be read only, for the init to have until it ends; -1 where there is none.
+// held opens the journal again, read-only and with a lock of its own, for the init to keep until it ends; -1 without a
+// journal.
 func (h *heldStubs) held() (fd int, err error) {
 	if h.journal == nil {
 		return -1, nil
@@ -143,11 +146,12 @@ func (h *heldStubs) held() (fd int, err error) {
 	return fd, nil
 }
 
-// lock locks a protected path, and makes a stub if nothing is there. It reports whether anything is there then.
+// lock locks a protected path, and makes a stub if the path is missing. there is false if no stub can be made.
 func (h *heldStubs) lock(g cage.Grant) (there bool, err error) {
-	for range 16 { // a stub of another may go between two steps, again and again
+	for range 16 { // another supervisor may remove its stub between two steps
 		fd, err := unix.Openat2(unix.AT_FDCWD, g.Path, &unix.OpenHow{
-			Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+			Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
 		switch {
 		case errors.Is(err, unix.ENOENT):
@@ -157,21 +161,23 @@ func (h *heldStubs) lock(g cage.Grant) (there bool, err error) {
 			}
 			continue
 		case errors.Is(err, unix.EACCES):
-			return true, nil // it is there, and cannot be a stub that this user could remove
+			return true, nil // it exists, and is no stub: this user could read its own
 		case err != nil:
 			return false, invalid(g.Path, reasonOf(err))
 		}
-		_ = unix.Flock(fd, unix.LOCK_SH) // whoever removes holds it for a moment only; a file system without locks has none
+		// a remover holds it for a moment only; file systems without locks have no remover to fear
+		_ = unix.Flock(fd, unix.LOCK_SH)
 		if stub.Same(fd, g.Path) {
 			h.locks = append(h.locks, fd)
 			return true, nil
 		}
 		stub.Unlock(fd)
 	}
-	return false, invalid(g.Path, "it comes and goes")
+	return false, invalid(g.Path, "another process keeps creating and removing it")
 }
 
-// make makes a stub, as its folder's owner would. It reports false where that is impossible for everybody in the box too.
+// make makes a stub with the owner of its folder. It returns false if the folder is not writable, which holds for the
+// cage too.
 func (h *heldStubs) make(g cage.Grant) (bool, error) {
 	parent, st, err := mounts.Find(unix.AT_FDCWD, filepath.Dir(g.Path))
 	if err != nil {
@@ -191,13 +197,14 @@ func (h *heldStubs) make(g cage.Grant) (bool, error) {
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return false, nil
 	case err != nil:
-		return false, invalid(g.Path, "nothing can be put there to protect it: "+reasonOf(err))
+		return false, invalid(g.Path, "no stub can be made to protect it: "+reasonOf(err))
 	}
 	if os.Geteuid() == 0 {
 		_ = unix.Fchownat(parent, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if !slices.Contains(h.ours, x) {
-		h.ours = append(h.ours, x) // it was there when the policy was compiled: another's stub, which is gone
+		// missing from the journal: another supervisor's stub, removed since the policy was compiled
+		h.ours = append(h.ours, x)
 	}
 	h.stubs.mu.Lock()
 	defer h.stubs.mu.Unlock()
@@ -220,7 +227,7 @@ func makeFile(parent int, name, text string) error {
 	return err
 }
 
-// release lets go of the paths and removes the stubs that nobody relies on, those that others have left included.
+// release unlocks the paths and removes unused stubs, including those left by others.
 func (h *heldStubs) release() {
 	for _, fd := range h.locks {
 		stub.Unlock(fd)
@@ -242,7 +249,7 @@ func (h *heldStubs) release() {
 	h.stubs.sweep()
 }
 
-// remove removes a stub unless somebody relies on it. It reports whether it needs not be thought of any more.
+// remove removes an unused stub. gone is false if the stub must be tried again.
 func (s *stubs) remove(x stub.Stub) (gone bool) {
 	if !stub.Remove(x) {
 		return false
@@ -253,8 +260,8 @@ func (s *stubs) remove(x stub.Stub) (gone bool) {
 	return true
 }
 
-// abandon lets go of the paths and leaves the stubs to who looks for what was left, which is also done now: they stand as long as the init has
-// the journal locked.
+// abandon unlocks the paths but keeps the stubs for a later sweep, since the init still lives and holds its lock on the
+// journal.
 func (h *heldStubs) abandon() {
 	for _, fd := range h.locks {
 		stub.Unlock(fd)
@@ -267,12 +274,12 @@ func (h *heldStubs) abandon() {
 	h.stubs.sweep()
 }
 
-// sweep removes the stubs that killed supervisors have left, and those of boxes that are gone that somebody else relied on.
+// sweep removes the stubs of killed supervisors, and those that other cages still relied on at their cage's end.
 func (s *stubs) sweep() {
 	if s.dir == "" {
 		return
 	}
 	stub.Sweep(s.dir, s.remove, func(journal string, err error) {
-		s.log.Warn("stubs of cages that are gone are not removed", "journal", journal, "error", err)
+		s.log.Warn("cannot remove the stubs of ended cages", "journal", journal, "error", err)
 	})
 }

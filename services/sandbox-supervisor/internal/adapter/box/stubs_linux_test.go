@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// compile is the view of a project that may be written.
+// compile returns the view of a writable project.
 func compile(t testing.TB, dir string) *cage.View {
 	t.Helper()
 	view, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}, dir)
@@ -36,7 +36,7 @@ func openView(t testing.TB, b *box.Boxes, view *cage.View) core.Box {
 	return x
 }
 
-// names returns what is in a folder and in those in it.
+// names returns the paths of all files below a folder.
 func names(t testing.TB, dir string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -51,19 +51,23 @@ func names(t testing.TB, dir string) (list []string) {
 	return list
 }
 
-// Protected paths that are not there yet cannot be made in a cage (CVE-2026-25725); what stands there meanwhile goes with the
-// last cage that relies on it, unless somebody outside has put something into it.
+// A missing protected path cannot be created in a cage (CVE-2026-25725). Its stub goes with the last cage that relies
+// on it, unless it was filled from outside.
 func TestStubs(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
-	plant(t, dir, ".git/HEAD", ".git/objects/", ".git/refs/", ".vscode/") // the last is empty as a stub is, and somebody's
+	// the last is the project's, though empty like a stub
+	plant(t, dir, ".git/HEAD", ".git/objects/", ".git/refs/", ".vscode/")
 	before := names(t, dir)
 	journals := t.TempDir()
 	b := boxes(t, func(o *box.Options) { o.Dir = journals })
 	first := openView(t, b, compile(t, dir))
-	second := openView(t, b, compile(t, dir)) // sees the stubs of the first as what is there
+	second := openView(t, b, compile(t, dir)) // takes the stubs of the first for existing files
 	for _, x := range []core.Box{first, second} {
-		for _, command := range []string{"echo x >.git/hooks/pre-commit", "echo x >.git/config", "mkdir -p .kaged/agents", "mv .git .tig", "rm -r .kaged"} {
+		for _, command := range []string{
+			"echo x >.git/hooks/pre-commit", "echo x >.git/config", "mkdir -p .kaged/agents",
+			"mv .git .tig", "rm -r .kaged",
+		} {
 			if out, end := run(t, x, dir, command); end.Code == 0 {
 				t.Errorf("%s: the end is %v, %s", command, end, out)
 			}
@@ -80,26 +84,29 @@ func TestStubs(t *testing.T) {
 	got := names(t, dir)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("what is left is %v, want %v", got, want)
+		t.Errorf("files are %v, want %v", got, want)
 	}
 	if left := names(t, journals); len(left) != 0 {
-		t.Errorf("journals are left: %v", left)
+		t.Errorf("remaining journals: %v", left)
 	}
 }
 
-// What a killed supervisor left is removed at the next start, but not what another one that lives relies on: that goes later.
+// Stubs of a killed supervisor are removed at the next start, except those that another supervisor's cage relies on;
+// they go later.
 func TestStubsOfTheKilled(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
 	plant(t, dir, "file")
 	journals := t.TempDir()
 	b := boxes(t, func(o *box.Options) { o.Dir = journals })
-	write(t, journals+"/killed.stubs", `[{"path":"`+dir+`/.kaged","dir":true},{"path":"`+dir+`/commondir","text":".\n"},{"path":"`+dir+`/used"}]`, 0o600)
+	write(t, journals+"/killed.stubs", `[{"path":"`+dir+`/.kaged","dir":true},{"path":"`+dir+`/commondir","text":".\n"},
+		{"path":"`+dir+`/used"}]`, 0o600)
 	write(t, journals+"/cut.stubs", `[{"path":"`, 0o600)
 	plant(t, dir, ".kaged/")
 	write(t, dir+"/commondir", ".\n", 0o600)
 	write(t, dir+"/used", "by somebody", 0o600)
-	other := openView(t, boxes(t), compile(t, dir)) // another process would be no different: it has the path locked
+	// stands for another process: it holds a lock of its own on the path
+	other := openView(t, boxes(t), compile(t, dir))
 	b.Sweep()
 	if _, err := os.Stat(dir + "/.kaged"); err != nil {
 		t.Errorf("a stub that a cage relies on is gone: %v", err)
@@ -107,15 +114,15 @@ func TestStubsOfTheKilled(t *testing.T) {
 	other.Close()
 	b.Sweep()
 	if got := names(t, dir); !slices.Equal(got, []string{"file", "used"}) {
-		t.Errorf("what is left is %v", got)
+		t.Errorf("files are %v", got)
 	}
 	if left := names(t, journals); len(left) != 0 {
-		t.Errorf("journals are left: %v", left)
+		t.Errorf("remaining journals: %v", left)
 	}
 }
 
-// Who ends a cage that had stubs removes also what was left by others of its data directory, whether they were killed or somebody
-// relied on it.
+// The end of a cage with stubs also removes stubs left by others in its data directory: those of killed supervisors,
+// and those that another cage relied on.
 func TestStubsOfOthers(t *testing.T) {
 	t.Parallel()
 	dir, journals := project(t), t.TempDir()
@@ -125,24 +132,24 @@ func TestStubsOfOthers(t *testing.T) {
 	in := func(o *box.Options) { o.Dir = journals }
 	first, second := boxes(t, in), boxes(t, in)
 	made := openView(t, first, compile(t, dir))
-	relies := openView(t, second, compile(t, dir)) // sees stubs that it has not made
+	relies := openView(t, second, compile(t, dir)) // relies on stubs of the first
 	made.Close()
 	if got := names(t, dir); len(got) == 0 {
 		t.Error("a stub that a cage relies on is gone")
 	}
 	if got := names(t, killed); len(got) != 0 {
-		t.Errorf("what a killed supervisor left stands: %v", got)
+		t.Errorf("stubs of the killed supervisor are still there: %v", got)
 	}
 	relies.Close()
 	for _, dir := range []string{dir, journals} {
 		if got := names(t, dir); len(got) != 0 {
-			t.Errorf("what is left is %v", got)
+			t.Errorf("files are %v", got)
 		}
 	}
 }
 
-// What an agent keeps in its home is there for its next cage, where its policy says so; it belongs to whom the data directory
-// does, and no other agent sees it.
+// With persistent state an agent's home is kept for its next cage. It belongs to the data directory's owner, and no
+// other agent sees it.
 func TestPersistentState(t *testing.T) {
 	t.Parallel()
 	dir, data := project(t), project(t)
@@ -169,9 +176,9 @@ func TestPersistentState(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat(data + "/a/home/kept"); err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
-		t.Errorf("what is kept is %v, %v", info, err)
+		t.Errorf("the kept home is %v, %v", info, err)
 	}
 	if got := try("a", true, "cat /tmp/kept || echo nothing"); !strings.HasSuffix(got, "nothing\n") {
-		t.Errorf("what was not in the home: %q", got)
+		t.Errorf("outside the home: %q", got)
 	}
 }

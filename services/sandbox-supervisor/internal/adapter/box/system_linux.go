@@ -7,17 +7,17 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
-// etc are the names in /etc that are shown: what programs need to find libraries, certificates, names of services and the
-// time zone. Nothing here tells about the host's users, its services or their secrets; and each folder is a mount more, which
-// is why there are few.
+// etc lists the visible names of /etc, for libraries, certificates, service names and the time zone. None of them
+// reveals the host's users, services or secrets. The list is short because each folder costs a mount.
 var etc = []string{
-	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted", "crypto-policies", "localtime",
-	"timezone", "os-release", "debian_version", "redhat-release", "lsb-release", "profile", "bash.bashrc", "inputrc", "mime.types",
+	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
+	"crypto-policies", "localtime", "timezone", "os-release", "debian_version", "redhat-release", "lsb-release",
+	"profile", "bash.bashrc", "inputrc", "mime.types",
 	"services", "protocols", "gai.conf", "host.conf", "locale.alias", "locale.conf", "fonts", "maven",
 	"java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "java-25-openjdk",
 }
 
-// texts are files of the cage's own; the ids are its user's, as they are inside.
+// texts returns the generated files of a cage, by path. user holds the ids inside.
 func texts(user ids) map[string]string {
 	uid, gid := strconv.Itoa(user.uid), strconv.Itoa(user.gid)
 	return map[string]string{

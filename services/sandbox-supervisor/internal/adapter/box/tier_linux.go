@@ -10,20 +10,19 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// tier is how boxes are enforced.
+// tier is a way to enforce cages.
 type tier struct {
-	// userns says that a box has a user namespace of its own; else its init has the rights to build it from root, and gives
-	// them up.
+	// userns gives a cage its own user namespace. Without it the init starts with root's capabilities and drops them.
 	userns bool
-	// user is the cage's user as the host sees it.
+	// user is the cage's user on the host.
 	user ids
-	// groups says that this process may take the groups it has from its children.
+	// groups allows clearing the supplementary groups of children.
 	groups bool
-	// trees says that this process may prepare mounts itself, and map their owners.
+	// trees allows preparing mounts and mapping their owners in this process.
 	trees bool
 }
 
-// name is what the tier is called outside.
+// name returns the tier's name in reports.
 func (t tier) name() string {
 	if t.userns {
 		return "userns"
@@ -31,8 +30,8 @@ func (t tier) name() string {
 	return "setuid"
 }
 
-// tiers returns the ways in which boxes may be possible for this process, the best first; only trying tells. cageUID is the
-// host's user for the cages of root.
+// tiers returns the candidate tiers of this process, the best first; only a trial decides. cageUID is the host's user
+// for the cages of root.
 func tiers(cageUID int) []tier {
 	own := tier{userns: true, user: ids{os.Getuid(), os.Getgid()}}
 	if os.Geteuid() != 0 {
@@ -43,10 +42,10 @@ func tiers(cageUID int) []tier {
 	switch {
 	case uids.has(cageUID) && gids.has(cageUID):
 		t.user = ids{cageUID, cageUID}
-	case uids.has(nobody) && gids.has(nobody):
-		t.user = ids{nobody, nobody} // in a user namespace of few ids: any that is not root there
+	case uids.has(nobodyID) && gids.has(nobodyID):
+		t.user = ids{nobodyID, nobodyID} // in a container's user namespace, which may lack cageUID
 	default:
-		return []tier{own} // root of a namespace with one id: on the host it is the user who made that
+		return []tier{own} // root of a namespace with one id, mapped to an ordinary user
 	}
 	without := t
 	without.userns = false
@@ -58,8 +57,8 @@ func tiers(cageUID int) []tier {
 	return []tier{t, without}
 }
 
-// userOf returns the cage's user for a view, as the host sees it. Where owners cannot be mapped it is the owner of the project,
-// who can write there as it is, but never root.
+// userOf returns the cage's user on the host. Without a user namespace that is the owner of the project folder, who can
+// write there without a mapping; for root's folders it is the tier's user.
 func (t tier) userOf(root string) ids {
 	if t.userns {
 		return t.user
@@ -71,15 +70,15 @@ func (t tier) userOf(root string) ids {
 	return ids{int(st.Uid), int(st.Gid)}
 }
 
-// nobody is the user that every system has.
-const nobody = 65534
+// nobodyID is the id of the user nobody.
+const nobodyID = 65534
 
-// idRange is a mapping of ids in a user namespace.
+// idRange is one mapping of ids in a user namespace.
 type idRange struct{ first, count int }
 
 type idRanges []idRange
 
-// has returns whether an id is mapped.
+// has reports whether an id is mapped.
 func (r idRanges) has(id int) bool {
 	for _, m := range r {
 		if id >= m.first && id-m.first < m.count {
@@ -89,7 +88,7 @@ func (r idRanges) has(id int) bool {
 	return false
 }
 
-// idsIn reads a uid_map or gid_map: what this process's namespace knows.
+// idsIn reads a uid_map or gid_map: the ids of this process's user namespace.
 func idsIn(file string) (list idRanges) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -107,7 +106,7 @@ func idsIn(file string) (list idRanges) {
 	return list
 }
 
-// capable returns whether this process has a capability.
+// capable reports whether this process has a capability in its effective set.
 func capable(c int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

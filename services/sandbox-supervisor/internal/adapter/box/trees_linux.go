@@ -17,17 +17,17 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
 )
 
-// grants turns a view into trees.
+// grants converts the grants of a view to binds and descriptors for the init.
 type grants struct {
 	tier     tier
-	user     ids // the cage's, on the host
+	user     ids // the cage's user, on the host
 	usernses *usernses
 	owners   map[string]ids // of the outermost grants, by path
 	binds    []blueprint.Bind
-	files    []int // the trees, for the init; closed by close
+	files    []int // mount descriptors for the init; closed by close
 }
 
-// close lets go of the trees; the init has its own descriptors of them.
+// close closes the descriptors; the init has received copies.
 func (g *grants) close() {
 	for _, fd := range g.files {
 		unix.Close(fd)
@@ -35,11 +35,11 @@ func (g *grants) close() {
 	g.files = nil
 }
 
-// refused are the paths that a cage has its own of, with everything in them.
+// refused are the paths that a cage replaces with its own, with everything below.
 var refused = []string{"/proc", "/dev", "/sys"}
 
-// add opens the grants of a view. It fails with cage_policy_invalid for a path that is not what it was when the view was
-// compiled, and with cage_unavailable where owners cannot be mapped.
+// add opens the grants of a view. It fails with cage_policy_invalid for a path that has changed since the view was
+// compiled, and with cage_unavailable if owners cannot be mapped.
 func (g *grants) add(list []cage.Grant) error {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b cage.Grant) int { return depth(a.Path) - depth(b.Path) })
@@ -56,7 +56,7 @@ func (g *grants) add(list []cage.Grant) error {
 
 func depth(p string) int { return strings.Count(p, "/") }
 
-// checkPath refuses what no grant may be.
+// checkPath refuses paths that are not clean and absolute, and those below refused.
 func checkPath(p string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.IndexByte(p, 0) >= 0 {
 		return invalid(p, "it is not a path below the root without dots")
@@ -69,10 +69,10 @@ func checkPath(p string) error {
 	return nil
 }
 
-// in returns whether p lies in dir and is not dir.
+// in reports whether p lies below dir.
 func in(p, dir string) bool { return strings.HasPrefix(p, dir+"/") }
 
-// around returns the outermost of binds that p lies in, nil for none.
+// around returns the outermost bind that contains p, nil if absent.
 func around(binds []blueprint.Bind, p string) *blueprint.Bind {
 	for i := range binds {
 		if !binds[i].Own && in(p, binds[i].Path) {
@@ -82,7 +82,7 @@ func around(binds []blueprint.Bind, p string) *blueprint.Bind {
 	return nil
 }
 
-// addHome shows a folder of the data directory as the cage's home. It is made if it is not there.
+// addHome binds a folder of the data directory as the cage's home, and makes the folder if it is missing.
 func (g *grants) addHome(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return unavailable("state", dir+": "+reasonOf(err), "make the data directory writable")
@@ -94,7 +94,7 @@ func (g *grants) addHome(dir string) error {
 	return nil
 }
 
-// open opens one grant, which is at from if that is not empty, and lies in outer unless that is nil.
+// open opens one grant. from is its path on the host if that differs; outer is the bind that contains it, or nil.
 func (g *grants) open(grant cage.Grant, from string, outer *blueprint.Bind) error {
 	fd, st, err := mounts.Find(unix.AT_FDCWD, cmp.Or(from, grant.Path))
 	if err != nil {
@@ -109,12 +109,13 @@ func (g *grants) open(grant cage.Grant, from string, outer *blueprint.Bind) erro
 		return invalid(grant.Path, "it is no file")
 	}
 	bind := blueprint.Bind{
-		Path: grant.Path, From: from, Tree: -1, Writable: grant.Writable, Dir: grant.Dir, Dev: st.Dev, Ino: st.Ino, Within: outer != nil,
+		Path: grant.Path, From: from, Tree: -1, Writable: grant.Writable, Dir: grant.Dir,
+		Dev: st.Dev, Ino: st.Ino, Within: outer != nil,
 	}
 	if g.tier.trees {
 		owner := ids{int(st.Uid), int(st.Gid)}
 		if outer != nil {
-			owner = g.owners[outer.Path] // of the whole project
+			owner = g.owners[outer.Path] // one owner for the whole project
 		} else {
 			g.owners[grant.Path] = owner
 		}
@@ -132,15 +133,16 @@ func (g *grants) open(grant cage.Grant, from string, outer *blueprint.Bind) erro
 	return nil
 }
 
-// unmapped is the refusal of a grant whose owner cannot be mapped.
+// unmapped is the error for a grant whose owner cannot be mapped.
 func (g *grants) unmapped(grant cage.Grant, owner ids, reason error) error {
 	return unavailable(blueprint.LayerIDMap,
-		fmt.Sprintf("the files of user %d in %s cannot be shown as the cage's own (%s)", owner.uid, grant.Path, reasonOf(reason)),
-		fmt.Sprintf("put the project on a file system that maps owners, such as ext4, xfs or btrfs, or give it to the user of cages: chown -R %d:%d %s",
-			g.user.uid, g.user.gid, grant.Path))
+		fmt.Sprintf("the files of user %d in %s cannot be shown as the cage's own (%s)",
+			owner.uid, grant.Path, reasonOf(reason)),
+		fmt.Sprintf("put the project on a file system that maps owners, such as ext4, xfs or btrfs, "+
+			"or give it to the user of cages: chown -R %d:%d %s", g.user.uid, g.user.gid, grant.Path))
 }
 
-// clone makes the tree of a grant whose owner is to be seen as the cage's user.
+// clone clones the mount of a grant, with owner mapped to the cage's user.
 func (g *grants) clone(fd int, grant cage.Grant, owner ids) (int, error) {
 	attr := uint64(mounts.ReadOnly)
 	if grant.Writable {
@@ -154,8 +156,8 @@ func (g *grants) clone(fd int, grant cage.Grant, owner ids) (int, error) {
 			mapErr = mapping
 		}
 	}
-	// Where owners cannot be mapped a path is shown as it is, if the cage's user can do there what is asked for: to read what
-	// everybody may read, and to write where everybody may write.
+	// Without a mapping the grant keeps its owners if the mode suffices: any read-only grant, and a writable one that
+	// the cage's user may write.
 	var st unix.Stat_t
 	if mapErr != nil && (!grant.Writable || unix.Fstat(fd, &st) == nil && mayWrite(st, g.user)) {
 		tree, err = mounts.Clone(fd, attr, -1)
@@ -170,7 +172,7 @@ func (g *grants) clone(fd int, grant cage.Grant, owner ids) (int, error) {
 	return tree, nil
 }
 
-// mayWrite returns whether a mode lets a user write.
+// mayWrite reports whether a file's mode lets a user write.
 func mayWrite(st unix.Stat_t, user ids) bool {
 	switch {
 	case int(st.Uid) == user.uid:
@@ -181,12 +183,12 @@ func mayWrite(st unix.Stat_t, user ids) bool {
 	return st.Mode&0o002 != 0
 }
 
-// invalid is the refusal of a path.
+// invalid is the error for a path that cannot be granted.
 func invalid(p, reason string) error {
 	return fault.New(fault.CagePolicyInvalid, "The path %s cannot be granted to a cage: %s.", p, reason).With("path", p)
 }
 
-// unavailable is the refusal of a cage for a layer that cannot be had.
+// unavailable is the error for a missing layer. fix may be empty.
 func unavailable(layer, reason, fix string) error {
 	text := fmt.Sprintf("A cage cannot be made here: %s: %s.", layer, reason)
 	if fix != "" {
@@ -195,7 +197,7 @@ func unavailable(layer, reason, fix string) error {
 	return fault.New(fault.CageUnavailable, "%s", text).With("layer", layer).With("fix", fix)
 }
 
-// reasonOf returns the system's own words.
+// reasonOf returns the text of the system's error without path and operation.
 func reasonOf(err error) string {
 	var errno unix.Errno
 	switch {

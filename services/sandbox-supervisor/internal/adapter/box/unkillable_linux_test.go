@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// lines is a log that may be written by many.
+// lines is a log that is safe for concurrent use.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -34,8 +34,8 @@ func (l *lines) has(text string) bool {
 	return strings.Contains(l.text.String(), text)
 }
 
-// freezer makes a place where a process does not take note of SIGKILL, as one that hangs in a device: a frozen cgroup of version 1. set
-// freezes and thaws it.
+// freezer makes a frozen cgroup of version 1, in which SIGKILL has no effect, as for a process that hangs in a device.
+// set freezes and thaws it.
 func freezer(t *testing.T) (put func(pid int), set func(state string)) {
 	t.Helper()
 	dir := filepath.Join("/sys/fs/cgroup/freezer", "kaged-test-"+ident.New())
@@ -61,8 +61,8 @@ func freezer(t *testing.T) (put func(pid int), set func(state string)) {
 	return func(pid int) { write("cgroup.procs", strconv.Itoa(pid)) }, set
 }
 
-// A process in a box that cannot be killed keeps nobody waiting: the box is gone, and the log says what is not. As long as it is the init, and
-// commands may go on, the stubs stand.
+// A process that cannot be killed does not delay the end of its cage, and the log names it. If it is the init, whose
+// commands may go on, the stubs stay.
 func TestUnkillable(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"command", "init"} {
@@ -71,7 +71,8 @@ func TestUnkillable(t *testing.T) {
 			put, set := freezer(t)
 			dir, journals, log := project(t), t.TempDir(), &lines{}
 			b := boxes(t, func(o *box.Options) {
-				o.Dir, o.KillTimeout, o.StartTimeout, o.Log = journals, 500*time.Millisecond, 2*time.Second, slog.New(slog.NewTextHandler(log, nil))
+				o.Dir, o.KillTimeout, o.StartTimeout = journals, 500*time.Millisecond, 2*time.Second
+				o.Log = slog.New(slog.NewTextHandler(log, nil))
 			})
 			x := openView(t, b, compile(t, dir))
 			init := box.InitOf(x)

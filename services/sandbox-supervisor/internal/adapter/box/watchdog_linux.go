@@ -14,21 +14,22 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// watchedLimits are the limits that no cgroup holds; zero is none.
+// watchedLimits are the limits that no cgroup enforces; zero is no limit.
 type watchedLimits struct{ memory, pids int64 }
 
-// lookEvery is how often a watchdog looks.
+// lookEvery is the watchdog's interval.
 const lookEvery = 100 * time.Millisecond
 
-// watchdog looks at what a box without cgroups uses, and kills the largest of its commands when that is too much. The bound of
-// processes is the kernel's; the watchdog only tells that it was reached. Its goroutine ends with the box.
+// watchdog polls the memory of a cage without cgroups and kills the largest command above the limit. The kernel
+// enforces the process limit; the watchdog kills the command with most threads when it is reached. Its goroutine ends
+// at stop.
 type watchdog struct {
 	box    *Box
 	limits watchedLimits
 	quit   chan struct{}
 	done   chan struct{}
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	commands map[uint64]*watched
 }
 
@@ -41,10 +42,10 @@ func (w *watchdog) start() {
 	go w.run()
 }
 
-// stop returns when the watchdog looks no more.
+// stop ends the watchdog and waits for its goroutine.
 func (w *watchdog) stop() {
 	if w.done == nil {
-		return // it was never started
+		return // never started
 	}
 	close(w.quit)
 	<-w.done
@@ -72,7 +73,7 @@ func (w *watchdog) busy() bool {
 	return len(w.commands) > 0
 }
 
-// add returns the place of a command, nil where nothing is watched.
+// add returns the place of a command, nil if no limit is watched.
 func (w *watchdog) add(mark uint64) *watched {
 	if w == nil {
 		return nil
@@ -84,13 +85,13 @@ func (w *watchdog) add(mark uint64) *watched {
 	return c
 }
 
-// used is what the processes of one mark use.
+// used is the usage of all processes with one mark.
 type used struct {
 	pids            []int
 	memory, threads int64
 }
 
-// look adds up what is used, and kills the largest command if it is too much.
+// look adds up the usage of the cage and kills the largest command if a limit is exceeded.
 func (w *watchdog) look() {
 	marks := map[uint64]*used{}
 	var memory, threads int64
@@ -107,12 +108,12 @@ func (w *watchdog) look() {
 		}
 		u.pids = append(u.pids, pid)
 		u.memory += stat.Resident
-		u.threads += max(1, stat.Threads) // one that has ended counts until it was waited for
+		u.threads += max(1, stat.Threads) // a zombie counts as one thread
 		memory += stat.Resident
 		threads += max(1, stat.Threads)
 	}
 	if most := w.limits.memory; most > 0 && memory > most {
-		// What is shared was counted for each that shares it: looked at closely it may be less.
+		// Resident memory counts shared pages once per process; the proportional share decides.
 		memory = 0
 		for _, u := range marks {
 			u.memory = 0
@@ -130,7 +131,8 @@ func (w *watchdog) look() {
 	}
 }
 
-// proportional returns the memory of a process, of what is shared its share.
+// proportional returns the memory of a process with its share of shared pages (Pss), or its resident memory if that
+// cannot be read.
 func proportional(pid int) int64 {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
 	if err == nil {
@@ -149,7 +151,7 @@ func proportional(pid int) int64 {
 	return stat.Resident
 }
 
-// kill kills the largest by some measure. One whose mark is no command's is killed too, but nobody is told.
+// kill kills the processes of the largest mark. Only a mark of a running command gets the reason.
 func (w *watchdog) kill(marks map[uint64]*used, reason contract.Reason, size func(*used) int64) {
 	var largest uint64
 	var most *used
@@ -169,14 +171,14 @@ func (w *watchdog) kill(marks map[uint64]*used, reason contract.Reason, size fun
 	killMarked(most.pids, largest)
 }
 
-// killMarked kills processes that still carry a mark.
+// killMarked kills those processes that still carry the mark.
 func killMarked(pids []int, mark uint64) {
 	for _, pid := range pids {
 		proc.Signal(pid, unix.SIGKILL, func(pid int) bool { return proc.MarkOf(pid) == mark })
 	}
 }
 
-// watched is a command in a box whose limits are watched.
+// watched is a command of a cage with watched limits.
 type watched struct {
 	dog  *watchdog
 	mark uint64
@@ -198,11 +200,11 @@ func (c *watched) Kill() error {
 	return nil
 }
 
-// Usage implements link.Place: it is not known better here.
+// Usage implements link.Place; it has no better figures than the link.
 func (c *watched) Usage() (core.Usage, bool) { return core.Usage{}, false }
 
-// Leave implements link.Place.
-func (c *watched) Leave() contract.Reason {
+// Release implements link.Place.
+func (c *watched) Release() contract.Reason {
 	c.dog.mu.Lock()
 	defer c.dog.mu.Unlock()
 	delete(c.dog.commands, c.mark)

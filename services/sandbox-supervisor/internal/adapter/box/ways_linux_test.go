@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What leads to a grant in one of the box's own folders is read-only, as it is elsewhere: what is written beside a grant
-// would seem to be the project's, and be lost.
+// The parents of a grant inside a private folder are read-only, as elsewhere: a file written beside the grant would
+// seem to be the project's, and be lost.
 func TestWaysToGrants(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
@@ -20,8 +20,11 @@ func TestWaysToGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t, boxes(t), rw(deep))
-	out, end := run(t, b, deep, `for d in "$PWD" /tmp .. ../.. ../../..; do touch $d/x 2>/dev/null && echo yes || echo no; done; mv ../../a ../../c && echo moved`)
-	if out := strings.Fields(out); strings.Join(out[:5], " ") != "yes yes no no no" || strings.Contains(strings.Join(out, " "), "moved") || end.Lost {
-		t.Errorf("it wrote %q", out)
+	out, end := run(t, b, deep,
+		`for d in "$PWD" /tmp .. ../.. ../../..; do touch $d/x 2>/dev/null && echo yes || echo no; done; `+
+			`mv ../../a ../../c && echo moved`)
+	lines := strings.Fields(out)
+	if strings.Join(lines[:5], " ") != "yes yes no no no" || strings.Contains(out, "moved") || end.Lost {
+		t.Errorf("it wrote %q", lines)
 	}
 }

@@ -53,7 +53,7 @@ func (g *Gate) Ended() {
 }
 
 // Serve serves what Setup returned in the cage, which is its own from here on. It works until ctx ends and returns when
-// every connection is closed and every attempt is told; what sees and counts attempts is closed later (Options.Later). It fails at once
+// every connection is closed and every attempt is told; what sees and counts attempts is closed later (Options.Background). It fails at once
 // if a socket is none of Setup's. A gate serves once.
 func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	sockets, err := open(fds)

@@ -29,9 +29,9 @@ type Options struct {
 	Attempt func(contract.Attempt)
 	// Busy says whether a command runs in the cage; nil for never.
 	Busy func() bool
-	// Later runs what takes its time and nobody is to wait for, in a goroutine; nil for at once.
-	Later func(func())
-	Log   *slog.Logger
+	// Background runs what takes its time and nobody is to wait for, in a goroutine; nil for at once.
+	Background func(func())
+	Log        *slog.Logger
 }
 
 // busy returns whether a command runs.
@@ -39,11 +39,11 @@ func (o *Options) busy() bool { return o.Busy != nil && o.Busy() }
 
 // later runs f later.
 func (o *Options) later(f func()) {
-	if o.Later == nil {
+	if o.Background == nil {
 		f()
 		return
 	}
-	o.Later(f)
+	o.Background(f)
 }
 
 // Limits bound what a cage can make a gate do.

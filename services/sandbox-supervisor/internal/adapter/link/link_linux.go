@@ -47,8 +47,8 @@ type Place interface {
 	Kill() error
 	// Usage says what is used there, and was by what has ended; false where that is not known.
 	Usage() (core.Usage, bool)
-	// Leave lets go of it, when nothing is there any more. It returns the limit that was hit there, if one was. It does not wait.
-	Leave() contract.Reason
+	// Release lets go of it, when nothing is there any more. It returns the limit that was hit there, if one was. It does not wait.
+	Release() contract.Reason
 }
 
 // Link is the connection to one peer. Its methods may be called by many at once, Serve once.

@@ -129,7 +129,7 @@ func (p *process) leave() contract.Reason {
 	if p.place == nil {
 		return contract.ReasonNone
 	}
-	return p.place.Leave()
+	return p.place.Release()
 }
 
 // PID implements core.Process, as do the methods below.

@@ -190,8 +190,8 @@ func (p *place) Usage() (core.Usage, bool) {
 	return usage, true
 }
 
-// Leave implements link.Place. What cannot be removed at once is removed beside it.
-func (p *place) Leave() contract.Reason {
+// Release implements link.Place. What cannot be removed at once is removed beside it.
+func (p *place) Release() contract.Reason {
 	if !p.leaf.RemoveEmpty() {
 		p.host.removals.Go(func() {
 			if err := p.leaf.Remove(); err != nil {
