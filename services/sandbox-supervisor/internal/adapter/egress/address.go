@@ -9,19 +9,19 @@ import (
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// scope says what kind of network an address is of.
+// scope classifies an address by the names that may resolve to it.
 type scope int
 
 const (
-	// public is what a name may resolve to.
+	// public addresses are allowed for every name.
 	public scope = iota
-	// private is a local network, which a name of Options.PrivateHosts may resolve to.
+	// private addresses, of local networks, are allowed for names in Options.PrivateHosts.
 	private
-	// never is what no name may resolve to: the machine's own link with its metadata services, and what is no host's.
+	// never addresses are refused: link-local ones, with their metadata services, and those of no host.
 	never
 )
 
-// kinds are the ranges that are not public, each with what it is. The first that holds an address decides.
+// kinds lists the ranges of addresses, with a description of those that are not public. The first match decides.
 var kinds = []struct {
 	prefix netip.Prefix
 	scope  scope
@@ -54,16 +54,16 @@ var kinds = []struct {
 	{netip.MustParsePrefix("::/0"), never, "not of the public network"},
 }
 
-// metadata are services of clouds that lie in ranges which may be private networks.
+// metadata are metadata services of clouds inside private ranges.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("192.0.0.192"), netip.MustParseAddr("fd00:ec2::254"),
 	netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// nat64 is the prefix of IPv6 addresses that a translator turns into the IPv4 address in their last four bytes.
+// nat64 is the prefix of IPv6 addresses that a NAT64 gateway translates to the IPv4 address in their last four bytes.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// classify says what kind of network addr is of, and in words what it is unless it is public.
+// classify returns the scope of addr, and its description unless it is public.
 func classify(addr netip.Addr) (scope, string) {
 	if addr.Is4In6() {
 		return never, "an IPv4 address in disguise"
@@ -91,5 +91,5 @@ func hostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// swap turns two bytes of the network's order into a number.
+// swap reads a big-endian number of two bytes.
 func swap(b []byte) int { return int(binary.BigEndian.Uint16(b)) }

@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// together is how long attempts of one kind are counted before they are told again.
+	// together is the interval of reports on repeated attempts.
 	together = time.Second
-	// maxKinds is how many kinds of attempts are told apart in that time; what comes beyond is counted.
+	// maxKinds bounds the distinct attempts per interval; further ones are only counted.
 	maxKinds = 256
 )
 
-// attempts tells what is tried: the first of a kind at once, the next ones together. It is bounded whatever a cage does.
+// attempts reports what a cage tries: the first attempt of a kind at once, repeated ones with a count once a second.
+// Memory and reports are bounded, whatever the cage does.
 type attempts struct {
 	report func(contract.Attempt)
 
-	mu     sync.Mutex // guards what follows, and is held while report is called
+	mu     sync.Mutex // guards the fields below; held while report is called
 	kinds  map[kind]*contract.Attempt
-	order  []kind // as they came
+	order  []kind // by time of the first attempt
 	more   int64  // attempts of kinds beyond maxKinds
 	timer  *time.Timer
 	closed bool
 }
 
-// kind is what makes two attempts the same.
+// kind identifies equal attempts.
 type kind struct {
 	target  string
 	allowed bool
@@ -38,10 +39,10 @@ func newAttempts(report func(contract.Attempt)) *attempts {
 	return &attempts{report: report, kinds: map[kind]*contract.Attempt{}}
 }
 
-// add tells or counts an attempt.
+// add reports or counts one attempt.
 func (a *attempts) add(target string, allowed bool, rule string) { a.addMany(target, allowed, rule, 1) }
 
-// addMany tells or counts n attempts of a kind.
+// addMany reports or counts n attempts of a kind.
 func (a *attempts) addMany(target string, allowed bool, rule string, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +72,7 @@ func (a *attempts) addMany(target string, allowed bool, rule string, n int64) {
 	a.report(first)
 }
 
-// lost counts attempts of which nothing is known.
+// lost counts attempts without a known target.
 func (a *attempts) lost(n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +85,7 @@ func (a *attempts) lost(n int64) {
 	}
 }
 
-// settle tells what was counted of each kind.
+// settle reports the counts of all kinds now.
 func (a *attempts) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +100,7 @@ func (a *attempts) settle() {
 	}
 }
 
-// tell tells what was counted, and forgets the kinds that were not seen again.
+// tell reports the counts, and forgets kinds without a new attempt.
 func (a *attempts) tell() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,7 +109,7 @@ func (a *attempts) tell() {
 	}
 }
 
-// flush is tell for a caller that holds a.mu.
+// flush is tell with a.mu held by the caller.
 func (a *attempts) flush() {
 	again := a.order[:0]
 	for _, k := range a.order {
@@ -135,7 +136,7 @@ func (a *attempts) flush() {
 	}
 }
 
-// close tells what is still counted. Nothing is told when it has returned.
+// close reports the last counts; report is not called afterwards.
 func (a *attempts) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxHeader is the largest header of a request and of its response.
+	// maxHeader bounds the header of a request and of a response, in bytes.
 	maxHeader = 64 << 10
-	// kept is how many idle connections to a host are kept for its next requests, and keptFor how long.
+	// kept is the number of idle connections per host, and keptFor their lifetime.
 	kept    = 4
 	keptFor = 30 * time.Second
-	// tlsPort is the port that goes without saying.
+	// tlsPort is the default port of https URLs.
 	tlsPort = 443
 )
 
-// serveCredential takes plain requests and sends them on by TLS with the route's credential, until ctx ends.
+// serveCredential forwards plain HTTP requests over TLS with the route's credential, until ctx ends.
 func (g *Gate) serveCredential(ctx context.Context, l *net.TCPListener, r *route) {
 	var conns sync.WaitGroup
 	transport := g.transport(ctx, r)
@@ -48,13 +48,13 @@ func (g *Gate) serveCredential(ctx context.Context, l *net.TCPListener, r *route
 		},
 	}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	_ = server.Serve(&slotted{TCPListener: l, gate: g, ctx: ctx}) // it ends with the listener
+	_ = server.Serve(&slotted{TCPListener: l, gate: g, ctx: ctx}) // returns when the listener is closed
 	server.Close()
 	conns.Wait()
 	transport.CloseIdleConnections()
 }
 
-// slotted is a listener of connections that have a slot.
+// slotted is a listener that accepts connections with a free slot only.
 type slotted struct {
 	*net.TCPListener
 	gate *Gate
@@ -62,7 +62,7 @@ type slotted struct {
 	pace pace
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection, at the gate's pace.
 func (s *slotted) Accept() (net.Conn, error) {
 	s.pace.rest(s.ctx)
 	conn, err := s.gate.next(s.ctx, s.TCPListener)
@@ -72,19 +72,19 @@ func (s *slotted) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// bound is a connection that ends with the gate: package net/http lets those live that nobody waits for any more.
+// bound is a connection that closes with the gate: net/http would keep an abandoned one open.
 type bound struct {
 	*net.TCPConn
 	stop func() bool
 }
 
-// Close closes it.
+// Close implements net.Conn.
 func (b *bound) Close() error {
 	b.stop()
 	return b.TCPConn.Close()
 }
 
-// transport speaks TLS to the route's host and to nobody else, until ctx ends.
+// transport connects to the route's host by TLS, and to no other host, until ctx ends.
 func (g *Gate) transport(ctx context.Context, r *route) *http.Transport {
 	return &http.Transport{
 		DialContext: func(request context.Context, _, _ string) (net.Conn, error) {
@@ -109,7 +109,7 @@ func (g *Gate) transport(ctx context.Context, r *route) *http.Transport {
 	}
 }
 
-// injector is what happens to a request for a host with a credential.
+// injector handles requests to a host with a credential.
 func (g *Gate) injector(r *route, transport http.RoundTripper) http.Handler {
 	c := r.credential
 	to := &url.URL{Scheme: "https", Host: r.host}
@@ -120,12 +120,12 @@ func (g *Gate) injector(r *route, transport http.RoundTripper) http.Handler {
 	words := c.words()
 	proxy := &httputil.ReverseProxy{
 		Transport:     transport,
-		FlushInterval: -1, // streams are passed as they come
+		FlushInterval: -1, // streams are flushed at once
 		ErrorLog:      log.New(discard{}, "", 0),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = to.Scheme, to.Host, to.Host
 			p.Out.Header.Set(c.Header, string(c.Value))
-			p.Out.Header.Set("Accept-Encoding", "identity") // what comes back can be looked at
+			p.Out.Header.Set("Accept-Encoding", "identity") // an encoded body could not be masked
 			p.Out.Trailer = nil
 		},
 		ModifyResponse: func(resp *http.Response) error {
@@ -138,9 +138,9 @@ func (g *Gate) injector(r *route, transport http.RoundTripper) http.Handler {
 				return
 			}
 			why, status := fmt.Sprintf("%s cannot be reached: %s", r.target(), reason(err)), http.StatusBadGateway
-			var long *http.MaxBytesError
-			if errors.As(err, &long) {
-				why, status = fmt.Sprintf("the body is longer than %d bytes (net_credential_body)", long.Limit), http.StatusRequestEntityTooLarge
+			if long := (*http.MaxBytesError)(nil); errors.As(err, &long) {
+				why = fmt.Sprintf("the body is longer than %d bytes (net_credential_body)", long.Limit)
+				status = http.StatusRequestEntityTooLarge
 			}
 			g.deny(target, why)
 			http.Error(w, "kaged: "+why, status)
@@ -154,11 +154,13 @@ func (g *Gate) injector(r *route, transport http.RoundTripper) http.Handler {
 		}
 		switch {
 		case withoutPort(req.Host) != r.host:
-			refuse(http.StatusMisdirectedRequest, fmt.Sprintf("the program asked for %s in a connection to %s", printable(req.Host), r.host))
+			refuse(http.StatusMisdirectedRequest,
+				fmt.Sprintf("the program asked for %s in a connection to %s", printable(req.Host), r.host))
 		case req.Method == http.MethodConnect || req.Method == http.MethodTrace:
 			refuse(http.StatusMethodNotAllowed, req.Method+" is not sent with a credential")
 		case req.Header.Get("Upgrade") != "":
-			refuse(http.StatusNotImplemented, "a connection with a credential cannot become one of another protocol; call "+to.String()+" itself")
+			refuse(http.StatusNotImplemented,
+				"a connection with a credential cannot be upgraded to another protocol; call "+to.String()+" itself")
 		case c.Missing != "":
 			refuse(http.StatusBadGateway, c.Missing)
 		default:
@@ -169,19 +171,19 @@ func (g *Gate) injector(r *route, transport http.RoundTripper) http.Handler {
 	})
 }
 
-// masked is a response in whose headers words are overwritten, those of interim responses too.
+// masked is a response with words overwritten in its headers, including those of 1xx responses.
 type masked struct {
 	http.ResponseWriter
 	words [][]byte
 }
 
-// WriteHeader sends a header.
+// WriteHeader implements http.ResponseWriter.
 func (m *masked) WriteHeader(status int) {
 	maskHeader(m.Header(), m.words)
 	m.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap gives [http.ResponseController] what it flushes.
+// Unwrap gives http.ResponseController the writer to flush.
 func (m *masked) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
 // maskHeader overwrites words in the values of a header.
@@ -195,7 +197,7 @@ func maskHeader(header http.Header, words [][]byte) {
 	}
 }
 
-// stay has a redirection to where a request came from lead to where its client came from.
+// stay rewrites redirections to the host itself, so that the program stays on its plain HTTP address.
 func stay(header http.Header, outside, inside string) {
 	for _, name := range []string{"Location", "Content-Location"} {
 		if u, err := url.Parse(header.Get(name)); err == nil && u.Scheme == "https" && strings.EqualFold(u.Host, outside) {
@@ -205,8 +207,8 @@ func stay(header http.Header, outside, inside string) {
 	}
 }
 
-// discard is a log for what is told otherwise.
+// discard drops the proxy's log; ErrorHandler reports its errors as attempts.
 type discard struct{}
 
-// Write does nothing.
+// Write implements io.Writer.
 func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxAddrs is how many addresses of a name are tried.
+	// maxAddrs bounds the addresses of a name that are tried.
 	maxAddrs = 8
-	// patience is how long one address is tried alone before the next is tried beside it.
+	// patience is the head start of one address over the next.
 	patience = 300 * time.Millisecond
 )
 
-// dial connects to what a route leads to: to one of the addresses that were looked at, never to the name again. Its errors are
-// sentences for whoever reads the attempt.
+// dial connects to the target of a route. The name is resolved and checked once; the connection goes to a checked
+// address and never to the name. Its errors are sentences for the attempts' reader.
 func (g *Gate) dial(ctx context.Context, r *route) (*net.TCPConn, error) {
 	addrs := r.addrs
 	if r.host != "" {
@@ -36,7 +36,7 @@ func (g *Gate) dial(ctx context.Context, r *route) (*net.TCPConn, error) {
 	return conn, nil
 }
 
-// reason returns the words of an error that say something to somebody who does not know what was called.
+// reason returns the text of an error without the called function.
 func reason(err error) string {
 	var system *os.SyscallError
 	if errors.As(err, &system) {
@@ -48,7 +48,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// resolve returns the addresses of a name that may be connected to, IPv4 first.
+// resolve returns the allowed addresses of a name, IPv4 first.
 func (g *Gate) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.opts.ResolveTimeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (g *Gate) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	return allowed[:min(len(allowed), maxAddrs)], nil
 }
 
-// race connects to the first of addrs that answers; each has a head start over the next.
+// race connects to addrs in parallel, each with a head start over the next, and returns the first connection.
 func (g *Gate) race(ctx context.Context, addrs []netip.Addr, port uint16) (*net.TCPConn, error) {
 	if len(addrs) == 1 {
 		return g.opts.Outside.Dial(ctx, netip.AddrPortFrom(addrs[0], port))
@@ -96,7 +96,7 @@ func (g *Gate) race(ctx context.Context, addrs []netip.Addr, port uint16) (*net.
 	ctx, cancel := context.WithCancel(ctx)
 	results := make(chan result)
 	running := 0
-	// Whoever comes second is waited for, so that none is left behind; cancel makes that short.
+	// All other dials are awaited, so that none of their connections leaks; cancel makes them return soon.
 	defer func() {
 		cancel()
 		for ; running > 0; running-- {

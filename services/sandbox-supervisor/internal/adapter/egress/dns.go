@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxQuery is the longest query that is read.
+	// maxQuery bounds the size of a query in bytes.
 	maxQuery = 4096
-	// ttl is how many seconds an answer may be kept: it holds as long as the cage.
+	// ttl is the lifetime of an answer in seconds; addresses are fixed for the cage's life.
 	ttl = 300
 )
 
-// answer answers a query out of the table and nothing else; nil where there is nothing to answer. denied is the name that was
-// asked for and does not exist here, empty where there is nothing to tell about.
+// answer answers a query from the table alone. response is nil for data that is not a query. denied is a requested name
+// that does not exist here, to be reported; else it is empty.
 func (t *table) answer(query []byte) (response []byte, denied string) {
 	var p dnsmessage.Parser
 	asked, err := p.Start(query)
@@ -53,17 +53,17 @@ func (t *table) answer(query []byte) (response []byte, denied string) {
 	body, exists := t.lookup(name, question.Type)
 	if !exists {
 		header.RCode = dnsmessage.RCodeNameError
-		if !strings.HasSuffix(name, ".arpa") { // who asks for the name of an address reaches for nothing
+		if !strings.HasSuffix(name, ".arpa") { // a reverse lookup is no attempt to reach a host
 			denied = printable(name)
 		}
 	}
 	return finish(header, &question, body), denied
 }
 
-// typeIXFR asks for the changes of a zone.
+// typeIXFR is the incremental zone transfer.
 const typeIXFR dnsmessage.Type = 251
 
-// lookup returns what a name is for a type, nil for nothing, and whether there is such a name at all.
+// lookup returns the record of a name and a type, or nil, and whether the name exists.
 func (t *table) lookup(name string, kind dnsmessage.Type) (dnsmessage.ResourceBody, bool) {
 	if name == localhost || strings.HasSuffix(name, "."+localhost) {
 		switch kind {
@@ -90,7 +90,7 @@ func (t *table) lookup(name string, kind dnsmessage.Type) (dnsmessage.ResourceBo
 	return nil, true
 }
 
-// reversed returns the address in "4.3.2.1.in-addr.arpa", which is none for any other name.
+// reversed returns the address of a name like "4.3.2.1.in-addr.arpa", the zero Addr for other names.
 func reversed(name string) netip.Addr {
 	digits, ok := strings.CutSuffix(name, ".in-addr.arpa")
 	if !ok {
@@ -104,7 +104,7 @@ func reversed(name string) netip.Addr {
 	return netip.AddrFrom4([4]byte{b[3], b[2], b[1], b[0]})
 }
 
-// finish builds a response. The name in it is the question's own, with its upper and lower case.
+// finish builds a response. The answer repeats the question's name with its upper and lower case.
 func finish(header dnsmessage.Header, question *dnsmessage.Question, body dnsmessage.ResourceBody) []byte {
 	message := dnsmessage.Message{Header: header}
 	if question != nil {
@@ -117,12 +117,12 @@ func finish(header dnsmessage.Header, question *dnsmessage.Question, body dnsmes
 	}
 	packed, err := message.Pack()
 	if err != nil {
-		return nil // a name that cannot be packed again; whoever made it hears nothing
+		return nil // the name cannot be packed: no response
 	}
 	return packed
 }
 
-// printable returns a name as it can be shown, with bytes that are not of names as \ddd.
+// printable returns a name with every byte outside of names as \ddd.
 func printable(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

@@ -1,17 +1,17 @@
-// Package egress is the gate of a cage's network. It stands outside of the cage, at the sockets that package netns bound in it.
+// Package egress is the gate of a cage's network. It runs outside the cage and serves the sockets that package netns
+// bound inside.
 //
-// Inside, each name that the policy allows has a made-up address, and the gate's resolver gives it out; every other name does not
-// exist, and no query is ever passed on. Who connects to such an address reaches the gate, which knows by the address what is
-// meant, looks the name up itself, refuses what it resolves to where that is not on the public network, connects to the very
-// address it has checked, and passes bytes. It does not take part in TLS. It holds the server name of a ClientHello, or the Host
-// of every HTTP request, against the rule before what names it goes out.
+// Inside the cage each allowed name has a synthetic address, given out by the gate's resolver. Every other name does
+// not exist, and no query is forwarded. A connection to a synthetic address reaches the gate, which finds the name by
+// the address, resolves it, refuses non-public addresses, connects to an address that it has checked, and relays bytes.
+// It does not terminate TLS: it compares the server name of a ClientHello, or the Host of every HTTP request, with the
+// rule before it forwards those bytes.
 //
-// Where the operator gave a [Credential] for a host, programs reach it by plain HTTP on port 80, and the gate speaks TLS to the
-// host and adds the credential, which never enters the cage.
+// For a host with a [Credential], programs use plain HTTP on port 80. The gate speaks TLS to the host and adds the
+// credential, which never enters the cage.
 //
-// The main type is [Gate]: one per cage, made by [New], served by [Gate.Serve]. Its goroutines: one per socket, two
-// per connection, those of net/http where there is a credential, one that reports attempts while there are any, and
-// one for as long as it takes to look at what the kernel counts. All have ended when Serve returns, but for one that
-// closes a socket the kernel takes some milliseconds to close, and those of net/http's client, which end once their
-// connections, which Serve closed, are gone.
+// The main type is [Gate]: one per cage, made by [New], served by [Gate.Serve]. Goroutines: one per socket, two per
+// connection, those of net/http for credentials, one that reports attempts, and one that polls the kernel's counters.
+// All have ended when Serve returns, with two exceptions: a closing packet socket takes the kernel some milliseconds,
+// and net/http's client goroutines end after Serve has closed their connections.
 package egress

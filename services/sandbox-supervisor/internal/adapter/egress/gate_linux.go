@@ -23,12 +23,12 @@ type Gate struct {
 	table    *table
 	attempts *attempts
 	unrouted *unrouted
-	slots    chan struct{} // one for each connection
+	slots    chan struct{} // one per open connection
 
-	wg sync.WaitGroup // every goroutine of Serve
+	wg sync.WaitGroup // of every goroutine started by Serve
 }
 
-// New returns a gate for a cage with these rules.
+// New returns the gate of a cage with these rules.
 func New(rules []cage.Rule, opts Options) *Gate {
 	g := &Gate{
 		opts: opts, table: newTable(rules, opts.Credentials), attempts: newAttempts(opts.Attempt),
@@ -38,23 +38,23 @@ func New(rules []cage.Rule, opts Options) *Gate {
 	return g
 }
 
-// Plan returns what Setup is to set up in the cage. It is the same each time.
+// Plan returns the addresses and listeners to set up in the cage. The result is constant.
 func (g *Gate) Plan() netns.Plan { return g.table.plan }
 
-// Began takes note that a command runs in the cage. What the kernel refuses without anybody seeing it is told at least once a second
-// from then on, until no command runs any more (Options.Busy).
+// Began records that a command runs in the cage. From then on refusals that only the kernel sees are polled once a
+// second, until Options.Busy is false.
 func (g *Gate) Began() { g.unrouted.began() }
 
-// Ended takes note that a command is gone. When it returns everything is told that is known to have been tried. That takes it as long as
-// reading two small files of /proc, and at the very beginning as long as it takes Serve to begin, without which it does not return.
+// Ended records that a command has ended, and returns when all its attempts are reported. It reads two small files of
+// /proc, after waiting for Serve, which must therefore be called.
 func (g *Gate) Ended() {
 	g.unrouted.ended()
 	g.attempts.settle()
 }
 
-// Serve serves what Setup returned in the cage, which is its own from here on. It works until ctx ends and returns when
-// every connection is closed and every attempt is told; what sees and counts attempts is closed later (Options.Background). It fails at once
-// if a socket is none of Setup's. A gate serves once.
+// Serve serves the sockets that Setup bound in the cage, which it owns from here on. It returns after ctx ends, with
+// all connections closed and all attempts reported; the packet socket and the counters are closed by
+// Options.Background. It fails at once for an unknown socket. Serve is called once.
 func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	sockets, err := open(fds)
 	if err != nil {
@@ -90,27 +90,28 @@ func (g *Gate) Serve(ctx context.Context, fds []int) error {
 	sockets.close()
 	g.wg.Wait()
 	g.unrouted.close()
-	// The kernel lets go of the socket that watches only when every processor has been seen to be done with it, which takes it 5 to
-	// 30 ms, and with the counters the last of the cage's /proc goes.
+	// Closing the packet socket waits 5 to 30 ms for an RCU grace period; closing the last counter frees the cage's
+	// /proc.
 	g.opts.later(sockets.closeLate)
 	g.attempts.close()
 	return err
 }
 
-// sockets are a cage's sockets.
+// sockets are the sockets of a cage, and its counters.
 type sockets struct {
 	streams   []*net.TCPListener
 	datagrams []net.PacketConn
-	watch     *os.File   // nil for none
-	counters  []*os.File // no sockets
+	watch     *os.File   // the packet socket, or nil
+	counters  []*os.File // files of the cage's /proc/net
 }
 
-// open makes sockets of descriptors and closes all of them if it cannot.
+// open turns descriptors into sockets. On an error it closes all of them.
 func open(fds []int) (*sockets, error) {
 	s := &sockets{}
 	var failed error
 	for _, fd := range fds {
-		// The packages net and os work with copies of descriptors and with the descriptor itself, in this order.
+		// add leaves no descriptor open on an error: net works on a copy and closes the file, os takes the descriptor
+		// over.
 		if err := s.add(fd); err != nil {
 			failed = errors.Join(failed, err)
 		}
@@ -165,7 +166,7 @@ func (s *sockets) add(fd int) error {
 	return nil
 }
 
-// closeLate closes what close does not.
+// closeLate closes the sockets that close leaves open.
 func (s *sockets) closeLate() {
 	if s.watch != nil {
 		s.watch.Close()
@@ -175,7 +176,7 @@ func (s *sockets) closeLate() {
 	}
 }
 
-// close closes all but the counters and the one that watches, whose reader it ends.
+// close closes all sockets but the packet socket and the counters, and ends reads of the packet socket.
 func (s *sockets) close() {
 	for _, l := range s.streams {
 		l.Close()
@@ -184,14 +185,14 @@ func (s *sockets) close() {
 		conn.Close()
 	}
 	if s.watch != nil {
-		_ = s.watch.SetReadDeadline(time.Unix(1, 0)) // its reader ends
+		_ = s.watch.SetReadDeadline(time.Unix(1, 0)) // ends its reader
 	}
 }
 
-// again is how long accepting rests when the system has no descriptor for a connection.
+// again is the pause after a failed accept, such as for want of descriptors.
 const again = 50 * time.Millisecond
 
-// accept hands each connection of a listener to serve, which closes it, in a goroutine of its own.
+// accept calls serve for each connection of a listener, in a goroutine of its own. serve closes the connection.
 func (g *Gate) accept(ctx context.Context, l *net.TCPListener, serve func(context.Context, *net.TCPConn)) {
 	var pace pace
 	for {
@@ -207,8 +208,8 @@ func (g *Gate) accept(ctx context.Context, l *net.TCPListener, serve func(contex
 	}
 }
 
-// next returns the next connection of a listener that there is a slot for, which is taken; others it refuses. It fails when
-// the listener is closed.
+// next returns the next connection of a listener and takes a slot for it. Connections without a free slot are reset and
+// reported. It fails when the listener is closed.
 func (g *Gate) next(ctx context.Context, l *net.TCPListener) (*net.TCPConn, error) {
 	for {
 		conn, err := l.AcceptTCP()
@@ -216,7 +217,7 @@ func (g *Gate) next(ctx context.Context, l *net.TCPListener) (*net.TCPConn, erro
 			return nil, err
 		}
 		if err != nil {
-			g.opts.Log.Warn("a connection out of a cage cannot be accepted", "error", err)
+			g.opts.Log.Warn("cannot accept a connection of a cage", "error", err)
 			if !retry.Wait(ctx, again) {
 				return nil, ctx.Err()
 			}
@@ -236,13 +237,13 @@ func (g *Gate) next(ctx context.Context, l *net.TCPListener) (*net.TCPConn, erro
 	}
 }
 
-// deny records that something was not let through.
+// deny reports a refused attempt.
 func (g *Gate) deny(target, why string) { g.attempts.add(target, false, why) }
 
-// noRule is why something is denied that no rule names.
+// noRule is the reason for refusing a target without a rule.
 func noRule(target string) string { return "net.allow has no rule for " + target }
 
-// watch records what is tried at addresses and ports where no rule is, and which the kernel refuses.
+// watch reports connection attempts to addresses and ports without a rule, which the kernel refuses.
 func (g *Gate) watch(ctx context.Context, socket *os.File) {
 	packet := make([]byte, 256)
 	var pace pace
@@ -266,13 +267,13 @@ func (g *Gate) watch(ctx context.Context, socket *os.File) {
 	}
 }
 
-// dropped returns how many packets a watching socket had no room for since it was asked last.
+// dropped returns the number of packets that a packet socket has dropped since the last call.
 func dropped(socket *os.File) (n int) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return 0
 	}
-	_ = raw.Control(func(fd uintptr) { // fails only on a socket that is closed
+	_ = raw.Control(func(fd uintptr) { // fails only on a closed socket
 		if stats, err := unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
 			n = int(stats.Drops)
 		}

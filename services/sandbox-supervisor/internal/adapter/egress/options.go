@@ -14,30 +14,30 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// Options are what gates have in common, and Attempt and Busy, which are a cage's own.
+// Options configures a gate. Attempt and Busy are per cage, the others are shared.
 type Options struct {
 	Limits
-	// Outside is the network that the gate connects to.
+	// Outside is the network that gates connect to.
 	Outside Outside
-	// PrivateHosts are names that may resolve to addresses of private networks and of loopback: "name", or "*.name" for
-	// every name below.
+	// PrivateHosts are names that may resolve to private and loopback addresses: "name", or "*.name" for all names
+	// below.
 	PrivateHosts []string
-	// Credentials are sent to their hosts by the gate where a cage's policy allows the host.
+	// Credentials are added to requests, if the cage's policy allows their host.
 	Credentials []Credential
-	// Attempt is told what is tried, one call at a time; it must not block. What is the same is told at once and then, as long
-	// as it goes on, once a second.
+	// Attempt receives the attempts, one call at a time; it must not block. The first of a kind is reported at once,
+	// repeated ones once a second.
 	Attempt func(contract.Attempt)
-	// Busy says whether a command runs in the cage; nil for never.
+	// Busy reports whether a command runs in the cage; nil means never.
 	Busy func() bool
-	// Background runs what takes its time and nobody is to wait for, in a goroutine; nil for at once.
+	// Background runs a slow function in a goroutine of the caller's; nil runs it synchronously.
 	Background func(func())
 	Log        *slog.Logger
 }
 
-// busy returns whether a command runs.
+// busy reports whether a command runs in the cage.
 func (o *Options) busy() bool { return o.Busy != nil && o.Busy() }
 
-// later runs f later.
+// later runs f by Background.
 func (o *Options) later(f func()) {
 	if o.Background == nil {
 		f()
@@ -46,42 +46,42 @@ func (o *Options) later(f func()) {
 	o.Background(f)
 }
 
-// Limits bound what a cage can make a gate do.
+// Limits bounds the resources that a cage can use in its gate.
 type Limits struct {
-	// Connections is how many a cage may have at once.
+	// Connections bounds the open connections of a cage.
 	Connections int
-	// ResolveTimeout is how long looking up a name may take, ConnectTimeout connecting to it, with all its addresses and, for a
-	// credential, TLS.
+	// ResolveTimeout bounds a name lookup. ConnectTimeout bounds connecting to all addresses of a name, and the TLS
+	// handshake of a credential's connection.
 	ResolveTimeout, ConnectTimeout time.Duration
-	// HelloTimeout is how long a client may take from its first byte until it has said whom it calls.
+	// HelloTimeout bounds the time from a client's first byte to its server name.
 	HelloTimeout time.Duration
-	// IdleTimeout is how long nothing may move on a connection.
+	// IdleTimeout closes a connection without traffic.
 	IdleTimeout time.Duration
-	// BodyBytes is the largest body of a request that gets a credential.
+	// BodyBytes bounds the body of a request with a credential.
 	BodyBytes int64
 }
 
-// Outside is how a gate reaches the network. Its functions are called by many at once.
+// Outside is the network outside the cages. Its functions are safe for concurrent use.
 type Outside struct {
 	// Lookup returns the addresses of a name.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Dial connects to an address.
 	Dial func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error)
-	// Roots are who may vouch for a server that gets a credential; nil for the system's.
+	// Roots verify servers with a credential; nil for the system's.
 	Roots *x509.CertPool
 }
 
-// System returns this machine's network. It remembers the addresses of up to names names for remember; lookups that failed it
-// does not remember.
+// System returns this machine's network. It caches the addresses of up to names names for remember; failed lookups are
+// not cached.
 func System(names int, remember time.Duration) Outside {
 	return Outside{
 		Lookup: remembering(func(ctx context.Context, host string) ([]netip.Addr, error) {
 			if strings.Contains(host, ".") {
-				host += "." // this machine's search list is for names of one word
+				host += "." // the machine's search list applies to single-word names only
 			}
 			addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 			for i, addr := range addrs {
-				addrs[i] = addr.Unmap() // package net has IPv4 addresses in either form
+				addrs[i] = addr.Unmap() // package net returns IPv4 addresses in either form
 			}
 			return addrs, err
 		}, names, remember),
@@ -96,8 +96,10 @@ func System(names int, remember time.Duration) Outside {
 	}
 }
 
-// remembering puts a cache before a lookup.
-func remembering(lookup func(context.Context, string) ([]netip.Addr, error), names int, remember time.Duration) func(context.Context, string) ([]netip.Addr, error) {
+// remembering adds a cache to a lookup.
+func remembering(
+	lookup func(context.Context, string) ([]netip.Addr, error), names int, remember time.Duration,
+) func(context.Context, string) ([]netip.Addr, error) {
 	type answer struct {
 		addrs []netip.Addr
 		until time.Time
@@ -118,7 +120,7 @@ func remembering(lookup func(context.Context, string) ([]netip.Addr, error), nam
 	}
 }
 
-// mayBePrivate returns whether host is one of PrivateHosts.
+// mayBePrivate reports whether host is in PrivateHosts.
 func (o *Options) mayBePrivate(host string) bool {
 	for _, h := range o.PrivateHosts {
 		if below, any := strings.CutPrefix(h, "*"); h == host || any && strings.HasSuffix(host, below) {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// perSecond is how often a second a socket is served. Nobody who works needs more, and who does more than that on purpose would
-// have this process, which no limit of the cage's binds, work for it.
+// perSecond bounds the work per socket. Cage limits do not cover this process, so an unbounded rate would let a cage
+// use its CPU.
 const perSecond = 2000
 
-// pace keeps a goroutine from working more often than perSecond. The zero value is ready.
+// pace limits a goroutine to perSecond pieces of work. The zero value is ready.
 type pace struct {
-	since time.Time // the beginning of the second that is counted
+	since time.Time // the start of the current second
 	done  int
 }
 
-// rest is called before each piece of work, and returns when it may be done or ctx has ended.
+// rest is called before each piece of work. It returns when that may be done, or ctx has ended.
 func (p *pace) rest(ctx context.Context) {
 	now := time.Now()
 	if now.Sub(p.since) >= time.Second {

@@ -8,20 +8,20 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
-// route is what is behind an address of the cage's.
+// route is the target of an address and port in the cage.
 type route struct {
-	// rule is the rule as written.
+	// rule is the rule's text.
 	rule string
-	// host is the name to resolve; empty where addrs are it.
+	// host is the name to resolve, empty for a rule by address.
 	host string
-	// addrs are the addresses of a rule that names one.
+	// addrs are the addresses of a rule by address.
 	addrs []netip.Addr
 	port  uint16
-	// credential is sent with each request; nil for a route that only passes bytes.
+	// credential is added to each request; nil for a plain relay.
 	credential *Credential
 }
 
-// target returns what the route leads to, as attempts show it.
+// target returns the route's target as reported in attempts.
 func (r *route) target() string {
 	if r.host == "" {
 		return netip.AddrPortFrom(r.addrs[0], r.port).String()
@@ -29,22 +29,21 @@ func (r *route) target() string {
 	return hostPort(r.host, r.port)
 }
 
-// table says what each address in the cage means.
+// table maps the addresses in a cage to routes.
 type table struct {
 	names  map[string]netip.Addr // by name in lower case
-	hosts  map[netip.Addr]string // the way back
+	hosts  map[netip.Addr]string // the inverse of names
 	routes map[netip.AddrPort]*route
 	plan   netns.Plan
 }
 
-// localhost is the name whose address no resolver is asked for.
+// localhost is resolved by most programs themselves, without the resolver.
 const localhost = "localhost"
 
-// plainPort is where programs in the cage reach a host that the gate has a credential for.
+// plainPort is the port in the cage for plain HTTP to a host with a credential.
 const plainPort = 80
 
-// Plan returns what Setup is to set up in the cage for rules. It is the same each time. Gate.Plan besides has a listener for
-// each credential.
+// Plan returns the addresses and listeners of rules; the result is constant. Gate.Plan adds a listener per credential.
 func Plan(rules []cage.Rule) netns.Plan { return newTable(rules, nil).plan }
 
 func newTable(rules []cage.Rule, credentials []Credential) *table {
@@ -80,17 +79,17 @@ func newTable(rules []cage.Rule, credentials []Credential) *table {
 			t.listen(netip.AddrPortFrom(addr, plainPort), &with)
 		}
 	}
-	// Answers are short enough for UDP. A rule for the address itself goes before asking by TCP.
+	// A rule for the resolver's own address has precedence over DNS by TCP, which short answers do not need.
 	if t.routes[netns.Resolver] == nil {
 		t.plan.Streams = append(t.plan.Streams, netns.Resolver)
 	}
 	return t
 }
 
-// literal is a rule that names an address: inside it is what it is outside.
+// literal adds a rule by address, which has the same address inside and outside.
 func (t *table) literal(rule string, addr netip.Addr, port uint16) {
 	if addr.IsUnspecified() || addr.IsMulticast() || addr.Zone() != "" || addr == broadcast || port == 0 {
-		return // no host has it, and a listener would be there for more than one
+		return // not the address of one host
 	}
 	if !addr.IsLoopback() && !slices.Contains(t.plan.Addresses, addr) {
 		t.plan.Addresses = append(t.plan.Addresses, addr)
@@ -98,13 +97,13 @@ func (t *table) literal(rule string, addr netip.Addr, port uint16) {
 	t.listen(netip.AddrPortFrom(addr, port), &route{rule: rule, addrs: []netip.Addr{addr}, port: port})
 }
 
-// loopback is a rule for localhost, which every program knows the address of: inside it is the host's.
+// loopback adds a rule for localhost: its loopback address inside leads to the host's.
 func (t *table) loopback(rule cage.Rule) {
 	addrs := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	t.listen(netip.AddrPortFrom(addrs[0], rule.Port), &route{rule: rule.Text, host: "", addrs: addrs, port: rule.Port})
 }
 
-// listen adds a route; a credential's goes before a rule's, and the first of two rules before the second.
+// listen adds a route. A credential's route replaces a rule's; of two rules the first wins.
 func (t *table) listen(at netip.AddrPort, r *route) {
 	old := t.routes[at]
 	if old == nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relay passes bytes between a program in the cage and what a route leads to.
+// relay passes bytes between a program in the cage and the target of a route.
 func (g *Gate) relay(ctx context.Context, client *net.TCPConn, r *route) {
 	defer client.Close()
 	server, err := g.dial(ctx, r)
@@ -31,23 +31,23 @@ func (g *Gate) relay(ctx context.Context, client *net.TCPConn, r *route) {
 	defer context.AfterFunc(ctx, p.reset)()
 	defer p.watch(g.opts.IdleTimeout)()
 
-	// The server may be the one who speaks first: what it says is passed while the client is silent.
+	// The server may speak first: its bytes are passed while the client is silent.
 	var back sync.WaitGroup
 	back.Go(func() { p.carry(client, server) })
 	defer back.Wait()
 	g.follow(p, r)
 }
 
-// refusal is why a connection is not let through, and what it would have led to.
+// refusal is a refused connection: its target and the reason.
 type refusal struct{ target, why string }
 
-// follow passes what the program says, and looks at it wherever it may say whom it calls. A route by address it only passes.
+// follow relays the client's bytes and checks each server name among them. On a route by address it relays only.
 func (g *Gate) follow(p *pair, r *route) {
-	v := &voice{conn: p.client}
-	s, refused := speech{}, (*refusal)(nil)
+	c := &clientStream{conn: p.client}
+	s, refused := preface{}, (*refusal)(nil)
 	for first := true; ; first = false {
 		if r.host != "" {
-			s, refused = g.message(v, r, p.answered)
+			s, refused = g.message(c, r, p.answered)
 		}
 		if refused == nil && first {
 			g.attempts.add(r.target(), true, r.rule)
@@ -56,15 +56,15 @@ func (g *Gate) follow(p *pair, r *route) {
 		switch {
 		case refused != nil:
 		case s.protocol == "HTTP":
-			err = v.request(p.server, s)
+			err = c.request(p.server, s)
 		case s.protocol == "TLS":
-			if err = v.pass(p.server, int64(s.head)); err == nil {
-				refused = g.second(p, v, r)
+			if err = c.pass(p.server, int64(s.head)); err == nil {
+				refused = g.secondHello(p, c, r)
 			}
 		}
 		switch {
 		case errors.Is(err, errChunks):
-			refused = &refusal{r.target(), fmt.Sprintf("what the program says to %s cannot be followed: %s", r.target(), err)}
+			refused = &refusal{r.target(), fmt.Sprintf("the request to %s cannot be followed: %s", r.target(), err)}
 		case err != nil && !errors.Is(err, io.EOF):
 			p.reset()
 			return
@@ -78,92 +78,95 @@ func (g *Gate) follow(p *pair, r *route) {
 			break
 		}
 	}
-	if v.pass(p.server, int64(len(v.heard))) != nil {
+	if c.pass(p.server, int64(len(c.buffered))) != nil {
 		p.reset()
 		return
 	}
 	p.carry(p.server, p.client)
 }
 
-// message reads what a client says until it is clear whom it calls, which is then in v.heard: nothing, or empty lines, for a client
-// that closes or breaks without a word.
-func (g *Gate) message(v *voice, r *route, answered func() bool) (speech, *refusal) {
+// message reads the client's bytes until the server name is known; they are then in c.buffered. That holds at most
+// empty lines if the client closes or breaks the connection first.
+func (g *Gate) message(c *clientStream, r *route, answered func() bool) (preface, *refusal) {
 	timed := false
 	for {
-		begun := len(bytes.TrimLeft(v.heard, "\r\n")) > 0
+		begun := len(bytes.TrimLeft(c.buffered, "\r\n")) > 0
 		if begun && !timed {
 			timed = true
-			_ = v.conn.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only where the next read does
+			_ = c.conn.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only if the next read does, too
 		}
-		s, unclear := listen(v.heard, answered())
+		s, unclear := sniff(c.buffered, answered())
 		if errors.Is(unclear, errMore) {
-			err := v.more()
+			err := c.more()
 			switch {
 			case err == nil:
 				continue
 			case errors.Is(err, os.ErrDeadlineExceeded):
-				return s, &refusal{r.target(), fmt.Sprintf("the program did not say in time whom it calls at %s", r.target())}
-			case !errors.Is(err, io.EOF): // nobody is there any more
-				v.heard = nil
-				return speech{}, nil
+				return s, &refusal{r.target(), fmt.Sprintf("the program sent no server name to %s in time", r.target())}
+			case !errors.Is(err, io.EOF): // the connection is broken
+				c.buffered = nil
+				return preface{}, nil
 			case !begun:
-				return speech{}, nil
+				return preface{}, nil
 			}
-			if s, unclear = listen(append(slices.Clip(v.heard), "\r\n\r\n"...), answered()); unclear != nil || s.protocol != "" {
-				unclear = errors.New("it ends before it has said whom it calls")
+			s, unclear = sniff(append(slices.Clip(c.buffered), "\r\n\r\n"...), answered())
+			if unclear != nil || s.protocol != "" {
+				unclear = errors.New("it ends before the server name")
 			}
 		}
 		if unclear != nil {
-			return s, &refusal{r.target(), fmt.Sprintf("what the program says to %s cannot be checked: %s", r.target(), unclear)}
+			return s, &refusal{r.target(), fmt.Sprintf("the request to %s cannot be checked: %s", r.target(), unclear)}
 		}
-		_ = v.conn.SetReadDeadline(time.Time{}) // likewise
-		return s, judge(s, r)
+		_ = c.conn.SetReadDeadline(time.Time{}) // as above
+		return s, check(s, r)
 	}
 }
 
-// second looks at what follows a ClientHello as far as it may be another, for which a server can ask (HelloRetryRequest): that
-// must call the same server.
-func (g *Gate) second(p *pair, v *voice, r *route) *refusal {
-	const changeCipher, alert, enough = 20, 21, 6 // types of records, and how many bytes of a ClientHello tell it
+// secondHello checks a ClientHello after the first, which a server requests by a HelloRetryRequest: it must name the
+// same server. It returns nil when the following bytes can be no ClientHello.
+func (g *Gate) secondHello(p *pair, c *clientStream, r *route) *refusal {
+	const changeCipher, alert, enough = 20, 21, 6 // record types, and the bytes that identify a ClientHello
 	for {
-		if v.need(recordHeader) != nil {
+		if c.need(recordHeader) != nil {
 			return nil
 		}
-		kind, length := v.heard[0], swap(v.heard[3:])
+		kind, length := c.buffered[0], swap(c.buffered[3:])
 		if kind == changeCipher && length == 1 || kind == alert && length == 2 {
-			if v.pass(p.server, int64(recordHeader+length)) != nil {
+			if c.pass(p.server, int64(recordHeader+length)) != nil {
 				return nil
 			}
 			continue
 		}
-		if kind != recordHandshake || v.need(recordHeader+min(length, enough)) != nil {
+		if kind != recordHandshake || c.need(recordHeader+min(length, enough)) != nil {
 			return nil
 		}
-		// What is encrypted may begin with the same byte, but not with the same six, and is never shorter.
-		payload := v.heard[recordHeader:]
+		// An encrypted record may share the first byte, but is never shorter than six and cannot share all six.
+		payload := c.buffered[recordHeader:]
 		if length == 0 || payload[0] != helloClient || length >= enough && (payload[1] != 0 || payload[4] != 3 || payload[5] > 4) {
 			return nil
 		}
-		s, refused := g.message(v, r, func() bool { return false }) // what a server of TLS says changes nothing
+		s, refused := g.message(c, r, func() bool { return false }) // TLS: answered bytes exclude no hello
 		if refused == nil {
-			_ = v.pass(p.server, int64(s.head)) // what follows fails likewise
+			_ = c.pass(p.server, int64(s.head)) // a failed write fails the next one, too
 		}
 		return refused
 	}
 }
 
-// judge holds what a client says against the rule it came by.
-func judge(s speech, r *route) *refusal {
+// check compares the server names of a client with the rule.
+func check(s preface, r *route) *refusal {
 	if s.protocol == "" {
 		return nil
 	}
 	if len(s.names) == 0 {
-		return &refusal{r.target(), fmt.Sprintf("the program names no server in its %s to %s, so it is not clear whom it calls; have it send the name", s.protocol, r.target())}
+		return &refusal{r.target(), fmt.Sprintf("the program names no server in its %s to %s; have it send the name",
+			s.protocol, r.target())}
 	}
 	for _, name := range s.names {
 		if name != r.host {
 			target := hostPort(printable(name), r.port)
-			return &refusal{target, fmt.Sprintf("the program asked for %s by %s in a connection to %s", printable(name), s.protocol, r.target())}
+			return &refusal{target, fmt.Sprintf("the program asked for %s by %s in a connection to %s",
+				printable(name), s.protocol, r.target())}
 		}
 	}
 	return nil
@@ -172,22 +175,22 @@ func judge(s speech, r *route) *refusal {
 // pair is the two connections of a relay.
 type pair struct{ client, server *net.TCPConn }
 
-// carry passes what src says to dst, in the kernel where it can, and the end of it. If that fails it ends both.
+// carry copies src to dst, with splice(2) where possible, and then closes dst for writing. On an error it resets both.
 func (p *pair) carry(dst, src *net.TCPConn) {
 	if _, err := io.Copy(dst, src); err != nil || dst.CloseWrite() != nil {
 		p.reset()
 	}
 }
 
-// reset ends both connections, as a broken line does.
+// reset resets both connections.
 func (p *pair) reset() {
 	reset(p.client)
 	reset(p.server)
 }
 
-// watch ends both connections when nothing has moved for idle. The function it returns ends the watch.
+// watch resets both connections after idle without traffic. stop ends the watch.
 func (p *pair) watch(idle time.Duration) (stop func()) {
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	var timer *time.Timer
 	stopped := false
 	moved := p.moved()
@@ -215,13 +218,13 @@ func (p *pair) watch(idle time.Duration) (stop func()) {
 	}
 }
 
-// answered reports whether the server has said anything.
+// answered reports whether the server has sent any byte.
 func (p *pair) answered() bool {
 	info, err := tcpInfo(p.server)
 	return err == nil && info.Bytes_received > 0
 }
 
-// moved counts what has come and gone on both connections.
+// moved returns the bytes sent and received on both connections.
 func (p *pair) moved() (bytes uint64) {
 	for _, conn := range []*net.TCPConn{p.client, p.server} {
 		if info, err := tcpInfo(conn); err == nil {
@@ -231,21 +234,24 @@ func (p *pair) moved() (bytes uint64) {
 	return bytes
 }
 
-// tcpInfo returns what the kernel knows of a connection.
+// tcpInfo returns the kernel's figures for a connection.
 func tcpInfo(conn *net.TCPConn) (info *unix.TCPInfo, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	if failed := raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); failed != nil {
+	failed := raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	if failed != nil {
 		return nil, failed
 	}
 	return info, err
 }
 
-// reset closes a connection so that the other end sees it broken and not ended.
+// reset closes a connection with RST, so that the peer sees a failure and not an end.
 func reset(conn *net.TCPConn) {
-	_ = conn.SetLinger(0) // fails only on one that is closed
+	_ = conn.SetLinger(0) // fails only on a closed connection
 	conn.Close()
 }
 

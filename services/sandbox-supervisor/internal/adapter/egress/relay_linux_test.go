@@ -387,8 +387,8 @@ func TestPatience(t *testing.T) {
 		said     string
 		patience string
 	}{
-		{"a hello in pieces", slow, "443", "\x16\x03\x01\x02", "did not say in time"},
-		{"a request in pieces", slow, "80", "GET / HT", "did not say in time"},
+		{"a hello in pieces", slow, "443", "\x16\x03\x01\x02", "sent no server name"},
+		{"a request in pieces", slow, "80", "GET / HT", "sent no server name"},
 		{"nothing", idle, "443", "", ""},
 		{"a record and nothing more", idle, "443", "\x16\x03\x01\x02", ""},
 	} {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// queryIdle is how long a connection for queries may be silent.
+// queryIdle closes a DNS connection without a query.
 const queryIdle = 10 * time.Second
 
-// answerDatagrams answers queries until conn is closed.
+// answerDatagrams answers DNS queries by UDP until conn is closed.
 func (g *Gate) answerDatagrams(ctx context.Context, conn net.PacketConn) {
 	buf := make([]byte, maxQuery+1)
 	var pace pace
@@ -28,12 +28,12 @@ func (g *Gate) answerDatagrams(ctx context.Context, conn net.PacketConn) {
 			continue
 		}
 		if response := g.query(buf[:n]); response != nil {
-			_, _ = conn.WriteTo(response, from) // who does not take it asks again
+			_, _ = conn.WriteTo(response, from) // a client repeats a lost query
 		}
 	}
 }
 
-// answerStream answers the queries of a connection.
+// answerStream answers the DNS queries of a TCP connection.
 func (g *Gate) answerStream(ctx context.Context, conn *net.TCPConn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -65,7 +65,7 @@ func (g *Gate) answerStream(ctx context.Context, conn *net.TCPConn) {
 	}
 }
 
-// query answers one query and records a name that is denied.
+// query answers one query and reports a refused name.
 func (g *Gate) query(query []byte) []byte {
 	response, denied := g.table.answer(query)
 	if denied != "" {

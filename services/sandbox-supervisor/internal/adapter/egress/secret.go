@@ -7,39 +7,39 @@ import (
 	"strings"
 )
 
-// Secret is a text that is never shown.
+// Secret is a text that prints as "[secret]".
 type Secret string
 
 const hidden = "[secret]"
 
-// String returns no secret.
+// String implements fmt.Stringer without the secret.
 func (Secret) String() string { return hidden }
 
-// GoString returns no secret.
+// GoString implements fmt.GoStringer without the secret.
 func (Secret) GoString() string { return hidden }
 
-// LogValue returns no secret.
+// LogValue implements slog.LogValuer without the secret.
 func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 
-// MarshalText returns no secret.
+// MarshalText implements encoding.TextMarshaler without the secret.
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// Credential is what the gate adds to requests to a host.
+// Credential is a header that the gate adds to requests to a host.
 type Credential struct {
-	// Host is a name in lower case, Port that of its TLS.
+	// Host is the name in lower case, Port its TLS port.
 	Host string
 	Port uint16
-	// Header is the header that carries it, Value the header's value.
+	// Header is the header's name, Value its value.
 	Header string
 	Value  Secret
-	// Missing says why there is no value, empty where there is one.
+	// Missing is the reason for a missing value, empty if there is a value.
 	Missing string
 }
 
-// minSecret is the shortest word that is overwritten: shorter ones are part of any text.
+// minSecret is the length of the shortest masked word; shorter ones occur in any text.
 const minSecret = 8
 
-// words returns what must not come back: the value, and where it is "Bearer token" the token.
+// words returns the words to mask: the value, and the token of "Bearer token".
 func (c *Credential) words() (words [][]byte) {
 	value := strings.TrimSpace(string(c.Value))
 	for _, word := range []string{value, value[strings.LastIndexByte(value, ' ')+1:]} {
@@ -50,7 +50,7 @@ func (c *Credential) words() (words [][]byte) {
 	return words
 }
 
-// mask overwrites words in text.
+// mask overwrites words in text with asterisks.
 func mask(text []byte, words [][]byte) {
 	for _, word := range words {
 		for rest := text; len(word) > 0; {
@@ -66,19 +66,19 @@ func mask(text []byte, words [][]byte) {
 	}
 }
 
-// masking is a body in which words are overwritten, also where they come in pieces. It holds back only what may be the
-// beginning of one.
+// masking is a body with words overwritten, even if one spans several reads. It holds back only bytes that may begin a
+// word.
 type masking struct {
 	io.ReadCloser
 	words [][]byte
-	end   func() // called when all is read
-	held  []byte // read and not yet given
-	clear int    // how much of held may be given
+	end   func() // called at the end of the body
+	held  []byte // read and not yet returned
+	clear int    // the bytes of held that may be returned
 	err   error
 	in    []byte
 }
 
-// Read reads what is masked.
+// Read implements io.Reader.
 func (m *masking) Read(p []byte) (int, error) {
 	if m.in == nil {
 		m.in = make([]byte, 32<<10)
@@ -103,7 +103,7 @@ func (m *masking) Read(p []byte) (int, error) {
 	return n, m.err
 }
 
-// beginning returns how many bytes at the end of text may be the beginning of one of words.
+// beginning returns the number of bytes at the end of text that may begin one of words.
 func beginning(text []byte, words [][]byte) int {
 	longest := 0
 	for _, word := range words {

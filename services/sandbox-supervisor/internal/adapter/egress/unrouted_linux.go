@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
-// What is told of what had no route: how often, and of which family, is all that is known.
+// Targets and reason of reports on unrouted packets. Only their number and family are known.
 const (
 	targetUDP  = "UDP"
 	targetUDP6 = "UDP over IPv6"
@@ -16,31 +16,31 @@ const (
 		"and does not tell where to"
 )
 
-// unrouted tells what the kernel refused because it had no route. Nobody sees that, but the kernel counts it. Its count is looked at
-// once a second while commands run, when one has ended, and at the end.
+// unrouted reports packets that the kernel refused for lack of a route, by its counters: once a second while commands
+// run, at each command's end, and at close.
 type unrouted struct {
 	busy  func() bool
 	found func(target string, n uint64)
 	ready chan struct{} // closed by watch
 
-	mu       sync.Mutex // guards what follows, and is held while found is called
+	mu       sync.Mutex // guards the fields below; held while found is called
 	counters []counter
-	text     [netns.CountersSize]byte // what was read of one last
-	timer    *time.Timer              // of the next look, nil for none
+	text     [netns.CountersSize]byte // the last content of a counter
+	timer    *time.Timer              // polls next; nil if not scheduled
 	closed   bool
 }
 
-// counter is a file that shows a count.
+// counter is a file of /proc/net with a count.
 type counter struct {
 	file *os.File
-	told uint64 // of the count
+	told uint64 // the reported part of the count
 }
 
 func newUnrouted(busy func() bool, found func(target string, n uint64)) *unrouted {
 	return &unrouted{busy: busy, found: found, ready: make(chan struct{})}
 }
 
-// watch begins to look at files, which may be closed after close. It is called once.
+// watch sets the counters. It is called once; the files must stay open until close.
 func (u *unrouted) watch(files []*os.File) {
 	defer close(u.ready)
 	u.mu.Lock()
@@ -50,7 +50,7 @@ func (u *unrouted) watch(files []*os.File) {
 	}
 }
 
-// began takes note that a command runs.
+// began starts polling at the start of a command.
 func (u *unrouted) began() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -59,7 +59,7 @@ func (u *unrouted) began() {
 	}
 }
 
-// tick looks, and will again if a command runs.
+// tick polls, and schedules the next poll while a command runs.
 func (u *unrouted) tick() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *unrouted) tick() {
 	}
 }
 
-// ended takes note that a command has ended, and waits for watch: a command can be quicker than the gate that is to serve it.
+// ended polls at the end of a command, after watch: a short command may end before the gate is served.
 func (u *unrouted) ended() {
 	<-u.ready
 	u.mu.Lock()
@@ -84,7 +84,7 @@ func (u *unrouted) ended() {
 	}
 }
 
-// close looks once more. Nothing is told when it has returned.
+// close polls once more; found is not called afterwards.
 func (u *unrouted) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -95,11 +95,11 @@ func (u *unrouted) close() {
 	}
 }
 
-// look tells what was refused since it was called last. The caller holds u.mu.
+// look reports the counts' growth since the last call. The caller holds u.mu.
 func (u *unrouted) look() {
 	for i := range u.counters {
 		c := &u.counters[i]
-		n, _ := c.file.ReadAt(u.text[:], 0) // what cannot be read is no count
+		n, _ := c.file.ReadAt(u.text[:], 0) // an unreadable file counts as unchanged
 		count, ipv6, ok := netns.Unrouted(u.text[:n])
 		if !ok || count <= c.told {
 			continue

@@ -49,7 +49,7 @@ func twice(said []byte) []byte {
 }
 
 // However a client's first words are cut up, they mean the same, and never something before they are complete.
-func TestListen(t *testing.T) {
+func TestSniff(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
@@ -127,13 +127,13 @@ func TestListen(t *testing.T) {
 	} {
 		for n := range len(c.said) {
 			// A prefix may already be clear, or not clear yet; it is never clear in another way.
-			if s, err := listen(c.said[:n], false); err == nil && (s.protocol != c.protocol || strings.Join(s.names, " ") != c.names) {
+			if s, err := sniff(c.said[:n], false); err == nil && (s.protocol != c.protocol || strings.Join(s.names, " ") != c.names) {
 				t.Errorf("%s: the first %d bytes are %+v", c.name, n, s)
 			}
 		}
-		s, err := listen(c.said, false)
+		s, err := sniff(c.said, false)
 		if err != nil {
-			s = speech{} // what it had found so far is nobody's
+			s = preface{} // what it had found so far is nobody's
 		} else if s.protocol != "" && (s.head != len(c.said) || s.body != 0 && c.name != "a body") {
 			t.Errorf("%s: %+v, want a head of %d bytes", c.name, s, len(c.said))
 		}
@@ -142,10 +142,10 @@ func TestListen(t *testing.T) {
 		}
 	}
 	endless := append([]byte("GET / HTTP/1.1\r\n"), bytes.Repeat([]byte("X: y\r\n"), maxHello/6+1)...)
-	if _, err := listen(endless, false); !errors.Is(err, errTooLong) {
+	if _, err := sniff(endless, false); !errors.Is(err, errTooLong) {
 		t.Errorf("a header without an end: %v", err)
 	}
-	if _, err := listen(cut(hello("example.com"), 1)[:maxHello/1000], false); !errors.Is(err, errMore) {
+	if _, err := sniff(cut(hello("example.com"), 1)[:maxHello/1000], false); !errors.Is(err, errMore) {
 		t.Errorf("the beginning of a hello: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestListenBehindGreeting(t *testing.T) {
 		{"HTTP", "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", "HTTP", nil},
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", errHTTP2},
 	} {
-		if s, err := listen([]byte(c.said), true); s.protocol != c.protocol || !errors.Is(err, c.err) {
+		if s, err := sniff([]byte(c.said), true); s.protocol != c.protocol || !errors.Is(err, c.err) {
 			t.Errorf("%s: got %q, %v, want %q, %v", c.name, s.protocol, err, c.protocol, c.err)
 		}
 	}
@@ -181,7 +181,7 @@ func FuzzListen(f *testing.F) {
 	f.Add(append([]byte("\x15\x03\x01\x00\x02\x01\x5a"), hello("example.com")...), 7, false)
 	f.Add([]byte("\x16\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00"), 4, false)
 	f.Fuzz(func(t *testing.T, said []byte, at int, answered bool) {
-		s, err := listen(said, answered)
+		s, err := sniff(said, answered)
 		if err == nil && s.protocol == "" && !answered {
 			if name, ok := served(said); ok {
 				t.Fatalf("%q passes unread, and a server takes it for a ClientHello to %q", said, name)
@@ -193,7 +193,7 @@ func FuzzListen(f *testing.F) {
 		if at < 0 || at > len(said) {
 			return
 		}
-		early, earlyErr := listen(said[:at], answered)
+		early, earlyErr := sniff(said[:at], answered)
 		if earlyErr == nil && len(said) < maxHello && (err != nil || !reflect.DeepEqual(early, s)) {
 			t.Fatalf("%q is %+v, and its first %d bytes are %+v", said, s, at, early)
 		}

@@ -8,73 +8,73 @@ import (
 )
 
 const (
-	// maxHello is how much of what a client says first is looked at: no ClientHello of a real client is longer, and no header
-	// up to its Host should be.
+	// maxHello bounds the first bytes of a client that are examined: the ClientHello, or an HTTP header.
 	maxHello = 32 << 10
-	// maxMethod is the longest method of an HTTP request that is let through.
+	// maxMethod bounds the method of an HTTP request, in bytes.
 	maxMethod = 32
 )
 
-// speech is what a client's first bytes are.
-type speech struct {
-	// protocol is "TLS", "HTTP", or empty for anything else.
+// preface is the parsed beginning of a client's bytes.
+type preface struct {
+	// protocol is "TLS", "HTTP", or empty for any other.
 	protocol string
-	// names are the servers it names, in lower case without a trailing dot and without a port; one where all is well.
+	// names are the servers named by the client, in lower case without port and trailing dot. A well-formed preface may
+	// name one several times.
 	names []string
-	// head is how many bytes the ClientHello or the header of the request takes, and body how many follow that are the
-	// request's; inChunks where its parts say so themselves.
+	// head is the size of the ClientHello or of the request's header in bytes. body is the size of the request's body,
+	// or inChunks.
 	head int
 	body int64
 }
 
-// inChunks is a body whose length is not known beforehand.
+// inChunks is the body size of a chunked request.
 const inChunks = -1
 
 var (
-	// errMore says that what is there is not enough to tell.
-	errMore    = errors.New("more is needed")
-	errTLS     = errors.New("it begins like TLS and is none")
-	errHTTP    = errors.New("it begins like HTTP and is none, or can be read in more ways than one")
-	errTooLong = errors.New("it does not say within 32 KiB whom it calls")
-	errHTTP2   = errors.New("it is HTTP/2 without TLS, whose requests are not read here; use HTTP/1.1 or TLS")
-	errProxy   = errors.New("it begins with a header of the PROXY protocol, which would hide the request behind it")
+	// errMore says that more bytes are needed.
+	errMore    = errors.New("incomplete")
+	errTLS     = errors.New("malformed TLS")
+	errHTTP    = errors.New("malformed or ambiguous HTTP")
+	errTooLong = errors.New("no server name within 32 KiB")
+	errHTTP2   = errors.New("HTTP/2 without TLS is not supported; use HTTP/1.1 or TLS")
+	errProxy   = errors.New("a header of the PROXY protocol would hide the request behind it")
 )
 
-// listen makes out what a client says. It returns errMore as long as it cannot tell, and another error for bytes that some
-// server may read as TLS or HTTP though they are no clean form of it. Everything else passes without a name: a protocol that
-// is neither TLS nor HTTP. answered says that the server has spoken before the client, as no server of TLS does: then bytes
-// that only resemble TLS, such as the length of a MySQL packet, are another protocol's.
-func listen(said []byte, answered bool) (speech, error) {
-	if len(said) == 0 {
-		return speech{}, errMore
+// sniff parses the first bytes of a client. It returns errMore until they suffice, and another error for bytes that
+// some server may read as TLS or HTTP although they are malformed. Other protocols pass with an empty preface. answered
+// says that the server has already sent bytes, which excludes TLS: bytes that resemble it, such as the length of a
+// MySQL packet, then belong to another protocol.
+func sniff(data []byte, answered bool) (preface, error) {
+	if len(data) == 0 {
+		return preface{}, errMore
 	}
-	var s speech
+	var s preface
 	var err error
-	switch first := said[0]; {
+	switch first := data[0]; {
 	case first == recordHandshake:
-		s, err = listenTLS(said)
+		s, err = sniffTLS(data)
 	case first >= recordFirst && first <= recordLast:
 		err = errTLS
 	case first >= 0x80:
-		if err = oldHello(said); err == nil {
-			s, err = listenHTTP(said)
+		if err = oldHello(data); err == nil {
+			s, err = sniffHTTP(data)
 		}
 	default:
-		s, err = listenHTTP(said)
+		s, err = sniffHTTP(data)
 	}
 	if errors.Is(err, errTLS) {
 		if answered {
-			return speech{}, nil
+			return preface{}, nil
 		}
-		err = unlessMongo(said)
+		err = unlessMongo(data)
 	}
-	if errors.Is(err, errMore) && len(said) >= maxHello {
+	if errors.Is(err, errMore) && len(data) >= maxHello {
 		err = errTooLong
 	}
 	return s, err
 }
 
-// Of TLS: types of records, of handshake messages, of extensions and of names, and sizes.
+// TLS constants: types of records, of handshake messages, of extensions and of names, and sizes.
 const (
 	recordFirst     = 20
 	recordHandshake = 22
@@ -87,45 +87,45 @@ const (
 	maxRecord       = 1 << 14
 )
 
-// listenTLS reads the server name of a ClientHello, which may come in any number of records.
-func listenTLS(said []byte) (speech, error) {
+// sniffTLS reads the server name of a ClientHello, which may span several records.
+func sniffTLS(data []byte) (preface, error) {
 	var message []byte
-	for rest := said; ; {
+	for rest := data; ; {
 		if len(rest) < recordHeader {
-			return speech{}, errMore
+			return preface{}, errMore
 		}
 		n := swap(rest[3:])
 		if rest[0] != recordHandshake || rest[1] != 3 || n == 0 || n > maxRecord {
-			return speech{}, errTLS
+			return preface{}, errTLS
 		}
 		part := rest[recordHeader:min(recordHeader+n, len(rest))]
 		message = append(message, part...)
 		if len(message) > 0 && message[0] != helloClient {
-			return speech{}, errTLS
+			return preface{}, errTLS
 		}
 		if len(part) < n {
-			return speech{}, errMore
+			return preface{}, errMore
 		}
 		rest = rest[recordHeader+n:]
 		if len(message) >= messageHeader {
 			length := int(message[1])<<16 | swap(message[2:])
 			if length > maxHello {
-				return speech{}, errTooLong
+				return preface{}, errTooLong
 			}
 			if len(message) < messageHeader+length {
 				continue
 			}
-			// A record that a ClientHello ends in has nothing more in it.
+			// The record must end with the ClientHello.
 			names, ok := serverNames(message[messageHeader : messageHeader+length])
 			if !ok || len(message) > messageHeader+length {
-				return speech{}, errTLS
+				return preface{}, errTLS
 			}
-			return speech{protocol: "TLS", names: names, head: len(said) - len(rest)}, nil
+			return preface{protocol: "TLS", names: names, head: len(data) - len(rest)}, nil
 		}
 	}
 }
 
-// field cuts a field with a length before it of size bytes from the front of data.
+// field cuts a length-prefixed field from the front of data; the prefix has size bytes.
 func field(data []byte, size int) (value, rest []byte, ok bool) {
 	if len(data) < size {
 		return nil, nil, false
@@ -140,7 +140,7 @@ func field(data []byte, size int) (value, rest []byte, ok bool) {
 	return data[size : size+n], data[size+n:], true
 }
 
-// serverNames returns the names in a ClientHello's body; ok is false for one that is malformed.
+// serverNames returns the names in the body of a ClientHello; ok is false if it is malformed.
 func serverNames(body []byte) (names []string, ok bool) {
 	const fixed = 2 + 32 // version and random
 	if len(body) < fixed {
@@ -189,36 +189,36 @@ func serverNames(body []byte) (names []string, ok bool) {
 	return names, true
 }
 
-// oldHello returns errTLS for a ClientHello in the format of SSL 2, which some servers of TLS still read: a length with the
-// highest bit set, the type, the version.
-func oldHello(said []byte) error {
+// oldHello returns errTLS for a ClientHello in the format of SSL 2, which some TLS servers still accept: a length with
+// the highest bit set, the type, the version.
+func oldHello(data []byte) error {
 	const typeAt, versionAt = 2, 3
-	if len(said) <= typeAt {
+	if len(data) <= typeAt {
 		return errMore
 	}
-	if said[0] == 0x80 && said[typeAt] != 0 { // 0 is memcached's binary protocol, the length of a key
+	if data[0] == 0x80 && data[typeAt] != 0 { // 0 is memcached's binary protocol, the length of a key
 		return errTLS
 	}
-	if said[typeAt] != helloClient {
+	if data[typeAt] != helloClient {
 		return nil
 	}
-	if len(said) <= versionAt {
+	if len(data) <= versionAt {
 		return errMore
 	}
-	if said[versionAt] == 0 || said[versionAt] == 2 || said[versionAt] == 3 {
+	if data[versionAt] == 0 || data[versionAt] == 2 || data[versionAt] == 3 {
 		return errTLS
 	}
 	return nil
 }
 
-// unlessMongo returns nil for a message of MongoDB, whose length may look like the type of a TLS record, and errTLS for
-// anything else: length, request id, answered id (none), operation, each of four bytes, the least significant first. No
-// server of TLS reads such a message as a ClientHello.
-func unlessMongo(said []byte) error {
+// unlessMongo returns nil for a MongoDB message, whose length may resemble a TLS record type, and errTLS for other
+// data. A message has four little-endian words: length, request id, answered id (zero), operation. A TLS server rejects
+// it.
+func unlessMongo(data []byte) error {
 	const header = 16
 	var h [header]byte
-	n := copy(h[:], said)
-	if h[2] != 0 || h[3] != 0 || said[0] == recordHandshake && h[5] == helloClient {
+	n := copy(h[:], data)
+	if h[2] != 0 || h[3] != 0 || data[0] == recordHandshake && h[5] == helloClient {
 		return errTLS
 	}
 	for _, operation := range []string{"\xdd\x07\x00\x00", "\xd4\x07\x00\x00", "\xdc\x07\x00\x00"} {
@@ -232,41 +232,41 @@ func unlessMongo(said []byte) error {
 	return errTLS
 }
 
-// listenHTTP reads the host of an HTTP/1 request, of its request line where that has one and of its header.
-func listenHTTP(said []byte) (speech, error) {
-	if bytes.HasPrefix(said, []byte(proxySignature)) {
-		return speech{}, errProxy
+// sniffHTTP reads the host of an HTTP/1 request, from an absolute request target and from the Host header.
+func sniffHTTP(data []byte) (preface, error) {
+	if bytes.HasPrefix(data, []byte(proxySignature)) {
+		return preface{}, errProxy
 	}
-	head := bytes.TrimLeft(said, "\r\n") // servers forgive empty lines
-	if len(head) == 0 || strings.HasPrefix(proxySignature, string(said)) {
-		return speech{}, errMore
+	head := bytes.TrimLeft(data, "\r\n") // servers skip empty lines
+	if len(head) == 0 || strings.HasPrefix(proxySignature, string(data)) {
+		return preface{}, errMore
 	}
 	switch err := maybeRequest(head); {
 	case errors.Is(err, errNoRequest):
-		return speech{}, nil
+		return preface{}, nil
 	case err != nil:
-		return speech{}, err
+		return preface{}, err
 	}
 	end := bytes.IndexByte(head, '\n')
 	method, target, version, err := requestLine(head[:end])
 	if err != nil || version == "" {
-		return speech{}, err
+		return preface{}, err
 	}
 	lines := head[end+1:]
 	stop := headerEnd(lines)
 	if stop < 0 {
-		return speech{}, errMore
+		return preface{}, errMore
 	}
-	s := speech{protocol: "HTTP", head: len(said) - len(lines) + stop}
+	s := preface{protocol: "HTTP", head: len(data) - len(lines) + stop}
 	if authority, ok := authorityOf(method, target); ok {
 		s.names = append(s.names, withoutPort(authority))
 	}
 	return s, s.header(lines[:stop], version)
 }
 
-// header reads the lines of a header into s. It takes nothing that servers read in more ways than one, or the next request
-// might begin for them where for us there is a body.
-func (s *speech) header(lines []byte, version string) error {
+// header parses header lines into p. It refuses lines that servers read differently, as they might see the next request
+// where the gate sees a body.
+func (p *preface) header(lines []byte, version string) error {
 	lengths := 0
 	for line := range bytes.Lines(lines) {
 		text := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
@@ -274,37 +274,39 @@ func (s *speech) header(lines []byte, version string) error {
 			break
 		}
 		name, value, found := strings.Cut(text, ":")
-		if !found || name == "" || strings.ContainsAny(text, "\x00\r") || strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f || !isToken(byte(r)) }) {
+		odd := func(r rune) bool { return r > 0x7f || !isToken(byte(r)) }
+		if !found || name == "" || strings.ContainsAny(text, "\x00\r") || strings.ContainsFunc(name, odd) {
 			return errHTTP
 		}
 		value = strings.Trim(value, " \t")
 		switch strings.ToLower(name) {
 		case "host":
-			s.names = append(s.names, withoutPort(value))
+			p.names = append(p.names, withoutPort(value))
 		case "content-length":
 			n, err := strconv.ParseUint(value, 10, 62)
 			if lengths++; err != nil || lengths > 1 {
 				return errHTTP
 			}
-			s.body = int64(n)
+			p.body = int64(n)
 		case "transfer-encoding":
 			if lengths++; !strings.EqualFold(value, "chunked") || lengths > 1 || version != "HTTP/1.1" {
 				return errHTTP
 			}
-			s.body = inChunks
+			p.body = inChunks
 		}
 	}
 	return nil
 }
 
-// proxySignature begins a header of the PROXY protocol, version 2.
+// proxySignature begins a version 2 header of the PROXY protocol.
 const proxySignature = "\r\n\r\n\x00\r\nQUIT\n"
 
-// maybeRequest returns nil if head holds a line that may be the first of an HTTP request, errMore if it may become one,
-// errNoRequest if it does not, and errHTTP for a line with control characters that some servers read as a request.
+// maybeRequest returns nil if head has a complete first line that may be an HTTP request's, errMore if the line is
+// incomplete, errNoRequest if it cannot be one, and errHTTP for a line with control characters that some servers
+// accept.
 func maybeRequest(head []byte) error {
 	method := head
-	for len(method) > 0 && blank(method[0]) { // some servers forgive blanks
+	for len(method) > 0 && blank(method[0]) { // some servers skip leading blanks
 		method = method[1:]
 	}
 	for i, c := range method {
@@ -318,10 +320,10 @@ func maybeRequest(head []byte) error {
 	return errMore
 }
 
-// errNoRequest says that bytes are of no protocol that is read here.
-var errNoRequest = errors.New("it is no request")
+// errNoRequest marks bytes of another protocol.
+var errNoRequest = errors.New("not a request")
 
-// maybeTarget judges the rest of a first line, which begins behind the method.
+// maybeTarget is maybeRequest for the rest of the line after the method.
 func maybeTarget(method, rest []byte) error {
 	for _, c := range rest {
 		switch {
@@ -337,8 +339,8 @@ func maybeTarget(method, rest []byte) error {
 	return errMore
 }
 
-// word reports whether a method is made of letters, dashes and underscores. Others, with a control character in their line,
-// begin a binary protocol: LDAP, or git, whose lines begin with a length in digits.
+// word reports whether a method consists of letters, dashes and underscores. Any other method, in a line with control
+// characters, begins a binary protocol: LDAP, or git, whose lines begin with their length in digits.
 func word(method []byte) bool {
 	for _, c := range method {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_') {
@@ -348,17 +350,17 @@ func word(method []byte) bool {
 	return true
 }
 
-// blank reports whether c separates the words of a request line for some server. HTTP says that only a space does.
+// blank reports whether some server accepts c as a separator in a request line. By the standard only a space is.
 func blank(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1f || c == 0x85 || c == 0xa0
 }
 
-// isToken returns whether c may stand in an HTTP method.
+// isToken reports whether c may occur in an HTTP method.
 func isToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// words parts a line at blanks and CRs.
+// words splits a line at blanks and CRs.
 func words(line []byte) (list [][]byte) {
 	begin := -1
 	for i, c := range line {
@@ -376,8 +378,8 @@ func words(line []byte) (list [][]byte) {
 	return list
 }
 
-// requestLine parts a request line. The version is empty for a line of another protocol. A line that only some servers take is
-// refused: what they make of it is not known.
+// requestLine splits a request line. The version is empty for another protocol. A line that only some servers accept is
+// refused, since servers disagree on its meaning.
 func requestLine(line []byte) (method, target, version string, err error) {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	words := words(line)
@@ -401,7 +403,7 @@ func requestLine(line []byte) (method, target, version string, err error) {
 	return string(words[0]), string(words[1]), version, nil
 }
 
-// headerEnd returns where the empty line after a header ends, -1 where there is none yet.
+// headerEnd returns the offset after the empty line that ends a header, -1 if that is missing.
 func headerEnd(lines []byte) int {
 	for at := 0; at < len(lines); {
 		n := bytes.IndexByte(lines[at:], '\n')
@@ -416,7 +418,7 @@ func headerEnd(lines []byte) int {
 	return -1
 }
 
-// authorityOf returns the host that a request line names itself, as one to a proxy does.
+// authorityOf returns the host in a request line, as sent to a proxy.
 func authorityOf(method, target string) (string, bool) {
 	if strings.EqualFold(method, "CONNECT") {
 		return target, true
@@ -434,7 +436,7 @@ func authorityOf(method, target string) (string, bool) {
 	return rest, true
 }
 
-// withoutPort returns the name in "name:port".
+// withoutPort returns the normal name of an authority "name:port".
 func withoutPort(authority string) string {
 	if colon := strings.LastIndexByte(authority, ':'); colon >= 0 && !strings.Contains(authority[colon:], "]") {
 		authority = authority[:colon]
@@ -442,8 +444,8 @@ func withoutPort(authority string) string {
 	return normal(authority)
 }
 
-// normal returns a name in lower case without the dot at its end. Only ASCII has case here: other letters that Unicode turns
-// into a letter of ASCII, such as the Kelvin sign, make another name.
+// normal returns a name in lower case without its trailing dot. Only ASCII is folded: Unicode folding would map other
+// letters, such as the Kelvin sign, to ASCII ones.
 func normal(name string) string {
 	lower := []byte(strings.TrimSuffix(name, "."))
 	for i, c := range lower {
