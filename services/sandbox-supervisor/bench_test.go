@@ -38,7 +38,7 @@ func BenchmarkExecTerminalNoCgroup(b *testing.B) { benchmarkExec(b, noCgroups, 0
 func BenchmarkExecPipes(b *testing.B)            { benchmarkExec(b, nil, 0, pipes) }
 func BenchmarkExecPipesNoCgroup(b *testing.B)    { benchmarkExec(b, noCgroups, 0, pipes) }
 
-// Beside others the shim is not childless when a command ends, and has to look whose children it has.
+// Beside other commands the shim has children when a command ends, and must search for the command's orphans.
 func BenchmarkExecBesideOthers(b *testing.B)         { benchmarkExec(b, nil, 20) }
 func BenchmarkExecBesideOthersNoCgroup(b *testing.B) { benchmarkExec(b, noCgroups, 20) }
 

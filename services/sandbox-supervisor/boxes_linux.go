@@ -6,7 +6,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/box"
 )
 
-// newBoxes returns what makes the boxes of cages here.
+// newBoxes returns this machine's implementation of boxes.
 func newBoxes(cfg Config, deps Deps) boxes {
 	dir := ""
 	if !deps.DataDir.IsZero() {

@@ -2,5 +2,5 @@
 
 package sandboxsupervisor
 
-// newBoxes returns what makes the boxes of cages here: nothing, cages need Linux.
+// newBoxes returns nil: cages need Linux.
 func newBoxes(Config, Deps) boxes { return nil }

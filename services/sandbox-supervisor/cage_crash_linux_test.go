@@ -15,8 +15,7 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// Killed between any two steps of making and of removing a cage, the supervisor leaves nothing that the next one does not
-// remove.
+// Killed between any two steps of making or removing a cage, the supervisor leaves only what its successor removes.
 func TestKilledBetweenSteps(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -43,7 +42,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 // finish waits for the supervisor's death by its own hand.
 func (h *holder) finish(t *testing.T) {
 	t.Helper()
-	for h.out.Scan() { // what it says until then is no matter
+	for h.out.Scan() { // earlier output does not matter
 	}
 	var exit *exec.ExitError
 	if err := h.cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

@@ -37,8 +37,8 @@ func grantsWork() *commonv1.CagePolicy {
 	return &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}}, Seccomp: "default", State: "ephemeral"}
 }
 
-// projectFiles are what a project of these tests consists of: a folder work with a repository that has no hooks and no
-// configuration, so that stubs of all kinds stand in it while there is a cage.
+// projectFiles is the project of these tests: a folder work with a repository without hooks and configuration, so
+// that stubs of all kinds stand in it during a cage.
 var projectFiles = []string{"work", "work/repository", "work/repository/.git", "work/repository/.git/HEAD", "work/repository/.git/objects", "work/repository/.git/refs"}
 
 // project makes a project.
@@ -231,8 +231,8 @@ func descendants(t testing.TB, pid int) (found []int) {
 	return found
 }
 
-// nothingLeft fails the test if a supervisor that was killed has left something, after the next one of its data directory
-// has started and stopped.
+// nothingLeft fails the test if a killed supervisor left traces on the host, once the next one of its data
+// directory has started and stopped.
 func (h *holder) nothingLeft(t *testing.T, processes []int) {
 	t.Helper()
 	for _, pid := range processes {
@@ -251,7 +251,7 @@ func (h *holder) nothingLeft(t *testing.T, processes []int) {
 	h.clean(t)
 }
 
-// clean fails the test if something of the supervisor's is on the host.
+// clean fails the test if the host has a trace of the supervisor.
 func (h *holder) clean(t *testing.T) {
 	t.Helper()
 	if left := cgroups(t, h.data); len(left) > 0 {
@@ -268,7 +268,7 @@ func (h *holder) clean(t *testing.T) {
 	}
 }
 
-// opened reports whether any process has a file open whose path holds one of the parts.
+// opened reports whether any process has an open file whose path contains one of the parts.
 func opened(parts ...string) bool {
 	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	return slices.ContainsFunc(files, func(file string) bool {
@@ -288,8 +288,8 @@ func below(dir string) (found []string) {
 	return found
 }
 
-// When the supervisor is killed, every cage is gone at once with everything in it, and nothing of them is on the host: no process, no mount,
-// no cgroup, no stub, no file. That does not take another start, nor that what starts inits, the inits or the shim run: they may be stopped.
+// When the supervisor is killed, every cage is gone at once, and the host has no trace of them: no process, mount,
+// cgroup, stub or file. This needs no further start, and no running launcher, inits or shim: they may be stopped.
 func TestKilledSupervisorOfCages(t *testing.T) {
 	t.Parallel()
 	for _, stopped := range [][]string{nil, {"kaged-cages"}, {"kaged-cage"}, {"kaged-cages", "kaged-cage", "kaged-shim"}} {
@@ -323,8 +323,8 @@ func TestKilledSupervisorOfCages(t *testing.T) {
 	}
 }
 
-// A stub stands as long as anybody is in the cage that it protects something from, whoever may have been killed: the next supervisor removes
-// it when the cage is gone.
+// A stub stands as long as a process is in the cage it protects, whichever process was killed: the next supervisor
+// removes it once the cage is gone.
 func TestStubsOutlastTheSupervisor(t *testing.T) {
 	t.Parallel()
 	h := startHolder(t, 1, "")
@@ -406,8 +406,8 @@ func initOf(t testing.TB, pid int) int {
 	}
 }
 
-// When the first process of a cage is killed, everything in it is gone, each of its commands is reported as lost, whoever
-// holds it is told, and other cages go on.
+// When the first process of a cage is killed, all its processes are gone, each command is reported as lost, the
+// holders are told, and other cages go on.
 func TestKilledInit(t *testing.T) {
 	t.Parallel()
 	client, root := serve(t, nil), project(t)
@@ -468,7 +468,7 @@ func noStubs(root string) (found []error) {
 	return found
 }
 
-// waitFor waits for what nobody tells.
+// waitFor polls for conditions that raise no event.
 func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !done(); runtime.Gosched() {
@@ -478,8 +478,7 @@ func waitFor(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// Hundreds of commands in one cage, and many cages one after the other, leave nothing behind: no open file, no process, no
-// cgroup, no stub.
+// Hundreds of commands in one cage, and many cages in a row, leak no open file, process, cgroup or stub.
 func TestCagesLeakNothing(t *testing.T) {
 	opts := testkit.Options(t)
 	settings := settings{"CAGE_SPARE": "0s"} // which would come and go
@@ -500,7 +499,7 @@ func TestCagesLeakNothing(t *testing.T) {
 	}
 	alone := shell(t, "true", pipes, inCage(root, grantsWork()))
 	one(shell(t, "true", pipes)) // the shim is there
-	one(alone)                   // and what is kept for the next cage
+	one(alone)                   // and makes the next cage's spare
 	settled := func() [3]int {
 		return [3]int{openFiles(t), len(descendants(t, os.Getpid())), len(cgroups(t, opts.DataDir.String()))}
 	}
@@ -529,8 +528,8 @@ func TestCagesLeakNothing(t *testing.T) {
 	})
 }
 
-// A command that writes without end to a caller that does not read makes nobody's memory grow: it waits, and goes on when
-// the caller reads again.
+// A command that writes endlessly to a caller that does not read blocks, uses no further memory, and goes on
+// when the caller reads again.
 func TestOutputFloodFromACage(t *testing.T) {
 	client, root := serve(t, nil), project(t)
 	start := shell(t, "", pipes, inCage(root, grantsWork()))
@@ -544,7 +543,7 @@ func TestOutputFloodFromACage(t *testing.T) {
 		_, _ = fmt.Sscanf(string(text[bytes.Index(text, []byte("wchar: ")):]), "wchar: %d", &n)
 		return n
 	}
-	// It stands still when it has written nothing more for so many looks.
+	// It is blocked once several looks in a row find no further output.
 	last, same := int64(-1), 0
 	waitFor(t, "the command to stand still", func() bool {
 		n := written()
@@ -557,7 +556,7 @@ func TestOutputFloodFromACage(t *testing.T) {
 	if last > 64<<20 {
 		t.Errorf("it wrote %d bytes that nobody has read", last)
 	}
-	for total := int64(0); total < last+(32<<20); { // what stood still goes on
+	for total := int64(0); total < last+(32<<20); { // the blocked command goes on
 		event, err := r.stream.Recv()
 		if err != nil || event.GetExited() != nil {
 			t.Fatalf("after %d bytes: %v, %v", total, event, err)

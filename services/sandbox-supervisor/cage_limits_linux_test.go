@@ -19,8 +19,8 @@ func within(limits *commonv1.CageLimits) *commonv1.CagePolicy {
 	return policy
 }
 
-// Each limit that ends something is told by its name, to the command and where the cage ends to who holds it; what a command
-// does to itself is not one.
+// Each limit that ends a command or a cage is reported by its name, to the command and to the cage's holder; a signal
+// of the command's own is not a limit.
 func TestLimitsAreToldApart(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"KILL_GRACE": "200ms"})
@@ -62,8 +62,8 @@ func TestLimitsAreToldApart(t *testing.T) {
 	}
 }
 
-// What runs in a cage is listed with it, and with what it uses; the end of its session leaves nothing of either, whatever runs
-// there, and tells who holds it (design.md 7).
+// Processes in a cage are listed with it and with their usage; the end of its session ends them and the cage,
+// whatever they do, and tells the holder (design.md 7).
 func TestEndOwnerWithBusyCages(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"CANCEL_GRACE": "100ms"})
@@ -119,7 +119,7 @@ func TestEndOwnerWithBusyCages(t *testing.T) {
 	}
 }
 
-// The probe says what holds each limit, and how to get what is missing.
+// The probe names the mechanism behind each limit, and the fix for a missing one.
 func TestProbeOfLimits(t *testing.T) {
 	t.Parallel()
 	probe, err := serve(t, nil).ProbeCages(t.Context(), &sandboxsupervisorv1.ProbeCagesRequest{})

@@ -27,17 +27,17 @@ import (
 
 func init() { helpers["programs"] = helperPrograms }
 
-// program is something people do in cages.
+// program is a typical use of a cage.
 type program struct {
 	name string
 	// needs is a program that scripts/setup.sh test installs; optional says that it does not.
 	needs    string
 	optional bool
-	// script is what is typed, in the folder work; wants must be in what it writes.
+	// script is the command line, run in the folder work; wants must be part of its output.
 	script, wants string
 	// relaxed says that it needs the calls of debuggers: without them it must fail.
 	relaxed bool
-	// net is what it must reach.
+	// net lists the hosts it must reach.
 	net []string
 }
 
@@ -95,7 +95,7 @@ dlv exec --check-go-version=false --allow-non-terminal-interactive=true --init d
 func TestProgramsInCages(t *testing.T) {
 	t.Parallel()
 	registry := startRegistry(t)
-	// What one of them compiles of the standard library, the next one need not.
+	// Programs share the compiled standard library.
 	cache := t.TempDir()
 	for _, e := range []environment{{name: "root", root: true}, {name: "user", uid: stranger}} {
 		t.Run(e.name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestProgramsInCages(t *testing.T) {
 	}
 }
 
-// ran is what became of a program.
+// ran is the result of a program.
 type ran struct {
 	Name    string `json:"name"`
 	Code    int32  `json:"code"`

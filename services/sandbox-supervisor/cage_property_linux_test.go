@@ -87,7 +87,7 @@ func (x *tree) drawPolicy(t *rapid.T, name string) *dsl.Cage {
 	return policy
 }
 
-// paths are what is tried: all there is, and what there is not.
+// paths are the paths to try: existing and missing ones.
 func (x *tree) paths() []string {
 	list := slices.Concat(x.folders, x.files, x.links, []string{x.outside, filepath.Join(x.outside, "secret"), filepath.Dir(x.root)})
 	for _, dir := range x.folders {
@@ -99,7 +99,7 @@ func (x *tree) paths() []string {
 	return slices.Compact(list)
 }
 
-// reached is what a program in a cage could do: by path whether it could read and write, and what it saw listed in folders.
+// reached is the access of a program in a cage: by path whether it could read and write, and the listings of folders.
 type reached struct {
 	read, write map[string]bool
 	listed      map[string][]string
@@ -140,13 +140,13 @@ func plain(path string) bool {
 	return err == nil && real == filepath.Clean(path)
 }
 
-// leads reports whether a folder lies on the way to a grant, and so is there, with nothing in it but the way.
+// leads reports whether a folder lies on the path to a grant, and so exists, holding only that path.
 func leads(view *cage.View, dir string) bool {
 	return slices.ContainsFunc(view.Grants, func(g cage.Grant) bool { return cage.Below(g.Path, dir) })
 }
 
-// Whatever the tree and whatever the policy: what a program in the cage can read and write is what the view allows, which is
-// what the tools ask; where there can be no cage, there is no view either. Nothing outside can be read, written or seen.
+// For any tree and policy, a program in the cage reads and writes exactly the paths that the view allows, which is
+// also the tools' source; without a possible cage there is no view. No path outside can be read, written or seen.
 func TestCageIsItsView(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -191,7 +191,7 @@ func TestCageIsItsView(t *testing.T) {
 			if r.write[path] && !mayWrite {
 				t.Errorf("%s can be written against the view", path)
 			}
-			// A link may lead through folders that cannot be seen, to what could be.
+			// A link may lead through hidden folders to a visible path.
 			if !plain(path) {
 				continue
 			}
@@ -205,7 +205,7 @@ func TestCageIsItsView(t *testing.T) {
 	})
 }
 
-// Whatever a child asks for: if it is let, its cage reaches nothing that its parent's does not.
+// A child's cage, if granted, never reaches a path outside its parent's.
 func TestChildCageNeverExceeds(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -228,8 +228,8 @@ func TestChildCageNeverExceeds(t *testing.T) {
 			return
 		}
 		for _, path := range x.paths() {
-			// What is called .git and is empty is no repository yet, and its parent's is read-only for the time being. A child that
-			// names it may make one of it, whose hooks and configuration are read-only.
+			// An empty .git is no repository yet, and is read-only in the parent's cage for now. A child that names
+			// it may initialise it; its hooks and configuration are read-only.
 			if filepath.Base(path) == ".git" && above.read[path] && slices.ContainsFunc(child.FS, func(m dsl.Mount) bool { return filepath.Base(m.Path) == ".git" }) {
 				continue
 			}

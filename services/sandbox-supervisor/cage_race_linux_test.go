@@ -13,8 +13,8 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// A granted folder that becomes a link out of the project, and a folder again, all the time while cages are made of it: a cage
-// shows the folder or is refused, and never what the link leads to (CVE-2021-30465).
+// A granted folder flips between a folder and a link out of the project while cages are made of it: a cage shows the
+// folder or is refused, and never follows the link (CVE-2021-30465).
 func TestSwappedWhileMakingCages(t *testing.T) {
 	t.Parallel()
 	client, root, outside := serve(t, nil), project(t), t.TempDir()

@@ -16,14 +16,14 @@ type Config struct {
 	Cgroups string `toml:"cgroups"`
 	// KillGrace is how long a command that ran out of its time may take to end after SIGTERM, before it is killed.
 	KillGrace config.Duration `toml:"kill_grace"`
-	// CancelGrace is the same for a command that was cancelled or whose owner ended.
+	// CancelGrace holds for cancelled commands and for those whose owner has ended.
 	CancelGrace config.Duration `toml:"cancel_grace"`
 	// StartTimeout is how long the shim, or a command, may take to start before the shim is taken for dead.
 	StartTimeout config.Duration `toml:"start_timeout"`
 	// KillTimeout is how long the shim may take to report the end of a killed command before it is taken for dead.
 	KillTimeout config.Duration `toml:"kill_timeout"`
-	// DrainWait is how long output is waited for after a command and all it started is gone, while somebody else holds its
-	// terminal open.
+	// DrainWait bounds the wait for output after a command and its descendants are gone while another
+	// process holds its terminal open.
 	DrainWait config.Duration `toml:"drain_wait"`
 	// MaxCommands is how many commands may run at once.
 	MaxCommands int `toml:"max_commands"`
@@ -36,15 +36,16 @@ type Config struct {
 
 	// MaxCages is how many cages there may be at once, those of single commands included.
 	MaxCages int `toml:"max_cages"`
-	// CageUID is the host's user and group that the processes in cages are where kaged runs as root. Nothing of the host should
-	// belong to it.
+	// CageUID is the host's user and group of processes in cages, if kaged runs as root. No file of the
+	// host should belong to it.
 	CageUID int `toml:"cage_uid"`
-	// SystemPaths are the paths of the host that every cage sees, read-only: links are made again, what is not there is left out.
+	// SystemPaths are the host's paths visible in every cage, read-only: links are recreated,
+	// missing paths are left out.
 	SystemPaths []string `toml:"system_paths"`
-	// TmpBytes bounds what a cage's private folders hold together: /tmp, /var/tmp, /dev/shm, /run and its home.
+	// TmpBytes bounds the sum of a cage's private folders: /tmp, /var/tmp, /dev/shm, /run and its home.
 	TmpBytes int64 `toml:"tmp_bytes"`
-	// CageSpare is how long the beginnings of a cage are kept ready for the next one, after the last was made: a process of 4 MB,
-	// for a cage that is there in a third of the time. "0s" keeps none.
+	// CageSpare is how long a spare cage init is kept after the last cage was made: a process of 4 MB, for a cage in
+	// a third of the time. "0s" keeps no spare.
 	CageSpare config.Duration `toml:"cage_spare"`
 
 	// NetConnections is how many connections a cage may have open at once.
@@ -54,7 +55,7 @@ type Config struct {
 	NetConnectTimeout config.Duration `toml:"net_connect_timeout"`
 	// NetHelloTimeout is how long a program in a cage may take from the first byte of a connection until it has named the server.
 	NetHelloTimeout config.Duration `toml:"net_hello_timeout"`
-	// NetIdleTimeout is how long nothing may move on a connection out of a cage.
+	// NetIdleTimeout closes a connection out of a cage without traffic.
 	NetIdleTimeout config.Duration `toml:"net_idle_timeout"`
 	// NetResolvedFor is how long the addresses of a name are kept, NetResolvedNames of how many names.
 	NetResolvedFor   config.Duration `toml:"net_resolved_for"`
@@ -64,13 +65,13 @@ type Config struct {
 	// PrivateHosts are the names that may resolve to addresses of private networks and of this machine: "name", or "*.name" for
 	// all below. Every other name of a policy must be on the public network.
 	PrivateHosts []string `toml:"private_hosts"`
-	// Credentials are, by "host:port", what is added to requests of cages whose policy allows that: programs in them reach the
-	// host by plain http://host/, and what they send goes on by TLS, with the credential, to host:port.
+	// Credentials are added, by "host:port", to requests of cages whose policy allows that: programs reach the host
+	// by plain http://host/, and the gate forwards by TLS, with the credential, to host:port.
 	Credentials map[string]Credential `toml:"credentials"`
 
 	// SessionProcesses is how many detached commands of one session may run at once.
 	SessionProcesses int `toml:"session_processes"`
-	// KeptOutputBytes is how much of the end of what a detached command writes is kept.
+	// KeptOutputBytes bounds the kept end of a detached command's output.
 	KeptOutputBytes int `toml:"kept_output_bytes"`
 	// EndedProcesses, EndedBytes and EndedFor bound the detached commands that are remembered after their end: how many of one
 	// session, how many bytes all together, and how long.
@@ -79,8 +80,8 @@ type Config struct {
 	EndedFor       config.Duration `toml:"ended_for"`
 }
 
-// Credential is the table [services.sandbox-supervisor.credentials."host:port"]. Programs in a cage reach the host by plain
-// http://host/, and what they send goes on by TLS, with the header, to host:port.
+// Credential is the table [services.sandbox-supervisor.credentials."host:port"]. Programs in a cage reach the host by
+// plain http://host/, and the gate forwards by TLS, with the header, to host:port.
 type Credential struct {
 	// Header is the header's name, such as Authorization.
 	Header string `toml:"header"`
@@ -107,7 +108,7 @@ func DefaultConfig() Config {
 // maxCommandBytes is the largest max_command_bytes: Linux takes no more than 2 MiB with the usual stack.
 const maxCommandBytes = 2 << 20
 
-// Validate says what is wrong with a Config.
+// Validate checks a Config.
 func (c Config) Validate() error {
 	if c.Cgroups != "auto" && c.Cgroups != "off" {
 		return fmt.Errorf("cgroups is %q; it can be \"auto\" or \"off\"", c.Cgroups)
@@ -165,9 +166,9 @@ func (c Config) Validate() error {
 	return c.validateCages()
 }
 
-// validateCages says what is wrong with what concerns cages.
+// validateCages checks the keys that concern cages.
 func (c Config) validateCages() error {
-	// Not root, whose files are the kernel's, and not what stands for nobody or for no change.
+	// Neither root, which owns the kernel's files, nor the ids that mean "unmapped" and "unchanged".
 	if c.CageUID < 1 || c.CageUID >= 1<<31 {
 		return fmt.Errorf("cage_uid is %d; it must be the id of a user that is not root", c.CageUID)
 	}

@@ -14,7 +14,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// echo is a program that says its port, and says back what one connection sends it, until that ends.
+// echo is a program that prints its port and echoes the data of one connection until that ends.
 const echo = `
 import socket
 s = socket.socket()

@@ -25,8 +25,8 @@ func daemonStart(t testing.TB, rest string, change ...func(*sandboxsupervisorv1.
 	return shell(t, daemon+rest, append(change, env("DIR", t.TempDir()))...)
 }
 
-// What a command started is gone when its end is told: children in the background, and daemons that did all they could to
-// get away (T-SHELL-17, T-SHELL-20).
+// Descendants of a command are gone when its end is reported: background children, and daemons that did all they
+// could to escape (T-SHELL-17, T-SHELL-20).
 func TestNothingOutlivesItsCommand(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -109,8 +109,8 @@ func TestWithoutMarks(t *testing.T) {
 	other.wait()
 }
 
-// What forks without end is killed nevertheless: loops that start daemons, and processes that hop from one id to the next.
-// (They end by themselves with the test's folder, should that fail.)
+// Endless forks are killed: loops that start daemons, and processes that hop from one id to the next. (They end by
+// themselves with the test's folder, should that fail.)
 func TestForkBombs(t *testing.T) {
 	t.Parallel()
 	for name, bomb := range map[string]string{
@@ -160,7 +160,7 @@ func withVariable(t *testing.T, variable string) (found []string) {
 	return found
 }
 
-// Hundreds of commands, started, refused and cancelled, leave nothing open in the service or in its shim.
+// Hundreds of started, refused and cancelled commands leak no open file in the service or its shim.
 func TestNothingLeaks(t *testing.T) {
 	client := serve(t, nil)
 	probe := begin(t, client, shell(t, "echo $PPID shim"))
@@ -191,7 +191,7 @@ func TestNothingLeaks(t *testing.T) {
 	if exit := begin(t, client, shell(t, "true")).wait(); exit.GetExitCode() != 0 {
 		t.Errorf("after all the end is %v", exit)
 	}
-	// The last stream's end and the last terminal's closing are not told to anybody.
+	// The end of the last stream and the closing of the last terminal raise no event.
 	for end := time.Now().Add(5 * time.Second); openFiles(t) > before && time.Now().Before(end); {
 		runtime.Gosched()
 	}

@@ -20,7 +20,7 @@ type detached struct {
 	t      testing.TB
 	client sandboxsupervisorv1.SandboxServiceClient
 	id     string
-	output string // what was read of it so far, from the first byte on
+	output string // all output read so far, from the first byte on
 }
 
 // detach starts a process by a call that is over when it returns.
@@ -72,7 +72,7 @@ func (d *detached) attach(from int64, follow bool, enough func(all string) bool)
 	}
 }
 
-// text returns what pieces hold, which must be without a gap from an offset on.
+// text joins pieces, which must be contiguous from an offset on.
 func (d *detached) text(pieces []*sandboxsupervisorv1.ProcessOutput, from int64) string {
 	d.t.Helper()
 	var b strings.Builder
@@ -211,7 +211,8 @@ func TestMergedKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A signal reaches the process group, and what it does is told as shells tell it (T-T20-PROC-04). A terminal is a real one.
+// A signal reaches the process group, and its effect is reported as shells do (T-T20-PROC-04).
+// A terminal is a real one.
 func TestDetachedSignalsAndTerminals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -255,7 +256,7 @@ func TestDetachedOutputIsBounded(t *testing.T) {
 	}
 }
 
-// Reading what there is ends, though the process prints faster than anybody reads.
+// Reading the present output ends, though the process prints faster than the reader reads.
 func TestAttachToEndlessOutput(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -272,7 +273,7 @@ func TestAttachToEndlessOutput(t *testing.T) {
 	}
 }
 
-// Input that nobody reads is refused when there is too much of it, whole, and input after the end of input too.
+// Unread input above the limit is refused as a whole, and so is input after the end of input.
 func TestDetachedInputIsBounded(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"STDIN_BYTES": "100000"})
@@ -306,7 +307,7 @@ func TestDetachedInputIsBounded(t *testing.T) {
 	}
 }
 
-// Asking again for a process that was started starts nothing; another session's id is refused, and so is what is no id.
+// A second start of a process is a no-op; another session's id and malformed ids are refused.
 func TestDetachedStartsOnce(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"SESSION_PROCESSES": "2"})
@@ -421,7 +422,7 @@ func TestEndedAreForgotten(t *testing.T) {
 	}
 }
 
-// A service that stops ends its detached processes and tells those who are attached.
+// A service that stops ends its detached processes and tells their followers.
 func TestStopEndsDetached(t *testing.T) {
 	t.Parallel()
 	client, service := serveHost(t, settings{"CANCEL_GRACE": "50ms"})

@@ -13,11 +13,11 @@ import (
 
 func init() { helpers["container"] = helperContainer }
 
-// container is what a container runtime makes of a machine before the supervisor starts.
+// container is a machine as a container runtime presents it to the supervisor.
 type container struct {
-	// Caps are what is left of root's rights; nil leaves all there are.
+	// Caps are root's remaining capabilities; nil leaves all.
 	Caps []int `json:"caps"`
-	// Masked hides and protects what container runtimes do of /proc and /sys.
+	// Masked hides and protects the same parts of /proc and /sys as container runtimes.
 	Masked bool `json:"masked"`
 	// Seccomp refuses namespaces and mounts, as runtimes' default filters do.
 	Seccomp bool `json:"seccomp"`
@@ -89,7 +89,7 @@ func loopbackUp() {
 	must(unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))
 }
 
-// mask does to /proc and /sys what runtimes do.
+// mask hides the same parts of /proc and /sys as container runtimes.
 func mask() {
 	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
 	for _, file := range []string{"/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug"} {
@@ -110,7 +110,8 @@ func mask() {
 	}
 }
 
-// filter refuses what a container's filter is to refuse: what Docker's default does to a process without CAP_SYS_ADMIN, and single calls.
+// filter installs a container's seccomp filter: Docker's default for a process without
+// CAP_SYS_ADMIN, and single calls.
 func filter(c container) error {
 	const (
 		number, flags = 0, 16 // offsets in struct seccomp_data: the call, the low half of its first argument

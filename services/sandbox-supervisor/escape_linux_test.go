@@ -25,10 +25,10 @@ import (
 
 const isAMD64 = runtime.GOARCH == "amd64"
 
-// stranger is a user that nothing else belongs to: what is tried without a cage may end its processes.
+// stranger is an otherwise unused user: the attacks without a cage may end its processes.
 const stranger = 64321
 
-// buildProbe builds the program that tries to escape, once: static, so that it runs in a cage that shows it nothing.
+// buildProbe builds the program that tries to escape, once: static, so that it runs in an empty cage.
 var buildProbe = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kaged-probe-")
 	if err != nil {
@@ -51,7 +51,7 @@ func place(t testing.TB, uid int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not the test's own folder: nobody but its owner can enter that.
+	// Not the test's own folder, which only its owner can enter.
 	dir, err := os.MkdirTemp("", "kaged-stage-")
 	if err != nil {
 		t.Fatal(err)
@@ -80,18 +80,18 @@ func place(t testing.TB, uid int) string {
 // environment is a machine as seen by a supervisor.
 type environment struct {
 	name string
-	// helper is what is started, "escape" if not said; attr says how, uid as whom, in what container.
+	// helper is the test helper to start, "escape" by default; attr is its uid and container.
 	helper    string
 	attr      syscall.SysProcAttr
 	uid       int
 	container *container
 	// root says that only root can make it.
 	root bool
-	// unlimited says that there are no cgroups: what needs them is refused.
+	// unlimited removes cgroups: limits that need them are refused.
 	unlimited bool
 	// tier is how cages are enforced there; empty says that they are refused, with a sentence that holds layer.
 	tier, layer string
-	// mends are what the sentence says besides: all that is missing, and what grants it.
+	// mends are further parts of the sentence: each missing permission and its grant.
 	mends []string
 }
 
@@ -110,7 +110,7 @@ var environments = []environment{
 		container: &container{Masked: true, Seccomp: true, UID: stranger}, layer: "user namespaces",
 		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`},
 	},
-	// With one permission too few each is named, whatever step of building a cage it is that fails.
+	// Each missing permission is named, whichever step of building a cage fails.
 	{
 		name: "container-user-masked", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
 		container: &container{Masked: true, UID: stranger}, layer: "mounting proc", mends: []string{`security_opt: ["systempaths=unconfined"]`},
@@ -148,7 +148,7 @@ var environments = []environment{
 	{
 		name: "container-privileged", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces}, container: &container{}, tier: "userns",
 	},
-	// A user whose machine allows no user namespaces.
+	// A user on a machine without user namespaces.
 	{
 		name: "user-without-namespaces", uid: stranger, attr: syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER, AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
@@ -189,8 +189,8 @@ func (e environment) start(t testing.TB, dir string) (*exec.Cmd, *bytes.Buffer) 
 	return cmd, &trouble
 }
 
-// The whole catalogue, in each environment: every attack is contained and everything that must work works, in each kind of
-// cage; or cages are refused in a sentence that names what is missing, and never weaker without a word.
+// The whole catalogue, in each environment: every attack is contained and every permitted action works, in each kind
+// of cage; or cages are refused with a sentence that names the missing part, and never weakened silently.
 func TestEscapes(t *testing.T) {
 	t.Parallel()
 	for _, e := range environments {
@@ -297,7 +297,7 @@ func judge(t *testing.T, e environment, results map[escape.Profile]map[string]es
 	}
 }
 
-// Without a cage the same attacks get out: none of the cases is contained because it does not work.
+// Without a cage the same attacks succeed: no case is contained merely because it is broken.
 func TestEscapesWithoutACage(t *testing.T) {
 	t.Parallel()
 	uid := stranger

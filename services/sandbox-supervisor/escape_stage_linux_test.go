@@ -36,7 +36,7 @@ func init() {
 	helpers["bystander"] = func() { _, _ = io.Copy(io.Discard, os.Stdin) }
 }
 
-// stage is a host with things that no cage may reach, and a project whose agent tries.
+// stage is a host with targets that no cage may reach, and a project whose agent tries.
 type stage struct {
 	dir    string
 	params escape.Params
@@ -44,9 +44,9 @@ type stage struct {
 	shm    uintptr
 }
 
-// line is what a stage tells the test that started it, as JSON.
+// line is a message from a stage to the test that started it, as JSON.
 type line struct {
-	// Profile is the kind of cage the result is from, empty for what was looked at from outside.
+	// Profile is the cage's kind, empty for an observation from outside.
 	Profile escape.Profile `json:"profile,omitempty"`
 	escape.Result
 	// Refused is the code and the sentence with which a cage was refused.
@@ -123,7 +123,7 @@ func newStage(dir string) *stage {
 	must(bystander.Start())
 	s.params.HostPID = bystander.Process.Pid
 	s.held = append(s.held, in)
-	// What a careless program leaves open for its children.
+	// A descriptor that a careless program leaks to its children.
 	leak, err := unix.Open(filepath.Dir(s.params.Canary), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	must(err)
 	must(unix.Dup2(leak, 200))
@@ -160,7 +160,7 @@ func (s *stage) serve(network, address string) (port int) {
 func (s *stage) say(network, address, text string) (port int) {
 	l, err := net.Listen(network, address)
 	if network == "tcp6" && err != nil {
-		return 1 // no IPv6 here: nothing listens
+		return 1 // no IPv6 here, so no listener
 	}
 	must(err)
 	s.held = append(s.held, l)
@@ -180,7 +180,7 @@ func (s *stage) say(network, address, text string) (port int) {
 	return 0
 }
 
-// close takes away what lies outside the stage's folder.
+// close removes the stage's files outside its folder.
 func (s *stage) close() {
 	for _, c := range s.held {
 		c.Close()
@@ -276,7 +276,7 @@ func caged(client sandboxsupervisorv1.SandboxServiceClient, start *sandboxsuperv
 	}
 }
 
-// relay prints what a probe in a cage of the given profile says.
+// relay prints the output of a probe in a cage of the given profile.
 func relay(p escape.Profile) func(text []byte) {
 	return func(text []byte) {
 		var r escape.Result
@@ -321,7 +321,7 @@ func helperEscape() {
 		s.neighbours(client)
 		s.limits(client)
 		s.own(client)
-		for { // the neighbour's, which nobody waits for
+		for { // the neighbour's children are not waited for
 			left, err := client.ListCages(ctx, &sandboxsupervisorv1.ListCagesRequest{})
 			must(err)
 			if len(left.GetCages()) == 0 {
@@ -376,7 +376,7 @@ const refusedLimit = "refused"
 // limits runs programs that know no measure, each in a cage with one limit.
 func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
 	const (
-		noRoom = 3 // the exit code of what was stopped for want of room
+		noRoom = 3 // exit code of a probe stopped for lack of room
 		none   = sandboxsupervisorv1.KillReason_KILL_REASON_UNSPECIFIED
 	)
 	for _, c := range []struct {
@@ -384,7 +384,8 @@ func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
 		limits *commonv1.CageLimits
 		argv   []string
 		reason sandboxsupervisorv1.KillReason
-		// code is the exit code where the kernel refuses what is too much instead of the command's being ended for it, 0 for no such way.
+		// code is the exit code where the kernel refuses the excess instead of ending the
+		// command, 0 if it never does.
 		code int32
 	}{
 		{"lim-processes", &commonv1.CageLimits{Pids: 64}, []string{"bomb"}, sandboxsupervisorv1.KillReason_KILL_REASON_PIDS, noRoom},
@@ -464,7 +465,7 @@ func (s *stage) outside(hostname string) {
 	check("host-leftovers", s.leftovers())
 }
 
-// leftovers fails if the attacks have left what they must not: set-id files, stubs, files where none may be.
+// leftovers fails if the attacks left forbidden traces: set-id files, stubs, files in protected places.
 func (s *stage) leftovers() error {
 	var left []error
 	walk := func(path string, d os.DirEntry, err error) error {
@@ -497,7 +498,7 @@ func (s *stage) leftovers() error {
 	return errors.Join(left...)
 }
 
-// lines reads what a helper prints.
+// lines reads the messages of a helper.
 func lines(r io.Reader, each func(line)) {
 	for in := bufio.NewScanner(r); in.Scan(); {
 		var l line

@@ -93,7 +93,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A command gets what was asked for and nothing else: its environment, its three files, no signal ignored or blocked.
+// A command gets exactly its requested environment, its three files, and no ignored or blocked signal.
 func TestNothingIsInherited(t *testing.T) {
 	t.Setenv("KAGED_SECRET", "of the service")
 	client := serve(t, nil)
@@ -169,7 +169,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused before anything runs, in a sentence that names what is wrong.
+// Invalid requests are refused before any start, in a sentence that names the mistake.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"MAX_COMMAND_BYTES": "200000", "MAX_COMMAND_STRINGS": "100"})
@@ -221,8 +221,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A command with a cage runs in one of its own: it works in its project and sees nothing else, and the cage is gone when it is.
-// Where the operator has switched cages off it runs without (decision 17).
+// A command with a cage policy runs in a cage of its own: it works in its project and sees no other folder, and the
+// cage ends with it. Where the operator has switched cages off it runs without (decision 17).
 func TestCages(t *testing.T) {
 	t.Parallel()
 	other := t.TempDir()
@@ -324,7 +324,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A signal passes a standard input that nobody reads, up to what is kept of it.
+// A signal overtakes unread standard input, up to the size of its buffer.
 func TestSignalPassesInput(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)

@@ -48,20 +48,20 @@ func writes(git string) *commonv1.CagePolicy {
 	return &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}}, Seccomp: "default", State: "ephemeral", Git: git}
 }
 
-// plantAt makes a repository whose configuration runs a program, at a place in the project.
+// plantAt makes a repository whose configuration runs a program, at a path in the project.
 const plantAt = `plant() { mkdir -p "$1" && cd "$1" && git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x &&
 git config core.fsmonitor "touch $ROOT/PWNED; false" && sha=$(git rev-parse HEAD) && cd "$ROOT" && git update-index --add --cacheinfo 160000,$sha,"$1"; }
 git config --global safe.directory '*'; cd "$ROOT"; `
 
-// What a shell makes in a cage that git runs at the project's root is prevented where it was known before, and else found and told
-// when the cage is released (G2, G5).
+// Files that git at the project's root would run are protected if they were known before the cage, and otherwise
+// found and reported when the cage is released (G2, G5).
 func TestFoundAtTheEnd(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
 	for _, tt := range []struct {
 		name, git, script string
 		found             []string // kind and path
-		runs              bool     // git status at the root runs what was planted: it is not prevented
+		runs              bool     // git status at the root runs the planted program: it is not prevented
 	}{
 		{name: "nothing", script: "touch file"},
 		{name: "a submodule that is in the index", script: "plant vendor/old"},
@@ -161,7 +161,7 @@ func TestBackgroundProcessIsFoundAtTheSessionsEnd(t *testing.T) {
 	}
 }
 
-// findings are the kinds and paths of what was found.
+// findings formats the kinds and paths of findings.
 func findings(found []*commonv1.CageFinding, root string) (list []string) {
 	for _, f := range found {
 		list = append(list, f.GetKind()+" "+strings.TrimPrefix(strings.TrimPrefix(f.GetPath(), root), "/"))

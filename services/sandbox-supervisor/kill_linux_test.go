@@ -31,8 +31,8 @@ import (
 
 func init() { helpers["supervisor"] = helperSupervisor }
 
-// helperSupervisor is a supervisor of its own process: it starts the shell commands of its arguments, the last one detached,
-// copies what they write to standard output, and works until it is killed.
+// helperSupervisor is a supervisor in a process of its own: it starts the shell commands of its arguments, the last
+// one detached, copies their output to standard output, and works until it is killed.
 func helperSupervisor() {
 	fatal := func(err error) {
 		if err != nil {
@@ -128,7 +128,7 @@ func (v *victim) kill(t *testing.T) {
 	_ = v.cmd.Wait()
 }
 
-// freeze stops a process and returns when each of its threads stands still, which nobody but /proc tells.
+// freeze stops a process and returns once /proc shows each of its threads stopped.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
@@ -158,7 +158,7 @@ func cgroups(t *testing.T, data string) (found []string) {
 			found = append(found, path)
 			return fs.SkipDir
 		}
-		return nil // what another test removes meanwhile
+		return nil // removed by another test meanwhile
 	})
 	return found
 }
@@ -178,8 +178,8 @@ func restart(t *testing.T, data string) {
 	testkit.Stop(t, r)
 }
 
-// When the supervisor is killed, everything it ever started is gone, the shim last, even one that was stopped; and no cgroup of it is
-// there any more, though nobody starts again.
+// When the supervisor is killed, all its processes are gone, the shim last, even a stopped one; its cgroups are gone
+// too, without another start.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"auto", "off"} {
@@ -203,7 +203,7 @@ func TestKilledSupervisor(t *testing.T) {
 	}
 }
 
-// When the supervisor and its shim are killed in one instant, the next start kills what they have left.
+// When the supervisor and its shim are killed at once, the next start kills the remaining processes.
 func TestKilledTogether(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"auto", "off"} {
@@ -233,7 +233,8 @@ func TestKilledTogether(t *testing.T) {
 	}
 }
 
-// When the shim is killed, what it left is killed, its commands are reported as lost, and the next command runs.
+// When the shim is killed, the remaining processes are killed, its commands are reported as lost,
+// and the next command runs.
 func TestKilledShim(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -341,7 +342,8 @@ func TestShimIsSmall(t *testing.T) {
 	}
 }
 
-// The shim holds nothing of the service: a session and a name of its own, no environment, no file of the service's.
+// The shim shares no state with the service: it has a session and a name of its own, no environment, and
+// no file of the service's.
 func TestShimIsApart(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -366,7 +368,7 @@ func TestShimIsApart(t *testing.T) {
 	}
 }
 
-// A service that was started with signals ignored, as by nohup, hands none of that on.
+// A service started with ignored signals, as by nohup, does not pass them on.
 func TestIgnoredSignalsAreNotHandedOn(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -375,7 +377,7 @@ func TestIgnoredSignalsAreNotHandedOn(t *testing.T) {
 	}
 	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP INT QUIT TERM PIPE USR1 TSTP CHLD; exec "$@"`, "sh", exe, "exec grep ^SigIgn /proc/self/status")
 	cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=supervisor", "KAGED_TEST_DATA="+t.TempDir(),
-		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off") // nobody waits here until what a killed supervisor had is gone
+		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off") // the cgroups of a killed supervisor may outlive this test's look
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -54,8 +54,9 @@ func TestDefaultGrace(t *testing.T) {
 	}
 }
 
-// A command that ends when it is asked is not killed, nor is what it started, though its shell is gone before: everything
-// has the grace to clean up. A stopped command is woken for it. (On a terminal the shell's end also hangs up, as terminals do.)
+// A command that ends when asked is not killed, nor are its descendants, even after their shell's end: every
+// process has the grace to clean up. A stopped command is woken for it. (On a terminal the shell's end also
+// hangs up, as terminals do.)
 func TestGraceIsForAll(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -122,7 +123,7 @@ func TestCancelDuringGrace(t *testing.T) {
 	gone(t, int(r.started.GetPid()))
 }
 
-// The end of a session ends its commands and nobody else's, and is told when they are gone.
+// The end of a session ends exactly its own commands, and is reported when they are gone.
 func TestEndOwner(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -158,7 +159,7 @@ func TestEndOwner(t *testing.T) {
 	})
 }
 
-// What runs is listed oldest first, with what its whole tree uses.
+// Running processes are listed oldest first, with the usage of their whole trees.
 func TestListProcesses(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -269,7 +270,7 @@ func TestOutputIsBounded(t *testing.T) {
 			}
 			total += len(event.GetOutput().GetData())
 			if i%200 == 0 {
-				runtime.GC() // what is not collected yet says when the collector ran, not what is held
+				runtime.GC() // uncollected memory depends on the collector's timing and would hide the held size
 				runtime.ReadMemStats(&now)
 				peak = max(peak, now.HeapAlloc)
 			}
@@ -285,7 +286,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// A timeout ends a command whose caller reads nothing, and the caller still gets what was on its way and the reason.
+// A timeout ends a command with a caller that does not read, and the caller still gets the output
+// in transit and the reason.
 func TestTimeoutOfAnUnreadCommand(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"KILL_GRACE": "50ms"})

@@ -14,10 +14,10 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/egress"
 )
 
-// ownHeaders are headers that say how a request is carried or whom it is for, and so are no credentials.
+// ownHeaders are headers of a request's transport or target, which cannot be credentials.
 var ownHeaders = []string{"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade", "accept-encoding"}
 
-// validateHosts says what is wrong with private_hosts and with credentials.
+// validateHosts checks private_hosts and credentials.
 func (c Config) validateHosts() error {
 	for _, host := range c.PrivateHosts {
 		name := strings.TrimPrefix(host, "*.")
@@ -46,7 +46,7 @@ func (c Config) validateHosts() error {
 	return nil
 }
 
-// egress returns what the gates of cages' networks have in common.
+// egress returns the options shared by the gates of all cages.
 func (c Config) egress(log *slog.Logger) egress.Options {
 	return egress.Options{
 		Limits: egress.Limits{
@@ -59,8 +59,8 @@ func (c Config) egress(log *slog.Logger) egress.Options {
 	}
 }
 
-// credentials returns the credentials with what the environment has for them. One that has no value is kept with the reason:
-// whoever would use it is told.
+// credentials returns the credentials with their values of the environment. One without a value is kept with the
+// reason, for the error at its first use.
 func (c Config) credentials(log *slog.Logger) (list []egress.Credential) {
 	for _, at := range slices.Sorted(maps.Keys(c.Credentials)) {
 		rule, err := cage.ParseRule(at)

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// A credential is what the environment says, is kept without a value where it says nothing, and is shown nowhere.
+// A credential's value comes from the environment; it is empty without a variable, and never shown.
 func TestCredentials(t *testing.T) {
 	t.Setenv("KAGED_TEST_TOKEN", "s3cr3t-of-the-environment")
 	t.Setenv("KAGED_TEST_LINES", "two\nlines")
@@ -49,7 +49,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// What is no credential and no name is refused with what to write.
+// Malformed credentials and hosts are refused with the correct form.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	for at, c := range map[string]Credential{

@@ -17,7 +17,7 @@ func ownedBy(o *sandboxsupervisorv1.Owner) func(*sandboxsupervisorv1.ExecStart) 
 	return func(s *sandboxsupervisorv1.ExecStart) { s.Owner = o }
 }
 
-// Background processes of a session, a run and a project end with what they belong to, and are listed for all of that.
+// Background processes of a session, a run and a project end with their owner, and are listed for each of them.
 func TestProcessesEndWithTheirOwners(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {

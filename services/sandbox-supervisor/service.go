@@ -16,24 +16,24 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/server"
 )
 
-// Deps is what the service works with.
+// Deps are the service's dependencies.
 type Deps struct {
 	// Log is its log.
 	Log *slog.Logger
-	// Node names the data directory and stays, Instance names this start of the process: what commands are marked with, so
-	// that the next start finds what a killed one left.
+	// Node identifies the data directory, Instance this start of the process: commands are marked with both, so that
+	// the next start finds those of a killed service.
 	Node, Instance string
 	// Lock is the file that says that a supervisor of this node is at work; empty where the node has one instance only.
 	Lock string
-	// DataDir is where cages keep what is persistent and write down what they leave on the host; empty for nowhere.
+	// DataDir is the folder for persistent state and for the journals of cages; empty for no state.
 	DataDir ownpath.Path
-	// Lazy starts what starts commands with the first command, instead of at once.
+	// Lazy starts the shim with the first command, instead of at once.
 	Lazy bool
 	// Forbidden are the places of kaged's own, which no cage may see.
 	Forbidden []ownpath.Path
 	// NoSandbox lets commands that ask for a cage run without one.
 	NoSandbox bool
-	// TryCage makes a cage at the start and logs what is missing if none can be made.
+	// TryCage makes a cage at the start and logs the missing permissions if that fails.
 	TryCage bool
 	// Telemetry are the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
@@ -48,10 +48,10 @@ type spawner interface {
 	Ready(ctx context.Context) error
 }
 
-// boxes are core.Boxes that keep something.
+// boxes are core.Boxes with resources of their own.
 type boxes interface {
 	core.Boxes
-	// Sweep removes what killed supervisors have left.
+	// Sweep removes the traces of killed supervisors.
 	Sweep()
 	// Close lets go of it; no box is left then.
 	Close()
@@ -62,11 +62,11 @@ type Service struct {
 	log        *slog.Logger
 	tryCage    bool
 	spawner    spawner
-	boxes      boxes // nil where there are none
+	boxes      boxes // nil on machines without cages
 	supervisor *core.Supervisor
 }
 
-// New returns a service that has started nothing.
+// New returns a service that has not started any process.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return <-ended
 }
 
-// logCages says in the log whether cages can be made, and what is missing if not.
+// logCages logs whether cages can be made, and the missing parts if not.
 func (s *Service) logCages(ctx context.Context) {
 	if report := s.boxes.Probe(ctx); report.Tier == "" {
 		s.log.Error("agents cannot be caged", "reason", report.Unavailable)
@@ -140,7 +140,7 @@ func (s *Service) Drain(ctx context.Context) {
 // Ready fails while no command can be started.
 func (s *Service) Ready(ctx context.Context) error { return s.spawner.Ready(ctx) }
 
-// compiler returns what makes policies real, save for what is the daemon's own.
+// compiler returns the function that compiles policies, without the daemon's own parts.
 func compiler(deps Deps) func(*dsl.Cage, string) (*cage.View, error) {
 	options := []cage.Option{cage.Forbidden(deps.Forbidden...), cage.Sockets()}
 	if !deps.DataDir.IsZero() {

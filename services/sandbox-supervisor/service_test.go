@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// helpers are what this test binary can be started as; files that need one add it.
+// helpers are the entry points of this test binary as a helper process; files that need one add it.
 var helpers = map[string]func(){}
 
 // The service keeps the promises of every service.
@@ -41,7 +41,7 @@ func TestLifecycle(t *testing.T) {
 	testkit.Lifecycle(t, sandboxsupervisor.Module, func() host.Options { return testkit.Options(t) })
 }
 
-// What makes no sense as a configuration is refused, with the key's name.
+// An invalid configuration is refused with the key's name.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for key, change := range map[string]func(*sandboxsupervisor.Config){
@@ -113,8 +113,7 @@ func serveHost(t testing.TB, set settings) (sandboxsupervisorv1.SandboxServiceCl
 	return sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor")), running
 }
 
-// shimLog is a log that fails the test when the shim has something to say: it panics, or the race detector has found
-// something in it.
+// shimLog is a log that fails the test at any message of the shim: a panic or a race report.
 type shimLog struct {
 	slog.Handler
 	t testing.TB

@@ -5,7 +5,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/shimhost"
 )
 
-// newSpawner returns what starts commands here: a shim.
+// newSpawner returns this machine's spawner: a shim.
 func newSpawner(cfg Config, deps Deps) spawner {
 	return shimhost.New(shimhost.Options{
 		Log: deps.Log, Node: deps.Node, Instance: deps.Instance, Lock: deps.Lock, Lazy: deps.Lazy, Cgroups: cfg.Cgroups == "auto",

@@ -8,17 +8,17 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// call is a system call that building a cage takes, with arguments that the kernel itself answers with another error than those of
-// a filter, and that do nothing.
+// call is a system call needed for building a cage, with arguments without effect, for which the kernel's own error
+// differs from that of a filter.
 type call struct {
 	name string
 	trap uintptr
 	args [5]uintptr
-	// mounts says that the kernel refuses it to a process that may not mount, whatever the arguments are.
+	// mounts marks calls that the kernel refuses without the right to mount, for any arguments.
 	mounts bool
 }
 
-const invalid = ^uintptr(0) >> 33 // flags or a length that nothing takes
+const invalid = ^uintptr(0) >> 33 // flags or a length that every call rejects
 
 var calls = []call{
 	{name: "clone", trap: unix.SYS_CLONE, args: [5]uintptr{unix.CLONE_NEWUSER | unix.CLONE_FS}}, // which exclude each other

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// The rights of Landlock on files, by what they are for.
+// The rights of Landlock on files, by purpose.
 const (
 	landRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	// landFile are those that a rule about a file may have.
@@ -18,14 +18,15 @@ const (
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	landDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	landFirst = 1<<13 - 1 // what the first version knows
+	landFirst = 1<<13 - 1 // the rights of the first version
 	// landWrite makes, changes and removes everything but devices.
 	landWrite = (landFirst | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE) &^
 		(unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 )
 
-// landlock confines this thread and what it starts. It is a second wall: what mounts show can be read, what they show writable can be written, whatever else a process
-// comes to hold. It also keeps signals and abstract sockets in the cage. A kernel without it does without.
+// landlock confines this thread and its descendants. It is a second wall: visible mounts can be read, writable mounts
+// can be written, whatever other descriptors a process obtains. It also keeps signals and abstract sockets in the
+// cage. Kernels without it rely on the first wall.
 func landlock(plan blueprint.Plan) error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno == unix.ENOSYS || errno == unix.EOPNOTSUPP {

@@ -20,17 +20,17 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/stub"
 )
 
-// launcher starts inits until the supervisor is gone. Then it makes an end of them, and of what a supervisor that was killed has left on the
-// host.
+// launcher starts inits until the supervisor is gone. Then it ends them, and removes the remains of a
+// killed supervisor on the host.
 //
-// A process that is to have a user namespace is a copy of the one that starts it, with all its page tables, until it executes
-// another program: that takes a supervisor of 200 MB 11 ms in which none of its threads can touch a new page, and this process
-// 1 ms.
+// A process with a user namespace of its own begins as a copy of its parent, with all page tables, until it
+// executes another program: a supervisor of 200 MB takes 11 ms for that, in which none of its threads can touch a
+// new page, and this process 1 ms.
 type launcher struct {
 	conn *frame.Conn
 
 	cleanup    blueprint.Cleanup
-	supervisor int // stands for its process, -1 for none
+	supervisor int // pidfd of its process, or -1
 
 	reaping sync.Mutex // held while it is taken note of inits that have ended
 }
@@ -43,7 +43,7 @@ func launch() error {
 	if err != nil {
 		return err
 	}
-	// What is sent to every process of a service when it is to end is the supervisor's to act on, which still needs this one.
+	// The supervisor acts on signals sent to every process of a service at its end; it still needs this process.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
 	l := &launcher{conn: conn, supervisor: -1}
 	go l.reap()
@@ -58,7 +58,7 @@ func launch() error {
 	return nil
 }
 
-// serve does what the supervisor asks for until it is gone. It reports whether that is in order.
+// serve carries out the supervisor's requests until it is gone. It reports whether the end was orderly.
 func (l *launcher) serve() (ordered bool, err error) {
 	for {
 		f, fds, err := l.conn.Receive()
@@ -78,7 +78,7 @@ func (l *launcher) serve() (ordered bool, err error) {
 	}
 }
 
-// note takes note of what is to be removed.
+// note stores the list of things to remove.
 func (l *launcher) note(f frame.Frame, fds []int) error {
 	var cleanup blueprint.Cleanup
 	if err := json.Unmarshal(f.Plan, &cleanup); err != nil {
@@ -136,7 +136,7 @@ func (l *launcher) reap() {
 // bury kills the inits that are left, and with them everything in their cages, and returns when they are gone. They see the supervisor's end
 // too, save one that was stopped.
 func (l *launcher) bury() {
-	l.reaping.Lock() // for good: an id is nobody else's as long as nobody takes note of its end
+	l.reaping.Lock() // locked for good: an id is not reused while its process is not reaped
 	for {
 		inits, _ := proc.Children()
 		for _, pid := range inits {
@@ -148,10 +148,10 @@ func (l *launcher) bury() {
 	}
 }
 
-// dying is how long the supervisor may take to be gone once its end of the socket is closed: what it has locked is locked until then.
+// dying bounds the time from the close of the supervisor's socket to its end: its locks hold until then.
 const dying = 10 * time.Second
 
-// tidy removes what the supervisor has left. What cannot be removed now is left to the next one.
+// tidy removes the remains of the supervisor. Remains that cannot be removed now are left to the next one.
 func (l *launcher) tidy() {
 	if l.supervisor < 0 || !proc.Ended(l.supervisor, dying) {
 		return
@@ -162,7 +162,7 @@ func (l *launcher) tidy() {
 	cgroup.SweepLeft(l.cleanup.V1, l.cleanup.V2)
 }
 
-// start starts one init and returns its process. It fails with what the system said.
+// start starts one init and returns its process. It fails with the system's error.
 func start(f frame.Frame, fds []int) (pid, pidfd int, err error) {
 	var l blueprint.Launch
 	if f.Op != frame.OpLaunch || len(fds) < 2 {

@@ -11,14 +11,14 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// prepareForker readies the thread that forks commands, while it has rights: they inherit its Landlock domain, its empty
-// bounding set, its securebits, and its time namespace, as far as the kernel knows them. The other threads stay outside of the
-// domain: they are to signal what is in it, and nothing in it can signal or trace them.
+// prepareForker readies the thread that forks commands, while it has rights: commands inherit its Landlock domain,
+// its empty bounding set, its securebits, and its time namespace, as far as the kernel has them. The other threads
+// stay outside the domain: they must signal processes in it, and no process in it can signal or trace them.
 func prepareForker(plan blueprint.Plan) error {
 	if err := landlock(plan); err != nil {
 		return &layerError{layer: blueprint.LayerLandlock, err: err}
 	}
-	_ = unix.Unshare(unix.CLONE_NEWTIME) // no time is shifted in it: one less thing is shared, and nothing depends on it
+	_ = unix.Unshare(unix.CLONE_NEWTIME) // without an offset: it only shares less with the host
 	for c := uintptr(0); c < 64; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if err == unix.EINVAL {
@@ -34,7 +34,8 @@ func prepareForker(plan blueprint.Plan) error {
 	return nil
 }
 
-// securebits: no user is special, changing the user changes no capability, nothing is kept or raised, and all that for good.
+// securebits: root is not special, a change of user changes no capability, none is kept or
+// raised, and all that is locked.
 const securebits = 0xef
 
 // lock gives up every right, of all threads: capabilities, privileges by exec, and system calls.

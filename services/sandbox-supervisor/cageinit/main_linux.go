@@ -2,10 +2,10 @@
 // owns the commands in it until the supervisor's end of its socket is closed. Then it ends, and the kernel kills everything
 // in the cage.
 //
-// It is started by package box in namespaces of its own and finds its socket as descriptor 3. What it is to build comes over
-// that (package blueprint), in two parts: what every cage has, and what this one is. The second may come much later than the
-// first, as an init may wait for its cage. Then come the commands (packages commands and frame). It is small, static and has no
-// cgo: rights are given up by every thread at once, which the Go runtime can only do without cgo.
+// It is started by package box in namespaces of its own and finds its socket as descriptor 3. Its plan comes over
+// that (package blueprint), in two parts: the part shared by all cages, and that of this cage. The second may come
+// much later than the first, as a spare waits for its cage. Then come the commands (packages commands and frame). It
+// is small, static and has no cgo: all threads give up rights at once, which the Go runtime can only do without cgo.
 //
 // Started as kaged-shim, the program is the shim instead (package shim), which owns the commands that are in no cage.
 //
@@ -48,7 +48,7 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgLaunch:
 		do = launch
 	}
-	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0) // what ps and top call it; it is run from a file without a name
+	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0) // its name in ps and top; it runs from a file without a name
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		syscall.Exit(1)
@@ -60,7 +60,7 @@ func run() error {
 	if kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
 		return errors.New("this is the init of kaged's cages; kaged starts it, and nobody else can")
 	}
-	// First of all: nobody of the same user looks inside or traces.
+	// First of all: no process of the same user may inspect or trace it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("dumpable: %w", err)
 	}
@@ -89,7 +89,7 @@ func run() error {
 	return nil
 }
 
-// handOver sends the sockets of the cage's network out and keeps none of them.
+// handOver sends the sockets of the cage's network out and closes its own copies.
 func handOver(conn *frame.Conn, sockets []int) error {
 	for some := range slices.Chunk(sockets, frame.MaxFiles) {
 		if err := conn.Send(frame.Frame{Op: frame.OpFiles}, some...); err != nil {
@@ -102,9 +102,9 @@ func handOver(conn *frame.Conn, sockets []int) error {
 	return nil
 }
 
-// serve builds what the supervisor asks for. It fails with a *layerError if something cannot be built.
+// serve builds the plan of the supervisor. It fails with a *layerError naming the part that cannot be built.
 func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
-	var failed error // what every cage has cannot be had
+	var failed error // the error of the part shared by all cages
 	for {
 		f, fds, err := conn.Receive()
 		if err != nil {
@@ -116,7 +116,7 @@ func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 			if err := json.Unmarshal(f.Plan, &b.base); err != nil {
 				return nil, nil, err
 			}
-			failed = prepare(b) // the answer to OpSetUp: who is still sending would only see that nobody reads
+			failed = prepare(b) // the answer to OpSetUp: a peer that is still sending would only see a closed socket
 		case frame.OpFiles:
 		case frame.OpSetUp:
 			if failed != nil {
@@ -132,9 +132,9 @@ func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 	}
 }
 
-// catchSignals makes this process deaf to what would end it. The kernel keeps signals from the first process of a namespace
-// only as far as they have no handler, and Go's runtime has one for each of these. Caught and not ignored: what is ignored is
-// inherited.
+// catchSignals makes this process ignore signals that would end it. The kernel keeps signals from the first process
+// of a namespace only without a handler, and Go's runtime has one for each of these. Caught and not ignored:
+// ignored signals are inherited.
 func catchSignals() {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE,
@@ -148,13 +148,13 @@ func catchSignals() {
 // layerError is why a cage cannot be built.
 type layerError struct {
 	layer string
-	cause frame.Cause // frame.CauseFolder for a path that is not what it was
+	cause frame.Cause // frame.CauseFolder for a path that has changed
 	err   error
 }
 
 func (e *layerError) Error() string { return e.layer + ": " + e.err.Error() }
 
-// step is a part of building, and what it is a layer of.
+// step is a part of building, with its layer.
 type step struct {
 	layer string
 	do    func() error
@@ -174,7 +174,7 @@ func take(steps ...step) error {
 	return nil
 }
 
-// prepare builds what every cage has.
+// prepare builds the part shared by all cages.
 func prepare(b *builder) error {
 	if b.base.Mark != 0 {
 		_ = proc.SetMark(b.base.Mark) // where a limit is in the way, the supervisor knows the cage by its namespace

@@ -18,34 +18,34 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
 )
 
-// builder builds the file system of a cage. What comes from outside is held by descriptors before a mount hides its path; paths
-// inside are resolved below the new root only, and through no link. Until the root is entered the old one is there as it was, but
-// for /dev and /proc, of which nothing can be granted.
+// builder builds the file system of a cage. Outside paths are held by descriptors before a mount hides them; paths
+// inside are resolved below the new root only, and through no link. Until the root is entered the old one is
+// unchanged, but for /dev and /proc, which cannot be granted.
 type builder struct {
 	base  blueprint.Base
 	plan  blueprint.Plan
-	files []int // handed over by the supervisor; -1 for those that were attached. What is no grant stays open: the lock on the stubs
+	files []int // sent by the supervisor; -1 for attached ones. Descriptors past the grants stay open: the lock on the stubs
 
-	system_ []source // read-only system folders and what is shown of /etc
+	system_ []source // read-only system folders and the visible part of /etc
 	nodes   []source // devices
 	binds   []source // the grants, in the plan's order
 	top     int      // the new root
 	store   int      // the tmpfs that the private folders are in
 	own     []string // the private folders
 	ways    []string // the topmost folders in them that only lead to grants
-	sysctls []bound  // what the user of the cage may have of the kernel
+	sysctls []bound  // kernel limits of the cage's user
 }
 
-// source is something from outside.
+// source is a path from outside.
 type source struct {
 	path string
-	tree int    // a detached mount, -1 for none
+	tree int    // a detached mount, or -1
 	link string // the text of a link
 	text []byte // the content of a file
 	kind uint32 // S_IFDIR, S_IFREG, S_IFLNK or S_IFCHR
 }
 
-// close lets go of what is left from outside.
+// close closes the remaining descriptors from outside.
 func (b *builder) close() {
 	for _, list := range [][]source{b.system_, b.nodes, b.binds} {
 		for _, s := range list {
@@ -61,7 +61,7 @@ func (b *builder) close() {
 	unix.Close(b.store)
 }
 
-// openTree returns a detached mount of what is at a path below dir, and what that is.
+// openTree returns a detached mount of a path below dir, and its status.
 func openTree(dir int, name string, attr uint64) (tree int, st unix.Stat_t, err error) {
 	fd, st, err := mounts.Find(dir, name)
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *builder) open() error {
 		}
 	}
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		// Without NODEV: it is a device. The file alone is bound, nothing can be made beside it.
+		// Without NODEV: it is a device. Only the file is bound, and its folder has no other file.
 		tree, st, err := openTree(unix.AT_FDCWD, "/dev/"+name, mounts.Device)
 		if err != nil {
 			return fmt.Errorf("/dev/%s: %w", name, err)
@@ -98,7 +98,7 @@ func (b *builder) open() error {
 	return nil
 }
 
-// openBinds takes hold of what is granted.
+// openBinds opens the grants.
 func (b *builder) openBinds() error {
 	for _, bind := range b.plan.Binds {
 		s, err := b.openBind(bind)
@@ -134,7 +134,7 @@ func (b *builder) openSystem(p string) error {
 // maxCopied is the longest file of /etc that is copied in bytes; a longer one is bound.
 const maxCopied = 256 << 10
 
-// openEtc takes hold of something in /etc. What is not there and what this user may not read is left out.
+// openEtc opens a path in /etc. Missing and unreadable paths are left out.
 func (b *builder) openEtc(p string) error {
 	fd, err := unix.Open(p, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {
@@ -209,8 +209,8 @@ func (b *builder) root() error {
 	return unix.Fchdir(b.top)
 }
 
-// storePoint is where the store of the private folders is mounted: over the old /proc, which nobody needs any more. It goes with
-// the old root, at once: letting go of a mount waits for every processor, so that once is better than twice.
+// storePoint is the mount point of the private folders' store: over the old /proc, which is no longer needed. It goes
+// with the old root, at once: unmounting waits for every processor, so that once is better than twice.
 const storePoint = "/proc"
 
 // storeOptions are the mount options that bound the private folders.
@@ -241,7 +241,7 @@ func (b *builder) private() error {
 		if err := unix.Mkdirat(b.store, f.name, f.mode); err != nil {
 			return err
 		}
-		if err := unix.Fchmodat(b.store, f.name, f.mode, 0); err != nil { // whatever the umask is
+		if err := unix.Fchmodat(b.store, f.name, f.mode, 0); err != nil { // independent of the umask
 			return err
 		}
 		tree, _, err := openTree(b.store, f.name, mounts.Writable)
@@ -258,7 +258,7 @@ func (b *builder) private() error {
 	return nil
 }
 
-// bound bounds the private folders as the plan says, and gives up those that are something else there.
+// bound bounds the private folders as planned, and drops those that are another kind of mount.
 func (b *builder) bound() error {
 	for _, bind := range b.plan.Binds {
 		if bind.Own {
@@ -275,7 +275,7 @@ func (b *builder) bound() error {
 	return nil
 }
 
-// attach shows something at its path, and makes the way there as far as there is none.
+// attach mounts a source at its path, and makes the folders that lead there.
 func (b *builder) attach(s source) error {
 	err := b.place(s)
 	if err == nil && s.tree >= 0 {
@@ -287,7 +287,7 @@ func (b *builder) attach(s source) error {
 	return nil
 }
 
-// place makes what is to stand or to be covered at a path, unless it is there.
+// place makes the file or folder to mount over at a path, unless it exists.
 func (b *builder) place(s source) error {
 	dir, err := b.way(path.Dir(s.path))
 	if err != nil {
@@ -315,7 +315,7 @@ func (b *builder) place(s source) error {
 	return err
 }
 
-// cover attaches a tree over what is at its path and returns what that was.
+// cover attaches a tree over a path and returns the former status of the path.
 func (b *builder) cover(s source) (st unix.Stat_t, err error) {
 	target, err := b.at(s.path)
 	if err != nil {
@@ -359,8 +359,8 @@ func (b *builder) way(p string) (dir int, err error) {
 	return b.at(p)
 }
 
-// apart makes a folder in a private one a mount of its own. What leads to a grant is nobody's to write to, as it is where
-// nothing private is around it: a file that was written beside a grant would seem to be the project's and be lost.
+// apart makes a folder in a private one a mount of its own. Folders that lead to a grant are read-only, as they are
+// outside private folders: a file written beside a grant would seem to be the project's and be lost.
 func (b *builder) apart(up int, p string) error {
 	tree, _, err := openTree(up, path.Base(p), mounts.Writable)
 	if err != nil {
@@ -390,7 +390,7 @@ func (b *builder) system() error {
 	return nil
 }
 
-// hidden covers what no cage may see.
+// hidden covers the paths hidden from every cage.
 func (b *builder) hidden() error {
 	for _, p := range b.plan.Hidden {
 		if err := b.hide(p); err != nil {
@@ -430,7 +430,7 @@ func (b *builder) hide(p ownpath.Path) error {
 	return mounts.Attach(tree, target)
 }
 
-// grants shows what the policy grants.
+// grants mounts the policy's grants.
 func (b *builder) grants() error {
 	for i, s := range b.binds {
 		bind := b.plan.Binds[i]
@@ -440,8 +440,8 @@ func (b *builder) grants() error {
 			}
 			continue
 		}
-		// It is there already, in the grant around it, and it must be what it is outside: whoever writes there now must not
-		// have it covered at another place than its own.
+		// It exists already, in the grant around it, and must be the same file as outside: a concurrent writer must
+		// not have it covered at another path than its own.
 		st, err := b.cover(s)
 		if err == nil && (st.Dev != bind.Dev || st.Ino != bind.Ino) {
 			err = errChanged
@@ -464,8 +464,8 @@ func (b *builder) grants() error {
 	return nil
 }
 
-// covered covers the sockets of others in the granted trees. One that is gone needs no cover; one whose folder has become a link
-// is not where it was found.
+// covered covers foreign sockets in the granted trees. A missing one needs no cover; one behind a folder that has
+// become a link is elsewhere.
 func (b *builder) covered() error {
 	for _, p := range b.plan.Covered {
 		err := b.coverSocket(string(p))

@@ -40,14 +40,14 @@ func (b *builder) devices() error {
 }
 
 var (
-	// maskedProc are files that tell about the machine or its kernel what no command needs to know.
+	// maskedProc are files about the machine or its kernel that no command needs.
 	maskedProc = []string{
 		"kcore", "keys", "kallsyms", "kmsg", "timer_list", "sched_debug", "latency_stats", "config.gz", "modules",
 		"kpagecount", "kpageflags", "kpagecgroup", "vmallocinfo", "slabinfo", "iomem", "ioports",
 	}
-	// fixedProc are those where something could be set.
+	// fixedProc are paths with settings.
 	fixedProc = []string{"sys", "irq", "bus", "fs", "sysrq-trigger", "acpi", "asound", "scsi"}
-	// nested are the kinds of namespaces of which a cage may have none.
+	// nested are the kinds of namespaces that a cage may not make.
 	nested = []string{"user", "mnt", "net", "pid", "uts", "ipc", "cgroup", "time"}
 )
 
@@ -62,7 +62,7 @@ type bound struct {
 	value string
 }
 
-// bounds opens the sysctls that bound what a user may have in this namespace. Kernels lack some of them.
+// bounds opens the sysctls with this namespace's limits. Kernels lack some of them.
 func (b *builder) bounds() error {
 	values := map[string]string{}
 	for _, name := range nested {
@@ -92,7 +92,7 @@ func (b *builder) bounds() error {
 	return nil
 }
 
-// proc mounts /proc for the processes of the cage, covers what says too much and fixes what could be changed.
+// proc mounts /proc for the processes of the cage, covers revealing files and makes settings read-only.
 func (b *builder) proc() error {
 	if err := b.place(source{path: "/proc", kind: unix.S_IFDIR}); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (b *builder) mask(null int, p string) error {
 	return mounts.Attach(tree, target)
 }
 
-// bind writes the bounds of this namespace: no namespaces in the cage, whatever a system call filter lets through, and its share
-// of the host's inotify. It comes after the last mount: a detached mount counts as a namespace.
+// bind writes the limits of this namespace: no namespaces in the cage, whatever a system call filter lets through,
+// and its share of the host's inotify. It comes after the last mount: a detached mount counts as a namespace.
 func (b *builder) bind() error {
 	for _, s := range b.sysctls {
 		if _, err := unix.Write(s.fd, []byte(s.value)); err != nil {

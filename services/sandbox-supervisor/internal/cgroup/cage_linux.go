@@ -25,7 +25,7 @@ const (
 	HitPIDs
 )
 
-// controller is what counts the limit.
+// controller returns the controller that counts the limit.
 func (h Hit) controller() string {
 	if h == HitMemory {
 		return "memory"
@@ -42,14 +42,14 @@ type Cage struct {
 	into   bool         // processes can be started in a cgroup
 	pid    atomic.Int64 // of the init
 
-	init    *Leaf    // of the cage's init, in cgroup2; nil where there is none
-	box     string   // the folder of its commands, in cgroup2; "" where there is none
+	init    *Leaf    // of the cage's init, in cgroup2; nil without cgroup2
+	box     string   // the folder of its commands, in cgroup2; "" without cgroup2
 	limited []string // the controllers of cgroup2 that limit it, sorted
 	cpu     *os.File
 	oom     *oomEvents // of version 1; nil without a limit there
 	pids    *os.File   // pids.events of box in cgroup2; nil without a limit there
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	commands map[*Command]struct{}
 	refused  int64 // of pids, as far as it was told
 	looks    []*time.Timer
@@ -61,7 +61,7 @@ type Cage struct {
 func (c *Cages) Make(id string, limits Limits, uid int, into bool) (*Cage, error) {
 	cage := &Cage{cages: c, id: id, limits: limits, uid: uid, into: into, commands: map[*Command]struct{}{}}
 	if err := cage.make(); err != nil {
-		_ = cage.Remove() // what is left of it is found at the next start
+		_ = cage.Remove() // the next start sweeps the rest
 		return nil, err
 	}
 	return cage, nil
@@ -103,7 +103,7 @@ const period = 100_000
 // quota is how much of a period so many cores are; the kernel takes no less than a millisecond.
 func quota(cores float64) string { return strconv.FormatInt(max(1000, int64(cores*period)), 10) }
 
-// limitMemory sets the limit in version 1. Nothing of a cage is swapped: swap would be memory beyond the limit.
+// limitMemory sets the limit in version 1. Swap is off: it would be memory beyond the limit.
 func (c *Cage) limitMemory(dir string) (err error) {
 	limit := strconv.FormatInt(c.limits.Memory, 10)
 	if err := put(filepath.Join(dir, "memory.limit_in_bytes"), limit); err != nil {
@@ -230,7 +230,7 @@ func (c *Cage) Init() (fd int, ok bool) {
 // Started says which process the cage's init is: where it forks it is for a moment in its commands' cgroups.
 func (c *Cage) Started(pid int) { c.pid.Store(int64(pid)) }
 
-// lookSoon looks who was killed for memory: the kernel tells of it before it does it, and so it is looked at again.
+// lookSoon looks for the command killed for memory a moment later: the kernel announces the kill before it happens.
 func (c *Cage) lookSoon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +246,7 @@ func (c *Cage) lookSoon() {
 	}
 }
 
-// interval is how often it is looked whether a command has reached its limit of processes in version 1, which tells nobody.
+// interval is how often a command's process limit is polled in version 1, which raises no event.
 const interval = 50 * time.Millisecond
 
 // pace looks again and again while there are commands. The caller holds c.mu.
@@ -324,7 +324,7 @@ func (c *Cage) Memory() (int64, error) {
 	return max(0, used-cached), err
 }
 
-// errNotCounted says that something is not known of a cage.
+// errNotCounted reports a missing counter of a cage.
 var errNotCounted = errors.New("it is not counted here")
 
 // CPU returns the CPU time that commands have used, those that have ended included; it fails where there is no cgroup2.
@@ -353,7 +353,8 @@ func (c *Cage) Processes() ([]int, error) {
 	return Processes(fd)
 }
 
-// Remove kills what is left in the cage's cgroups, its init included, and removes them. It waits for that, up to seconds.
+// Remove kills the remaining processes in the cage's cgroups, its init included, and removes them. It
+// waits for that, up to seconds.
 func (c *Cage) Remove() error {
 	c.mu.Lock()
 	c.removed = true

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits bounds what a cage's commands use together; zero is no limit.
+// Limits bounds the sum of a cage's commands; zero is no limit.
 type Limits struct {
 	// Memory is in bytes, swap included.
 	Memory int64
@@ -24,21 +24,21 @@ type Limits struct {
 	PIDs int64
 }
 
-// Cages makes the cgroups of cages: of version 1 or of cgroup2, whichever has the controller. A cage's init is outside of
-// what is limited; each command has cgroups of its own below the cage's, by which a limit that is hit is known to be its. Its
-// methods may be called by many at once.
+// Cages makes the cgroups of cages: of version 1 or of cgroup2, whichever hierarchy has the controller. A cage's init
+// is outside the limits; each command has cgroups of its own below the cage's, so that a limit is attributed to the
+// command that hit it. Its methods are safe for concurrent use.
 type Cages struct {
 	name   string
 	ours   func(pid int) bool
 	v1     map[string]*home // by controller
 	own    string           // this process's own folder in cgroup2, when it started
-	v2     string           // the cages' folder in cgroup2, "" where there can be none
+	v2     string           // the cages' folder in cgroup2, "" without cgroup2
 	v2lock *os.File
 	watch  *watcher
 	work   sync.WaitGroup // kills and removals
 	mkdir  func(path string) error
 
-	mu    sync.Mutex       // guards what follows
+	mu    sync.Mutex       // guards the fields below
 	v2has []string         // the controllers that v2 has
 	why   map[string]error // why a controller cannot be had
 	aside *os.File         // the folder that this process has moved to, locked; nil if it has not
@@ -51,10 +51,10 @@ type home struct {
 	tasks *os.File // of this process's own cgroup
 }
 
-// OpenCages makes the folders of a supervisor's cages in every hierarchy that has something for them: prefix names its data
-// directory, instance this start of it. Folders of the same prefix whose supervisor was killed are removed, with what runs in
-// them. What cannot be had is not there; see [Cages.Support]. ours knows processes that this one has started, or had started, also when
-// they are nobody's children any more.
+// OpenCages makes the folders of a supervisor's cages in every usable hierarchy: prefix names its data directory,
+// instance this start of it. Folders of the same prefix with a killed supervisor are removed, with their processes.
+// Unavailable controllers are left out; see [Cages.Support]. ours reports whether a process was started, directly or
+// not, by this one, reparented ones included.
 func OpenCages(prefix, instance string, ours func(pid int) bool) (*Cages, error) {
 	c := &Cages{name: prefix + instance, ours: ours, v1: map[string]*home{}, why: map[string]error{}, mkdir: mkdir}
 	h, err := find()
@@ -132,7 +132,7 @@ func lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// SweepCages kills and removes what killed supervisors of the same prefix have left.
+// SweepCages kills and removes the remains of killed supervisors of the same prefix.
 func SweepCages(prefix string) {
 	if h, err := find(); err == nil {
 		sweepCages(h, prefix)
@@ -146,8 +146,8 @@ func sweepCages(h hierarchies, prefix string) {
 	sweep(h.v2, prefix, remove)
 }
 
-// sweep removes the folders below dir whose name begins with prefix and whose lock nobody has. What cannot be removed stays
-// for the next start.
+// sweep removes the unlocked folders below dir whose name begins with prefix. Folders that cannot be
+// removed stay for the next start.
 func sweep(dir, prefix string, remove func(path string) error) {
 	if dir == "" {
 		return
@@ -164,7 +164,7 @@ func sweep(dir, prefix string, remove func(path string) error) {
 	}
 }
 
-// sweepOne removes a folder whose lock nobody has.
+// sweepOne removes an unlocked folder.
 func sweepOne(path string, remove func(path string) error) {
 	f, err := lock(path)
 	if err != nil {
@@ -174,7 +174,7 @@ func sweepOne(path string, remove func(path string) error) {
 	_ = remove(path)
 }
 
-// SweepLeft kills and removes what a killed supervisor has left in its folders, of version 1 and of cgroup2.
+// SweepLeft kills and removes the remains of a killed supervisor in its folders, of version 1 and of cgroup2.
 func SweepLeft(v1, v2 []string) {
 	for _, path := range v1 {
 		sweepOne(path, removeV1)
@@ -259,21 +259,21 @@ func (c *Cages) handOut(controller string) error {
 	return enable(c.own, controller)
 }
 
-// moveAside moves this process and what it has started from own into a cgroup beside the cages'. It fails if others are in own too. The
-// caller holds mu.
+// moveAside moves this process and its descendants from own into a cgroup beside the cages'. It fails if other
+// processes are in own too. The caller holds mu.
 func (c *Cages) moveAside() error {
 	path := filepath.Join(c.own, c.name+"-self")
 	if c.aside == nil {
 		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		aside, err := lock(path) // before anything is in it: who looks for what was left kills what nobody has locked
+		aside, err := lock(path) // locked before it has processes: sweeps kill those in unlocked folders
 		if err != nil {
 			return err
 		}
 		c.aside = aside
 	}
-	for range 10 { // what is started meanwhile is moved the next time
+	for range 10 { // processes started meanwhile are moved in the next round
 		pids := processesIn(c.own)
 		if len(pids) == 0 {
 			return nil
@@ -292,7 +292,7 @@ func (c *Cages) moveAside() error {
 	return errShared
 }
 
-// mine returns whether a process is this one, or was started by it or by what it has started.
+// mine reports whether a process is this one or a descendant.
 func (c *Cages) mine(pid int) bool {
 	self := os.Getpid()
 	for range 1000 {
@@ -336,8 +336,9 @@ func enable(dir string, controllers ...string) error {
 	return put(filepath.Join(dir, "cgroup.subtree_control"), strings.Join(missing, " "))
 }
 
-// Support says how a controller, one of memory, pids and cpu, limits cages: by, such as "cgroup v1 memory", or why it does not.
-// Without into an init cannot start a process in a cgroup, which cgroup2 needs. What stood in the way and may have gone is tried again.
+// Support returns how a controller, one of memory, pids and cpu, limits cages: by, such as "cgroup v1 memory", or
+// why it does not. Without into an init cannot start a process in a cgroup, which cgroup2 needs. Transient
+// obstacles are tried again.
 func (c *Cages) Support(controller string, into bool) (by, why string) {
 	if c.v1[controller] != nil {
 		return "cgroup v1 " + controller, ""
@@ -359,8 +360,7 @@ func (c *Cages) Support(controller string, into bool) (by, why string) {
 	return "cgroup v2 " + controller, ""
 }
 
-// Trial returns a folder in cgroup2 to try whether a process can be started in one, and what removes it; false where there is
-// none.
+// Trial returns a folder in cgroup2 for a trial of starting a process in it, and its removal; false without cgroup2.
 func (c *Cages) Trial() (fd int, remove func(), ok bool) {
 	if c.v2 == "" {
 		return -1, nil, false
@@ -381,7 +381,7 @@ func (c *Cages) WithoutV2(reason error) {
 			c.why[controller] = fmt.Errorf("cgroup v2: no process can be started in a cgroup: %w", reason)
 		}
 	}
-	_ = remove(c.v2) // what stays is found at the next start
+	_ = remove(c.v2) // the next start sweeps the rest
 	c.v2lock.Close()
 	c.v2, c.v2lock, c.v2has = "", nil, nil
 }

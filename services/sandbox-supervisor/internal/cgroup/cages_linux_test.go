@@ -20,8 +20,8 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/cgroup/tasks"
 )
 
-// entering is held while a thread of this process is in a cage's cgroups. It may be the first one, whose place is taken for
-// the process's own.
+// entering is held while a thread of this process is in a cage's cgroups. If that is the first thread, its cgroup
+// counts as the process's own.
 var entering sync.Mutex
 
 // openCages is OpenCages while no thread is elsewhere.
@@ -101,7 +101,7 @@ func run(t testing.TB, cage *Cage, script string) (*exec.Cmd, *Command) {
 	return cmd, command
 }
 
-// What takes more memory than its cage may have is killed with everything its command started, and another command is not.
+// A command above its cage's memory limit is killed with its descendants; other commands are not.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	cage := limited(t, open(t, "kaged-test-"+ident.New()), "memory", Limits{Memory: 32 << 20})
@@ -169,7 +169,7 @@ func TestCPU(t *testing.T) {
 		t.Error(err)
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if most := time.Since(began)/10 + 50*time.Millisecond; used > most { // a period and what was under way
+	if most := time.Since(began)/10 + 50*time.Millisecond; used > most { // one period and the time in flight
 		t.Errorf("a tenth of a core gave %v in %v", used, time.Since(began))
 	}
 	if cpu, pids, err := command.Usage(); err == nil && (cpu < used/2 || len(pids) != 0) {
@@ -183,7 +183,7 @@ func TestCPU(t *testing.T) {
 	}
 }
 
-// What a killed supervisor left is killed and removed by the next one of the same name, in every hierarchy.
+// The remains of a killed supervisor are killed and removed by the next one of the same name, in every hierarchy.
 func TestCagesLeft(t *testing.T) {
 	t.Parallel()
 	name := "kaged-test-" + ident.New()
@@ -203,7 +203,7 @@ func TestCagesLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd, _ := run(t, cage, `trap "" TERM; setsid sleep 1000 & while :; do sleep 1000; done`)
-	other := open(t, name) // while the first lives nothing of it is touched
+	other := open(t, name) // a live supervisor's folders are not touched
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("another supervisor killed a living one's command: %v", err)
 	}
@@ -234,7 +234,7 @@ func TestCagesLeft(t *testing.T) {
 	first.watch.close()
 }
 
-// A thread enters every cgroup or none, and comes back.
+// A thread enters all cgroups or none, and comes back.
 func TestEnter(t *testing.T) {
 	t.Parallel()
 	var files []int
@@ -306,8 +306,9 @@ func content(t *testing.T, path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// With cgroup2's controllers the limits are on the commands' cgroup and not on the init's, swap is off, a command dies as one,
-// and what it hits is told by its own counters, or where only the cage's has counted, by who has most threads.
+// With cgroup2's controllers the limits are on the commands' cgroup and not on the init's, swap is off,
+// a command dies as one, and its limit is found by its own counters, or, if only the cage's has counted,
+// by the number of threads.
 func TestV2Files(t *testing.T) {
 	t.Parallel()
 	c := fakeV2(t)
@@ -365,9 +366,9 @@ func TestV2Files(t *testing.T) {
 	}
 }
 
-// A cgroup that has processes of its own cannot hand out controllers: kaged's are moved aside, also those that are nobody's children any more,
-// and no other supervisor takes them for left. Other people's are not moved, and as soon as they have gone there are limits. It is tried
-// with any controller that cgroup2 has here.
+// A cgroup with processes of its own cannot delegate controllers: kaged's are moved aside, reparented ones included,
+// and no other supervisor takes them for remains. Foreign processes are not moved, and limits work once they have
+// left. The test uses any controller that cgroup2 has here.
 func TestGrant(t *testing.T) {
 	parent, err := own()
 	if err != nil {
@@ -402,7 +403,7 @@ func TestGrant(t *testing.T) {
 			t.Logf("the own cgroup is not ours to change: %v", err)
 			return
 		}
-		defer func() { // as it was, once nothing is below
+		defer func() { // restored once the cgroups below are gone
 			if err := tree.Remove(); err != nil {
 				t.Error(err)
 			}
@@ -456,7 +457,8 @@ func TestGrant(t *testing.T) {
 	}
 }
 
-// startIn starts a process in a cgroup, and returns its id: a child of this one, or what nobody's child is any more. It ends with the cgroup.
+// startIn starts a process in a cgroup, a child of this one or an orphan, and returns its
+// id. It ends with the cgroup.
 func startIn(t *testing.T, dir string, orphan bool) (pid int) {
 	t.Helper()
 	folder, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -486,7 +488,8 @@ func startIn(t *testing.T, dir string, orphan bool) (pid int) {
 	return cmd.Process.Pid
 }
 
-// What an init's placing costs, and what a command's cgroups do (cages.md: 0.27 to 1.35 ms where the pid is written 8 to 27).
+// The costs of placing an init, and of a command's cgroups (cages.md: 0.27 to 1.35 ms;
+// writing the pid takes 8 to 27).
 func BenchmarkCommand(b *testing.B) {
 	c := open(b, "kaged-bench-"+ident.New())
 	cage, err := c.Make(ident.New(), Limits{Memory: 256 << 20, PIDs: 200, CPU: 2}, os.Getuid(), true)

@@ -31,13 +31,14 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A killed cgroup takes everything with it, cgroups below included, and its tree can be opened again though nobody closed it.
+// A killed cgroup takes its processes with it, cgroups below included, and its tree can be
+// opened again without a close.
 func TestLeftoversAreKilled(t *testing.T) {
 	t.Parallel()
 	name := "kaged-test-" + ident.New()
 	tree, err := Open(name)
 	if err != nil {
-		// Where cgroups cannot be had, that is what Open must say, and it must leave nothing behind.
+		// Without cgroups Open must say so, and leave no folder behind.
 		t.Logf("no cgroups here: %v", err)
 		if parent, err := own(); err == nil {
 			if _, err := os.Stat(filepath.Join(parent, name)); err == nil {

@@ -18,16 +18,16 @@ import (
 type Command struct {
 	cage *Cage
 	name string
-	leaf *Leaf // in cgroup2; nil where there is none
+	leaf *Leaf // in cgroup2; nil without cgroup2
 	dirs []string
 	// tasks are the files of version 1 that a thread enters by, and from those it goes back by.
 	tasks []*os.File
 	from  []*os.File
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	hit    Hit
-	counts []count // what tells that it has reached a limit
+	counts []count // the counters of its limits
 }
 
 // count is a counter of a limit that was reached.
@@ -123,14 +123,14 @@ func (c *Command) count(dir string, n count, file string) (err error) {
 		return err
 	}
 	c.counts = append(c.counts, n)
-	_ = counter(n.file, n.key)                      // what is told is what comes after
+	_ = counter(n.file, n.key)                      // only later events count
 	if c.cage.cages.v1[n.hit.controller()] != nil { // version 1 does not tell; see watchOOM and pace
 		return nil
 	}
 	return c.cage.cages.watch.add(int(n.file.Fd()), c.cage.look)
 }
 
-// counter reads a counter from the start of a file; what cannot be read has counted nothing.
+// counter reads a counter from the start of a file; an unreadable one is zero.
 func counter(f *os.File, key string) int64 {
 	buf := make([]byte, 512)
 	n, _ := f.ReadAt(buf, 0)
@@ -141,7 +141,8 @@ func counter(f *os.File, key string) int64 {
 	return v
 }
 
-// Files are what starts a process in the command's cgroups: those for [tasks.Enter], and with folder, last, the one in cgroup2.
+// Files are the descriptors for starting a process in the command's cgroups: those for [tasks.Enter], and with
+// folder, last, the one in cgroup2.
 func (c *Command) Files() (files []int, folder bool) {
 	for _, f := range c.tasks {
 		files = append(files, int(f.Fd()))
@@ -185,7 +186,7 @@ func (c *Command) reach(hit Hit) {
 	}
 	c.mu.Unlock()
 	if first {
-		c.cage.cages.work.Go(func() { _ = c.Kill() }) // what cannot be killed is told by its init
+		c.cage.cages.work.Go(func() { _ = c.Kill() }) // its init reports processes that survive
 	}
 }
 
@@ -213,8 +214,8 @@ func (c *Command) Kill() error {
 	if len(c.dirs) == 0 {
 		return errNotCounted
 	}
-	// Without cgroup2 they are killed one by one, with forks forbidden where that can be, and until there are none. A thread of
-	// the init's may be there on its way: the init is not the command's.
+	// Without cgroup2 they are killed one by one, with forks forbidden if possible, until the cgroup is empty. A
+	// thread of the init's may be passing through: the init is not the command's.
 	for range settling.Each(context.Background()) {
 		var pids []int
 		for _, dir := range c.dirs {
@@ -238,8 +239,7 @@ func (c *Command) Kill() error {
 	return errors.New("its processes do not end")
 }
 
-// Usage says what CPU time the command has used, those of its processes that have ended included, and which it has; it fails
-// where there is no cgroup2.
+// Usage returns the command's CPU time, ended processes included, and its processes; it fails without cgroup2.
 func (c *Command) Usage() (cpu time.Duration, pids []int, err error) {
 	if c.leaf == nil {
 		return 0, nil, errNotCounted
@@ -251,8 +251,8 @@ func (c *Command) Usage() (cpu time.Duration, pids []int, err error) {
 	return cpu, pids, err
 }
 
-// Release lets go of the command's cgroups, when nothing runs in them, and returns the limit that was reached there. They are
-// removed beside it: the kernel takes its time, and may hold them for a moment longer.
+// Release releases the command's empty cgroups and returns the limit that was reached there. They are removed in the
+// background: the kernel may hold them for a moment.
 func (c *Command) Release() Hit {
 	for _, n := range c.open() {
 		if counter(n.file, n.key) > 0 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// hierarchies says where this process is: its folder in cgroup2, "" for none, and by controller those in version 1.
+// hierarchies is this process's place: its folder in cgroup2, "" without, and by controller those in version 1.
 type hierarchies struct {
 	v2 string
 	v1 map[string]string
@@ -81,8 +81,8 @@ func hierarchiesIn(mounts, cgroups string) hierarchies {
 	return h
 }
 
-// seen returns the folder of the cgroup at path in a hierarchy of which root is mounted at point. Only what is below the
-// mount's root can be seen; a process outside of it works at the mount's top.
+// seen returns the folder of the cgroup at path in a hierarchy with root mounted at point. Only cgroups below the
+// mount's root are visible; a process outside it works at the mount's top.
 func seen(root, point, path string) string {
 	if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
 		return filepath.Join(point, rel)

@@ -32,9 +32,9 @@ type Tree struct {
 	lock *os.File // nil for one that is not locked
 }
 
-// Open makes the tree called name below this process's own cgroup. A tree of that name is a leftover: what runs in it is
-// killed. Open fails where there is no cgroup2 hierarchy, where this user may not make cgroups in it, and where the kernel
-// cannot kill one; the caller then does without.
+// Open makes the tree called name below this process's own cgroup. An existing tree of that name is a remainder: its
+// processes are killed. Open fails without a cgroup2 hierarchy, without the right to make cgroups in it, and on
+// kernels that cannot kill a cgroup; the caller then works without.
 func Open(name string) (*Tree, error) {
 	parent, err := own()
 	if err != nil {
@@ -47,7 +47,7 @@ func Open(name string) (*Tree, error) {
 			return nil, err
 		}
 		if t.lock, err = os.Open(path); err == nil {
-			err = unix.Flock(int(t.lock.Fd()), unix.LOCK_EX) // who removes what was left holds it for a moment
+			err = unix.Flock(int(t.lock.Fd()), unix.LOCK_EX) // a sweep holds it for a moment
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.close()
@@ -61,22 +61,23 @@ func Open(name string) (*Tree, error) {
 	}
 }
 
-// isAt returns whether a file is what is at a path.
+// isAt reports whether a file is still the one at path.
 func isAt(file *os.File, path string) bool {
 	a, err1 := file.Stat()
 	b, err2 := os.Lstat(path)
 	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// SweepTrees kills and removes the trees below this process's own cgroup whose names begin with prefix and whose supervisors were killed.
+// SweepTrees kills and removes the trees of killed supervisors below this process's own cgroup
+// whose names begin with prefix.
 func SweepTrees(prefix string) {
 	if dir, err := own(); err == nil {
 		sweep(dir, prefix, remove)
 	}
 }
 
-// Abandon removes the tree in which this process is, in a leaf of that name, when nothing else is left in it and its supervisor is gone.
-// For that the process leaves it.
+// Abandon removes the tree around this process, which is in a leaf of that name, once the rest of the tree is empty
+// and its supervisor is gone. The process leaves it first.
 func Abandon(leaf string) error {
 	dir, err := own()
 	if err != nil {
@@ -97,7 +98,7 @@ func Abandon(leaf string) error {
 	return removeEmpty(tree, held)
 }
 
-// removeEmpty removes a cgroup and those below it, in which nothing is, as long as it is what is held.
+// removeEmpty removes an empty cgroup and those below it, if path is still the held one.
 func removeEmpty(path string, held *os.File) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -150,7 +151,7 @@ func (t *Tree) Leaf(name string) (*Leaf, error) {
 	return &Leaf{path: path, fd: fd}, nil
 }
 
-// Remove kills what runs in the tree and removes it.
+// Remove kills the processes in the tree and removes it.
 func (t *Tree) Remove() error {
 	defer t.close()
 	return remove(t.path)
@@ -170,7 +171,7 @@ type Leaf struct {
 	fd int          // the folder, -1 when it is closed
 }
 
-// errRemoved is what a removed leaf answers.
+// errRemoved is the error of a removed leaf.
 var errRemoved = errors.New("the cgroup was removed")
 
 // FD is the leaf's folder, to start a process in it. It is valid until the leaf is removed.
@@ -199,7 +200,7 @@ func (l *Leaf) close() {
 	}
 }
 
-// CPU returns the CPU time used in the leaf, by what has ended too.
+// CPU returns the CPU time used in the leaf, ended processes included.
 func (l *Leaf) CPU() (cpu time.Duration, err error) {
 	err = l.with(func(fd int) error {
 		data, err := read(fd, "cpu.stat")
@@ -225,7 +226,7 @@ func (l *Leaf) Processes() (pids []int, err error) {
 // Kill kills everything in the leaf.
 func (l *Leaf) Kill() error { return l.with(Kill) }
 
-// RemoveEmpty removes the leaf if nothing is in it, and reports whether it is gone.
+// RemoveEmpty removes the leaf if it is empty, and reports whether it is gone.
 func (l *Leaf) RemoveEmpty() bool {
 	if err := unix.Rmdir(l.path); err != nil && !errors.Is(err, unix.ENOENT) {
 		return false
@@ -234,14 +235,14 @@ func (l *Leaf) RemoveEmpty() bool {
 	return true
 }
 
-// Remove kills what still runs in the leaf and removes it. It waits for that, up to seconds.
+// Remove kills the remaining processes in the leaf and removes it. It waits for that, up to seconds.
 func (l *Leaf) Remove() error {
 	l.close()
 	return remove(l.path)
 }
 
-// remove kills what runs in the cgroup at path and removes it with the cgroups below it, the deepest first. Somebody else may
-// remove it meanwhile.
+// remove kills the processes in the cgroup at path and removes it with the cgroups below it, the deepest first.
+// Another process may remove it meanwhile.
 func remove(path string) error {
 	err := tryRemove(path)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
@@ -328,7 +329,7 @@ func Processes(fd int) ([]int, error) {
 	return append(pids, below(fd)...), nil
 }
 
-// below returns the processes of the cgroups below one. A command rarely makes any; what cannot be read is left out.
+// below returns the processes of the cgroups below one. A command rarely makes any; unreadable ones are left out.
 func below(fd int) (pids []int) {
 	self, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -352,7 +353,7 @@ func below(fd int) (pids []int) {
 	return pids
 }
 
-// waitEmpty waits until nothing lives in a cgroup and those below it. It fails after limit.
+// waitEmpty waits until a cgroup and those below it are empty. It fails after limit.
 func waitEmpty(fd int, limit time.Duration) error {
 	f, err := unix.Openat(fd, "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -361,7 +362,7 @@ func waitEmpty(fd int, limit time.Duration) error {
 	defer unix.Close(f)
 	buf := make([]byte, 256)
 	for end := time.Now().Add(limit); ; {
-		// Reading from the start through the descriptor that is polled is what arms the poll.
+		// A read from the start through the polled descriptor arms the poll.
 		n, err := unix.Pread(f, buf, 0)
 		if err != nil {
 			return fmt.Errorf("cgroup.events: %w", err)

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeV1 kills what runs in the cgroup of version 1 at path and in those below it, and removes them. There is no way to kill
-// them at once: it is done over again until nothing is left, for up to seconds, where it can with forks forbidden.
+// removeV1 kills the processes in the cgroup of version 1 at path and in those below it, and removes
+// them. They cannot be killed at once: it repeats until the cgroup is empty, for up to seconds, with
+// forks forbidden if possible.
 func removeV1(path string) error {
 	var err error
 	for range settling.Each(context.Background()) {
@@ -26,7 +27,7 @@ func removeV1(path string) error {
 	return err
 }
 
-// tryRemoveV1 removes an empty cgroup and those below it; it returns what runs in it if it is not empty.
+// tryRemoveV1 removes an empty cgroup and those below it; it returns the processes of one that is not empty.
 func tryRemoveV1(path string) (pids []int, err error) {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {

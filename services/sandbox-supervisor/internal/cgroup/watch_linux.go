@@ -12,7 +12,7 @@ type watcher struct {
 	epoll, wake int
 	done        chan struct{}
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	calls map[int32]func()
 }
 
@@ -47,7 +47,7 @@ func (w *watcher) register(fd int, events uint32, f func()) error {
 	w.calls[int32(fd)] = f
 	w.mu.Unlock()
 	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events | unix.EPOLLET, Fd: int32(fd)})
-	if err == unix.EPERM { // a file that tells nothing, on a file system that has none that do: it is looked at in the end
+	if err == unix.EPERM { // a file without events, on a file system that has none: it is read at the end
 		return nil
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *watcher) run() {
 	}
 }
 
-// close returns when nothing is called any more.
+// close returns after the last callback.
 func (w *watcher) close() {
 	_, _ = unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // a counter of eight bytes
 	<-w.done

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CloseInherited closes what this process was started with beyond the descriptor last. That is exactly what is not closed on
-// exec: everything Go has opened since is.
+// CloseInherited closes the descriptors above last that this process was started with. Those are exactly the ones
+// without close-on-exec: Go sets it on every file it opens.
 func CloseInherited(last int) error {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {

@@ -26,7 +26,7 @@ func (s *Server) reap() {
 	}
 }
 
-// look takes note of what has ended and of what follows from it.
+// look reaps ended processes and acts on their ends.
 func (s *Server) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Server) look() {
 	s.settle()
 }
 
-// collect reaps what has ended. The caller holds s.mu.
+// collect reaps ended processes. The caller holds s.mu.
 func (s *Server) collect() {
 	for {
 		var status unix.WaitStatus
@@ -54,8 +54,8 @@ func (s *Server) collect() {
 	}
 }
 
-// settle reports the commands that are gone with all they started, and kills what the others have left behind. The caller
-// holds s.mu.
+// settle reports the commands that are gone with their descendants, and kills the descendants of the other ended
+// ones. The caller holds s.mu.
 func (s *Server) settle() {
 	if s.closing {
 		return
@@ -90,8 +90,8 @@ func (s *Server) settle() {
 	}
 }
 
-// lookAgain makes the server look once more in a while. Most of what it waits for is the end of a child, which reap sees; what
-// forked behind a search, and what the system does a moment later, is seen so. The caller holds s.mu.
+// lookAgain schedules another look. Most ends are those of children, which reap sees; processes forked behind a
+// search, and delayed effects of the system, are seen this way. The caller holds s.mu.
 func (s *Server) lookAgain() {
 	if s.looking {
 		return
@@ -107,14 +107,14 @@ func (s *Server) lookAgain() {
 
 // survivors are the children of this process that are no main process: every process that outlives its parents is one.
 type survivors struct {
-	// childless says that this process has no children at all, so nothing it started is left.
+	// childless reports that this process has no children, so no descendants remain.
 	childless bool
-	// of holds them by the command they belong to. Under nil is what is to be killed without asking: what belongs to a
-	// command that is gone, and what belongs to nobody once no command runs that could have started it.
+	// of holds them by their command. Under nil are those to kill unconditionally: of a command that is gone, and
+	// those without a command once no running one could have started them.
 	of map[*command][]int
 }
 
-// survivors looks for what has survived. The caller holds s.mu.
+// survivors searches for surviving descendants. The caller holds s.mu.
 func (s *Server) survivors() survivors {
 	if childless() {
 		return survivors{childless: true}
@@ -147,7 +147,7 @@ func (s *Server) owner(pid int) (c *command, known bool) {
 // running returns whether a command's main process runs or is about to.
 func (s *Server) running() bool { return len(s.mains) > 0 || s.forking > 0 }
 
-// empty returns whether nothing is left of a command whose main process has ended.
+// empty reports whether a command with an ended main process has no descendants left.
 func (s *Server) empty(c *command, left survivors) bool {
 	if left.childless {
 		return true
@@ -171,7 +171,7 @@ func (s *Server) finish(c *command, left int) {
 	f := frame.Frame{Op: frame.OpExited, Exec: c.id, Left: left}
 	switch {
 	case !c.ended:
-		f.Signal = int(unix.SIGKILL) // it does not end; this is what was sent last
+		f.Signal = int(unix.SIGKILL) // it does not end; SIGKILL was the last signal sent
 		delete(s.mains, c.pid)
 	case c.status.Signaled():
 		f.Signal = int(c.status.Signal())
@@ -185,8 +185,8 @@ func (s *Server) finish(c *command, left int) {
 	_ = s.conn.Send(f) // a supervisor that is gone ends serve
 }
 
-// destroy kills everything of a command that can be found; orphans are those of its processes that are children of this
-// one. It is repeated until nothing is left. The caller holds s.mu.
+// destroy kills every process of a command that can be found; orphans are those that are children of this process. It
+// is repeated until the command is empty. The caller holds s.mu.
 func (s *Server) destroy(c *command, orphans []int) {
 	if c.giveUp.IsZero() {
 		c.giveUp = time.Now().Add(giveUp)
@@ -200,7 +200,7 @@ func (s *Server) destroy(c *command, orphans []int) {
 	}
 	if c.cgroup >= 0 {
 		if populated, err := cgroup.Populated(c.cgroup); err == nil && populated && cgroup.Kill(c.cgroup) == nil {
-			return // at once and complete; what has left the cgroup is an orphan sooner or later
+			return // at once and complete; processes that left the cgroup become orphans sooner or later
 		}
 	}
 	killMarked(func(mark uint64) bool { return mark == c.mark })
@@ -229,7 +229,7 @@ func (s *Server) terminate(c *command) {
 	}
 }
 
-// childless returns whether this process has no children: then nothing it started is left.
+// childless reports whether this process has no children: then no descendants remain.
 func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil) == unix.ECHILD
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// giveUp is how long a killed process may take to be gone. The system lets go of one that hangs in a device or a dead
-	// network file system only when that ends; its command is then reported as exited with what is left.
+	// giveUp bounds the end of a killed process. The kernel keeps one that hangs in a device or a dead network file
+	// system until that operation ends; its command is then reported as exited, with its remaining processes.
 	giveUp = 10 * time.Second
 	// again is how often the server looks at a command that is ending, beside every time a process ends.
 	again = 20 * time.Millisecond
@@ -24,11 +24,11 @@ const (
 type command struct {
 	id, mark uint64
 	pid      int // its main process, 0 before it is forked
-	cgroup   int // the folder of its cgroup, -1 for none; the command's to close
+	cgroup   int // the folder of its cgroup, or -1; the command's to close
 
 	ended   bool // the main process is reaped
 	status  unix.WaitStatus
-	lenient bool      // terminated: what the main process leaves behind may end by itself, until OpKill
+	lenient bool      // terminated: descendants of the main process may end by themselves, until OpKill
 	killed  bool      // OpKill came
 	giveUp  time.Time // when to report it as exited in any case; zero until it is first killed
 }
@@ -36,41 +36,41 @@ type command struct {
 // dying returns whether everything of the command is to be killed.
 func (c *command) dying() bool { return c.killed || c.ended && !c.lenient }
 
-// Options says what kind of process the server runs in.
+// Options describes the process that the server runs in.
 type Options struct {
-	// Inner says that the process is the first of a process namespace. Its peer sees other ids of the commands than it does,
-	// so that it hands over a file of each; what it leaves is the kernel's to kill.
+	// Inner is set in the first process of a process namespace. Its peer sees other ids of the commands than it does,
+	// so that it sends a file of each; the kernel kills its remaining processes.
 	Inner bool
-	// Prepare is called once on the thread that forks every command, before the first: what it does to the thread is
-	// inherited. Nil for nothing.
+	// Prepare, unless nil, is called once on the thread that forks every command, before the first:
+	// commands inherit its effects.
 	Prepare func() error
 	// Place puts the thread that forks where a command belongs, by the files it came with, and returns how it comes back. Nil
 	// where commands come with the folder of their cgroup.
 	Place func(files []int) (back func(), err error)
 }
 
-// Server owns commands. [New] makes one, which has started nothing.
+// Server owns commands. [New] makes one without commands.
 type Server struct {
 	conn *frame.Conn
 	opts Options
-	work chan func() // what is to run on the thread that forks; nil for any thread
+	work chan func() // functions for the forking thread; nil for any thread
 
 	// spawning is held while a process is forked: its mark is then the shim's own.
 	spawning sync.Mutex
 	forked   chan struct{} // tells the reaper that there is a child again
 	reaped   chan struct{} // tells end that a child is gone
 
-	mu       sync.Mutex // guards what follows, and is held while processes are reaped or signalled by id
+	mu       sync.Mutex // guards the fields below; held while processes are reaped or signalled by id
 	commands map[uint64]*command
 	mains    map[int]*command        // the commands by their main process, until it is reaped
 	forking  int                     // how many processes may exist that are not in mains yet
-	early    map[int]unix.WaitStatus // what ended while a fork was on its way
+	early    map[int]unix.WaitStatus // ends seen during a fork
 	base     uint64                  // the family of the marks seen
 	looking  bool                    // the timer of look runs
 	closing  bool                    // end was called
 }
 
-// New returns a server for what conn asks. Where commands are forked by a thread of their own, that is prepared already.
+// New returns a server for the requests of conn. A separate forking thread is prepared by then.
 func New(conn *frame.Conn, opts Options) (*Server, error) {
 	s := &Server{
 		conn: conn, opts: opts, forked: make(chan struct{}, 1), reaped: make(chan struct{}, 1),
@@ -128,7 +128,7 @@ func (s *Server) Serve(ready frame.Frame, files ...int) (ordered bool) {
 	return ordered
 }
 
-// serve does what the supervisor asks for until that ends. It reports whether it has told so.
+// serve carries out the supervisor's requests until it ends. It reports whether the end was announced.
 func (s *Server) serve() (ordered bool) {
 	for {
 		f, fds, err := s.conn.Receive()
@@ -208,14 +208,14 @@ func (s *Server) end() {
 	}
 }
 
-// destroyAll kills what can be found of everything. The caller holds s.mu.
+// destroyAll kills every process that can be found. The caller holds s.mu.
 func (s *Server) destroyAll() {
 	for _, c := range s.commands {
 		if c.cgroup >= 0 {
 			_ = cgroup.Kill(c.cgroup)
 		}
 	}
-	// What has shed its mark or left its cgroup becomes a child of this process when its parents are gone.
+	// A process that shed its mark or left its cgroup becomes a child of this process when its parents are gone.
 	children, _ := proc.Children()
 	for _, pid := range children {
 		_ = unix.Kill(pid, unix.SIGKILL)
@@ -226,7 +226,7 @@ func (s *Server) destroyAll() {
 	}
 }
 
-// killMarked kills every process whose mark match accepts.
+// killMarked kills every process with a mark that match accepts.
 func killMarked(match func(mark uint64) bool) {
 	pids, _ := proc.Marked(match)
 	for _, pid := range pids {

@@ -78,7 +78,7 @@ func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	}
 	s.spawning.Lock()
 	defer s.spawning.Unlock()
-	// Known before it is there: nobody takes the new process for a stray.
+	// Known before it starts: the new process is no stray.
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Server) exec(c *command, path string, place []int, argv []string, attr 
 		}
 		defer back()
 	}
-	// A limit that cannot be set leaves the command unmarked: its cgroup and its descent are then what it is known by.
+	// A limit that cannot be set leaves the command unmarked: then its cgroup and its descent identify it.
 	if proc.SetMark(c.mark) == nil {
 		defer func() { _ = proc.SetMark(proc.Own(c.mark)) }()
 	}

@@ -9,11 +9,11 @@ import (
 
 // Boxes makes the kernel-enforced boxes that cages are.
 type Boxes interface {
-	// Open makes a box and returns when commands can be started in it. attempt is told what is tried on the network, one call
-	// at a time; it must not block. Open fails with cage_policy_invalid if a path cannot be granted, and with cage_unavailable
-	// naming the layer that this machine cannot give. ctx bounds the making.
+	// Open creates a box and returns once it accepts commands. attempt receives network attempts, one call at a time;
+	// it must not block. Open fails with cage_policy_invalid if a path cannot be granted, and with cage_unavailable
+	// naming the layer that this machine lacks. ctx bounds the creation.
 	Open(ctx context.Context, spec BoxSpec, attempt func(contract.Attempt)) (Box, error)
-	// Probe tries what the machine gives, once, by making a box; later calls return what the first found.
+	// Probe finds the capabilities of this machine by creating a box, once; later calls return the first result.
 	Probe(ctx context.Context) Report
 }
 
@@ -21,10 +21,10 @@ type Boxes interface {
 type BoxSpec struct {
 	// ID is a ULID.
 	ID string
-	// View is what the box allows.
+	// View is the box's policy: its files, network and limits.
 	View *cage.View
-	// State names what is kept for the next box of the same agent, where View.Persistent: a file name, the same for the same
-	// project and agent.
+	// State is the file name of the persistent state, where View.Persistent. Boxes of one
+	// agent in one project share it.
 	State string
 }
 
@@ -34,22 +34,23 @@ type Box interface {
 	Spawner
 	// Tier is how it is enforced: "userns" or "setuid".
 	Tier() string
-	// BestEffort says what of its limits is held by watching, each a sentence.
+	// BestEffort lists the limits that are enforced by polling, one sentence each.
 	BestEffort() []string
-	// Gone is closed when the box is gone with everything in it, for whatever reason.
+	// Gone is closed when the box and all its processes have ended, for any reason.
 	Gone() <-chan struct{}
-	// Why says why it is gone, after Gone: ReasonNone if Close was called, ReasonDisk if it wrote more than its limit, ReasonLost
-	// if its init went away. A limit of memory or processes does not end the box; what hit it ends with End.Hit.
+	// Why returns the reason of the end, after Gone: ReasonNone after Close, ReasonDisk above the disk limit,
+	// ReasonLost after the loss of its init. A memory or process limit does not end the box; the command that
+	// hit it ends with End.Hit.
 	Why() contract.Reason
 	// Terminate asks everything in it to end.
 	Terminate()
-	// Close kills everything in it and returns when it is gone, with what it held outside: folders, cgroups, stubs.
+	// Close kills all processes in the box and returns when they and the box's folders, cgroups and stubs are gone.
 	Close()
-	// Usage says what everything in it uses now, and how many processes it has.
+	// Usage returns the current usage of the box and its number of processes.
 	Usage() (usage Usage, processes int)
 }
 
-// Report is what a machine gives to cages.
+// Report is a machine's capabilities for cages.
 type Report struct {
 	// Tier is "userns", "setuid", or "" where there can be no cages; Unavailable says why then.
 	Tier, Unavailable string
@@ -62,6 +63,7 @@ type Layer struct {
 	Name string
 	// State is "enforced", "best_effort" or "missing".
 	State string
-	// By is what enforces it, Reason why it is not enforced, Fix the command or setting that mends it.
+	// By is the mechanism of an enforced layer, Reason the cause of a missing one, Fix the command
+	// or setting that enables it.
 	By, Reason, Fix string
 }

@@ -13,32 +13,31 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Cage is a box with the commands in it and those who hold it. It lives while somebody holds it or a detached command runs in
-// it, and ends before that with its owner, at its walltime, or when its box goes away. One goroutine, keep, makes the box and
-// makes an end of it.
+// Cage is a box with its commands and its holders. It lives while it is held or a detached command runs in it, and
+// ends earlier with its owner, at its walltime, or with its box. One goroutine, keep, opens the box and ends it.
 type Cage struct {
 	s    *Supervisor
 	spec contract.CageSpec
 	key  string
 
-	life context.Context // ends, with a cause, when somebody wants its end
+	life context.Context // cancelled, with a cause, by a request to end
 	stop context.CancelCauseFunc
 
-	opened chan struct{} // closed when what follows is set
+	opened chan struct{} // closed when the fields below are set
 	err    error         // why it could not be made
 	box    Box
 	view   *cage.View
 	began  time.Time
 
-	gone   chan struct{}   // closed when nothing is left of it
+	gone   chan struct{}   // closed when the cage and its processes are gone
 	reason contract.Reason // why it ended: set under s.mu with ending
 
 	// Guarded by s.mu.
 	ending    bool
-	deadline  time.Time  // zero for none
+	deadline  time.Time  // zero without a walltime
 	ran       bool       // a command was started in it
-	seen      *cage.View // what its folders held when they were looked at last
-	collected bool       // what is found at the end is told to who released it
+	seen      *cage.View // the folders at the last look
+	collected bool       // the findings go to the caller of ReleaseCage
 	found     []contract.Finding
 	holds     map[*Hold]struct{}
 	commands  map[*Exec]struct{} // those that run and those that are about to
@@ -59,7 +58,7 @@ func newCage(s *Supervisor, spec contract.CageSpec, key string) *Cage {
 	return c
 }
 
-// wanted is why somebody wants its end; only after life.
+// wanted returns the cause of life's end; call it only after life.
 func (c *Cage) wanted() contract.Reason {
 	var reason cause
 	errors.As(context.Cause(c.life), &reason)
@@ -83,7 +82,7 @@ func (c *Cage) restart() {
 	}
 }
 
-// settle ends a cage that nobody holds and no detached command runs in. The caller holds s.mu.
+// settle ends a cage without holders and detached commands. The caller holds s.mu.
 func (c *Cage) settle() {
 	if c.ending {
 		if len(c.commands) == 0 {
@@ -137,7 +136,7 @@ func (c *Cage) open() error {
 	}
 	spec := BoxSpec{ID: c.spec.ID, View: view, State: c.state()}
 	box, err := c.s.cages.Boxes.Open(c.life, spec, c.attempt)
-	if c.life.Err() != nil { // whatever came of it, nobody wants it any more
+	if c.life.Err() != nil { // all holders have left, whatever the result
 		if err == nil {
 			box.Close()
 		}
@@ -162,7 +161,7 @@ func (c *Cage) open() error {
 	return nil
 }
 
-// state names what is kept for the next cage of the same agent in the same project.
+// state returns the name of the persistent state, shared by the cages of one agent in one project.
 func (c *Cage) state() string {
 	sum := sha256.Sum256([]byte(c.spec.Root + "\x00" + c.spec.Owner.Agent))
 	return hex.EncodeToString(sum[:16])
@@ -200,7 +199,7 @@ func (c *Cage) left() (time.Duration, bool) {
 	return time.Until(c.deadline), !c.deadline.IsZero()
 }
 
-// goneFor is why the box is gone that nobody ended.
+// goneFor returns the reason of a box that ended by itself.
 func (c *Cage) goneFor() contract.Reason {
 	if why := c.box.Why(); why != contract.ReasonNone {
 		return why
@@ -208,7 +207,7 @@ func (c *Cage) goneFor() contract.Reason {
 	return contract.ReasonLost
 }
 
-// end ends what runs in the cage, kills it after the grace, and closes the box.
+// end ends the commands of the cage, kills them after the grace, and closes the box.
 func (c *Cage) end(reason contract.Reason) {
 	grace := c.s.limits.CancelGrace
 	if reason == contract.ReasonWalltime {
@@ -217,7 +216,7 @@ func (c *Cage) end(reason contract.Reason) {
 	for e, started := range c.close(reason) {
 		e.stopAs(ending{reason: reason, grace: grace, told: started && reason == contract.ReasonWalltime})
 	}
-	if reason == contract.ReasonWalltime { // also to what is no command's any more
+	if reason == contract.ReasonWalltime { // processes left behind by commands included
 		c.box.Terminate()
 	}
 	timer := time.NewTimer(grace)
@@ -277,7 +276,7 @@ func (c *Cage) lost(reason contract.Reason) contract.Reason {
 	return ended
 }
 
-// attempt tells those who hold the cage what was tried, and of what was refused also its commands. It never blocks.
+// attempt passes an attempt to the holders of the cage, and a refused one to its commands too. It never blocks.
 func (c *Cage) attempt(a contract.Attempt) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -308,11 +307,11 @@ type Hold struct {
 	release sync.Once
 }
 
-// Info returns what is known of the cage, without what it uses.
+// Info returns the cage's description, without its usage.
 func (h *Hold) Info() contract.RunningCage { return h.cage.info() }
 
-// Watch calls sink, one call at a time, with what is tried on the network, until the cage has ended: then it returns why. It
-// returns an error of sink, and when ctx ends.
+// Watch calls sink with network attempts, one call at a time, until the cage has ended, and returns the reason. It
+// returns early with an error of sink, and at the end of ctx.
 func (h *Hold) Watch(ctx context.Context, sink func(contract.Attempt) error) (contract.Reason, error) {
 	if err := h.feed.drain(ctx, h.cage.gone, sink); err != nil {
 		return contract.ReasonNone, err

@@ -13,9 +13,9 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Cages is what cages are made with; the zero value makes none.
+// Cages configures the cages of a supervisor; the zero value allows none.
 type Cages struct {
-	// Boxes makes the boxes, nil where there can be none.
+	// Boxes opens the boxes, nil on machines without cages.
 	Boxes Boxes
 	// Compile makes a policy real for the project at root. It fails with cage_policy_invalid.
 	Compile func(policy *dsl.Cage, root string) (*cage.View, error)
@@ -47,10 +47,10 @@ func cageKey(c contract.CageSpec) string {
 	return c.Root + "\x00" + string(policy)
 }
 
-// Hold makes a cage and holds it until [Hold.Release], or joins one: that of the same id, or one of the same session, agent
-// and policy that nobody holds and that lives only for the detached commands in it. It fails with invalid_params, with
-// cage_policy_invalid, with cage_unavailable, with conflict if the id is known with another owner or policy, with rate_limited
-// if there are too many cages, and with unavailable.
+// Hold makes a cage and holds it until [Hold.Release], or joins one: that of the same id, or one of the same session,
+// agent and policy kept only by its detached commands. It fails with invalid_params, with cage_policy_invalid, with
+// cage_unavailable, with conflict for a known id with another owner or policy, with rate_limited above the limit of
+// cages, and with unavailable.
 func (s *Supervisor) Hold(ctx context.Context, spec contract.CageSpec) (*Hold, error) {
 	if err := checkCage(spec); err != nil {
 		return nil, err
@@ -96,10 +96,11 @@ func (s *Supervisor) canCage() error {
 	return nil
 }
 
-// noBoxes is why there can be no cages where nothing makes boxes.
+// noBoxes is the reason on machines without boxes.
 const noBoxes = "cages need Linux, and a kaged that was built for it"
 
-// take returns a hold on the cage of spec, which it makes if there is none. It returns the cage instead if that is ending.
+// take returns a hold on the cage of spec, making the cage if it is new. It returns the cage
+// instead while that is ending.
 func (s *Supervisor) take(spec contract.CageSpec) (*Hold, *Cage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +150,8 @@ func (s *Supervisor) idle(spec contract.CageSpec, key string) *Cage {
 	return oldest
 }
 
-// enter returns what starts a command: the box of its cage, which is made if it has none yet, or what starts those without.
-// What enters must leave.
+// enter returns the spawner of a command: its cage's box, opened if it is new, or the spawner of uncaged commands.
+// Each enter needs a leave.
 func (s *Supervisor) enter(ctx context.Context, e *Exec) (Spawner, error) {
 	id := e.command.CageID
 	switch {
@@ -158,7 +159,7 @@ func (s *Supervisor) enter(ctx context.Context, e *Exec) (Spawner, error) {
 		return s.spawner, nil
 	case id == "":
 		policy := *e.command.Cage
-		policy.State = "ephemeral" // what is kept belongs to an agent
+		policy.State = "ephemeral" // persistent state belongs to an agent
 		own, err := s.Hold(ctx, contract.CageSpec{
 			ID: ident.New(), Owner: e.command.Owner, Policy: &policy, Root: e.command.Root,
 		})
@@ -206,7 +207,7 @@ func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
 	return c, nil
 }
 
-// leave undoes enter. Of a cage that was made for the command alone nothing is left when it returns.
+// leave undoes enter. A cage made for the command alone is gone when it returns.
 func (s *Supervisor) leave(e *Exec) {
 	s.mu.Lock()
 	if c := e.cage; c != nil {
@@ -231,7 +232,7 @@ func (s *Supervisor) CountCages() int {
 	return len(s.held)
 }
 
-// ListCages returns the cages that w selects, oldest first, with what they use.
+// ListCages returns the cages selected by w, oldest first, with their usage.
 func (s *Supervisor) ListCages(w Whose) []contract.RunningCage {
 	list := []contract.RunningCage{}
 	for _, c := range s.findCages(w.shows) {
@@ -253,7 +254,7 @@ func (s *Supervisor) ListCages(w Whose) []contract.RunningCage {
 	return list
 }
 
-// ProbeCages says what this machine gives to cages.
+// ProbeCages returns the machine's capabilities for cages.
 func (s *Supervisor) ProbeCages(ctx context.Context) Report {
 	if s.cages.Boxes == nil {
 		return Report{Unavailable: noBoxes}

@@ -56,7 +56,7 @@ func TestWalltime(t *testing.T) {
 	}
 }
 
-// Whoever waits no more shortens the grace of a cage that ran out of its time.
+// A caller that stops waiting shortens the grace of a cage past its walltime.
 func TestOwnerEndsAtWalltime(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -148,7 +148,8 @@ func TestEndOwnerWhileMaking(t *testing.T) {
 	}
 }
 
-// A holder that leaves while its cage is made leaves nothing, and one who asks for the same at that time gets another.
+// A holder that leaves during the cage's creation leaves no cage, and a concurrent caller for
+// the same cage gets another.
 func TestLeaveWhileMaking(t *testing.T) {
 	t.Parallel()
 	for _, deaf := range []bool{false, true} {
@@ -240,7 +241,7 @@ func TestHit(t *testing.T) {
 	})
 }
 
-// A command with a policy and no cage has one of its own, which keeps nothing and is gone when the command is.
+// A command with a policy and no cage gets an own one, without state and gone with the command.
 func TestCageOfItsOwn(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -276,7 +277,7 @@ func TestCageOfItsOwn(t *testing.T) {
 	})
 }
 
-// Holders are told every attempt on the network in its order, commands those that were refused; what nobody reads is counted.
+// Holders receive every network attempt in order, commands the refused ones; unread attempts are counted.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -315,7 +316,7 @@ func TestAttempts(t *testing.T) {
 		b.processes[0].exit(End{})
 		<-heard
 		for i := range 1000 {
-			b.attempt(contract.Attempt{Target: fmt.Sprint(i)}) // nobody waits for anybody
+			b.attempt(contract.Attempt{Target: fmt.Sprint(i)}) // attempt must not block without readers
 		}
 		synctest.Wait()
 		b.die(contract.ReasonLost)
@@ -331,7 +332,7 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// A feed keeps so many kinds of attempts and no more, and loses the count of none.
+// A feed keeps a bounded number of kinds of attempts and the exact count of all.
 func TestFeedIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFeed()

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// fakeBox is a box whose processes end when the test says so, or with it.
+// fakeBox is a box whose processes end on the test's command, or with it.
 type fakeBox struct {
 	spec    BoxSpec
 	attempt func(contract.Attempt)
@@ -26,7 +26,7 @@ type fakeBox struct {
 	from    time.Time
 	gone    chan struct{}
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	over      bool
 	why       contract.Reason
 	told      []string
@@ -228,7 +228,8 @@ func ended(t *testing.T, h *Hold) contract.Reason {
 	return reason
 }
 
-// A cage runs commands until its holder lets go; what still runs then is cancelled, and killed after the grace.
+// A cage runs commands until its holder releases it; commands still running then are cancelled,
+// and killed after the grace.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -264,7 +265,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// What cannot be held is refused with what is wrong, and leaves nothing.
+// An invalid spec is refused with the reason, and no cage remains.
 func TestHoldRefused(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -394,7 +395,8 @@ func TestHoldTwice(t *testing.T) {
 	})
 }
 
-// A detached command keeps its cage when nobody holds it; the next invocation of the same agent joins it and has its whole time.
+// A detached command keeps its cage without a holder; the next invocation of the same agent joins
+// it and gets its whole time.
 func TestDetachedKeepsCage(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{polite: true}

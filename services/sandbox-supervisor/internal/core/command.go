@@ -23,7 +23,7 @@ const maxTimeout = 365 * 24 * time.Hour
 // Size is the size of a terminal in characters.
 type Size struct{ Cols, Rows uint32 }
 
-// Command is what to run.
+// Command describes a command and its environment.
 type Command struct {
 	Owner contract.Owner
 	// Argv is the program and its arguments.
@@ -38,8 +38,8 @@ type Command struct {
 	Merge bool
 	// Timeout is how long it may run, 0 for without limit.
 	Timeout time.Duration
-	// CageID is the cage that it is to run in, "" for none. With a Cage it must be the policy of that; without a CageID a cage
-	// is made of it for the command alone, in the project at Root.
+	// CageID is the command's cage, "" for none. With a Cage it must have the same policy; without a CageID, Cage
+	// makes a cage for the command alone, in the project at Root.
 	CageID string
 	Cage   *dsl.Cage
 	Root   string
@@ -65,7 +65,7 @@ type Limits struct {
 	MaxBytes, MaxStrings int
 	// InputBytes is how much standard input is kept for a command that does not read.
 	InputBytes int
-	// KeptOutput is how much of the end of what a detached command writes is kept, in bytes.
+	// KeptOutput is the size of the kept end of a detached command's output, in bytes.
 	KeptOutput int
 	// MaxDetached is how many detached commands of one owner may run at once. EndedPerOwner, EndedBytes and EndedFor bound
 	// those that are remembered after their end: how many of one owner, how many bytes all together, and how long.

@@ -10,9 +10,9 @@ import (
 
 // Port is where a connection goes to.
 type Port struct {
-	// Owner is who connects, as the owner of a command.
+	// Owner is the owner of the connecting program.
 	Owner contract.Owner
-	// CageID is the cage whose loopback it is, "" for that of commands without one.
+	// CageID is the cage with the loopback, "" for that of uncaged commands.
 	CageID string
 	Number int
 }
@@ -51,7 +51,7 @@ func (s *Supervisor) Connect(ctx context.Context, p Port) (io.ReadWriteCloser, e
 	return &connection{ReadWriteCloser: conn, s: s}, nil
 }
 
-// listening returns what connects to a port.
+// listening returns the spawner that can connect to a port.
 func (s *Supervisor) listening(ctx context.Context, p Port) (Spawner, error) {
 	if s.limits.NoSandbox || p.CageID == "" {
 		return s.spawner, nil

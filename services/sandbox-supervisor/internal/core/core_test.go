@@ -29,7 +29,7 @@ type fake struct {
 	exited chan struct{}
 	once   sync.Once // the first end is the one there is
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	told []string
 	at   []time.Duration // since the start, for each of told
 	from time.Time
@@ -143,7 +143,7 @@ func expect(t *testing.T, p *fake, told []string, at ...time.Duration) {
 	}
 }
 
-// A command that ends by itself is told nothing.
+// A command that ends by itself receives no signal.
 func TestEndsByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestPoliteTimeout(t *testing.T) {
 	})
 }
 
-// A cancelled command has the shorter grace, also one whose time ran out before.
+// A cancelled command has the shorter grace, even past its timeout.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// What is lost is lost, whatever else there was to end it for.
+// A lost command is reported as lost, even if it was being ended for another reason.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestEndOwnerWhileStarting(t *testing.T) {
 	})
 }
 
-// A failed start leaves nothing behind, and a closed supervisor starts nothing.
+// A failed start leaves no trace, and a closed supervisor starts no command.
 func TestFailedStart(t *testing.T) {
 	t.Parallel()
 	s := New(&spawner{err: BadProgram("x", "no")}, Cages{}, limits)
@@ -300,7 +300,7 @@ func TestFailingSink(t *testing.T) {
 	s.Close()
 }
 
-// Input is kept up to its limit while nobody reads, arrives in order, and lets nobody wait for a command that is gone.
+// Input is buffered up to its limit, arrives in order, and never blocks writers to an ended command.
 func TestInput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -367,7 +367,7 @@ func TestSignalNames(t *testing.T) {
 	s.Close()
 }
 
-// Whatever a command is made of, it is either refused as invalid_params or handed on as it is, within the limits.
+// Any command is either refused as invalid_params or passed on unchanged, within the limits.
 func TestCheckProperties(t *testing.T) {
 	t.Parallel()
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "/", "a\x00b", "A=B", "\xff", strings.Repeat("x", maxString+1)}))
@@ -406,7 +406,7 @@ func TestCheckProperties(t *testing.T) {
 	})
 }
 
-// A command line is shown in one line of bounded length, whatever it holds.
+// A command line is shown as one line of bounded length, for any arguments.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

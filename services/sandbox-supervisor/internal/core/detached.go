@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Detached is a command that nobody's stream holds. Its methods may be called by many at once.
+// Detached is a command without a holding stream. Its methods are safe for concurrent use.
 type Detached struct {
 	id      string
 	command Command
@@ -51,7 +51,7 @@ func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detache
 	}
 }
 
-// reserve returns the command of this id, and whether it is the caller who must launch it.
+// reserve returns the command of this id; isNew makes the caller its starter.
 func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +115,8 @@ func (s *Supervisor) retire(d *Detached, exit contract.Exit) {
 	d.tail.close()
 }
 
-// expire forgets commands that have ended, the oldest first: what is too old, too much of one owner, or too much of all. The
-// caller holds s.mu.
+// expire drops ended commands, the oldest first: those past the age limit, the owner's limit, or the total
+// limit. The caller holds s.mu.
 func (s *Supervisor) expire() {
 	total := 0
 	count := map[string]int{}
@@ -132,7 +132,7 @@ func (s *Supervisor) expire() {
 	s.ended = slices.DeleteFunc(s.ended, func(d *Detached) bool { return s.detached[d.id] != d })
 }
 
-// endedCost is what an ended command counts beside its output, in bytes.
+// endedCost is the memory charged for an ended command beside its output, in bytes.
 const endedCost = 1 << 10
 
 // Detached returns the detached command of this id. It fails with process_not_found.
@@ -149,7 +149,7 @@ func (s *Supervisor) Detached(id string) (*Detached, error) {
 		if d.err == nil {
 			return d, nil
 		}
-	default: // on its way: whoever starts it knows it soon
+	default: // still starting: its starter learns of the failure
 	}
 	return nil, fault.New(fault.ProcessNotFound, "The process %s has not started.", id).With("process_id", id)
 }
@@ -174,19 +174,19 @@ func (s *Supervisor) Signal(id, session, name string) error {
 	return err
 }
 
-// UnknownProcess is the error of a process that does not run for whoever asks.
+// UnknownProcess is the error for a process that does not exist for the caller.
 func UnknownProcess(id string) error {
 	return fault.New(fault.ProcessNotFound, "No process %.80q is known here.", id).With("process_id", id)
 }
 
-// Follow hands over the kept output from byte number from on, and with wait also what comes until the command ends or ctx
+// Follow passes on the kept output from byte number from on; with wait it continues until the command ends or ctx
 // does. It returns an error of sink.
 func (d *Detached) Follow(ctx context.Context, from int64, wait bool, sink func(at int64, data []byte) error) error {
 	return d.tail.follow(ctx, from, wait, sink)
 }
 
-// Offer hands data to the standard input, all of it or none. It fails with rate_limited while too much waits to be read,
-// with invalid_params if it can never fit or the input was closed, and with process_ended.
+// Offer queues data for standard input, whole or not at all. It fails with rate_limited while the queue is full, with
+// invalid_params for data above the queue's size or after the input was closed, and with process_ended.
 func (d *Detached) Offer(data []byte) error {
 	if err := d.alive(); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (d *Detached) Offer(data []byte) error {
 	return nil
 }
 
-// CloseInput ends the standard input, after what was offered.
+// CloseInput ends standard input after the queued data.
 func (d *Detached) CloseInput() error {
 	if err := d.alive(); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (d *Detached) End(ctx context.Context) error {
 	}
 }
 
-// Info returns what is known of the command, without what it uses.
+// Info returns the command's description, without its usage.
 func (d *Detached) Info() contract.Process {
 	info := contract.Process{RunningProcess: contract.RunningProcess{
 		ID: d.id, Owner: d.command.Owner, PID: int64(d.exec.PID()), Command: line(d.command.Argv), CageID: d.exec.cageID(),

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// What a tail keeps is the end of what was written, whatever was written in which pieces and read from where.
+// A tail keeps the end of the output, for any sizes of writes and any offsets of reads.
 func TestTailProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,7 +45,7 @@ func TestTailProperties(t *testing.T) {
 	})
 }
 
-// Those who follow see everything once, however slowly it comes, and leave when they are told or at its end.
+// Followers see each byte once, at any speed, and return at their end or at that of the output.
 func TestTailFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestDetachedAreForgotten(t *testing.T) {
 	})
 }
 
-// A caller who asks for what another has just asked for waits for the one start there is, and learns of its failure.
+// A second caller for a command that is being started waits for that one start, and gets its failure.
 func TestDetachTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestDetachTwice(t *testing.T) {
 	})
 }
 
-// A caller that leaves while its command starts leaves nothing behind.
+// A caller that leaves during its command's start leaves no command.
 func TestDetachAndLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

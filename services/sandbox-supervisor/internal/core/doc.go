@@ -1,5 +1,5 @@
-// Package core is the rules of running commands: what may be started, who a command belongs to, how it is ended and why.
-// How a process is started and killed is a [Spawner]'s matter.
+// Package core holds the rules of running commands: which may start, their owners, and how and why they end. Starting
+// and killing a process is the task of a [Spawner].
 //
 // A command ends by itself, at its time limit, when its caller goes away, when its owner ends, or with the supervisor. In
 // every case but the first it is asked to end with SIGTERM, and after a grace everything it started is killed.

@@ -14,9 +14,9 @@ type Exec struct {
 	limits  Limits
 
 	detached bool
-	cage     *Cage // what it runs in, nil for none
+	cage     *Cage // its cage, nil if uncaged
 	own      *Hold // of a cage that was made for it alone
-	refused  *feed // what its cage refused; nil for a detached one, which nobody watches
+	refused  *feed // attempts refused by its cage; nil for a detached command, which has no watcher
 
 	process Process // set before the Exec is handed out
 	started time.Time
@@ -43,7 +43,7 @@ func (e *Exec) PID() int { return e.process.PID() }
 // StartedAt is when it was started.
 func (e *Exec) StartedAt() time.Time { return e.started }
 
-// cageID is the id of the cage it runs in, "" for none.
+// cageID returns the id of the command's cage, "" if uncaged.
 func (e *Exec) cageID() string {
 	if e.cage == nil {
 		return ""
@@ -63,8 +63,9 @@ func (e *Exec) Copy(sink func(Stream, []byte) error) {
 	})
 }
 
-// Refused hands what the command's cage refused on the network to sink, one call at a time, and returns when the command is
-// gone and all of it was handed over, or when sink has failed. Commands of one cage share its network: it may be another's.
+// Refused passes the network attempts refused by the command's cage to sink, one call at a time. It returns when the
+// command is gone and all are delivered, or with an error of sink. Commands of one cage share its network: an
+// attempt may be another's.
 func (e *Exec) Refused(sink func(contract.Attempt) error) error {
 	return e.refused.drain(context.Background(), e.gone, sink)
 }
@@ -75,17 +76,17 @@ func (e *Exec) Wait() contract.Exit {
 	return e.exit
 }
 
-// Found returns what was found at the end of the cage that was made for the command alone. Only after [Exec.Wait].
+// Found returns the findings at the end of the command's own cage. Only after [Exec.Wait].
 func (e *Exec) Found() []contract.Finding { return e.found }
 
-// Write hands data to the standard input. It blocks while much is waiting to be read, and drops what comes after the input
-// was closed or the command has ended.
+// Write queues data for standard input. It blocks while the queue is full, and drops data after the input was closed
+// or the command has ended.
 func (e *Exec) Write(data []byte) { e.input.write(data) }
 
-// CloseInput ends the standard input, after what was written.
+// CloseInput ends standard input after the queued data.
 func (e *Exec) CloseInput() { e.input.close() }
 
-// Resize changes the size of the terminal. It fails with invalid_params if there is none or the size makes no sense.
+// Resize changes the size of the terminal. It fails with invalid_params without a terminal or for an impossible size.
 func (e *Exec) Resize(size Size) error {
 	size, err := size.check()
 	if err != nil {
@@ -97,8 +98,8 @@ func (e *Exec) Resize(size Size) error {
 	return nil
 }
 
-// Signal sends a signal to the command's process group. It fails with invalid_params if there is none of this name; a
-// command that has ended takes no notice.
+// Signal sends a signal to the command's process group. It fails with invalid_params for an unknown name; an
+// ended command ignores it.
 func (e *Exec) Signal(name string) error {
 	sig, ok := signals[name]
 	if !ok {
@@ -169,8 +170,8 @@ func (e *Exec) watch(ctx context.Context) {
 	}
 }
 
-// await returns when a command that was asked to end is gone; it kills it after the grace. Of a command that nobody waits
-// for any more, because cancelled or ended came besides, the grace is at most that of a cancelled one.
+// await returns when a command that was asked to end is gone; it kills it after the grace. Once cancelled or ended
+// fires too, the grace is at most that of a cancelled command.
 func (e *Exec) await(grace time.Duration, cancelled <-chan struct{}, ended <-chan ending) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

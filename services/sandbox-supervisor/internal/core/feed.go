@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// feed keeps attempts for one reader, within bounds: what is tried again while it waits to be read is counted, and so are
-// those of more kinds than it keeps.
+// feed queues attempts for one reader, within bounds: repeated attempts are counted while they wait, and so are those
+// above the limit of kinds.
 type feed struct {
 	wake chan struct{} // capacity 1
 
@@ -17,7 +17,7 @@ type feed struct {
 	kinds   map[kind]int
 }
 
-// kind is what makes attempts the same.
+// kind is the identity of an attempt.
 type kind struct {
 	target, rule string
 	allowed      bool
@@ -55,7 +55,7 @@ func (f *feed) put(a contract.Attempt) {
 	}
 }
 
-// take returns what waits.
+// take empties the queue and returns its attempts.
 func (f *feed) take() []contract.Attempt {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *feed) take() []contract.Attempt {
 	return waiting
 }
 
-// drain hands what comes to sink until done is closed and nothing waits, sink fails, or ctx ends.
+// drain passes attempts to sink until done is closed and the queue is empty, sink fails, or ctx ends.
 func (f *feed) drain(ctx context.Context, done <-chan struct{}, sink func(contract.Attempt) error) error {
 	for over := false; ; {
 		for _, a := range f.take() {

@@ -8,15 +8,15 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// leftovers are findings about cages that nobody held when they ended, by session, to be told at the end of the session. A
-// session has at most cage.MaxFindings, and there are at most maxLeftovers sessions; what is beyond is in the log.
+// leftovers are findings of cages that ended without a holder, by session, for the end of the session. A session has
+// at most cage.MaxFindings, and there are at most maxLeftovers sessions; the rest is in the log.
 type leftovers map[string][]contract.Finding
 
 const maxLeftovers = 256
 
-// ReleaseCage lets go of a cage in place of those who hold it, and returns when it has ended, with what was found in its
-// writable folders. One that detached commands keep is looked at while it lives; what they make later is told by [Supervisor.TakeFound].
-// A cage that is not known, or is not of w, has nothing to say.
+// ReleaseCage releases a cage for its holders and returns the findings in its writable folders once it has ended. A
+// cage kept by detached commands is inspected while it lives; later findings come from [Supervisor.TakeFound]. An
+// unknown cage, or one outside w, has no findings.
 func (s *Supervisor) ReleaseCage(ctx context.Context, id string, w Whose) ([]contract.Finding, error) {
 	s.mu.Lock()
 	c := s.held[id]
@@ -40,7 +40,7 @@ func (s *Supervisor) ReleaseCage(ctx context.Context, id string, w Whose) ([]con
 	}
 }
 
-// TakeFound returns, once, what was found at the ends of the cages of a session, or of a project itself, that nobody held any more.
+// TakeFound returns, once, the findings of a session's or a project's cages that ended without a holder.
 func (s *Supervisor) TakeFound(w Whose) []contract.Finding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,19 +50,20 @@ func (s *Supervisor) TakeFound(w Whose) []contract.Finding {
 	return found
 }
 
-// Found returns, once, what was found in the cage's writable folders at its end. Only after [Hold.Watch] has returned a reason.
+// Found returns, once, the findings in the cage's writable folders at its end. Only after
+// [Hold.Watch] has returned a reason.
 func (h *Hold) Found() []contract.Finding {
 	c := h.cage
 	c.s.mu.Lock()
 	collected := c.collected
 	c.s.mu.Unlock()
 	if collected {
-		return nil // it is told to whoever has released the cage
+		return nil // the caller of ReleaseCage gets them
 	}
 	return c.takeFound()
 }
 
-// Notes says what an operator is to know of the cage, each a sentence.
+// Notes returns the cage's notes for the operator, one sentence each.
 func (h *Hold) Notes() []string { return h.cage.view.Notes() }
 
 func (c *Cage) takeFound() []contract.Finding {
@@ -73,8 +74,8 @@ func (c *Cage) takeFound() []contract.Finding {
 	return found
 }
 
-// look returns what was made in the writable folders since the cage was made, or since they were looked at last. A cage in which
-// no command ran has made nothing.
+// look returns the findings in the writable folders since the cage began or since the last look. A cage
+// without commands has none.
 func (c *Cage) look() []contract.Finding {
 	c.s.mu.Lock()
 	before, ran := c.seen, c.ran
@@ -92,7 +93,7 @@ func (c *Cage) look() []contract.Finding {
 	return after.Since(before)
 }
 
-// leave keeps what was found at the end of a cage for those who ask. The caller holds s.mu.
+// leave keeps findings at the end of a cage for later callers. The caller holds s.mu.
 func (c *Cage) leave(found []contract.Finding) {
 	if c.collected || len(c.holds) > 0 {
 		c.found = found

@@ -2,17 +2,17 @@ package core
 
 import "sync"
 
-// input is what waits to be read by a command.
+// input is the queue of a command's standard input.
 type input struct {
 	process Process
 	max     int
 	wg      *sync.WaitGroup // counts the feeder
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	changed sync.Cond
 	data    []byte
 	feeding bool // the feeder runs
-	closed  bool // no more is taken; what is there is still handed over
+	closed  bool // refuses further data; queued data is still delivered
 	stopped bool // the command is gone
 }
 
@@ -39,7 +39,7 @@ func (in *input) write(data []byte) {
 	}
 }
 
-// What becomes of offered input.
+// Results of an offer.
 type offered int
 
 const (
@@ -48,7 +48,7 @@ const (
 	inputClosed
 )
 
-// offer is a write that never waits: it takes all of data or nothing.
+// offer is a write that never blocks: it queues all of data or no byte.
 func (in *input) offer(data []byte) offered {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -72,7 +72,7 @@ func (in *input) close() {
 	}
 }
 
-// stop ends the feeder and whoever waits in write.
+// stop ends the feeder and blocked writers.
 func (in *input) stop() {
 	in.mu.Lock()
 	in.stopped = true
@@ -90,7 +90,7 @@ func (in *input) feed() {
 	in.wg.Go(in.run)
 }
 
-// run hands over what comes until the input is closed or the command is gone.
+// run delivers queued data until the input is closed or the command is gone.
 func (in *input) run() {
 	for {
 		in.mu.Lock()
@@ -109,7 +109,7 @@ func (in *input) run() {
 			return
 		}
 		if in.process.Write(data) != nil {
-			in.stop() // nobody can read it any more
+			in.stop() // the command can no longer read it
 			return
 		}
 	}

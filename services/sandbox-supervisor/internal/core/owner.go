@@ -2,7 +2,7 @@ package core
 
 import "kaged.dev/pkg/contract"
 
-// Whose selects what belongs to one session, run or project; the zero value selects all.
+// Whose selects by session, run or project; the zero value selects all.
 type Whose struct{ Session, Run, Project string }
 
 // kindOf returns the kind of an owner, with the default resolved.
@@ -16,7 +16,7 @@ func kindOf(o contract.Owner) contract.OwnerKind {
 	return contract.OwnedBySession
 }
 
-// checkOwner fails with invalid_params for an owner that does not name what it ends with.
+// checkOwner fails with invalid_params for an incomplete owner.
 func checkOwner(o contract.Owner, what string) error {
 	switch kind := kindOf(o); {
 	case o.SessionID == "" && o.ProjectID == "":
@@ -33,7 +33,7 @@ func checkOwner(o contract.Owner, what string) error {
 	return nil
 }
 
-// account names whom the limits and the findings of an owner count for: its session, or its project where there is none.
+// account returns the session of an owner, or its project without one: the unit of limits and findings.
 func account(o contract.Owner) string {
 	if o.SessionID == "" {
 		return "project " + o.ProjectID
@@ -41,7 +41,7 @@ func account(o contract.Owner) string {
 	return "session " + o.SessionID
 }
 
-// sameOwner reports whether two owners are one: whatever belongs to them ends together.
+// sameOwner reports whether two owners end together.
 func sameOwner(a, b contract.Owner) bool {
 	kind := kindOf(a)
 	return kind == kindOf(b) && a.SessionID == b.SessionID &&
@@ -54,12 +54,12 @@ func mayEnter(cage, command contract.Owner) bool {
 		kindOf(cage) == contract.OwnedBySession && kindOf(command) == contract.OwnedByRun && cage.SessionID == command.SessionID
 }
 
-// shows reports whether what an owner has is listed for w: a project's list has what its sessions have, too.
+// shows reports whether w's list has the owner's commands: a project's list includes those of its sessions.
 func (w Whose) shows(o contract.Owner) bool {
 	return (w.Session == "" || o.SessionID == w.Session) && (w.Project == "" || o.ProjectID == w.Project) && (w.Run == "" || o.RunID == w.Run)
 }
 
-// ends reports whether what an owner has ends with w.
+// ends reports whether the owner's commands end with w.
 func (w Whose) ends(o contract.Owner) bool {
 	switch {
 	case w.Session != "":

@@ -18,7 +18,7 @@ var (
 	ofP2      = contract.Owner{ProjectID: "p2"} // the kind by default
 )
 
-// A command enters a cage only if it ends no later than the owner of the cage does; two projects share nothing.
+// A command enters a cage only if it ends no later than the cage's owner; projects share no cage.
 func TestWhoMayEnterACage(t *testing.T) {
 	t.Parallel()
 	owners := map[string]contract.Owner{
@@ -71,7 +71,7 @@ func TestWhoseThingsEnd(t *testing.T) {
 	}
 }
 
-// An owner names what it ends with.
+// An owner names the session, run or project that ends it.
 func TestOwnersAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -28,8 +28,9 @@ type Process interface {
 	Exited() <-chan struct{}
 	// End says how it ended; only after Exited.
 	End() End
-	// Copy calls sink, one call at a time, with what the process writes, and returns when there is nothing more: then it is
-	// gone. It reads no faster than sink returns, which makes the process wait. It lets go of the process's files at the end.
+	// Copy passes the process's output to sink, one call at a time, and returns at the end of the output, when
+	// the process is gone. It reads no faster than sink returns, which slows the process down. It closes the
+	// process's files at the end.
 	Copy(sink func(Stream, []byte))
 	// Write writes to the standard input and blocks while it is not read. It fails when the input is closed.
 	Write(data []byte) error
@@ -43,14 +44,14 @@ type Process interface {
 	Terminate()
 	// Kill makes an end of it and everything it started.
 	Kill()
-	// Usage says what it and everything it started uses now.
+	// Usage returns the current usage of the process and its descendants.
 	Usage() Usage
 }
 
 // Stream is where output came from.
 type Stream int
 
-// The streams. What is written to a terminal is Stdout.
+// The streams. Terminal output is Stdout.
 const (
 	Stdout Stream = iota
 	Stderr
@@ -58,16 +59,16 @@ const (
 
 // End is how a process ended.
 type End struct {
-	// Code is its exit code, Signal the signal that ended it, 0 for none.
+	// Code is its exit code, Signal the signal that ended it, 0 without one.
 	Code   int
 	Signal syscall.Signal
-	// Lost says that its end was not seen: who watched it went away, and it was killed.
+	// Lost reports that its end was not observed: its watcher was lost, and it was killed.
 	Lost bool
-	// Hit is the limit of its box that ended it, ReasonNone for none.
+	// Hit is the limit of its box that ended it, or ReasonNone.
 	Hit contract.Reason
 }
 
-// Usage is what a process and everything it started uses.
+// Usage is the resource usage of a process and its descendants.
 type Usage struct {
 	// Memory is resident bytes.
 	Memory int64

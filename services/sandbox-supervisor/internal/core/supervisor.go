@@ -17,9 +17,9 @@ type Supervisor struct {
 	spawner Spawner
 	cages   Cages
 	limits  Limits
-	wg      sync.WaitGroup // the watchers, the feeders, the keepers of cages and those who keep the output of detached commands
+	wg      sync.WaitGroup // watchers, feeders, keepers of cages and of detached output
 
-	mu       sync.Mutex // guards what follows, ended of the detached, and what the cages say
+	mu       sync.Mutex // guards the fields below, the ended detached commands, and the state of cages
 	execs    map[string]*Exec
 	detached map[string]*Detached // those that run and those that are remembered
 	ended    []*Detached          // the latter, the oldest first
@@ -155,7 +155,7 @@ func (s *Supervisor) EndOwner(ctx context.Context, w Whose) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	// What is said of them afterwards says that they have ended.
+	// Later listings show them as ended.
 	for _, d := range s.findDetached(w.ends) {
 		select {
 		case <-d.done:

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// tail keeps the end of what a command writes, for many to read. It takes everything at once, so that the command never
-// waits for a reader.
+// tail keeps the end of a command's output for many readers. It accepts each write at once, so that
+// readers never slow the command.
 type tail struct {
 	limit int
 
-	mu      sync.Mutex    // guards what follows
+	mu      sync.Mutex    // guards the fields below
 	ring    []byte        // grows up to limit; byte number n of the output stands at n%limit
 	end     int64         // how many bytes were written
-	over    bool          // nothing more will come
-	changed chan struct{} // closed by the next change; nil while nobody waits for one
+	over    bool          // the output has ended
+	changed chan struct{} // closed by the next change; nil without waiting readers
 }
 
 func newTail(limit int) *tail { return &tail{limit: limit} }
@@ -37,7 +37,7 @@ func (t *tail) write(data []byte) {
 	t.wake()
 }
 
-// close says that nothing more will come.
+// close ends the output.
 func (t *tail) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +45,7 @@ func (t *tail) close() {
 	t.wake()
 }
 
-// wake wakes those who wait. The caller holds t.mu.
+// wake wakes waiting readers. The caller holds t.mu.
 func (t *tail) wake() {
 	if t.changed != nil {
 		close(t.changed)
@@ -60,8 +60,8 @@ func (t *tail) bounds() (start, end int64) {
 	return t.end - int64(len(t.ring)), t.end
 }
 
-// read copies kept bytes from number from on, or from the first one after it that is kept, and returns the first one's
-// number. more is closed when there is more to read or nothing more will come; it is nil if the latter is so already.
+// read copies kept bytes from number from on, or from the first kept one after it, and returns the first one's
+// number. more is closed at new data or at the end of output; it is nil after that end.
 func (t *tail) read(from int64, into []byte) (at int64, n int, more <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,9 +82,9 @@ func (t *tail) read(from int64, into []byte) (at int64, n int, more <-chan struc
 // piece is how many bytes a reader is handed at once.
 const piece = 32 << 10
 
-// follow hands over what is kept from number from on, and with wait also what comes, until the end of output, of ctx, or an
-// error of sink, which it returns. Without wait it ends with what was there when it began, however fast more comes. Where a
-// reader is slower than the command, numbers are left out.
+// follow passes on kept data from number from on, and with wait new data too, until the end of output, of ctx, or an
+// error of sink, which it returns. Without wait it ends with the data present at the call, however fast more comes.
+// Slow readers miss numbers.
 func (t *tail) follow(ctx context.Context, from int64, wait bool, sink func(at int64, data []byte) error) error {
 	_, last := t.bounds()
 	for wait || from < last {

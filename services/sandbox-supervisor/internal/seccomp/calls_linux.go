@@ -2,8 +2,8 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// always are the system calls that every architecture has and that are allowed whatever their arguments are: those of Docker's
-// default profile for a process without capabilities, less what a cage has no use for.
+// always are the system calls of every architecture that are allowed for any arguments: those of Docker's default
+// profile for a process without capabilities, less those that are of no use in a cage.
 var always = []int{
 	unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_ADJTIMEX, unix.SYS_BIND, unix.SYS_BRK, unix.SYS_CACHESTAT,
 	unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_CHDIR, unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_GETTIME,

@@ -2,10 +2,10 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// arch is what the kernel calls this architecture: a call of another one (int 0x80) is not looked at, it kills.
+// arch is the kernel's id of this architecture: a call of another one (int 0x80) kills.
 const arch = unix.AUDIT_ARCH_X86_64
 
-// foreign is the bit in the number of a call of the x32 kind, of which there are none.
+// foreign is the bit in the number of an x32 call; all of them are refused.
 const foreign = 0x40000000
 
 // older are those that only old architectures have.

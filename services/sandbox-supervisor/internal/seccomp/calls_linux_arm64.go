@@ -2,7 +2,7 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// arch is what the kernel calls this architecture: a call of another one is not looked at, it kills.
+// arch is the kernel's id of this architecture: a call of another one kills.
 const arch = unix.AUDIT_ARCH_AARCH64
 
 // foreign is a bit that no number of a call has here.

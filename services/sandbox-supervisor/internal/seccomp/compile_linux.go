@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where things are in what the kernel hands to a filter (struct seccomp_data).
+// Offsets in a filter's input (struct seccomp_data).
 const (
 	offNumber = 0
 	offArch   = 4
 	offArgs   = 16 // the lower half of each comes first, on every architecture there is a filter for
 )
 
-// What a filter answers.
+// Results of a filter.
 const (
 	allow    = unix.SECCOMP_RET_ALLOW
 	kill     = unix.SECCOMP_RET_KILL_PROCESS
@@ -108,7 +108,7 @@ func argumentCode(allowed []alternative) code {
 	for _, a := range allowed {
 		c = append(c, alternativeCode(a)...)
 		if len(a) == 0 {
-			return c // nothing comes after what is always allowed
+			return c // unconditional: no further alternative
 		}
 	}
 	return append(c, answer(refuse))
@@ -118,7 +118,7 @@ func argumentCode(allowed []alternative) code {
 func alternativeCode(a alternative) code {
 	c := code{answer(allow)}
 	for _, check := range slices.Backward(a) {
-		// Out of here is behind what was made so far.
+		// The exit is behind the code made so far.
 		out := uint8(len(c))
 		test := jump(unix.BPF_JEQ, check.value, 0, out)
 		if check.not {

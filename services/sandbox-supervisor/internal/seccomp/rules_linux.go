@@ -4,10 +4,11 @@ import "golang.org/x/sys/unix"
 
 // Profile chooses a filter.
 type Profile struct {
-	// Relaxed allows what debuggers need: to trace, and to read and write the memory of, processes of the same cage.
+	// Relaxed allows the calls of debuggers: tracing processes of the same cage, and reading
+	// and writing their memory.
 	Relaxed bool
-	// NoClone3 makes programs fall back to clone, whose arguments can be looked at. It is for cages without a user namespace,
-	// where nothing but this filter forbids new ones.
+	// NoClone3 makes programs fall back to clone, whose arguments a filter can see. It is for cages without a user
+	// namespace, where only this filter forbids new ones.
 	NoClone3 bool
 }
 
@@ -27,17 +28,17 @@ const whole = ^uint32(0)
 func is(arg int, value uint32) check  { return check{arg: arg, mask: whole, value: value} }
 func not(arg int, value uint32) check { return check{arg: arg, mask: whole, value: value, not: true} }
 
-// noSetID holds for a file mode without set-user-id and set-group-id. In a tree whose owners are mapped such a file would be
-// one of the host's root outside.
+// noSetID holds for a file mode without set-user-id and set-group-id. In a tree with mapped owners such a file would
+// belong to the host's root outside.
 func noSetID(arg int) check { return check{arg: arg, mask: unix.S_ISUID | unix.S_ISGID} }
 
-// opening allows open with its flags and its mode: what makes no file has no mode.
+// opening allows open with its flags and its mode: only a call that makes a file has a mode.
 func opening(flags, mode int) []alternative {
 	const tmpfile = unix.O_TMPFILE &^ unix.O_DIRECTORY
 	return []alternative{{noSetID(mode)}, {{arg: flags, mask: unix.O_CREAT | tmpfile}}}
 }
 
-// harmlessNode allows mknod for what is no device: files, pipes and sockets.
+// harmlessNode allows mknod for files, pipes and sockets, but not for devices.
 func harmlessNode(mode int) []alternative {
 	var allowed []alternative
 	for _, kind := range []uint32{0, unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK} {
@@ -82,7 +83,7 @@ func rules(p Profile) map[int][]alternative {
 		unix.SYS_SOCKET:     sockets(),
 		unix.SYS_SOCKETPAIR: {{is(0, unix.AF_UNIX)}},
 		unix.SYS_CLONE:      {{{arg: 0, mask: namespaces}}},
-		// Typing into a terminal, or taking its discipline or the console, would be acting as whoever sits there.
+		// Typing into a terminal, or taking its discipline or the console, would act as the person at it.
 		unix.SYS_IOCTL: {{not(1, unix.TIOCSTI), not(1, unix.TIOCLINUX), not(1, unix.TIOCSETD), not(1, unix.TIOCCONS)}},
 		unix.SYS_PERSONALITY: {
 			{is(0, perLinux)},
@@ -116,9 +117,9 @@ func rules(p Profile) map[int][]alternative {
 	return list
 }
 
-// absent are calls that fail as if the kernel did not know them, so that programs fall back to others: to older ones whose
-// arguments can be looked at, because a mode behind a pointer cannot, and from asynchronous I/O, whose events are counted for
-// the whole machine, and memfd_secret, to what every kernel has.
+// absent are calls that fail as if the kernel lacked them, so that programs fall back: to older ones whose arguments
+// a filter can see, because it cannot see a mode behind a pointer; from asynchronous I/O, with events counted for the
+// whole machine, and from memfd_secret, to calls that every kernel has.
 func absent(p Profile) []int {
 	calls := []int{
 		unix.SYS_OPENAT2, unix.SYS_MEMFD_SECRET,

@@ -30,7 +30,7 @@ type call struct {
 	args     [6]uint64
 }
 
-// run is what the kernel does with a filter: it answers and says how many instructions that took.
+// run executes a filter as the kernel does, and returns its answer and the number of instructions.
 func run(t *testing.T, c code, in call) (answer uint32, steps int) {
 	t.Helper()
 	var data [64]byte
@@ -73,7 +73,7 @@ func run(t *testing.T, c code, in call) (answer uint32, steps int) {
 	return 0, 0
 }
 
-// judge is what the rules say, read one by one.
+// judge evaluates the rules one by one.
 func judge(p Profile, list map[int][]alternative, in call) uint32 {
 	last := 0
 	for nr := range list {
@@ -95,8 +95,8 @@ func judge(p Profile, list map[int][]alternative, in call) uint32 {
 
 var profiles = []Profile{{}, {Relaxed: true}, {NoClone3: true}, {Relaxed: true, NoClone3: true}}
 
-// What is compiled answers as the rules do: for every number, with arguments taken from the rules themselves, with bits added
-// to them, and at random.
+// A compiled filter answers as the rules do: for every number, with arguments taken from the rules themselves, with
+// bits added to them, and at random.
 func TestCompiled(t *testing.T) {
 	t.Parallel()
 	for _, p := range profiles {
@@ -139,8 +139,8 @@ func TestCompiled(t *testing.T) {
 	}
 }
 
-// Nothing that the kernel would run as one of the calls cages are built against gets through, also not with bits set that the
-// kernel ignores (CVE-2019-10063, CVE-2023-28100).
+// No variant of a forbidden call gets through, also not with bits set that the kernel ignores
+// (CVE-2019-10063, CVE-2023-28100).
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	never := []int{
@@ -191,8 +191,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What programs need is allowed; what debuggers need only with the relaxed profile; and clone3 only where a user namespace stops
-// what it could ask for.
+// Calls that programs need are allowed; those that debuggers need only with the relaxed profile; and clone3 only
+// where a user namespace contains it.
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	for _, p := range profiles {
@@ -239,7 +239,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// filtered takes the filter on and says what becomes of some calls.
+// filtered installs the filter and prints the results of some calls.
 func filtered() {
 	runtime.LockOSThread()
 	program := Filter(Profile{})
