@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +14,21 @@ import (
 )
 
 // freeze stops every process of the server of dir, as a disk that hangs does, and returns their ids.
+// It looks again for processes that end or start meanwhile.
 func freeze(t *testing.T, dir string) []int {
 	t.Helper()
 	var pids []int
-	for _, h := range holdersOf(pathsIn(dir).server) {
-		if err := unix.Kill(h.pid, unix.SIGSTOP); err != nil {
-			t.Fatal(err)
+	for running := true; running; {
+		pids, running = nil, false
+		for _, h := range holdersOf(pathsIn(dir).server) {
+			if !h.stopped {
+				running = true
+				if err := unix.Kill(h.pid, unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
+					t.Fatal(err)
+				}
+			}
+			pids = append(pids, h.pid)
 		}
-		pids = append(pids, h.pid)
 	}
 	if len(pids) < 3 {
 		t.Fatalf("got processes %v, want a server and its children", pids)
