@@ -25,13 +25,14 @@ func Forbidden(paths ...ownpath.Path) Option {
 	return func(c *compiler) { c.forbidden = append(c.forbidden, paths...) }
 }
 
-// Compile makes policy real for the project at root, an absolute folder, whose own links are followed. It looks at the file
-// system once: what a policy grants must be there, and be a file or a folder reached without links, as it is known by one
-// name then, inside and outside. It fails with cage_policy_invalid and the detail "field", such as cage.fs[2].path, if a
-// path is missing, relative, a link or behind one, of another kind, or must not be granted; the message begins with where that is
-// written, or with the field if that is not known.
+// Compile resolves policy for the project at root, an absolute folder whose own links are followed.
+// It reads the file system once. Each granted path must exist and be a file or a folder reached
+// without links, so that it has one name inside and outside the cage. Compile fails with
+// cage_policy_invalid and the detail "field", such as cage.fs[2].path, if a path is missing,
+// relative, a link or behind one, of another kind, or never grantable; the message begins with the
+// source position, or with the field if the position is unknown.
 //
-// Whoever acts on the view later checks again, on descriptors: files change.
+// Callers that act on the view later check again, on descriptors: files change.
 func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 	c := &compiler{
 		policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, written: map[string]string{}, gits: map[string]bool{}, found: map[Found]bool{},
@@ -129,7 +130,7 @@ func (c *compiler) close() {
 	unix.Close(c.systemFD)
 }
 
-// paths resolves what the policy grants.
+// paths resolves the granted paths of the policy.
 func (c *compiler) paths() error {
 	for i, m := range c.policy.FS {
 		field := fmt.Sprintf("cage.fs[%d]", i)
@@ -151,8 +152,9 @@ func (c *compiler) paths() error {
 	return c.readOnly()
 }
 
-// readOnly takes back what an agent above may not write, of what is granted by paths that were written in the other way. Those
-// written in the same way were held against each other before; see [dsl.Narrow].
+// readOnly makes paths read-only that an ancestor agent may only read and this policy grants by the
+// other spelling (relative or absolute). Paths of one spelling are compared earlier; see
+// [dsl.Narrow].
 func (c *compiler) readOnly() error {
 	for i, place := range c.policy.ReadOnly {
 		name, e := place.Path, entry{fmt.Sprintf("cage.read_only[%d]", i), place.At}
@@ -216,7 +218,7 @@ func (c *compiler) resolve(e entry, name string) (Grant, error) {
 	return Grant{}, invalid(e, "%s is %s; only files and folders can be granted.", name, kindOf(uint32(st.Mode)))
 }
 
-// place splits a path of a policy into a folder that is open and what is to be found below it.
+// place splits a path of a policy into an open folder and the rest of the path below it.
 func (c *compiler) place(e entry, name string) (at int, base, rel string, err error) {
 	at, base, rel = c.rootFD, c.root, ""
 	if rest, ok := dsl.InProject(name); ok {
@@ -238,7 +240,7 @@ func (c *compiler) place(e entry, name string) (at int, base, rel string, err er
 	return at, base, rel, nil
 }
 
-// grantable refuses what no policy can have.
+// grantable refuses paths that no policy may grant.
 func (c *compiler) grantable(e entry, name, path string) error {
 	if path == "/" {
 		return invalid(e, "%s is the whole file system, which cannot be granted; name the folders that are needed.", name)
@@ -261,7 +263,7 @@ func (c *compiler) grantable(e entry, name, path string) error {
 	return nil
 }
 
-// writable refuses what an agent could send the next start of kaged elsewhere with.
+// writable refuses paths by which an agent could redirect the next start of kaged.
 func (c *compiler) writable(e entry, name, path string) error {
 	for _, own := range c.forbidden {
 		for _, link := range own.Links() {
@@ -274,7 +276,8 @@ func (c *compiler) writable(e entry, name, path string) error {
 	return nil
 }
 
-// unreachable says why a path could not be opened, and what to write where it is a link.
+// unreachable gives the reason why a path could not be opened and, for a link, the path to write in
+// its place.
 func unreachable(e entry, name, path string, cause error) error {
 	part := ""
 	for element := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {

@@ -14,7 +14,8 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// plant makes a tree: a name that ends in a slash is a folder, "a -> b" a link, anything else a file.
+// plant makes a tree: a name that ends in a slash is a folder, "a -> b" a link, any other name a
+// file.
 func plant(t testing.TB, names ...string) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -67,7 +68,8 @@ func compile(t testing.TB, root string, mounts ...string) *cage.View {
 	return v
 }
 
-// A path is decided by the deepest grant it lies in, and of equals by the last; what lies in none cannot be seen (T-PERM-03, -07).
+// The deepest grant around a path decides, among equals the last; a path outside all grants is
+// invisible (T-PERM-03, -07).
 func TestDeepestDecides(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/gen/own/", "src2/", "docs/", "one", "two")
@@ -91,8 +93,8 @@ func TestDeepestDecides(t *testing.T) {
 	}
 }
 
-// A path that is missing, relative, a link or behind one, of another kind, or never to be granted refuses the policy with its
-// place; nothing is left out silently.
+// A path that is missing, relative, a link or behind one, of another kind, or never grantable
+// refuses the policy with its position; no path is dropped silently.
 func TestRefusedPaths(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", "file", "link -> src", "dir/out -> /usr", "nowhere -> no/such", "data/db/")

@@ -14,14 +14,15 @@ import (
 
 // Line is one thing about a view.
 type Line struct {
-	// About is what it is about, in a word or two: "may", "read-only", "system", "limits" and the like.
+	// About is the topic of the line in a word or two: "may", "read-only", "system", "limits" and
+	// the like.
 	About string `json:"about"`
 	// Text says it.
 	Text string `json:"text"`
 }
 
-// Describe says in plain words what a view allows: first all that may be reached, then what stays read-only in it and why, what
-// else is there, and what it is limited to.
+// Describe states in plain words the effect of a view: first the reachable paths and hosts, then
+// the read-only ones with the reason, then the rest of the environment and the limits.
 func (v *View) Describe() []Line {
 	lines := []Line{{"may", v.May()}}
 	add := func(about, format string, args ...any) {
@@ -65,7 +66,7 @@ func (v *View) Describe() []Line {
 	return lines
 }
 
-// gitWords says what the agent may do to repositories, "" where there is none it could write to.
+// gitWords describes the agent's rights on repositories; "" if it can write to none.
 func (v *View) gitWords() string {
 	switch {
 	case !v.Writes():
@@ -79,7 +80,7 @@ func (v *View) gitWords() string {
 	return ""
 }
 
-// May says in one sentence what can be read, written and reached.
+// May states in one sentence the readable, writable and reachable parts.
 func (v *View) May() string {
 	var parts []string
 	named := func(g Grant) bool { return !g.Protected && !g.Pinned }

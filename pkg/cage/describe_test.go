@@ -17,7 +17,8 @@ func described(v *cage.View) string {
 	return b.String()
 }
 
-// A view is said in plain words: what may be reached and nothing else, what stays read-only, and what it is limited to.
+// A view's description lists exactly the reachable paths and hosts, the read-only ones and the
+// limits.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", "docs/", "out/.envrc", "out/deep/lock")

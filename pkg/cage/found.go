@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// FoundKind is what a [Found] is.
+// FoundKind is the kind of a [Found].
 type FoundKind string
 
 // The kinds.
@@ -23,7 +23,8 @@ const (
 	FoundGitlink FoundKind = "gitlink"
 	// FoundRepository is a folder in which git keeps a repository, or a file that leads to one.
 	FoundRepository FoundKind = "repository"
-	// FoundHookPath is what a configuration of git names: a folder of hooks, a further configuration, a program.
+	// FoundHookPath is a path named by a configuration of git: a folder of hooks, an included
+	// configuration, a program.
 	FoundHookPath FoundKind = "hook_path"
 	// FoundGitLink is a link in the place of a file that git writes.
 	FoundGitLink FoundKind = "git_link"
@@ -33,7 +34,7 @@ const (
 	KnownFolder FoundKind = "folder"
 )
 
-// Found is something in the writable folders of a cage that makes tools outside run code.
+// Found is a path in the writable folders of a cage that makes tools outside run code.
 type Found struct {
 	Kind FoundKind
 	// Path is absolute.
@@ -70,7 +71,8 @@ func compareFound(a, b Found) int {
 	return strings.Compare(string(a.Kind), string(b.Kind))
 }
 
-// Since returns what v has found that before, an earlier view of the same policy and project, had not.
+// Since returns the findings of v that are missing in before, an earlier view of the same policy
+// and project.
 func (v *View) Since(before *View) []contract.Finding {
 	was := make(map[Found]int64, len(before.Found))
 	for _, f := range before.Found {
@@ -119,7 +121,8 @@ func (v *View) sentence(f Found, known bool) string {
 	return fmt.Sprintf("%s %s. It is read by %s.", name, verb, dsl.ReaderOf(f.Path))
 }
 
-// Notes says in sentences what an operator is to know of the view before an agent works in it.
+// Notes returns, as sentences, the facts of the view that an operator should know before an agent
+// works in it.
 func (v *View) Notes() (notes []string) {
 	if v.Partial {
 		notes = append(notes, fmt.Sprintf("Not searched: the deepest folders. There are more than %d, and repositories that lie there are not protected, "+

@@ -11,8 +11,9 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Whatever a policy names, it is granted as a real path without links below the project or as the absolute path it is, or the
-// policy is refused with the field; nothing of the machine's own and of kaged's is ever granted.
+// Each path a policy names is granted as a real path without links below the project or as the
+// absolute path itself, or the policy is refused with the field; paths of the machine and of kaged
+// are never granted.
 func FuzzCompilePath(f *testing.F) {
 	for _, path := range []string{
 		"project:/src", "./src/", ".", "/", "/usr", "/bin/sh", "/proc/self/root", "./link", "./link/../src", "project://src", "./src/../..", "/usr/../etc", "./a\x00b", "src", "//usr",

@@ -39,9 +39,10 @@ func (c *compiler) protectGit(dir, worktree string) error {
 	return nil
 }
 
-// protectGitFolder protects what is in the folder of a repository. Of a bare repository without worktrees it protects only what
-// is there: it may be kept in another repository, as data for tests are, which would see the stubs. Such a folder has a name of
-// its own, so that a policy for an agent below another cannot be seen to name what is protected in it; there no policy can.
+// protectGitFolder protects the contents of a repository's folder. Of a bare repository without
+// worktrees it protects only the existing paths: the repository may be stored in another one, as
+// test data, and git would list the stubs there. Such a folder has its own name, so a child agent's
+// policy cannot be shown to name the protected paths in it; there no policy can.
 func (c *compiler) protectGitFolder(dir string) error {
 	named := inGit(dir)
 	// A folder with a .git of its own is a work tree, though an agent may have made it look like a repository's folder.
@@ -51,7 +52,7 @@ func (c *compiler) protectGitFolder(dir string) error {
 	c.noteGitLinks(dir)
 	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
 		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
-	// A stub of another cage says what holds without it.
+	// A stub made by another cage holds the value git assumes without the file.
 	common, worktree := firstLine(filepath.Join(dir, "commondir"))
 	worktree = worktree && common != "."
 	for _, name := range dsl.ProtectedGit {
@@ -102,8 +103,8 @@ func (c *compiler) noteGitLinks(dir string) {
 	})
 }
 
-// protectModules protects the repositories in the folder in which git keeps those of submodules. They can be written; beside
-// them nothing can be made, once the folder is protected itself.
+// protectModules protects the repositories in the folder of git's submodules. They stay writable;
+// new ones cannot be made beside them once the folder itself is protected.
 func (c *compiler) protectModules(dir string) error {
 	if _, named := c.named[dir]; named || kind(dir) != unix.S_IFDIR || !c.holder(dir).Writable {
 		return nil
@@ -123,7 +124,8 @@ func (c *compiler) protectModules(dir string) error {
 	return nil
 }
 
-// protectWhole protects all of a repository's folder. It fails if the policy grants something in it.
+// protectWhole protects the complete folder of a repository. It fails if the policy grants a path
+// in it.
 func (c *compiler) protectWhole(dir string) error {
 	for path, g := range c.named {
 		if g.Writable && Below(path, dir) {
@@ -133,7 +135,7 @@ func (c *compiler) protectWhole(dir string) error {
 	return c.protectPath(dir, Grant{})
 }
 
-// unname takes back what the policy grants at or below a path.
+// unname removes the policy's grants at or below a path.
 func (c *compiler) unname(path string) {
 	for at, g := range c.grants {
 		if g.Writable && Below(at, path) {
@@ -171,7 +173,8 @@ func (c *compiler) followGit(file string) error {
 	return nil
 }
 
-// protectNamed protects what the configuration of a repository names, and the gitlinks of its index.
+// protectNamed protects the paths named by a repository's configuration, and the gitlinks of its
+// index.
 func (c *compiler) protectNamed(dir, worktree string) error {
 	settings := slices.Concat(c.userSettings(), c.gitSettings(filepath.Join(dir, "config")), c.gitSettings(filepath.Join(dir, "config.worktree")))
 	hash := 20
@@ -223,7 +226,7 @@ func (c *compiler) userSettings() []placedSetting {
 	return c.ofUser
 }
 
-// protectSetting protects what one setting of a repository's configuration names.
+// protectSetting protects the path named by one setting of a repository's configuration.
 func (c *compiler) protectSetting(s placedSetting, dir, worktree string) error {
 	switch s.key {
 	case "core.worktree", "extensions.objectformat":
@@ -263,8 +266,8 @@ func (c *compiler) protectProgram(command, worktree string) error {
 	return nil
 }
 
-// protectTarget protects a path that a configuration of git names. What is missing on the way to it gets a stub, if stub is
-// Missing.
+// protectTarget protects a path named by a configuration of git. Missing parts of the path get a
+// stub if stub is Missing.
 func (c *compiler) protectTarget(path string, stub Grant) error {
 	holder := c.holder(path)
 	if !holder.Writable {
@@ -311,8 +314,8 @@ var hookNames = []string{
 	"reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite", "sendemail-validate", "fsmonitor-watchman", "post-index-change",
 }
 
-// protectGitlink protects the place of a gitlink: the repository that is there, and else the place where git would look for one.
-// What is missing on the way gets a stub.
+// protectGitlink protects the place of a gitlink: an existing repository, or else the path where
+// git would look for one. Missing parts of the path get a stub.
 func (c *compiler) protectGitlink(worktree, link string) error {
 	if !filepath.IsLocal(link) || filepath.Clean(link) != link || link == "." {
 		return nil // git does not go there
@@ -338,7 +341,7 @@ func (c *compiler) protectGitlink(worktree, link string) error {
 	return c.protectFolder(path, dsl.GrantStub)
 }
 
-// reached is what is at a path that no link leads to, 0 for nothing that can be seen.
+// reached returns the file type at a path reached without links, 0 if the path is invisible.
 func (c *compiler) reached(path string) uint32 {
 	return kindBeneath(c.systemFD, relative(path))
 }

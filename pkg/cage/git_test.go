@@ -142,8 +142,9 @@ func TestGitReadOnly(t *testing.T) {
 	}
 }
 
-// What was made while a cage lived is found afterwards: gitlinks, repositories, what a configuration names, and protected names
-// in every folder. What was there before, and an empty folder, is not.
+// Paths made while a cage lived are found afterwards: gitlinks, repositories, paths named by a
+// configuration, and protected names in every folder. Earlier paths and empty folders are not
+// reported.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	root, commit := repository(t)

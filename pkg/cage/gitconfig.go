@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The bounds of reading git's configuration, which may say anything.
+// Bounds of reading git's configuration, which is hostile input.
 const (
 	maxConfig       = 1 << 20 // bytes of one file
 	maxConfigDepth  = 10      // of includes, as in git
@@ -20,8 +20,8 @@ const (
 // setting is one line of a configuration: the key in lower case without its subsection, such as includeif.path, and the value.
 type setting struct{ key, value string }
 
-// parseGitConfig reads what git config reads. It is lenient where git fails: a line that makes no sense is left out. It returns
-// at most maxConfigValues settings of the keys that wanted chooses.
+// parseGitConfig reads the settings that git config reads. Where git fails it skips the line. It
+// returns at most maxConfigValues settings of the keys that wanted selects.
 func parseGitConfig(text string, wanted func(key string) bool) (found []setting) {
 	p := configParser{text: text}
 	section := ""
@@ -101,7 +101,7 @@ func (p *configParser) section() string {
 	return name
 }
 
-// name reads a variable's name, "" if there is none.
+// name reads a variable's name, "" if the line has none.
 func (p *configParser) name() string {
 	start := p.at
 	for p.at < len(p.text) && isNameByte(p.text[p.at]) {
@@ -114,7 +114,7 @@ func isNameByte(c byte) bool {
 	return c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// value reads what follows a name to the end of its line, "true" for no value.
+// value reads the value after a name up to the end of its line, "true" if the line has no value.
 func (p *configParser) value() string {
 	for p.peek() == ' ' || p.peek() == '\t' {
 		p.at++
@@ -219,7 +219,7 @@ type placedSetting struct {
 	file string
 }
 
-// gitPath is what a value of git's configuration means that is a path, relative to base.
+// gitPath resolves a path value of git's configuration relative to base.
 func gitPath(value, base string) (string, bool) {
 	value = strings.TrimPrefix(value, ":(optional)")
 	switch {

@@ -24,8 +24,8 @@ const (
 // errIndex is an index that git would not read either, or that is beyond the bounds.
 var errIndex = errors.New("the index cannot be read")
 
-// gitlinks returns the paths of the gitlinks in an index, at most maxGitlinks+1, and what the index is split from: the name of a
-// shared index, "" for none. hash is the size of an object's name.
+// gitlinks returns the paths of the gitlinks in an index, at most maxGitlinks+1, and the name of
+// its shared index, "" for none. hash is the size of an object's name in bytes.
 func gitlinks(r io.Reader, hash int) (links []string, shared string, err error) {
 	in := bufio.NewReaderSize(io.LimitReader(r, maxIndex), 64<<10)
 	var head [12]byte
@@ -168,7 +168,7 @@ type indexes struct {
 	kept map[string]keptIndex
 }
 
-// keptIndex is what an index held in the state that key tells.
+// keptIndex is the parsed index file at the state identified by key.
 type keptIndex struct {
 	key   indexKey
 	links []string

@@ -16,15 +16,16 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// The bounds of what is remembered of one project.
+// Bounds of the remembered places of one project.
 const (
 	maxKnown      = 1024
 	maxKnownBytes = 1 << 20
 )
 
-// Memory remembers where repositories and projects were found in the folders of a project, so that they stay protected
-// when a later search ends before it comes to them. It keeps a file for each project in a folder outside of all projects,
-// which may be shared by several processes. It is safe for concurrent use; nil remembers nothing.
+// Memory remembers the places of repositories and projects found in a project's folders, so that
+// they stay protected when a later search ends before reaching them. It stores a file per project
+// in a folder outside of all projects; several processes may share the folder. It is safe for
+// concurrent use; a nil Memory remembers no places.
 type Memory struct {
 	dir     string // "" to remember nothing between processes
 	indexes indexes
@@ -33,7 +34,7 @@ type Memory struct {
 	kept map[string]keptKnown
 }
 
-// keptKnown is what a file holds, and the file it was read from.
+// keptKnown is the parsed content of a file, and the file it was read from.
 type keptKnown struct {
 	file  os.FileInfo
 	known []knownPlace
@@ -45,13 +46,14 @@ type knownPlace struct {
 	path string
 }
 
-// NewMemory returns a memory that is kept in a folder, which is made when there is something to remember.
+// NewMemory returns a memory stored in dir, which is made at the first write.
 func NewMemory(dir string) *Memory { return &Memory{dir: dir, kept: map[string]keptKnown{}} }
 
-// Remember protects what was found in earlier compilations too, and remembers what this one finds.
+// Remember protects the places found by earlier compilations too, and stores the places this one
+// finds.
 func Remember(m *Memory) Option { return func(c *compiler) { c.memory = m } }
 
-// Recall protects what was found in earlier compilations too, and remembers nothing.
+// Recall protects the places found by earlier compilations too, and stores none.
 func Recall(m *Memory) Option { return func(c *compiler) { c.memory, c.recallOnly = m, true } }
 
 func (m *Memory) path(root string) string {
@@ -59,7 +61,7 @@ func (m *Memory) path(root string) string {
 	return filepath.Join(m.dir, hex.EncodeToString(sum[:16]))
 }
 
-// recall returns what is remembered of the project at root.
+// recall returns the remembered places of the project at root.
 func (m *Memory) recall(root string) []knownPlace {
 	if m == nil || m.dir == "" {
 		return nil
@@ -95,8 +97,8 @@ func readKnown(path string) (known []knownPlace) {
 	return known
 }
 
-// remember adds what was found to what is remembered, as far as there is room, and drops what is not there any more. It
-// reports false if there was no room.
+// remember adds found to the remembered places, within the bounds, and drops the places that no
+// longer exist. It reports false if places did not fit.
 func (m *Memory) remember(root string, found []knownPlace) (all bool, err error) {
 	if m == nil || m.dir == "" || !news(m.recall(root), found) {
 		return true, nil
@@ -140,7 +142,7 @@ func (m *Memory) remember(root string, found []knownPlace) (all bool, err error)
 	return all, os.Rename(temporary, path)
 }
 
-// news reports whether something of found is not known.
+// news reports whether found has a place missing in known.
 func news(known, found []knownPlace) bool {
 	is := make(map[knownPlace]bool, len(known))
 	for _, k := range known {
@@ -149,7 +151,7 @@ func news(known, found []knownPlace) bool {
 	return slices.ContainsFunc(found, func(k knownPlace) bool { return !is[k] })
 }
 
-// recalled protects what earlier compilations found.
+// recalled protects the places found by earlier compilations.
 func (c *compiler) recalled() error {
 	for _, k := range c.memory.recall(c.root) {
 		if !filepath.IsAbs(k.path) || filepath.Clean(k.path) != k.path || !c.holder(k.path).Writable || c.gits[k.path] {
@@ -173,7 +175,7 @@ func (c *compiler) recalled() error {
 	return nil
 }
 
-// keep remembers what was found.
+// keep stores the places found by this compilation.
 func (c *compiler) keep() {
 	if c.memory == nil || c.recallOnly {
 		return

@@ -16,7 +16,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// forest is a tree in which every place that means something to a policy may be granted.
+// forest is a tree of grantable paths with every place that has a meaning for a policy.
 var forest = []string{
 	"a/b/c/f", "a/b/d/", "a/e", "b/", "f", ".envrc", "a/.vscode/", "a/b/.git/HEAD", "a/b/.git/config", "a/b/.git/hooks/x", "a/b/.git/objects/",
 	"a/b/.git/refs/", "a/b/.git/modules/m/HEAD", "a/b/.git/modules/m/objects/", "a/b/.git/modules/m/refs/", "a/b/.git/modules/m/config",
@@ -24,8 +24,8 @@ var forest = []string{
 	"out/x", "out/y/",
 }
 
-// Whatever the trees and the policies: what a child's view allows its parent's allows too, over four levels, however the paths
-// are written, protected ones included.
+// For random trees and policies, a child's view allows no more than its parent's: over four levels,
+// for both spellings of paths, protected ones included.
 func TestChildNeverExceedsParent(t *testing.T) {
 	t.Parallel()
 	top := plant(t, forest...)
@@ -103,7 +103,8 @@ func somePolicy(t *rapid.T, label, root string, places []string) *dsl.Cage {
 	return c
 }
 
-// fitting returns what child comes to below parent: without what exceeds, and with what the parent has where that is wanted.
+// fitting returns child narrowed below parent: without its excess, and with the parent's values
+// where it asks for them.
 func fitting(t *rapid.T, parent, child *dsl.Cage) *dsl.Cage {
 	for _, m := range parent.FS {
 		if rapid.Bool().Draw(t, "as above") {
@@ -123,8 +124,8 @@ func fitting(t *rapid.T, parent, child *dsl.Cage) *dsl.Cage {
 	}
 }
 
-// What the agents above only read stays so below them, in whichever of the two ways it was written; what the policy of the child
-// itself names is what it gets, no more.
+// Paths read-only in an ancestor stay read-only below it in both spellings; a path the child's own
+// policy names gets that grant and no more.
 func TestNarrowAcrossSpellings(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/secret/pub/", "src/x", "lib/")

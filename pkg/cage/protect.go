@@ -12,13 +12,14 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// gitStubs are what stands for the protected paths of a repository's folder where they are not there. A stub in a work tree is
-// a folder, as git does not know empty folders; commondir says what holds without it.
+// gitStubs are the stubs of missing protected paths in a repository's folder. A stub in a work tree
+// is a folder, as git ignores empty folders; commondir holds the value git assumes without it.
 var gitStubs = map[string]Grant{
 	"hooks": {Dir: true}, "config": {}, "config.worktree": {}, "commondir": {Stub: ".\n"}, "modules": {Dir: true},
 }
 
-// protect adds the protected paths in writable grants, and holds fast the folders that lead to what is read-only.
+// protect adds the protected paths in writable grants, and pins the folders that lead to read-only
+// paths.
 func (c *compiler) protect() error {
 	if err := c.protectFolder(c.root, dsl.ProjectStub); err != nil {
 		return err
@@ -29,7 +30,7 @@ func (c *compiler) protect() error {
 		}
 		g := c.named[path]
 		if g.Writable && g.Dir && filepath.Base(path) == ".git" {
-			// Also in a writable folder: as long as it is empty nothing else protects what it may become.
+			// An empty writable folder too: no other rule protects a repository made in it later.
 			if err := c.protectGit(path, filepath.Dir(path)); err != nil {
 				return err
 			}
@@ -58,8 +59,8 @@ func (c *compiler) protect() error {
 	return nil
 }
 
-// protectFolder protects what makes tools run code that work in the folder dir. Of what is not there, the names get a stub
-// that have one at such a place: none, the root of a writable grant, or the project's.
+// protectFolder protects the files in dir that make tools run code. Missing names get a stub if the
+// table gives them one at this place: none, the root of a writable grant, or the project's.
 func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
 	list, readable := c.entries(dir)
 	there := make(map[string]bool, len(list))
@@ -161,8 +162,8 @@ func (c *compiler) holder(path string) Grant {
 	}
 }
 
-// pin lists the folders between a read-only grant and the writable one it lies in: each must be a mount of its own, since a
-// folder that is none can be renamed, whatever is mounted below it.
+// pin lists the folders between a read-only grant and the writable one around it: each must be its
+// own mount, since a folder that is no mount can be renamed together with the mounts below it.
 func (c *compiler) pin() {
 	for path, g := range c.grants {
 		if g.Writable {
@@ -181,7 +182,7 @@ func (c *compiler) pin() {
 	}
 }
 
-// kind is what is at a path, links not followed: a file type of stat(2), 0 for nothing that can be seen.
+// kind returns the file type of stat(2) at a path, links not followed; 0 if the path is invisible.
 func kind(path string) uint32 {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil {

@@ -13,7 +13,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// added returns what a view has besides the policy's grants, below root: name and how it stands there.
+// added returns the paths of a view besides the policy's grants, below root: name and kind of
+// protection.
 func added(root string, v *cage.View) map[string]string {
 	found := map[string]string{}
 	for _, g := range v.Grants {
@@ -53,8 +54,8 @@ func expect(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// What makes tools outside the cage run code stays read-only in a writable project, and what is not there gets a stub where
-// one does no harm; the folder it lies in cannot be renamed away.
+// Files that make tools outside the cage run code stay read-only in a writable project, and missing
+// ones get a harmless stub; the folders around them cannot be renamed away.
 func TestProtected(t *testing.T) {
 	t.Parallel()
 	root := plant(t, ".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/", ".vscode/settings.json", ".envrc", "src/")
@@ -76,7 +77,7 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// A policy that names a protected path gets what it names.
+// A policy that names a protected path gets that path.
 func TestProtectedNamed(t *testing.T) {
 	t.Parallel()
 	root := plant(t, ".kaged/prompts/", ".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/")
@@ -96,7 +97,8 @@ func TestProtectedNamed(t *testing.T) {
 	}
 }
 
-// Where there is no repository none can be planted, neither at the project's root nor at that of a writable folder.
+// Outside a repository none can be planted, neither at the project's root nor at the root of a
+// writable folder.
 func TestNoRepositoryPlanted(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "out/", "src/")
@@ -104,7 +106,8 @@ func TestNoRepositoryPlanted(t *testing.T) {
 	expect(t, added(root, compile(t, root, "ro .")), map[string]string{})
 }
 
-// What stands there for another cage is protected in this one too, and taken for no repository and no worktree.
+// Stubs made by another cage are protected in this one too, and count as neither a repository nor a
+// worktree.
 func TestStubsOfAnother(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", ".git/HEAD", ".git/config", ".git/objects/", ".git/refs/", "out/")
@@ -173,7 +176,8 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
-// A protected name that is a link refuses the policy: it could be replaced, whatever is done to what it leads to.
+// A protected name that is a link refuses the policy: the link could be replaced, even if its
+// target is protected.
 func TestProtectedLink(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", ".envrc -> src")
@@ -189,7 +193,7 @@ func TestProtectedLink(t *testing.T) {
 	compile(t, root, "ro .")
 }
 
-// A folder on the way to something read-only is held fast, so that it cannot be renamed and made anew.
+// A folder on the way to a read-only path is pinned, so that it cannot be renamed and made anew.
 func TestPinned(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "a/b/secret", "a/b/c/")

@@ -18,7 +18,7 @@ const (
 	searchedReadOnly = 128
 )
 
-// unsearched are folders that hold what was installed: nobody works in the repositories there.
+// unsearched are folders of installed packages, which hold no working repositories.
 var unsearched = []string{"node_modules", ".venv", "__pycache__"}
 
 // dirent is an entry of a folder. kind is a file type of stat(2), 0 where the file system does not say.
@@ -47,7 +47,7 @@ func (c *compiler) entries(dir string) ([]dirent, bool) {
 	return list, true
 }
 
-// isEmpty reports whether a folder holds nothing that can be seen.
+// isEmpty reports whether a folder has no visible entry.
 func (c *compiler) isEmpty(dir string) bool {
 	list, _ := c.entries(dir)
 	return len(list) == 0
@@ -60,8 +60,8 @@ func relative(path string) string {
 	return path[1:]
 }
 
-// walk calls visit with the folders below dir, at most `most` of them, those nearest to it first, which visit narrows by what it
-// returns. It follows no links. It reports false if there are more.
+// walk calls visit with the folders below dir, at most most of them, nearest first; visit narrows
+// the walk by its result. It follows no links. It reports false if there are more.
 func (c *compiler) walk(dir string, most int, visit func(at string, list []dirent) (deeper bool, err error)) (all bool, err error) {
 	queue := []string{dir}
 	for looked := 0; len(queue) > 0; looked++ {

@@ -26,7 +26,8 @@ func (c *compiler) noteSockets(dir string, list []dirent) {
 	}
 }
 
-// findSockets adds what the kernel's table says, and leaves of all those that answer and lie in a grant.
+// findSockets adds the sockets of the kernel's table, and keeps of all found ones those that answer
+// and lie in a grant.
 func (c *compiler) findSockets() {
 	if !c.sockets {
 		return

@@ -31,9 +31,10 @@ func listeners() (paths []string) {
 	return paths
 }
 
-// answers reports whether a process holds the socket at a path. It connects with another type of socket than services listen
-// with, which no service sees: the kernel refuses it for a living stream with EPROTOTYPE and for one of a process that has
-// ended with ECONNREFUSED. A datagram socket is connected to, which sends nothing.
+// answers reports whether a process holds the socket at a path. It connects with another socket
+// type than services listen with, invisible to the service: the kernel refuses it with EPROTOTYPE
+// for a live stream and with ECONNREFUSED for one of an ended process. A datagram socket is
+// connected to, which sends no bytes.
 func (c *compiler) answers(path string) bool {
 	if c.reached(path) != unix.S_IFSOCK {
 		return false

@@ -14,25 +14,25 @@ import (
 type View struct {
 	// Root is the project's folder: absolute, clean, without links.
 	Root string
-	// Grants are the paths that can be seen, those above before those in them, no path twice. Of the grants a path lies in
-	// the deepest decides; a path that lies in none cannot be seen. Besides them a box shows a read-only system and has
-	// private folders of its own, which are not the project's and no grants.
+	// Grants are the visible paths, outer before inner, each path once. The deepest grant around a
+	// path decides; a path outside all grants is invisible. A cage also shows a read-only system
+	// and private folders of its own, which are no grants.
 	Grants []Grant
-	// Net are the rules of what can be reached, none for no network.
+	// Net are the rules of reachable hosts, empty for no network.
 	Net []Rule
 	// Relaxed allows the system calls that debuggers need.
 	Relaxed bool
 	// Capabilities are named rights, such as shell.
 	Capabilities []string
-	// Persistent keeps what is written in the box's own folders for the agent's next invocation.
+	// Persistent keeps the files written in the cage's own folders for the agent's next invocation.
 	Persistent bool
 	// Env are the variables set inside.
 	Env map[string]string
-	// Limits bound what is used; zero is no limit of its own.
+	// Limits bound the use of resources; zero sets no limit of its own.
 	Limits dsl.Limits
 	// GitReadOnly says that all of a repository's folder is read-only.
 	GitReadOnly bool
-	// Found is what was found in writable folders, by path: what [View.Since] compares.
+	// Found are the findings in writable folders, by path, as compared by [View.Since].
 	Found []Found
 	// Sockets are the sockets in granted folders that answer, if they were asked for; see [Sockets].
 	Sockets []string
@@ -53,11 +53,12 @@ type Grant struct {
 	Dir bool
 	// Protected says that no policy asked for it: it lies in a writable grant and makes tools outside the box run code.
 	Protected bool
-	// Missing is a protected path that is not there. While the box lives a stub of that kind stands at its place, if one can be
-	// made there; where that cannot, nobody in the box can either. To other boxes it is protected like all else that is there, and
-	// stays as long as one of them lives.
+	// Missing marks a protected path that does not exist. While the cage lives a stub of that kind
+	// stands at its place, if one can be made there; where kaged cannot make one, the cage cannot
+	// make the file either. Other cages protect the stub like an existing file, and it stays as
+	// long as one of them lives.
 	Missing bool
-	// Stub is what the stub of a missing file holds.
+	// Stub is the content of the stub of a missing file.
 	Stub string
 	// Pinned is a writable folder that is only listed because a protected path lies in it: it must be a mount of its own, so that
 	// it cannot be renamed away, the protected path with it, and another made in its place.
@@ -70,11 +71,11 @@ type Rule = dsl.Rule
 // ParseRule reads an entry of net.allow; see [dsl.ParseRule].
 func ParseRule(text string) (Rule, error) { return dsl.ParseRule(text) }
 
-// Excess is something a cage asks for that the one above it does not have.
+// Excess is a right that a cage asks for and the one above it lacks.
 type Excess = dsl.Excess
 
-// Narrow says what child asks for beyond parent, the cage of the agent above; none is as it must be. [dsl.Narrow] also gives
-// what child then comes to.
+// Narrow returns the rights child asks for beyond parent, the cage of the agent above; a valid
+// child has none. [dsl.Narrow] also gives the narrowed child.
 func Narrow(parent, child *dsl.Cage) []Excess {
 	_, excess := dsl.Narrow(parent, child)
 	return excess
@@ -99,9 +100,9 @@ func (v *View) Find(real string) (Grant, bool) {
 	return v.Grants[best], true
 }
 
-// Reserved reports whether a path has a protected name in it that no grant of the policy names, whatever folder it stands in, and
-// returns the path up to that name. File tools do not write there. Commands in a box may, where nothing stands for the name: it
-// is reported when the box is gone.
+// Reserved reports whether a path contains a protected name that no grant of the policy names, in
+// any folder, and returns the path up to that name. File tools do not write there. Commands in a
+// cage may, where the name has no stub; the path is reported when the cage ends.
 func (v *View) Reserved(real string) (string, bool) {
 	holder := ""
 	for _, g := range v.Grants {
@@ -135,7 +136,7 @@ func (v *View) reservedGit(holder, rel string) (string, bool) {
 	return "", false
 }
 
-// Writes reports whether anything new can be made in what is granted.
+// Writes reports whether the grants allow making new files.
 func (v *View) Writes() bool {
 	return slices.ContainsFunc(v.Grants, func(g Grant) bool { return g.Writable && g.Dir })
 }

@@ -2,7 +2,7 @@ package shellguard_test
 
 import "testing"
 
-// What judging a command costs a call.
+// Cost of judging a command, per call.
 func BenchmarkText(b *testing.B) {
 	g := newGuard(b).In("/src/p", "/src/p")
 	for name, text := range map[string]string{

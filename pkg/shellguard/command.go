@@ -55,7 +55,7 @@ var shells = map[string]bool{
 	"csh": true, "tcsh": true, "yash": true, "posh": true,
 }
 
-// shell judges what a shell is given to run.
+// shell judges the text or script that a shell is given.
 func (s *search) shell(args []word, in input, depth int) {
 	text, stdin := false, false
 	for len(args) > 0 {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Class is what is to be thought of a command. A greater class is worse.
+// Class is the severity of a command. A greater class is worse.
 type Class int
 
 // The classes.
 const (
 	// Fine commands run as any other.
 	Fine Class = iota
-	// Destructive commands need somebody's approval.
+	// Destructive commands need approval.
 	Destructive
-	// Blocked commands do not run, whoever approves.
+	// Blocked commands do not run, even with approval.
 	Blocked
 )
 
-// Verdict is what is to be thought of a text or an argument list.
+// Verdict is the judgement of a text or an argument list.
 type Verdict struct {
 	// Class is the worst of the findings, Fine without one.
 	Class Class
@@ -62,9 +62,10 @@ func (v Verdict) Reasons(class Class) []string {
 // others ("-f" in "-df"); modes of chmod are compared as numbers.
 type Rules struct {
 	Blocked, Destructive []string
-	// System are paths whose change is destructive, and what is below them: absolute ones, and relative ones in any folder.
+	// System are paths that are destructive to change, with all paths below them: absolute ones,
+	// and relative ones in any folder.
 	System []string
-	// Home is what ~ stands for.
+	// Home is the value of ~.
 	Home string
 }
 
@@ -73,7 +74,7 @@ type Guard struct {
 	rules  []rule
 	system []string
 	home   string
-	// dir is where commands run, root the root of the project; both empty where nobody said.
+	// dir is the folder commands run in, root the root of the project; both empty if unknown.
 	dir, root string
 }
 
@@ -124,8 +125,8 @@ func (g *Guard) Text(text string) Verdict {
 	return s.verdict(text)
 }
 
-// Typed judges text that is typed into a program which may be a shell or anything else. Only what is certainly a command
-// counts: text for another program does not parse, and is no reason to ask.
+// Typed judges text typed into a program that may be a shell or another program. Only certain
+// commands count: text for another program does not parse, and is no reason to ask.
 func (g *Guard) Typed(text string) Verdict {
 	s := g.search()
 	s.typed = true
@@ -201,7 +202,7 @@ func among(want, name string, args []word) bool {
 	return false
 }
 
-// unslashed hides slashes: an argument is one word, whatever * stands for in it.
+// unslashed hides slashes: an argument is one word, even where * matches a slash in it.
 var unslashed = strings.NewReplacer("/", "\x01")
 
 // option reports whether an argument holds an option: as one of several letters, with a value, or cut short as far as
@@ -231,7 +232,7 @@ func operand(name string, args []word) *word {
 	return nil
 }
 
-// mayBe reports whether a word that is not known may turn out to be what a rule wants.
+// mayBe reports whether an unknown word may turn out to be the word a rule wants.
 func (w *word) mayBe(want string) bool {
 	plain := want
 	if at := strings.IndexAny(want, `*?[\`); at >= 0 {
@@ -240,7 +241,8 @@ func (w *word) mayBe(want string) bool {
 	return strings.HasPrefix(plain, w.lead) || plain != want && strings.HasPrefix(w.lead, plain)
 }
 
-// harmless are devices that hold nothing, or nothing of the system's, and the names that shells take for connections.
+// harmless are devices without stored data or without data of the system, and the names that shells
+// take for connections.
 var harmless = [...]string{
 	"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts", "/dev/tcp", "/dev/udp",
 }
@@ -264,9 +266,10 @@ func (g *Guard) inAnyFolder(name string) bool {
 	return slices.ContainsFunc(g.system, func(p string) bool { return !path.IsAbs(p) && within(name, p) })
 }
 
-// SystemPath returns the rule that makes a file a system path, "" for none; abs is where it really is, root the project's
-// root. A project that lies in a system folder itself may change what is its own. What is named by a relative path, such as
-// .git, is a system path in every folder of the project: there may be a repository or a project in each.
+// SystemPath returns the rule that makes a file a system path, "" for none; abs is its resolved
+// path, root the project's root. A project inside a system folder may change its own files. A
+// relative rule, such as .git, matches in every folder of the project: each may hold a repository
+// or a project.
 func (g *Guard) SystemPath(abs, root string) string {
 	rel := abs
 	if below(abs, root) {

@@ -25,7 +25,7 @@ func newGuard(t testing.TB) *shellguard.Guard {
 	return g
 }
 
-// Whatever a blocked command is dressed in, it is found (T-SAFE-02, T-SAFE-03, S6.5).
+// A blocked command is found under every disguise (T-SAFE-02, T-SAFE-03, S6.5).
 func TestDisguises(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -40,7 +40,7 @@ func TestDisguises(t *testing.T) {
 		"if true; then rm x; fi", "while rm x; do :; done", "for f in a; do rm $f; done", "case a in a) rm x;; esac", "f() { rm x; }; f",
 		"f() (rm x)", "function f { rm x; }", "time rm x", "coproc rm x", "ls\nrm x", "# nothing\nrm x", "rm x # nothing", "A=1 rm x", "<x rm y", ">x rm y",
 		"rm x; (", "rm x; 'unclosed", "rm x\nif", "((shutdown))", "a=(1)\nrm x", "until rm x; do :; done", "select a in b; do rm x; done",
-		// What is expanded.
+		// Expanded text.
 		"echo $(rm x)", "echo `rm x`", `echo "$(rm x)"`, "echo \"`rm x`\"", "x=$(rm x)", "export x=$(rm x)", "local x=$(rm x)", "echo ${x:-$(rm x)}", "echo $((1+$(rm x)))",
 		"cat <(rm x)", "tee >(rm x)", "a=($(rm x))", "[[ -n $(rm x) ]]", "cat <<E\n$(rm x)\nE", "cat <<< $(rm x)", "> $(rm x)", "{rm,x}", "/bin/{rm,x} y", "{rm,-rf,x}",
 		// Texts for shells.
@@ -60,11 +60,11 @@ func TestDisguises(t *testing.T) {
 		"xargs rm", "ls | xargs rm -f", "xargs -n 1 rm", "xargs -I{} rm {}", "xargs -0 -P4 rm", "xargs sh -c 'rm x'", "xargs env rm",
 		"find . -exec rm {} ;", `find . -exec rm {} \;`, "find . -exec rm {} +", "find . -name x -execdir rm {} +", "find . -ok rm {} ';'", `find . -exec sh -c 'rm "$1"' _ {} \;`,
 		`find . -exec true \; -exec rm {} +`, "fd x -x rm", "fd x -X rm {}", "git bisect run rm x", "git submodule foreach 'rm x'", "git -c alias.x='!rm y' x", "git rebase --exec 'rm x' main",
-		// The mode of everybody.
+		// Modes that grant to all users.
 		"chmod -R 777 .", "chmod 0777 x", "chmod 1777 x", "chmod a+rwx x", "chmod a=rwx x", "chmod +rwx x", "chmod ugo+rwx x", "chmod u=rwx,g=rwx,o=rwx x", "chmod '777' x",
-		// What is nested too deep to be looked through.
+		// Text nested too deep to examine.
 		strings.Repeat("(", 3000), strings.Repeat("if true; then ", 3000), "rm x\n" + strings.Repeat("(", 3000),
-		// Anything that hides behind nothing.
+		// Disguises of the command's name.
 		"$X rm y", "${X} sudo ls", `"rm" "x"`, "exec env nice -n 1 timeout 5 busybox sh -c \"eval 'rm x'\"",
 	} {
 		if v := g.Text(text); v.Class != shellguard.Blocked {
@@ -73,7 +73,7 @@ func TestDisguises(t *testing.T) {
 	}
 }
 
-// What cannot be told, and what the list of destructive commands names, needs approval (T-CAT-06).
+// Unclear commands, and those on the list of destructive commands, need approval (T-CAT-06).
 func TestDestructive(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -94,7 +94,8 @@ func TestDestructive(t *testing.T) {
 	}
 }
 
-// A word that only names a blocked command, as data, is no command (T-SAFE-03), and usual work needs nobody.
+// A word that only names a blocked command, as data, is no command (T-SAFE-03), and usual work
+// needs no approval.
 func TestFine(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -119,7 +120,7 @@ func TestFine(t *testing.T) {
 	}
 }
 
-// An argument list is judged as it is: nothing in it is expanded, and programs that start others are looked through.
+// An argument list is judged unexpanded, and programs that start others are looked through.
 func TestArgv(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -169,7 +170,7 @@ func TestReasonsOfOneCommand(t *testing.T) {
 	}
 }
 
-// The lists are the operator's: what is not on them is fine, and a rule that is none is refused.
+// The operator owns the lists: unlisted commands are fine, and an invalid rule is refused.
 func TestRulesAreTheOperators(t *testing.T) {
 	t.Parallel()
 	g, err := shellguard.New(shellguard.Rules{Blocked: []string{"frob*", "make  install"}})
@@ -208,7 +209,7 @@ func FuzzText(f *testing.F) {
 		if v.Class != shellguard.Fine && len(v.Findings) == 0 || len(v.Findings) > 2*shellguard.MaxFindings {
 			t.Fatalf("%v", v)
 		}
-		// Nothing that stands after it makes a blocked command disappear.
+		// Text after a blocked command does not hide it.
 		if v := g.Text("rm x\n" + text); v.Class != shellguard.Blocked {
 			t.Fatalf("%v", v)
 		}

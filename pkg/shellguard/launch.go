@@ -20,7 +20,7 @@ type launch struct {
 	seen  map[place]bool
 	// starts are where the command may begin.
 	starts []int
-	// marks are what stands in the command where words are added.
+	// marks are the placeholders in the command that added words replace.
 	marks []string
 	// dirs are the folders an option says the command runs in.
 	dirs []string
@@ -34,7 +34,7 @@ type place struct {
 	ended    bool
 }
 
-// wrapped judges what a wrapper starts.
+// wrapped judges the command that a wrapper starts.
 func (s *search) wrapped(w wrapper, args []word, in input, depth int) {
 	l := launch{search: s, w: w, args: args, in: in, depth: depth, seen: map[place]bool{}}
 	l.read()
@@ -81,7 +81,7 @@ func (l *launch) step(p place) {
 	on := place{p.at + 1, p.left, p.ended}
 	switch {
 	case !a.known && p.left > 0 && a.split:
-		// It may be any number of options and operands: what follows may start at any word.
+		// The count of options and operands is unknown: the command may start at any word.
 		for i := p.at + 1; i <= len(l.args); i++ {
 			l.starts = append(l.starts, i)
 		}
@@ -127,7 +127,7 @@ func (l *launch) operand(p place) {
 	}
 }
 
-// torn reads a word that may turn into several: what follows its first part may be the command.
+// torn reads a word that may split into several: the words after its first part may be the command.
 func (l *launch) torn(a word, p place) {
 	if a.split {
 		l.operand(p)
@@ -182,7 +182,7 @@ func (l *launch) short(a word, on place) {
 	l.next(on)
 }
 
-// settings are the options of ssh whose value a shell reads.
+// settings are the options of ssh with shell text as their value.
 var settings = regexp.MustCompile(`(?i)^\s*(?:proxycommand|localcommand|remotecommand|knownhostscommand)(?:\s*=\s*|\s+)`)
 
 // option judges the value of an option that can be any of names, which on comes after.

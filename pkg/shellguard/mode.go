@@ -18,11 +18,11 @@ func givesMode(want string, args []word) bool {
 	return false
 }
 
-// letters are the permissions that letters of a mode grant to everybody.
+// letters are the permissions that letters of a mode grant to all users.
 var letters = map[byte]uint64{'r': 0o444, 'w': 0o222, 'x': 0o111, 'X': 0o111, 's': 0, 't': 0}
 
-// permissions returns the permission bits a mode grants, and whether it is a mode. What a symbolic mode leaves as it is
-// counts as not granted.
+// permissions returns the permission bits a mode grants, and whether it is a mode. Bits that a
+// symbolic mode leaves unchanged count as not granted.
 func permissions(mode string) (uint64, bool) {
 	if n, err := strconv.ParseUint(mode, 8, 16); err == nil {
 		return n & 0o777, true
@@ -60,7 +60,7 @@ func permissions(mode string) (uint64, bool) {
 	return granted, true
 }
 
-// whose returns the bits of those whose permissions a clause changes. Nobody means all.
+// whose returns the bits of the users named by a clause. An empty list means all.
 func whose(who string) (uint64, bool) {
 	var bits uint64
 	for _, c := range who {
@@ -76,7 +76,8 @@ func whose(who string) (uint64, bool) {
 	return bits, true
 }
 
-// bitsOf returns what a clause's letters grant to everybody: permissions, those that one of u, g and o has by now, or a number.
+// bitsOf returns the bits a clause's letters grant to all users: permissions, the present ones of
+// u, g or o, or a number.
 func bitsOf(text string, granted uint64) (uint64, bool) {
 	if n, err := strconv.ParseUint(text, 8, 16); err == nil {
 		return n & 0o777, true

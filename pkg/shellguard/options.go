@@ -4,8 +4,8 @@ import "strings"
 
 // options are the options a program knows.
 type options struct {
-	// short are those of one letter as getopt writes them: "ab:c::" are a flag, one with a value, and one whose value stands in
-	// the same word or not at all.
+	// short are the options of one letter in getopt's notation: "ab:c::" are a flag, one with a
+	// value, and one with an optional value in the same word.
 	short string
 	// long are the names of the others, with = behind those that have a value, == behind those that have two, and ? behind
 	// those that have one only after =.
@@ -16,7 +16,7 @@ type options struct {
 type arity int
 
 const (
-	// either says that the option is not known here: what follows may be its value, and may be not.
+	// either marks an unknown option: the next word may be its value or not.
 	either   arity = iota
 	flag           // it has none
 	valued         // its value is the rest of its word, or the next word

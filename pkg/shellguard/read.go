@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Arg is an argument of a command whose values are not all there yet.
+// Arg is an argument of a command with values that may still be unknown.
 type Arg []Part
 
 // Part is text, or stands for a value that is not there yet.

@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/shellguard"
 )
 
-// A command is found behind any options of what starts it, known or not, cut short, in groups, with or without their values
-// (T-SAFE-03).
+// A command is found behind any options of its starter, known or not, shortened, in groups, with or
+// without their values (T-SAFE-03).
 func TestBehindOptions(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -48,7 +48,8 @@ func TestBehindOptions(t *testing.T) {
 	}
 }
 
-// What agents run all day needs nobody, also where the words of a blocked command stand as data.
+// Daily commands of agents need no approval, also where the words of a blocked command stand as
+// data.
 func TestUsualWork(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -76,8 +77,8 @@ func TestUsualWork(t *testing.T) {
 	}
 }
 
-// However many ways a command can be read in, judging it ends (were the ways to double with each option, it would not), and
-// nothing is hidden by it.
+// Judging ends for any number of readings (it would not if readings doubled with each option), and
+// no command hides in them.
 func TestManyReadings(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)

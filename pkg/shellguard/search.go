@@ -9,20 +9,21 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Bounds of a search. What goes past them is not fine.
+// Bounds of a search. Text past them is not fine.
 const (
 	// maxDepth is how many texts may be inside one another, as in sh -c 'sh -c ...'.
 	maxDepth = 16
 	// maxNesting is how deep brackets and compound commands may be nested: the parser and the walk need memory for each.
 	maxNesting = 500
-	// maxWork is how many words and bytes of texts are looked at. It is some times what one text can hold: only text that
-	// is made to start the same words over and over in different ways needs more, and it is refused.
+	// maxWork is the number of examined words and bytes of texts. It is several times the content
+	// of one text: only text built to start the same words over and over in different ways needs
+	// more, and is refused.
 	maxWork = 1 << 19
 	// maxShown is how many characters of a command a finding holds.
 	maxShown = 160
 )
 
-// input is what a command reads from its standard input, as far as it matters to a shell.
+// input is the standard input of a command, as far as it matters to a shell.
 type input struct {
 	kind inputKind
 	text string
@@ -54,7 +55,7 @@ type search struct {
 	dirs []string
 	// source is the command that is being looked at, as it stands in the text.
 	source string
-	// typed says that the text may not be meant for a shell, so that what is unclear says nothing.
+	// typed marks text that may not be meant for a shell, so unclear parts have no effect.
 	typed bool
 }
 
@@ -95,15 +96,15 @@ func (s *search) add(class Class, reason string) {
 	}
 }
 
-// unclear reports that what would run cannot be told.
+// unclear reports that the commands to be run cannot be told.
 func (s *search) unclear(reason string) {
 	if !s.typed {
 		s.add(Destructive, reason)
 	}
 }
 
-// hidden reports that there is more than can be looked at. Nobody needs that much, and not all of it is seen: a blocked command
-// must not hide there.
+// hidden reports that the text exceeds the bounds. Useful commands do not, and the unexamined part
+// could hide a blocked command.
 func (s *search) hidden(reason string) {
 	if !s.typed {
 		s.add(Blocked, reason)
@@ -136,7 +137,7 @@ func shorten(text string) string {
 	return clip.MarkedRunes(text, maxShown, "…")
 }
 
-// text judges shell text. Shells differ in what they make of it, so it is read both ways.
+// text judges shell text. Shells read it differently, so it is read both ways.
 func (s *search) text(text string, depth int) {
 	this := nested{text, strings.Join(s.dirs, "\x00"), depth}
 	if s.texts[this] {
@@ -217,7 +218,7 @@ func (s *search) statement(text string, stmt *syntax.Stmt, in []string, depth in
 	return union(ok, failed)
 }
 
-// visitor walks a statement, knowing what the standard input is where it stands.
+// visitor walks a statement with the standard input it has at each place.
 type visitor struct {
 	*search
 	text  string
@@ -278,7 +279,7 @@ func (v *visitor) call(n *syntax.CallExpr, in input) {
 	v.command(list, in, v.depth)
 }
 
-// redirected returns what a statement reads, and looks at what it writes to.
+// redirected returns the input of a statement, and judges the files it writes to.
 func (v *visitor) redirected(stmt *syntax.Stmt, in input) input {
 	for _, r := range stmt.Redirs {
 		var target word
@@ -329,7 +330,7 @@ func descriptor(w word) bool {
 	return w.known && strings.Trim(w.text, "0123456789") == "" || w.known && w.text == "-"
 }
 
-// literalDocument reports whether nothing is expanded in a here-document, because its delimiter is quoted.
+// literalDocument reports whether a here-document is unexpanded, because its delimiter is quoted.
 func literalDocument(r *syntax.Redirect) bool {
 	return slices.ContainsFunc(r.Word.Parts, func(part syntax.WordPart) bool {
 		lit, ok := part.(*syntax.Lit)
@@ -337,7 +338,7 @@ func literalDocument(r *syntax.Redirect) bool {
 	})
 }
 
-// source returns the text of a here-document in which nothing is expanded.
+// source returns the text of an unexpanded here-document.
 func source(doc *syntax.Word) string {
 	var b strings.Builder
 	for _, part := range doc.Parts {
@@ -348,7 +349,7 @@ func source(doc *syntax.Word) string {
 	return b.String()
 }
 
-// printed returns what a statement prints, where that is plain to see.
+// printed returns the output of a statement, where it is plain from the text.
 func printed(stmt *syntax.Stmt) input {
 	call, ok := stmt.Cmd.(*syntax.CallExpr)
 	unknown := input{computed, ""}

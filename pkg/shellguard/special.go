@@ -84,7 +84,7 @@ func (s *search) script(args []word, in input, depth int) {
 	}
 }
 
-// find judges what find does with what it finds.
+// find judges the actions of find on its results.
 func (s *search) find(args []word, in input, depth int) {
 	for i := 0; i < len(args); i++ {
 		if !args[i].known {
@@ -107,7 +107,7 @@ func (s *search) find(args []word, in input, depth int) {
 // fdOptions are the options of fd of one letter, but for those that give a command.
 var fdOptions = options{short: "HIusigFalLp0qhV1d:E:t:e:S:o:j:c:C:"}
 
-// fd judges what fd does with what it finds.
+// fd judges the actions of fd on its results.
 func (s *search) fd(args []word, in input, depth int) {
 	for i, a := range args {
 		text, from := a.start(), -1

@@ -8,25 +8,25 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is a word of a command as far as it can be told without running anything.
+// word is a word of a command, as far as it is known before the command runs.
 type word struct {
-	// text is what the word stands for, if known; else what follows its last part that is not known.
+	// text is the word's value if known; else the text after its last unknown part.
 	text  string
 	known bool
-	// split says that a word that is not known may turn into several, or none.
+	// split marks an unknown word that may split into several words, or none.
 	split bool
-	// process says that the word names a process whose output is read: <(...).
+	// process marks a word that names a process substitution for reading: <(...).
 	process bool
-	// lead is what comes before the first part that is not known, of a word that is not known.
+	// lead is the text before the first unknown part of an unknown word.
 	lead string
-	// path is what a word that is not known stands for as a path, with ~ for the variable HOME and . for PWD; "" if more of it is
-	// not known.
+	// path is the value of an unknown word as a path, with ~ for the variable HOME and . for PWD;
+	// "" if other parts are unknown.
 	path string
 	// holes are the numbers of the arguments of [Read] that the word holds, for one that is not known.
 	holes []int
 }
 
-// start is what the word certainly begins with.
+// start is the certain beginning of the word.
 func (w word) start() string {
 	if w.known {
 		return w.text
@@ -69,7 +69,8 @@ func (w word) name() (string, bool) {
 // maxBraces bounds the words that braces of one word may stand for.
 const maxBraces = 64
 
-// words returns what a word of the text may stand for: several words only where braces are expanded.
+// words returns the possible values of a word of the text: several words only where braces are
+// expanded.
 func words(w *syntax.Word) []word {
 	if !strings.Contains(w.Lit(), "{") && !literalBrace(w) {
 		return []word{read(w)}
@@ -120,7 +121,7 @@ func variants(w *syntax.Word) int {
 	return n
 }
 
-// read returns what a word without braces stands for.
+// read returns the value of a word without braces.
 func read(w *syntax.Word) word {
 	r := reader{word: word{known: true}}
 	for _, part := range w.Parts {
@@ -175,7 +176,8 @@ func (r *reader) part(part syntax.WordPart, quoted bool) {
 	}
 }
 
-// literal adds text of the source, whose escapes are undone. An unquoted pattern may stand for any names.
+// literal adds text of the source with its escapes resolved. An unquoted pattern may match any
+// names.
 func (r *reader) literal(text string, quoted bool) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -219,7 +221,7 @@ func (r *reader) unknown(split bool) {
 	r.away(split)
 }
 
-// away gives up what the word stands for so far.
+// away gives up the word's value so far.
 func (r *reader) away(split bool) {
 	if r.word.known {
 		r.word.lead = r.b.String()

@@ -10,23 +10,26 @@ type wrapper struct {
 	optional *regexp.Regexp
 	// assigns says that NAME=VALUE may stand before the command.
 	assigns bool
-	// quiet are letters of options with which nothing is started.
+	// quiet are letters of options that keep the wrapper from starting a command.
 	quiet string
-	// text are options whose value is shell text, by their letters and names.
+	// text are options with shell text as their value, by their letters and names.
 	text string
-	// splits is an option whose value is split into words that come before the rest.
+	// splits is an option whose value is split into words before the rest.
 	splits string
-	// folder are options whose value is the folder that the command runs in.
+	// folder are options with the command's folder as their value.
 	folder string
-	// settings is an option whose value sets an option of the program by its name, some of which are shell text.
+	// settings is an option with a named setting of the program as its value, some of which are
+	// shell text.
 	settings string
 	// joined says that a shell reads the command, its words joined.
 	joined bool
-	// shell says that a shell gets what follows the operands as its arguments, command that it may be a command too.
+	// shell marks that a shell gets the words after the operands as its arguments, command that
+	// they may be a command too.
 	shell, command bool
-	// alone says that there is no command: nothing is started but what options say.
+	// alone marks a program without a command operand: only its options start commands.
 	alone bool
-	// more says that words are added to the command when it runs, markers which options say what stands where they go.
+	// more marks that words are added to the command when it runs, markers the options that name
+	// their placeholder.
 	more    bool
 	markers string
 }

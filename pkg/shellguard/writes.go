@@ -11,8 +11,9 @@ type writer struct {
 	options
 	// all says that it changes all its operands, last that it changes the last one, if no option of into says where to.
 	all, last bool
-	// into are options whose value is changed, by their letters and names. with are options without one of which nothing is
-	// changed; script says that the first operand is none unless an option of script was given.
+	// into are options whose value is a changed file, by their letters and names. with are options
+	// of which one is required for a change; script marks that the first operand is a script unless
+	// a script option was given.
 	into, with, script string
 }
 
@@ -164,8 +165,8 @@ func (s *search) changes(w word) {
 	}
 }
 
-// system returns the system path that a word names as it is written, "" if it names none. Of a word that is not known, what
-// it begins with and what it ends with may say enough.
+// system returns the system path that a word names as written, "" if it names none. The known
+// beginning and end of an unknown word may be enough.
 func (s *search) system(w word) string {
 	name := w.path
 	if w.known {

@@ -40,7 +40,8 @@ func TestSystemPaths(t *testing.T) {
 	}
 }
 
-// What only reads them, and what writes elsewhere, needs nobody; a project that lies in a system folder is its own.
+// Reading system paths and writing elsewhere need no approval; a project inside a system folder
+// owns its files.
 func TestOtherPaths(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t).In("/src/p", "/src/p")
