@@ -14,9 +14,10 @@ const (
 	afterEditErrors = 50
 )
 
-// newErrors returns the errors of the files that a call has changed, as far as its agent was not told of them at an
-// earlier edit. It returns nil where no language server runs for them, where the server does not answer in time, and
-// where the operator wants no answer: a change that was made has succeeded, whatever is known of it.
+// newErrors returns the errors of the files changed by a call, without those its agent was told of
+// at an earlier edit. It returns nil where no language server runs for them, where the server does
+// not answer in time, and where the operator turned the answer off: a change that was made has
+// succeeded in each case.
 func (d Deps) newErrors(ctx context.Context, call *tool.Call) *[]lspDiagnostic {
 	if d.Limits.AfterEdit <= 0 || len(call.Changed) == 0 || len(call.Changed) > afterEditFiles {
 		return nil

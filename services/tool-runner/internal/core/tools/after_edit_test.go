@@ -89,8 +89,9 @@ func (b *bench) errorsOf(name string, params in) string {
 	return strings.Join(list, ", ")
 }
 
-// Each tool that changes files answers with the errors of those files, and at the next change with those that are new:
-// an error that has moved is known, one that went and came back is new, and another agent knows none.
+// Each tool that changes files answers with the errors of those files, and at the next change with
+// the new ones: a moved error is known, an error that went and came back is new, and another agent
+// knows no errors.
 func TestAfterEdit(t *testing.T) {
 	t.Parallel()
 	b, c := newChecked(t, "ready")
@@ -126,8 +127,8 @@ func TestAfterEdit(t *testing.T) {
 	}
 }
 
-// A result says no word of errors where no server runs, where it is still loading, where it fails, and where the
-// operator wants none; the change has succeeded.
+// A result omits errors if no server runs, if it is still loading, if it fails, or if the operator
+// turned them off; the change has succeeded.
 func TestAfterEditWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	write := in{"path": "a.go", "content": "BAD\n"}

@@ -8,9 +8,10 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// What each kind of caller may do with each tool: without a cage, in one with the default system calls, in one with the
-// relaxed. The cages grant docs for reading and src for writing (T-AVAIL-01 to T-AVAIL-04, T-AVAIL-10, T-SHELL-18). What
-// counts is the cage and not who is in it: a subagent whose cage is disabled reaches what the root agent does (T-DISP-09).
+// Rights of each kind of caller on each tool: without a cage, in one with the default system calls,
+// in one with the relaxed. The cages grant docs for reading and src for writing (T-AVAIL-01 to
+// T-AVAIL-04, T-AVAIL-10, T-SHELL-18). The cage decides, not the agent in it: a subagent with a
+// disabled cage reaches the same as the root agent (T-DISP-09).
 func TestAvailabilityByCage(t *testing.T) {
 	t.Parallel()
 	mounts := []dsl.Mount{{Mode: "ro", Path: "project:/docs"}, {Mode: "rw", Path: "./src"}}
@@ -66,7 +67,7 @@ func TestAvailabilityByCage(t *testing.T) {
 	}
 }
 
-// A caller that knows its files need not have read what it overwrites; one that does not still has to.
+// A caller that knows its files may overwrite unread ones; others must read them first.
 func TestCallersThatKnowTheirFiles(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What one call costs, everything in core included.
+// Cost of one call, everything in core included.
 func BenchmarkTools(b *testing.B) {
 	f := newBench(b)
 	f.write("src/small.go", strings.Repeat("a line of some length, as they are\n", 100))

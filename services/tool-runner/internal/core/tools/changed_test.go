@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/workspace/change"
 )
 
-// Every tool that changes files reports each of them, and a call that fails or only looks reports none.
+// Every tool that changes files reports each of them; a call that fails or only reads reports none.
 func TestChangesAreObserved(t *testing.T) {
 	t.Parallel()
 	var got []string

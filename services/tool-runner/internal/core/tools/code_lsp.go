@@ -250,7 +250,7 @@ func (d Deps) askLsp(ctx context.Context, call *tool.Call, p *codeLspParams) (co
 	return d.lspAnswer(call, p, a), nil
 }
 
-// lspCaller returns a question of a call's caller, without what is asked.
+// lspCaller returns a query with a call's caller and an empty question.
 func (d Deps) lspCaller(call *tool.Call) language.Query {
 	q := language.Query{
 		ProjectID: call.From.ProjectID, Root: call.Space.Root(), SessionID: call.From.SessionID,

@@ -16,7 +16,7 @@ const chunk = 128 << 10
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, chunk); return &b }}
 
-// copyTo writes what is left in src to dst and stops soon after ctx ends.
+// copyTo writes the rest of src to dst and stops soon after ctx ends.
 func copyTo(ctx context.Context, dst io.Writer, src io.Reader) error {
 	buf := chunks.Get().(*[]byte)
 	defer chunks.Put(buf)

@@ -163,7 +163,7 @@ func debugThreadsOf(list []contract.DebugThread, most int) *[]debugThread {
 	return &out
 }
 
-// state shows what the program does.
+// state shows the state of the program.
 func (r *debugResult) state(v *debugView, s *contract.DebugState) {
 	r.Status, r.StoppedReason, r.Text, r.ExitCode, r.ThreadID = s.Status, s.Reason, s.Text, s.ExitCode, s.Thread
 	if s.Location != nil {

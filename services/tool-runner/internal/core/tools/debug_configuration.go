@@ -36,8 +36,8 @@ var launchRuntimes = map[string]string{
 	"debugpy": "python", "pwa-node": "node", "lldb": "cpp", "lldb-dap": "cpp", "cppdbg": "cpp",
 }
 
-// launchRefused are the keys of an entry that would run other programs than the one that is debugged, or by another
-// runtime, with a word for what kaged does not do.
+// launchRefused are the keys of an entry that would run other programs than the debugged one, or
+// another runtime, with the feature that kaged lacks.
 var launchRefused = []struct{ key, why string }{
 	{"preLaunchTask", "kaged runs no tasks: run its command first, and take the key out or name the program"},
 	{"postDebugTask", "kaged runs no tasks"},
@@ -145,8 +145,8 @@ func (p *debugParams) filled(call *tool.Call, text string) (string, error) {
 	}
 }
 
-// configure fills in the session that a configuration describes, and returns its variables. What the call says itself
-// comes first.
+// configure fills in the session described by a configuration, and returns its variables.
+// Parameters of the call itself win.
 func (p *debugParams) configure(call *tool.Call, s *debugging.Start) (map[string]string, error) {
 	entry, err := p.configuration(call)
 	if err != nil {

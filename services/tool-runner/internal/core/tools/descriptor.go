@@ -25,7 +25,8 @@ func readEach(ctx context.Context, folder *walk.Folder, names []string, read fun
 	}
 }
 
-// page is what file systems read in. A read that ends inside a page ended with the file.
+// page is the read size of file systems in bytes. A read that ends inside a page reached the end of
+// the file.
 const page = 4 << 10
 
 // descriptor reads an open regular file without the cost of an os.File, and without asking once more at the end: that would

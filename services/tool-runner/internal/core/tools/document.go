@@ -18,7 +18,7 @@ type document struct {
 	path paths.Path
 	was  change.Version
 	hash reads.Hash
-	// text is what the file says, encoding how it is stored.
+	// text is the file's decoded text, encoding its stored form.
 	text     string
 	encoding text.Encoding
 }
@@ -46,7 +46,8 @@ func (d Deps) decode(doc *document, data []byte) (err error) {
 	return nil
 }
 
-// replace puts other text into the file, stored as it was, unless somebody has changed it since.
+// replace writes other text into the file in its stored form, unless the file has changed since it
+// was read.
 func (d Deps) replace(call *tool.Call, doc *document, after string) error {
 	data := text.Encode(after, doc.encoding)
 	if err := d.apply(change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
@@ -75,7 +76,7 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version
 	n, err := io.ReadFull(f, data)
 	switch {
 	case err == nil:
-		// It grows while it is read; what was seen of it is not what it is.
+		// The file grows while it is read; the text read so far is not its content.
 		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).With("path", path.Show)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return data[:n], was, nil

@@ -110,7 +110,7 @@ func editAst(d Deps) *tool.Entry {
 	})
 }
 
-// rewrite is what is to be done to one file, which had the content text when it was looked at.
+// rewrite is the planned change of one file, whose content was text when it was read.
 type rewrite struct {
 	file    paths.Path
 	text    []byte // nil if there was too much to keep; then hash is that of what it was
@@ -118,7 +118,7 @@ type rewrite struct {
 	changes []astgrep.Edit
 }
 
-// is reports whether data is what the file held when it was looked at.
+// is reports whether data equals the file's content when it was read.
 func (r *rewrite) is(data []byte) bool {
 	if r.text == nil {
 		return reads.Sum(data) == r.hash
@@ -142,8 +142,8 @@ type codeRewrite struct {
 	errors   []astParseError
 }
 
-// rewriteCode finds what the rewrites change, and makes the changes if apply is set. What is only shown is what would
-// be done.
+// rewriteCode finds the changes of the rewrites, and makes them if apply is set. A preview shows
+// the same changes.
 func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams, apply bool) (editAstResult, error) {
 	w := &codeRewrite{deps: d, call: call, params: p}
 	bounded, cancel := context.WithTimeout(ctx, d.Limits.Search.Timeout)
@@ -181,7 +181,7 @@ func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams
 	return w.result(a), nil
 }
 
-// late turns the end of the time for searching into an error: half of a rewrite is none.
+// late turns the end of the search time into an error: a rewrite is whole or not done.
 func (w *codeRewrite) late(ctx context.Context, err error) error {
 	if ranOut(ctx, err) {
 		return fault.New(fault.Timeout,
@@ -291,7 +291,7 @@ func (w *codeRewrite) skip(file paths.Path, problem string) {
 	w.errors = append(w.errors, astParseError{file.Show, problem})
 }
 
-// file finds what is to be done to one file.
+// file plans the change of one file.
 func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	one := rewrite{file: file, text: text}
 	if !slices.ContainsFunc(w.rules, func(r *astgrep.Rule) bool { return r.Pattern.Possible(text) }) {
@@ -325,8 +325,8 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	w.keep(one)
 }
 
-// keep remembers what is to be done to a file that was searched. What an operator has to be asked about is not found
-// by going through a folder: it is named by its path.
+// keep stores the planned change of a searched file. Files that need an operator's approval are
+// skipped in a folder's search; they must be named by their path.
 func (w *codeRewrite) keep(one rewrite) {
 	if len(one.changes) > 0 && w.call.System(one.file.Abs()) && !w.call.System(w.call.Paths[0].Abs()) {
 		w.skip(one.file, "it is a system path, which is only rewritten by a path of its own")
@@ -344,7 +344,8 @@ func (w *codeRewrite) keep(one rewrite) {
 	if w.made > w.deps.Limits.PatchBytes {
 		return
 	}
-	// A rewrite of a whole tree must not hold the tree. What is not kept is read again.
+	// A rewrite of a whole tree must not hold the tree in memory. Files beyond the bound are read
+	// again.
 	if w.held += int64(len(one.text)); w.held > w.deps.Limits.PatchBytes {
 		w.held -= int64(len(one.text))
 		one.hash, one.text = reads.Sum(one.text), nil
@@ -352,7 +353,8 @@ func (w *codeRewrite) keep(one rewrite) {
 	w.found = append(w.found, one)
 }
 
-// limit leaves out what is beyond the call's limits, in the order of the files, and reports whether anything was.
+// limit drops changes beyond the call's limits, in the order of the files, and reports whether it
+// dropped any.
 func (w *codeRewrite) limit() bool {
 	most, files := int(w.params.MaxReplacements), int(w.params.MaxFiles)
 	limited := false
@@ -376,7 +378,7 @@ func (w *codeRewrite) limit() bool {
 	return limited
 }
 
-// foresee tells what would be done. A file that is no longer what it was is left out.
+// foresee reports the planned changes. A file that changed since it was searched is left out.
 func (w *codeRewrite) foresee(ctx context.Context, a *astAnswer) error {
 	for i := range w.found {
 		one := &w.found[i]
@@ -427,7 +429,7 @@ func (w *codeRewrite) apply(ctx context.Context, a *astAnswer) error {
 	return nil
 }
 
-// write changes one file while nobody else can, and returns what it held before.
+// write changes one file under its lock, and returns its content before.
 func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 	release, err := w.call.Hold(ctx, one.file)
 	if err != nil {
@@ -445,7 +447,8 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 	if err := w.deps.apply(change.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
 		return nil, err
 	}
-	// Who knew the file knows it still: they see what changed. Who did not, has not read the rest.
+	// A caller that had read the file still knows it: the answer shows the changes. A caller that
+	// had not has not seen the rest.
 	if w.deps.check(w.call, one.file, reads.Sum(data)) == nil {
 		w.deps.saw(w.call, one.file, reads.Sum(after))
 	}
@@ -459,7 +462,7 @@ func changedMeanwhile(file paths.Path) error {
 		file.Show).With("path", file.Show)
 }
 
-// result completes the answer with what was left out.
+// result completes the answer with the numbers of omitted entries.
 func (w *codeRewrite) result(a *astAnswer) editAstResult {
 	slices.SortFunc(w.errors, func(a, b astParseError) int { return strings.Compare(a.Path, b.Path) })
 	a.FilesSearched, a.FilesSkipped = w.searched, len(w.errors)

@@ -8,8 +8,8 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// astAnswer gathers what edit.ast tells of its changes. Everything is counted; shown is, in the order of the files, as much as
-// there is room for, and no place is worked out that is not shown.
+// astAnswer gathers the report of edit.ast's changes. All changes are counted; they are shown in
+// the order of the files up to the limits, and positions are computed only for shown ones.
 type astAnswer struct {
 	editAstResult
 	most      int // bytes of changes, of files and of errors, each
@@ -19,17 +19,18 @@ type astAnswer struct {
 	diff           strings.Builder
 }
 
-// What an entry needs besides its texts, in bytes.
+// Bytes of an entry besides its texts.
 const (
 	changeOverhead  = 160
 	fileOverhead    = 32
 	problemOverhead = 32
 )
 
-// full reports whether nothing more of a file's content will be shown.
+// full reports whether no further content of a file will be shown.
 func (a *astAnswer) full() bool { return a.changes > a.most && a.diff.Len() >= a.diffBytes }
 
-// add tells of the changes of one file. text is what they change; it is not looked at once the answer is full.
+// add reports the changes of one file. text is the file's old content; it is not read once the
+// answer is full.
 func (a *astAnswer) add(file paths.Path, text []byte, changes []astgrep.Edit) {
 	a.FilesTouched++
 	a.TotalReplacements += len(changes)

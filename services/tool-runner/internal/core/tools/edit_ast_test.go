@@ -59,7 +59,8 @@ func (b *bench) rewrite(p in) editAstAnswer {
 	return r
 }
 
-// A dry run, which is the default, shows everything and changes nothing (T-EDIT-AST-01, -06, -07, TN-SEARCH-6).
+// A dry run, which is the default, shows all changes and makes none (T-EDIT-AST-01, -06, -07,
+// TN-SEARCH-6).
 func TestEditAstShowsFirst(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -79,7 +80,7 @@ func TestEditAstShowsFirst(t *testing.T) {
 	if b.content("src/b.ts") != "console.log(x)\n" {
 		t.Error("a dry run wrote")
 	}
-	// What is found is what search.ast finds (T-SEARCH-AST-09).
+	// Matches equal those of search.ast (T-SEARCH-AST-09).
 	var s astResult
 	b.ok("search.ast", in{"pattern": "console.log($MSG)", "lang": "typescript"}, &s)
 	for i, m := range s.Matches {
@@ -89,7 +90,7 @@ func TestEditAstShowsFirst(t *testing.T) {
 	}
 }
 
-// Without a dry run the files are written, only those meant, and who had read them has read them still
+// Without a dry run exactly the named files are written, and callers that had read them still have
 // (T-EDIT-AST-08, -09, -10, -18, TN-SEARCH-7, -8, C30).
 func TestEditAstApplies(t *testing.T) {
 	t.Parallel()
@@ -128,7 +129,8 @@ func TestEditAstApplies(t *testing.T) {
 	}
 }
 
-// What cannot be done is refused before anything is done (T-EDIT-AST-02, -05, -11, -14, TN-SEARCH-9, -10, -13, T-EDIT-AST-03).
+// Impossible rewrites are refused before any file changes (T-EDIT-AST-02, -05, -11, -14,
+// TN-SEARCH-9, -10, -13, T-EDIT-AST-03).
 func TestEditAstRefusals(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -208,8 +210,8 @@ func TestEditAstBrokenFiles(t *testing.T) {
 	b.fails(fault.InvalidParams, "edit.ast", in{"rewrites": log, "path": "src/broken.ts"})
 }
 
-// What the operator is to be asked about is not rewritten by going through a folder above it; by its own path it is asked
-// about, and shown as it would be (T-CAT-04).
+// Files that need the operator's approval are not rewritten by a search of a folder above them;
+// named by their own path they are asked about, and the preview shows the change (T-CAT-04).
 func TestEditAstLeavesSystemPathsAlone(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t, func(b *bench) { b.system = []string{".kaged"} })
@@ -234,8 +236,8 @@ func TestEditAstLeavesSystemPathsAlone(t *testing.T) {
 	}
 }
 
-// A rewrite of more than is kept at once reads the files again, and leaves out what is no longer what it was; the answer is
-// bounded, and counts everything.
+// A rewrite of more than the memory bound reads the files again, and leaves out changed ones; the
+// answer is bounded, and counts all changes.
 func TestEditAstOfMoreThanIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.PatchBytes, b.limits.Search.OutputBytes = 5000, 2000 })
@@ -306,7 +308,8 @@ func TestEditAstKeepsGrantedFiles(t *testing.T) {
 	}
 }
 
-// What an operator is asked about is what will be done: files the cage lets the agent only read are not in it.
+// The approval's preview shows the change that will be made: read-only files of the cage are not in
+// it.
 func TestEditAstAsksAboutWhatItWillDo(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t, func(b *bench) { b.system = []string{"src"} })
@@ -339,12 +342,12 @@ func TestEditAstNeverOverlaps(t *testing.T) {
 	}
 }
 
-// ordered is JSON whose order matters.
+// ordered is JSON with significant order.
 type ordered string
 
 func (o ordered) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 
-// The layout of a file stays: tabs, carriage returns, the byte order mark, what stands in strings.
+// The layout of a file stays: tabs, carriage returns, the byte order mark, text in strings.
 func TestEditAstKeepsLayout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -73,8 +73,8 @@ func (d Deps) parse(p *editPatchParams) (*patch.Patch, error) {
 	return p.parsed, p.err
 }
 
-// patchNeeds returns a requirement for each path of a patch, in their order. One that cannot be read needs nothing: the call
-// fails before it does anything.
+// patchNeeds returns a requirement for each path of a patch, in their order. An unreadable patch
+// requires none: the call fails before any effect.
 func (d Deps) patchNeeds(p *editPatchParams) []tool.Requirement {
 	parsed, err := d.parse(p)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 	return editPatchResult{Files: w.results}, nil
 }
 
-// previewPatch returns what a patch would change.
+// previewPatch returns the changes a patch would make.
 func (d Deps) previewPatch(ctx context.Context, call *tool.Call, p *editPatchParams) (string, error) {
 	w, err := d.planPatch(ctx, call, p)
 	if err != nil {

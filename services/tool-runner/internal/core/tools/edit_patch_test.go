@@ -35,7 +35,7 @@ func envelope(sections ...string) in {
 	return in{"patch": "*** Begin Patch\n" + strings.Join(sections, "") + "*** End Patch"}
 }
 
-// files returns what every file of the project holds, links and modes included.
+// files returns the content of every file of the project, links and modes included.
 func (b *bench) files() map[string]string {
 	b.t.Helper()
 	found := map[string]string{}
@@ -158,18 +158,19 @@ func TestPatch(t *testing.T) {
 			t.Errorf("file %d: %+v", i, f)
 		}
 	}
-	// T-AUD-10 and -11: what was created and what was edited.
+	// T-AUD-10 and -11: records of created and edited files.
 	if w := b.record(o, "file.written"); w["path"] != "./path/to/new.go" || w["bytes"] != 29 {
 		t.Errorf("record %v", w)
 	}
 	if e := b.record(o, "file.edited"); e["path"] != "./path/to/existing.go" || e["replacements"] != 1 {
 		t.Errorf("record %v", e)
 	}
-	// Who wrote it knows it.
+	// The writer of a file knows it.
 	b.ok("apply_patch", envelope("*** Update File: bin/run\n-echo ho\n+echo hu\n*** Update File: path/to/new.go\n@@\n-package main\n+package x\n"), nil)
 }
 
-// What is no patch, or does not fit, says which line, file and hunk, and changes nothing (T-T20-PATCH-01, -02, -04, -06).
+// A malformed patch, or one that does not fit, is refused with line, file and hunk, and changes no
+// file (T-T20-PATCH-01, -02, -04, -06).
 func TestPatchRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.PatchFiles = 3 })
@@ -223,7 +224,7 @@ func TestPatchRefuses(t *testing.T) {
 	}
 }
 
-// Sections build on one another, and what comes of them in the end is done.
+// Sections build on one another, and only their final result is written.
 func TestPatchSectionsBuildOnOneAnother(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -328,7 +329,8 @@ func TestPatchInACage(t *testing.T) {
 	b.ok("edit.patch", envelope(good), nil)
 }
 
-// A large file is moved and deleted without being held; binary files too. What is read together is bounded.
+// A large file is moved and deleted without reading it into memory; binary files too. The bytes
+// read by one patch are bounded.
 func TestPatchLimits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile, b.limits.PatchBytes = 1000, 1500 })
@@ -364,7 +366,8 @@ func TestPatchEmptiesAFile(t *testing.T) {
 	}
 }
 
-// Patches over the same files wait for each other, in whatever order they name them, and none is lost (T-FM-12).
+// Patches over the same files wait for each other, in any order of their paths, and none is lost
+// (T-FM-12).
 func TestPatchesWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -395,7 +398,7 @@ func TestPatchesWaitForEachOther(t *testing.T) {
 	}
 }
 
-// A pipe, a folder or what else is no file is refused at once.
+// A pipe, a folder or another irregular file is refused at once.
 func TestPatchOfNoFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -466,7 +469,8 @@ func TestPatchOfADiffMakesTheTree(t *testing.T) {
 		if got := left(); !maps.Equal(got, after) {
 			t.Fatalf("made %v of %v, want %v", got, before, after)
 		}
-		// And back: who wrote the files knows them, and the reverse patch makes the old tree again.
+		// And back: the writer of the files knows them, and the reverse patch restores the old
+		// tree.
 		var back []string
 		for n := range after {
 			if content, was := before[n]; !was {
@@ -489,7 +493,7 @@ func TestPatchOfADiffMakesTheTree(t *testing.T) {
 	})
 }
 
-// Whatever a model sends as a patch, it is applied, or refused and nothing is changed; it never leaves the project.
+// Any text sent as a patch is applied, or refused without a change; it never leaves the project.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range []string{
 		"*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** Add File: n/m\n+x\n*** Delete File: g\n*** End Patch",

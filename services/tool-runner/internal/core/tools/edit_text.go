@@ -81,12 +81,12 @@ type textEdit struct {
 	changes []edit.Change
 }
 
-// diff returns what an edit changes.
+// diff returns the changes of an edit.
 func (d Deps) diff(plan textEdit) string {
 	return edit.Diff(plan.doc.path.Show, plan.doc.text, plan.changes, d.Limits.DiffBytes)
 }
 
-// planEdit finds out what an edit would change, and fails where it would.
+// planEdit computes the changes of an edit, and fails where the edit would.
 func (d Deps) planEdit(ctx context.Context, call *tool.Call, p *editTextParams) (textEdit, error) {
 	path := call.Paths[0]
 	if p.OldString == p.NewString {

@@ -122,7 +122,7 @@ func TestEditKeepsTheFilesForm(t *testing.T) {
 	b.fails(fault.NoChange, "edit.text", in{"path": "crlf", "old_string": "a\n", "new_string": "a\r\n"})
 }
 
-// What is no UTF-8 text is not edited, what is too large is refused by its limit.
+// Files without UTF-8 text are not edited, too large ones are refused by their limit.
 func TestEditOnlyText(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile = 1000 })
@@ -181,7 +181,7 @@ func TestEditFailsWhole(t *testing.T) {
 	b.fails(fault.FileNotFound, "edit.text", in{"path": "d/f", "old_string": "x", "new_string": "y"})
 }
 
-// An edit and its reverse leave the file as it was, whatever its text and its line endings.
+// An edit and its reverse leave the file unchanged, for any text and line endings.
 func TestEditAndBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -74,7 +74,7 @@ func (d Deps) flatRead(p flatReadParams) fileReadParams {
 	return q
 }
 
-// readFile answers with lines, a listing or a description, by what is at the path.
+// readFile answers with lines, a listing or a description, by the kind of file at the path.
 func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) (fileReadResult, error) {
 	path := call.Paths[0]
 	f, info, err := path.Open()
@@ -90,7 +90,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	if info.Size() > d.Limits.ReadFile {
 		return fileReadResult{}, tooLarge(path, d.Limits.ReadFile)
 	}
-	// A file that grows while it is read is read as long as it was; one whose size the system does not tell, to its end.
+	// A growing file is read to the length it had; a file without a known size is read to its end.
 	size := info.Size()
 	if size == 0 {
 		size = d.Limits.ReadFile
@@ -121,7 +121,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	return p.answer(path, "file", window), nil
 }
 
-// headOf reads as much of a file of a size as decides what it is.
+// headOf reads the beginning of a file of the given size, enough to decide its kind.
 func headOf(r io.Reader, size int64) ([]byte, error) {
 	// One byte more than the size says, so that the end is seen and not asked for again.
 	head := make([]byte, min(size+1, text.HeadSize))

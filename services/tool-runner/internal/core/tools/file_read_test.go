@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// readResult is what file.read answers.
+// readResult is the answer of file.read.
 type readResult struct {
 	Path, Type, Content string
 	TotalLines          *int `json:"total_lines"`
@@ -194,7 +194,7 @@ func TestReadAFolder(t *testing.T) {
 	}
 }
 
-// What is no file is refused at once, also a pipe nobody writes to (T-FILE-READ-08).
+// Irregular files are refused at once, also a pipe without a writer (T-FILE-READ-08).
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

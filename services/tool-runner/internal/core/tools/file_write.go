@@ -67,7 +67,7 @@ func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams
 		if !errors.Is(failed, fault.FileExists) {
 			return result, failed
 		}
-		// Somebody was faster; now it is to be overwritten.
+		// Another writer was faster; now the file is to be overwritten.
 		before, err = d.seen(ctx, call, path)
 	}
 	if err != nil {
@@ -105,13 +105,14 @@ func (d Deps) diffTo(before *overwritten, content []byte) string {
 type overwritten struct {
 	path paths.Path
 	was  change.Version
-	// text is what it says; whole is false if it is too large to show a diff of, and cut.
+	// text is the file's content; whole is false if it is too large for a diff, and cut.
 	text  string
 	whole bool
 	form  form
 }
 
-// form is how a text is stored: what a whole new content cannot say, because who wrote it was never shown it.
+// form is the stored form of a text: properties that a whole new content cannot express, because
+// its writer never saw them.
 type form struct {
 	encoding text.Encoding
 	crlf     bool // every line ends in \r\n

@@ -21,7 +21,8 @@ type writeResult struct {
 	Diff         string
 }
 
-// A new file is written with its folders; what comes back says so and shows the diff (T-FILE-WRITE-01..03, TN-FILE-4).
+// A new file is written with its folders; the answer says so and shows the diff
+// (T-FILE-WRITE-01..03, TN-FILE-4).
 func TestWriteANewFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -74,8 +75,8 @@ func TestWriteNeedsARead(t *testing.T) {
 	}
 }
 
-// What somebody else has changed since is kept, for writes and for edits (T-FM-07). Nobody watches the files: a change is
-// noticed when a call looks, and counts as seen when the agent has read it (T-REG-33).
+// Changes by others are kept, for writes and for edits (T-FM-07). Files are not watched: a change
+// is noticed at the next call, and counts as seen when the agent has read it (T-REG-33).
 func TestWriteKeepsOthersChanges(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -91,7 +92,7 @@ func TestWriteKeepsOthersChanges(t *testing.T) {
 	b.ok("edit.text", in{"path": "f", "old_string": "one", "new_string": "two"}, nil)
 }
 
-// A file is read and changed as one whichever of its names is used, and a link stays a link.
+// A file is read and changed as one by each of its names, and a link stays a link.
 func TestWriteThroughALink(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -113,7 +114,7 @@ func TestWriteThroughALink(t *testing.T) {
 	b.fails(fault.InvalidParams, "file.create", in{"path": "../outside", "content": "x"})
 }
 
-// What is no regular file is not written to.
+// Irregular files are not written to.
 func TestWriteRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -145,7 +146,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Of many who create the same file one succeeds, and the file is that one's (T-FM-12 for creation).
+// Of many calls that create the same file one succeeds, and the file has its content (T-FM-12 for
+// creation).
 func TestCreateOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -166,8 +168,9 @@ func TestCreateOnce(t *testing.T) {
 	}
 }
 
-// What makes tools outside the cage run code is not written by a caged agent, in a folder that it writes otherwise, and neither
-// where it is not there yet; the refusal says why. Its policy can name it, and without a cage nothing is protected.
+// Files that make tools outside the cage run code are not written by a caged agent, in an otherwise
+// writable folder, and not created there either; the refusal gives the reason. The agent's policy
+// can name the file, and without a cage no file is protected.
 func TestProtectedInACage(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "."}}}
@@ -245,7 +248,8 @@ func TestGrantedFileStaysItself(t *testing.T) {
 	}
 }
 
-// A policy that names what is not there, or a link, grants nothing: every call with a path says what is wrong with it.
+// A policy that names a missing path, or a link, grants no access: every call with a path says why
+// the policy is invalid.
 func TestPolicyThatCannotBe(t *testing.T) {
 	t.Parallel()
 	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./gone"}}})
@@ -336,7 +340,8 @@ func TestOperatorsBoundaries(t *testing.T) {
 	}
 }
 
-// Denied paths win over an allowed root of everything, whichever way they are named (T-PATH-03, -04, -05).
+// Denied paths win over an allowed root of everything, by each of their names (T-PATH-03, -04,
+// -05).
 func TestDeniedWinsOverEverythingAllowed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) {

@@ -116,7 +116,7 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	return b
 }
 
-// caged returns a bench whose caller is a caged subagent.
+// caged returns a bench with a caged subagent as its caller.
 func caged(t testing.TB, policy *dsl.Cage) *bench {
 	b := newBench(t)
 	b.from.Agent, b.from.Cage = "primary.subagents.coder", policy
@@ -136,7 +136,7 @@ func (b *bench) write(name, content string) string {
 	return path
 }
 
-// content returns what a file of the project holds, "(none)" if it is not there.
+// content returns the content of a file of the project, "(none)" if it is missing.
 func (b *bench) content(name string) string {
 	b.t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.root, name))

@@ -41,8 +41,8 @@ func during(t *testing.T, disturb func() error, work func()) {
 	work()
 }
 
-// A folder that becomes a link to the outside between the check and the change makes the change fail; nothing outside is read,
-// changed, made or removed (T-PATH-06).
+// A folder that becomes a link to the outside between the check and the change makes the change
+// fail; no file outside is read, changed, made or removed (T-PATH-06).
 func TestFoldersThatBecomeLinks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -91,7 +91,8 @@ func TestFoldersThatBecomeLinks(t *testing.T) {
 	}
 }
 
-// A file that turns into a pipe, a folder or a device while tools are at it is refused or read as it was; nothing waits for it.
+// A file that turns into a pipe, a folder or a device during a call is refused or read in its old
+// state; no call waits for it.
 func TestFilesThatTurnIntoSomethingElse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -132,7 +133,8 @@ func TestFilesThatTurnIntoSomethingElse(t *testing.T) {
 	}
 }
 
-// A file that somebody writes to all the time is read to an end, and edited only as it was read.
+// Reading a file that is written to all the time ends, and it is edited only in the state that was
+// read.
 func TestFilesThatChangeWhileRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -169,8 +171,8 @@ func TestFilesThatChangeWhileRead(t *testing.T) {
 	}
 }
 
-// Names with line breaks, quotes and control characters are read, listed, changed and moved like others; names that are no
-// UTF-8 are listed and harm nothing.
+// Names with line breaks, quotes and control characters are read, listed, changed and moved like
+// others; names without UTF-8 are listed and do no harm.
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -202,8 +204,9 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// What a whole new content cannot say is kept when a file is overwritten: its encoding, its byte order mark, its mode, its
-// other names, and its line ends if all were \r\n (issue 3: they survive every edit).
+// Properties that a whole new content cannot express are kept when a file is overwritten: its
+// encoding, its byte order mark, its mode, its other names, and its line ends if all were \r\n
+// (issue 3: they survive every edit).
 func TestWriteKeepsTheFilesForm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -130,7 +130,7 @@ func kagedIssue(d Deps) *tool.Entry {
 	return e
 }
 
-// looksOrWrites is the effect of a call that looks only, or changes something and needs no operator for that.
+// looksOrWrites is the effect of a call that only reads, or changes data without an approval.
 func looksOrWrites(looks bool) tool.Effect {
 	if looks {
 		return tool.Effect{Category: tool.Read}
@@ -261,7 +261,7 @@ func issueDetail(a tracker.Answer, limit int) (issueResult, error) {
 	}, nil
 }
 
-// recordIssue writes down what a call changed.
+// recordIssue writes the audit record of a call's change.
 func recordIssue(call *tool.Call, p *issueParams, a tracker.Answer) {
 	switch i := a.Issue; p.Action {
 	case "create":

@@ -146,13 +146,13 @@ func (d Deps) workTodos(ctx context.Context, call *tool.Call, p *todoParams) (to
 	return result, nil
 }
 
-// todoEvents are the records of the actions that change something.
+// todoEvents are the audit names of the actions that change data.
 var todoEvents = map[string]string{
 	"set": audit.TodoSet, "add": audit.TodoAdded, "start": audit.TodoStarted, "done": audit.TodoCompleted,
 	"drop": audit.TodoDropped, "note": audit.TodoNoted,
 }
 
-// recordTodos writes down what a call changed.
+// recordTodos writes the audit record of a call's change.
 func recordTodos(call *tool.Call, p *todoParams, list tracker.Todos) {
 	event := todoEvents[p.Action]
 	if event == "" {

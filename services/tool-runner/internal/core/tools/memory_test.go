@@ -107,8 +107,8 @@ func TestMemorySearch(t *testing.T) {
 	}
 }
 
-// memory.get reads lines of a note as file.read does, and of no other file; what it has read can be edited
-// (T-T20-MGET-01).
+// memory.get reads lines of a note as file.read does, and of no other file; lines it has read can
+// be edited (T-T20-MGET-01).
 func TestMemoryGet(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -197,8 +197,9 @@ func TestMemoryReadsChangedFilesOnly(t *testing.T) {
 	}
 }
 
-// What a cage hides and the operator denies is in no hit and changes no score, number or rank: answers are those of a
-// project without these files, also between calls of callers who see them (T-PERM-FILTER).
+// Files hidden by a cage or denied by the operator are in no hit and change no score, number or
+// rank: answers equal those of a project without these files, also between calls of callers that
+// see them (T-PERM-FILTER).
 func TestMemoryOfACagedCaller(t *testing.T) {
 	t.Parallel()
 	deny := func(b *bench) { b.rules.Denied = []string{"memory/denied", "memory/**/*.key"} }
@@ -306,8 +307,8 @@ func TestMemoryInAHostileTree(t *testing.T) {
 	}
 }
 
-// A folder that becomes a link to the outside, and a note that becomes a pipe or a device, while they are searched:
-// nothing outside is quoted, nothing waits.
+// A folder that becomes a link to the outside, and a note that becomes a pipe or a device, during a
+// search: no text outside is quoted, no call waits.
 func TestMemoryThatTurnsIntoSomethingElse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -401,8 +402,8 @@ func (m *meanings) Embed(_ context.Context, texts []string) (vectors [][]float32
 	return vectors, nil
 }
 
-// Files, their sizes together, and the indexes that are kept are bounded; what is left out is counted, and what was
-// dropped is read again.
+// Files, their total size, and the kept indexes are bounded; omitted files are counted, and dropped
+// indexes are read again.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) {
@@ -438,7 +439,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Callers who ask at the same time, with different cages and while notes change, get answers about what they see.
+// Callers that ask at the same time, with different cages and while notes change, get answers from
+// their own views.
 func TestMemoryForManyCallers(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -485,7 +487,8 @@ func TestMemoryForManyCallers(t *testing.T) {
 	writer.Wait()
 }
 
-// A cage that grants a part of the project without notes finds none; one that grants no part is denied.
+// A cage that grants a part of the project without notes finds no hits; one that grants no part is
+// denied.
 func TestMemoryOutsideTheCage(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)

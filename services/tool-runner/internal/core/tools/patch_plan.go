@@ -16,8 +16,9 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// planned is what a patch makes of the files it names: its sections are applied one after the other in memory, so that one can
-// build on another, and only what comes of it in the end is done to the files.
+// planned is the result of a patch on the files it names: its sections are applied one after the
+// other in memory, so that one can build on another, and only the final result is written to the
+// files.
 type planned struct {
 	d        Deps
 	call     *tool.Call
@@ -41,11 +42,13 @@ type planFile struct {
 	now    *planContent // nil for no file
 }
 
-// planContent is what a place holds after the sections so far: the file that was at from, and data if it was read.
+// planContent is the content of a place after the sections so far: the file that was at from, and
+// data if it was read.
 type planContent struct {
 	from *planFile // nil for a new file
 	data []byte    // nil for what from holds on the disk
-	// changed says that data is not what from holds, which is settled when all sections are done; hash is then that of data.
+	// changed marks that data differs from the content of from, which is settled after all
+	// sections; hash is then the hash of data.
 	changed bool
 	hash    reads.Hash
 }
@@ -55,7 +58,8 @@ type patchFailure struct {
 	patch.Failure
 }
 
-// planPatch finds out what a patch does. Hunks that do not fit are gathered; whatever else is wrong ends it at once.
+// planPatch computes the result of a patch. Hunks that do not fit are gathered; any other error
+// ends it at once.
 func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams) (*planned, error) {
 	parsed, err := d.parse(p)
 	if err != nil {
@@ -86,7 +90,7 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 		return nil, w.refuse(nil)
 	}
 	for _, f := range w.files {
-		// What is moved to a place that is not free has to be written there.
+		// Content moved to a taken place has to be written there.
 		if f.now != nil && f.now.data == nil && f.now.from != f && (f.exists || f.now.from.now != nil) {
 			return nil, tooLarge(f.now.from.path, int64(d.Limits.EditFile))
 		}
@@ -152,7 +156,7 @@ func (w *planned) look(ctx context.Context, file *planFile) error {
 	data, was, err := w.d.load(ctx, from.path)
 	switch {
 	case errors.Is(err, fault.FileTooLarge):
-		// Enough to know what it is: it may be moved or deleted.
+		// The head is enough to tell the kind of file: it may be moved or deleted.
 		if from.was, from.hash, err = w.d.sum(ctx, from.path); err != nil {
 			return err
 		}
@@ -224,7 +228,7 @@ func (w *planned) done(r patchedFile) {
 // room returns how long the next diff may be.
 func (w *planned) room() int { return max(0, w.d.Limits.DiffBytes-w.diffs) }
 
-// settle finds out what is to be done to the files.
+// settle derives the file operations from the final contents.
 func (w *planned) settle() {
 	for _, f := range w.files {
 		if f.now != nil && f.now.data != nil {
@@ -266,7 +270,7 @@ func (w *planned) settle() {
 	}
 }
 
-// refuse returns the error for a patch whose hunks do not fit, or err if that is all there is.
+// refuse returns the error for a patch with hunks that do not fit, or err if all hunks fit.
 func (w *planned) refuse(err error) error {
 	if len(w.failures) == 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -7,8 +7,9 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// The calls of shell.process that only look are told from the others by their parameters, by both of its names. They change
-// nothing and need no approval. Those that wait for something are told from the others, too.
+// The reading calls of shell.process are told from the others by their parameters, under both of
+// its names. They change no state and need no approval. Waiting calls are told from the others,
+// too.
 func TestReadWhen(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// apply makes changes whose content a model wrote, unless [Deps.unredacted] refuses them.
+// apply makes changes with content written by a model, unless [Deps.unredacted] refuses them.
 func (d Deps) apply(changes ...change.Change) error {
 	if err := d.unredacted(changes...); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A marker that stands for a secret is not written into a file, by any tool, and neither is it looked for: the agent is
-// told what it stands for. The text around the secret can be changed.
+// A marker in the place of a secret is not written into a file, by any tool, and not searched for:
+// the agent is told its meaning. The text around the secret can be changed.
 func TestMarkersAreNotWritten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// One definition is both what the model is given and what the tool receives: every parameter of every tool that the schema
-// accepts arrives as it was written, and what is no parameter does neither (T-TOOLS-02).
+// One definition serves the model and the tool: every parameter of every tool that the schema
+// accepts arrives unchanged, and an unknown parameter is refused by both (T-TOOLS-02).
 func TestSchemasAndParametersAgree(t *testing.T) {
 	t.Parallel()
 	for _, e := range newBench(t).catalogue {
@@ -45,7 +45,7 @@ func TestSchemasAndParametersAgree(t *testing.T) {
 	}
 }
 
-// samples returns an object with every property of a schema, none at its default.
+// samples returns an object with every property of a schema, each different from its default.
 func samples(document map[string]any) map[string]any {
 	properties, _ := document["properties"].(map[string]any)
 	input := map[string]any{}
@@ -79,8 +79,8 @@ func sample(property map[string]any) any {
 	return "text"
 }
 
-// plain returns value as JSON would read it, ordered pairs as the object they were written as and without what is false, which
-// is not written again.
+// plain returns value as JSON would read it, ordered pairs as the object they came from and without
+// false values, which are not written again.
 func plain(t *testing.T, value any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(value)

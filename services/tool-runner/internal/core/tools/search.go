@@ -20,13 +20,13 @@ import (
 type SearchLimits struct {
 	// Workers is how many goroutines one search has.
 	Workers int
-	// Timeout ends a search; what was found until then is the answer.
+	// Timeout ends a search; the answer holds the matches found until then.
 	Timeout time.Duration
 	// OutputBytes bounds the answer of search.grep, LineRunes the characters shown of one line.
 	OutputBytes, LineRunes int
 	// GlobFiles bounds the answer of search.glob.
 	GlobFiles int
-	// HideOutside leaves out what search.grep finds outside the caller's cage, instead of marking it.
+	// HideOutside drops matches of search.grep outside the caller's cage, instead of marking them.
 	HideOutside bool
 }
 

@@ -29,7 +29,7 @@ type searchAstResult struct {
 	Count     int        `json:"count" doc:"How many matches there are, shown or not."`
 	Truncated bool       `json:"truncated"`
 	Hint      string     `json:"hint,omitempty"`
-	// What is not searched must not read like what holds no match.
+	// Unsearched files must not read like files without a match.
 	FilesSkipped int `json:"files_skipped,omitempty" doc:"How many files of the language were not searched: too large, no UTF-8 text, or not to be read."`
 }
 
@@ -134,7 +134,7 @@ func (d Deps) searchCode(ctx context.Context, call *tool.Call, p *searchAstParam
 	return r, nil
 }
 
-// hint says how the pattern was read, for who wonders why it matches nothing.
+// hint explains the reading of the pattern, for a caller surprised by no matches.
 func hint(p *astgrep.Pattern) string {
 	kind := p.Kind()
 	if kind == "" {
@@ -147,7 +147,7 @@ func hint(p *astgrep.Pattern) string {
 	return text
 }
 
-// file searches one file and keeps what it finds as far as it may be shown.
+// file searches one file and keeps its matches as far as they may be shown.
 func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 	outside := !s.call.Access.Allows(file.Abs(), false)
 	if outside && s.deps.Limits.Search.HideOutside || !s.pattern.Possible(text) || !s.first(file) {
@@ -180,7 +180,7 @@ func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 	}
 }
 
-// skip counts a file that could not be searched, once, unless nothing is to be said of it.
+// skip counts a file that could not be searched, once, unless it must not be reported.
 func (s *codeSearch) skip(file paths.Path) {
 	if !s.deps.Limits.Search.HideOutside || s.call.Access.Allows(file.Abs(), false) {
 		if s.first(file) {
@@ -208,7 +208,7 @@ func (m *astMatch) size() int {
 	return n
 }
 
-// first reports whether a file has not been searched yet; where only one path is searched, none has been.
+// first reports whether a file is unsearched so far; always true for a search of one path.
 func (s *codeSearch) first(file paths.Path) bool {
 	if len(s.call.Paths) == 1 {
 		return true

@@ -70,8 +70,9 @@ func codeProject(t testing.TB, change ...func(*bench)) *bench {
 	return b
 }
 
-// A pattern finds what has its shape, in files of its language that git does not ignore, and tells what its variables stand
-// for, and exactly where (T-SEARCH-AST-01, -03, -04, -05, -07, TN-SEARCH-5).
+// A pattern finds code of its shape, in files of its language that git does not ignore, and reports
+// the values of its variables and exact positions (T-SEARCH-AST-01, -03, -04, -05, -07,
+// TN-SEARCH-5).
 func TestSearchAst(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t)
@@ -152,7 +153,7 @@ func TestSearchAstInEveryLanguage(t *testing.T) {
 	}
 }
 
-// Incomplete patterns are refused with what a complete one would be (T-SEARCH-AST-06, T-FM-11).
+// Incomplete patterns are refused with a complete one as advice (T-SEARCH-AST-06, T-FM-11).
 func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t)
@@ -172,8 +173,8 @@ func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	b.fails(fault.FileNotFound, "search.ast", in{"pattern": "x", "lang": "go", "paths": []string{"nope"}})
 }
 
-// What lies outside the cage is named and not quoted; a search wholly outside is denied (T-SEARCH-AST-08, T-AVAIL-04,
-// T-PERM-FILTER-01).
+// Matches outside the cage are named and not quoted; a search wholly outside is denied
+// (T-SEARCH-AST-08, T-AVAIL-04, T-PERM-FILTER-01).
 func TestSearchAstInACage(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src/deep"}}}
@@ -195,7 +196,8 @@ func TestSearchAstInACage(t *testing.T) {
 	}
 }
 
-// What does not fit into the answer is left out and said to be; nothing in a tree stops a search.
+// Matches that do not fit into the answer are left out and counted; no kind of file in a tree stops
+// a search.
 func TestSearchAstLimits(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t, func(b *bench) {
@@ -225,7 +227,7 @@ func TestSearchAstLimits(t *testing.T) {
 	}
 }
 
-// When its time is up, a search answers with what it has found.
+// After its time is up, a search answers with the matches so far.
 func TestSearchAstOutOfTime(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t, func(b *bench) { b.limits.Search.Timeout = time.Nanosecond })
@@ -235,8 +237,8 @@ func TestSearchAstOutOfTime(t *testing.T) {
 	}
 }
 
-// A file that could not be searched is counted, once, and so does not pass for one without a match; one outside a cage is not
-// told of where the operator wants nothing told of it.
+// A file that could not be searched is counted once, and so does not pass for one without a match;
+// one outside a cage is not reported where the operator hides such files.
 func TestSearchAstTellsWhatItLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, hide := range []bool{false, true} {

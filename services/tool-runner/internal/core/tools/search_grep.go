@@ -130,8 +130,8 @@ func (g *grep) visit(ctx context.Context, folder *walk.Folder, names []string) {
 	})
 }
 
-// scan searches one file and keeps what it finds as far as it may be shown. Most files hold no match; the path of one is only
-// put together when it is needed.
+// scan searches one file and keeps its matches as far as they may be shown. Most files have no
+// match; the path of one is only built when it is needed.
 func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
 	var found fileMatches[grepMatch]
 	outside, content := false, g.mode == modeContent

@@ -35,7 +35,7 @@ func TestSearchInAHostileTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	// Only root may make a device; the terminal's is one nobody could read from without waiting.
+	// Only root may make a device; reading from the terminal's would block.
 	if err := unix.Mknod(filepath.Join(b.root, "device"), unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil && os.Getuid() == 0 {
 		t.Logf("no device was made: %v", err)
 	}
@@ -160,7 +160,7 @@ func TestSearchWhileFilesChange(t *testing.T) {
 	<-ended
 }
 
-// A search that finds far too much keeps what can be part of its answer and no more.
+// A search with far too many matches keeps only those that can be part of its answer.
 func TestSearchKeepsLittle(t *testing.T) {
 	b := newBench(t)
 	line := strings.Repeat("wide ", 200) + "needle\n"
@@ -182,12 +182,13 @@ func TestSearchKeepsLittle(t *testing.T) {
 	}
 }
 
-// A search whose time is up in the middle answers with what it found until then, soon (T-SEARCH-GREP-06, T-FM-09, P3).
+// A search out of time in the middle answers soon with the matches so far (T-SEARCH-GREP-06,
+// T-FM-09, P3).
 func TestSearchTimesOutInTheMiddle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.Search.Timeout, b.limits.Search.Workers = 300*time.Millisecond, 1 })
 	b.write("a", "aab needle\n")
-	// An expression whose states never repeat, on a text that would take it minutes.
+	// An expression with ever new states, on a text that would take it minutes.
 	b.write("z/noise", string(noise(20_000_000)))
 	var r grepResult
 	b.ok("search.grep", in{"pattern": `needle|(?:[ab]*a[ab]{450}){2}c`, "output_mode": "content"}, &r)

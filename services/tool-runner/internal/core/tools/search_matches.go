@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/workspace/text"
 )
 
-// fileMatches is what was found in one file: entries of a search's answer.
+// fileMatches are the matches in one file: entries of a search's answer.
 type fileMatches[T any] struct {
 	file    string
 	entries []T
@@ -70,9 +70,9 @@ func quoted(s string) int {
 	return n
 }
 
-// matches collects what a parallel search finds, and keeps of it only what can still be part of the answer: of the files in
-// the order of their paths, as many as fit. So the memory it needs is bounded and the answer does not depend on the order in
-// which files were searched.
+// matches collects the results of a parallel search, and keeps only those that can still be part of
+// the answer: of the files in the order of their paths, as many as fit. So its memory is bounded
+// and the answer does not depend on the order of the search.
 type matches[T any] struct {
 	limit, head int // bytes and entries of the answer; 0 entries is no bound
 
@@ -84,22 +84,22 @@ type matches[T any] struct {
 	dropped bool
 }
 
-// overhead is what an answer needs besides its entries.
+// overhead is the size of an answer besides its entries, in bytes.
 const overhead = 64
 
 func newMatches[T any](limit, head int) *matches[T] {
 	return &matches[T]{limit: limit - overhead, head: head}
 }
 
-// wants reports whether what a file holds may still be part of the answer. Of others only the number counts, which saves
-// most of the work of a search that finds far too much.
+// wants reports whether the matches of a file may still be part of the answer. Of others only the
+// number counts, which saves most of the work of a search with far too many matches.
 func (m *matches[T]) wants(file string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.dropped || len(m.files) > 0 && file < m.files[0].file
 }
 
-// add takes what was found in one file.
+// add takes the matches of one file.
 func (m *matches[T]) add(f fileMatches[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +162,7 @@ const lead = 200
 // excerpt returns a matching line as it is shown: whole, or around the match if it is long.
 func (g *grep) excerpt(line []byte, at int) string {
 	limit := g.limits.LineRunes
-	// The line's memory is used again after the scan went on, so what is kept is copied.
+	// The line's memory is reused after the scan goes on, so kept text is copied.
 	if len(line) <= limit {
 		return strings.ToValidUTF8(string(line), "\uFFFD")
 	}

@@ -9,7 +9,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// What an entry is taken to need in the answer is never less than what it needs, and hardly more (T-SEARCH-GREP-07).
+// The estimated size of an entry in the answer is never below its real size, and hardly above
+// (T-SEARCH-GREP-07).
 func TestSizeOfAnEntry(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"a", "é", "\u2028", "\x00", "\t", `"`, `\`, "<&>", "\xff", "日"})

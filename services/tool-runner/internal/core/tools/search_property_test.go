@@ -91,7 +91,7 @@ func (b *bench) randomTree(t *rapid.T) map[string]string {
 	return written
 }
 
-// inGit is a bench whose project is a repository.
+// inGit is a bench with a repository as its project.
 func inGit(t testing.TB) *bench {
 	b := newBench(t)
 	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", b.root).CombinedOutput(); err != nil {
@@ -100,8 +100,9 @@ func inGit(t testing.TB) *bench {
 	return b
 }
 
-// On any tree a search finds what reading every file git does not ignore line by line finds, in every mode, with and without a
-// limit, in the same order every time (T-SEARCH-GREP-01..05, -08, -09).
+// On any tree a search finds the same as reading every file git does not ignore line by line, in
+// every mode, with and without a limit, in the same order every time (T-SEARCH-GREP-01..05, -08,
+// -09).
 func TestGrepEqualsNaiveOnRandomTrees(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)
@@ -226,8 +227,9 @@ func globs(pattern, name []string) bool {
 	return ok && globs(pattern[1:], name[1:])
 }
 
-// Whatever a cage grants, a search of the project quotes only files in it, names every other match by its place, and leaves
-// it out altogether where the operator wants that (T-SEARCH-GREP-10, T-PERM-FILTER-01, -02, C14, P15).
+// For any grants of a cage, a search of the project quotes only files in it, names every other
+// match by its place, and leaves it out altogether where the operator hides such matches
+// (T-SEARCH-GREP-10, T-PERM-FILTER-01, -02, C14, P15).
 func TestGrepNeverQuotesOutsideTheCage(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)

@@ -120,7 +120,7 @@ func TestGrepInclude(t *testing.T) {
 	}
 }
 
-// One file can be searched, also one git ignores; what is not there is said (T-SEARCH-GREP-09).
+// One file can be searched, also one git ignores; a missing one is reported (T-SEARCH-GREP-09).
 func TestGrepPaths(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
@@ -140,8 +140,8 @@ func TestGrepPaths(t *testing.T) {
 	}
 }
 
-// The number of entries, the size of the answer and the length of a line are bounded, and what is left out is said
-// (T-SEARCH-GREP-05, -07).
+// The number of entries, the size of the answer and the length of a line are bounded, and omissions
+// are reported (T-SEARCH-GREP-05, -07).
 func TestGrepIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -181,7 +181,8 @@ func files(r grepResult) []string {
 	return list
 }
 
-// When its time is up a search answers with what it has (T-SEARCH-GREP-06, T-SEARCH-GLOB-03, T-FM-09, TN-SEARCH-3).
+// After its time is up a search answers with the matches so far (T-SEARCH-GREP-06,
+// T-SEARCH-GLOB-03, T-FM-09, TN-SEARCH-3).
 func TestSearchTimesOut(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t, func(b *bench) { b.limits.Search.Timeout = time.Nanosecond })
@@ -195,8 +196,9 @@ func TestSearchTimesOut(t *testing.T) {
 	}
 }
 
-// A caged search of the project names what lies outside the cage by path and line only; a search wholly outside is denied
-// (T-SEARCH-GREP-10, T-SEARCH-GLOB-06, T-PERM-FILTER-01, -02, T-AVAIL-03, C14).
+// A caged search of the project names matches outside the cage by path and line only; a search
+// wholly outside is denied (T-SEARCH-GREP-10, T-SEARCH-GLOB-06, T-PERM-FILTER-01, -02, T-AVAIL-03,
+// C14).
 func TestGrepInACage(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src/deep"}}}
@@ -273,7 +275,7 @@ func TestGlob(t *testing.T) {
 	b.fails(fault.InvalidParams, "search.glob", in{"pattern": "*", "path": "a.test.ts"})
 }
 
-// Whatever is globbed for, the search ends soon, with files of the project or a refusal.
+// Any glob ends soon, with files of the project or a refusal.
 func FuzzGlob(f *testing.F) {
 	for _, seed := range []string{"**/*.go", "{a,b}{c,d}/**", "[!a]", `\*`, "**/**/**/**/a", strings.Repeat("*a", 100), strings.Repeat("{a,a}", 9), "a/../b", "{", "[", "[]a]", "\xff"} {
 		f.Add(seed)

@@ -19,7 +19,7 @@ import (
 // ShellLimits are the bounds of the tools that run shell commands: one engine, and for each front-end its own
 // profile. Sizes are bytes.
 type ShellLimits struct {
-	// CommandBytes and EnvEntries bound what a call may hold.
+	// CommandBytes and EnvEntries bound a call's command and environment.
 	CommandBytes, EnvEntries int
 	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command of shell.bash may run. Grace is how long
 	// after its time the sandbox may take to end a command before the call gives up on the sandbox.
@@ -41,9 +41,10 @@ type shellJob struct {
 	env      map[string]string
 	timeout  time.Duration
 	terminal bool
-	// output is given what the command writes, stderr its standard error apart from the rest; nil for together.
+	// output receives the command's output, stderr its standard error apart from the rest; nil for
+	// together.
 	output, stderr func([]byte)
-	// refused is given what the cage refused, nil for nobody.
+	// refused receives the connections refused by the cage; may be nil.
 	refused func(contract.Attempt)
 }
 
@@ -60,8 +61,8 @@ func (d Deps) spec(call *tool.Call, job shellJob) sandbox.Spec {
 	}
 }
 
-// execute runs a command to its end and writes down that it was run, also where nobody learns how it ended. It
-// fails if the command was ended for a reason that is not its own.
+// execute runs a command to its end and records the run, also if its end stays unknown. It fails if
+// the command was ended for a reason outside of it.
 func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (contract.Exit, error) {
 	bounded, cancel := context.WithTimeout(ctx, job.timeout+d.Limits.Shell.Grace)
 	defer cancel()
@@ -96,7 +97,8 @@ func (l ShellLimits) recorded(command string) string {
 	return redact.Shorten(command, l.AuditRunes)
 }
 
-// check refuses what the schema cannot tell. field is the parameter that names the working directory.
+// check refuses values that the schema cannot. field is the parameter that names the working
+// directory.
 func (l ShellLimits) check(call *tool.Call, field, command string, cwd paths.Path, vars map[string]string) error {
 	switch {
 	case strings.TrimSpace(command) == "":

@@ -38,7 +38,7 @@ func TestShellRuns(t *testing.T) {
 	}
 }
 
-// A call is recorded with what it ran and how that ended, secrets masked (T-AUD-24).
+// A call is recorded with its command and exit, secrets masked (T-AUD-24).
 func TestShellIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -54,7 +54,8 @@ func TestShellIsRecorded(t *testing.T) {
 	}
 }
 
-// cwd is a folder of the project and nothing else (T-SHELL-05, -06, TN-SHELL-3, -4, T-FM-24).
+// cwd is a folder of the project, and no other path is accepted (T-SHELL-05, -06, TN-SHELL-3, -4,
+// T-FM-24).
 func TestShellWorkingFolder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -78,7 +79,8 @@ func TestShellWorkingFolder(t *testing.T) {
 	}
 }
 
-// What no shell could be asked is refused before one is (T-SHELL-01, -12, -14, TN-SHELL-8, -10, T-FM-23).
+// Commands that no shell could run are refused before one starts (T-SHELL-01, -12, -14, TN-SHELL-8,
+// -10, T-FM-23).
 func TestShellRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -111,8 +113,8 @@ func TestShellRefuses(t *testing.T) {
 	}
 }
 
-// The environment is nine names of kaged's own, where set, overlaid by the call's; nothing leaks (T-ENV-01, -02, -04,
-// T-SHELL-13, -15, S6.6, S6.13).
+// The environment is nine names of kaged's own, where set, overlaid by the call's; no other
+// variable leaks (T-ENV-01, -02, -04, T-SHELL-13, -15, S6.6, S6.13).
 func TestShellEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -138,8 +140,8 @@ func TestShellEnvironment(t *testing.T) {
 	}
 }
 
-// A command that takes too long is ended with what it started; that is an answer with exit code 137 (T-SHELL-07, -08, -20,
-// TN-SHELL-5, T-FM-25, S6.4).
+// A command over its time limit is ended with its children; that is an answer with exit code 137
+// (T-SHELL-07, -08, -20, TN-SHELL-5, T-FM-25, S6.4).
 func TestShellTimesOut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -195,7 +197,7 @@ func TestShellOutputIsBounded(t *testing.T) {
 	}
 }
 
-// Whoever cancels the call ends the command (S5.8).
+// Cancelling the call ends the command (S5.8).
 func TestShellIsCancelled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -209,7 +211,8 @@ func TestShellIsCancelled(t *testing.T) {
 	}
 }
 
-// A shell that cannot be started is the call's failure; nobody to start it is the machinery's (T-FM-27).
+// A shell that cannot be started is the call's failure; a missing executor is the machinery's
+// (T-FM-27).
 func TestShellCannotStart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -247,7 +250,7 @@ func TestShellInACage(t *testing.T) {
 	}
 }
 
-// Whoever judges a call before it runs is told the command, by whatever name the tool was called.
+// The judge of a call receives the command before it runs, under each of the tool's names.
 func TestShellTellsItsCommand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -263,7 +266,7 @@ func TestShellTellsItsCommand(t *testing.T) {
 	}
 }
 
-// Nobody is asked about a command that would be refused, however it would have to be asked about (T-CAT-04).
+// A command that would be refused is never asked about, in any mode of approval (T-CAT-04).
 func TestShellRefusesBeforeItAsks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.system = []string{"/etc"} })

@@ -14,7 +14,8 @@ type refusal struct {
 	Count  int64  `json:"count" doc:"How often."`
 }
 
-// refusals gathers what the cage refused, bounded. It is used by one goroutine at a time.
+// refusals gathers the connections refused by the cage, bounded. It is used by one goroutine at a
+// time.
 type refusals []refusal
 
 // add takes a refusal in: with those of its kind, or, where there are many kinds, with the rest.

@@ -32,7 +32,7 @@ type ProcessLimits struct {
 	PollWait, MaxWait time.Duration
 	// SignalWait is how long after a signal that ends most programs the end is waited for.
 	SignalWait time.Duration
-	// InputBytes bounds what is written at once.
+	// InputBytes bounds one write.
 	InputBytes int
 }
 
@@ -169,7 +169,7 @@ func (d Deps) handle(ctx context.Context, call *tool.Call, p *shellProcessParams
 	return d.described(call, process), err
 }
 
-// poll reads output: what is new, or from an offset on.
+// poll reads output: the new output, or from an offset on.
 func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) (shellProcessResult, error) {
 	limits := d.Limits.Shell.Process
 	var page processes.Page
@@ -191,7 +191,7 @@ func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) 
 	return result, nil
 }
 
-// check refuses what the schema cannot tell.
+// check refuses values that the schema cannot.
 func (l ProcessLimits) check(p *shellProcessParams) error {
 	switch {
 	case p.Action != "list" && p.ProcessID == "":
@@ -232,12 +232,12 @@ func (d Deps) signal(ctx context.Context, call *tool.Call, p *shellProcessParams
 	return d.described(call, process), err
 }
 
-// notes say what a status means, where it does not say so itself.
+// notes explain a status that does not explain itself.
 var notes = map[processes.Status]string{
 	processes.Lost: "The service that ran it was restarted, which ended it; how it ended is not known and its output is gone.",
 }
 
-// note says what a process's status or the reason of its end means.
+// note explains a process's status or the reason of its end.
 func note(call *tool.Call, p processes.Process) string {
 	if text := notes[p.Status]; text != "" {
 		return text
@@ -245,7 +245,7 @@ func note(call *tool.Call, p processes.Process) string {
 	return sandbox.Explain(contract.ReasonOf(string(p.Reason)), call.From.Cage)
 }
 
-// recordEnd writes down how a process ended, for the first who learns of it.
+// recordEnd records the end of a process, at the first call that learns of it.
 func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
 	if p.News {
 		r := d.Limits.Shell.EndRecord(p)
@@ -271,7 +271,7 @@ func (l ShellLimits) EndRecord(p processes.Process) contract.Record {
 	return r
 }
 
-// described returns a process as the model is shown it, an empty result for none.
+// described returns a process in the form shown to the model, an empty result for none.
 func (d Deps) described(call *tool.Call, p processes.Process) shellProcessResult {
 	if p.ID == "" {
 		return shellProcessResult{}
@@ -283,7 +283,7 @@ func (d Deps) described(call *tool.Call, p processes.Process) shellProcessResult
 	}
 }
 
-// exitCode is nil for a process that has none.
+// exitCode is nil for a process without one.
 func exitCode(p processes.Process) *int {
 	if p.Status != processes.Exited {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// SyntaxLimits are the bounds of what parses files.
+// SyntaxLimits are the bounds of parsing files.
 type SyntaxLimits struct {
 	// FileBytes is the largest file that is parsed, Nodes how many nodes its tree may have.
 	FileBytes int64
@@ -57,7 +57,7 @@ type sources struct {
 	want  func(folder paths.Path, name string) bool
 	// read is called for each file, by several goroutines at once.
 	read func(ctx context.Context, file paths.Path, text []byte)
-	// skipped is told of files that cannot be read as source, with what is wrong with them.
+	// skipped receives files that cannot be read as source, with the reason.
 	skipped func(file paths.Path, problem string)
 }
 

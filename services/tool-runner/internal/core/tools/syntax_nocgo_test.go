@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Built without cgo the structural tools are there and say what they lack.
+// Built without cgo the structural tools exist and say that they need it.
 func TestStructuralToolsWithoutCgo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -1,4 +1,5 @@
-// Package tools is the catalogue: one file per tool, beside it in Markdown what the model is told.
+// Package tools is the catalogue: one file per tool, beside it in Markdown the model's description
+// of it.
 package tools
 
 import (
@@ -17,7 +18,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tracker"
 )
 
-// Deps are what the tools work with.
+// Deps are the dependencies of the tools.
 type Deps struct {
 	// Files changes files.
 	Files *change.Writer
@@ -38,13 +39,13 @@ type Deps struct {
 	Notes *memories.Shelf
 	// Debuggers debug programs.
 	Debuggers debugging.Debuggers
-	// Parsers parse what structural search and rewriting look at.
+	// Parsers parse the sources of structural search and rewriting.
 	Parsers *syntax.Parsers
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
 	// NoSandbox says that commands of caged agents run without their cage.
 	NoSandbox bool
-	// Limits bound what the tools take and give.
+	// Limits bound the input and output of the tools.
 	Limits Limits
 }
 
@@ -62,7 +63,7 @@ type Limits struct {
 	EditFile int
 	// DiffBytes bounds the diff an edit answers with.
 	DiffBytes int
-	// PatchFiles bounds the sections of a patch, PatchBytes what is read for them together.
+	// PatchFiles bounds the sections of a patch, PatchBytes the bytes read for all of them.
 	PatchFiles int
 	PatchBytes int64
 	// Search bounds the searches, Shell the tools that run shell commands.

@@ -16,13 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// nobody is the user the tools are tried as where the tests run as root.
+// nobody is the uid of the unprivileged user in tests run as root.
 const nobody = 65534
 
-// answersFile names, in the environment of the test's second process, where that is to write what the tools answered.
+// answersFile is the environment variable with the path where the test's second process writes the
+// tools' answers.
 const answersFile = "KAGED_TEST_ANSWERS"
 
-// The tools answer the same whether kaged runs as a user of the machine or as root: nothing but their files decides
+// The tools answer the same under a user of the machine and under root: only their files decide
 // (T-ARCH-07).
 func TestToolsAnswerEveryUserAlike(t *testing.T) {
 	t.Parallel()
@@ -60,8 +61,8 @@ func TestToolsAnswerEveryUserAlike(t *testing.T) {
 	}
 }
 
-// answers is what each tool that works on files, and a shell, answer in a new project, without what differs with the time
-// and the place.
+// answers are the answers of each tool that works on files, and of a shell, in a new project,
+// without the parts that differ by time and place.
 func answers(t *testing.T) string {
 	b := newBench(t)
 	b.write("src/a.go", "package a\n\nfunc A() { old(1) }\n")
