@@ -1,7 +1,8 @@
 // Package calls makes each tool call happen once.
 //
-// A call is known by its session, its agent's invocation and its id. Whoever asks for one that is running joins it; whoever asks for one that ran is
-// given what came of it, for a while. The work ends when the last who waits for it leaves.
+// A call is identified by its session, its agent's invocation and its id. A request for a running
+// call joins it; a request for a finished one gets the stored outcome, for a while. The work is
+// cancelled when its last waiter leaves.
 //
 // Goroutines: one per call that runs. [Calls.Stop] cancels them and waits for them.
 package calls
@@ -17,7 +18,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 )
 
-// Options bound what is remembered and how output is handed on.
+// Options bound the stored outcomes and the delivery of output.
 type Options struct {
 	// Kept, KeptBytes and KeptFor bound the results that are remembered: how many of a session, how many bytes of all, and
 	// how long.
@@ -70,11 +71,11 @@ func New(opts Options) *Calls {
 	return &Calls{opts: opts, sessions: map[string]*session{}, finished: list.New()}
 }
 
-// Digest stands for all that a call asks for, and for whom.
+// Digest is a hash of a call's complete request and its caller.
 type Digest [32]byte
 
-// Key names a call. A call of the same name that asks for something else is refused with conflict. Invocation is the agent's
-// within its run, "" for a root agent. Run is no part of the name.
+// Key names a call. A call of the same name with another request is refused with conflict.
+// Invocation is the agent's within its run, "" for a root agent. Run is no part of the name.
 type Key struct {
 	Session, Invocation, ID string
 	Run                     string
@@ -84,11 +85,12 @@ type Key struct {
 // name is a call's name in its session.
 type name struct{ invocation, id string }
 
-// Work does what a call asks for. emit hands output to everybody who waits.
+// Work executes a call. emit sends output to every waiter.
 type Work func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error)
 
-// Do returns what comes of a call: it starts work if the call is new. Output is handed to show in this goroutine while the
-// call runs. When ctx ends Do returns its error, and the work is cancelled if nobody else waits for it.
+// Do returns the outcome of a call: it starts work if the call is new. Output is handed to show in
+// this goroutine while the call runs. When ctx ends Do returns its error, and the work is cancelled
+// if it has no other waiter.
 func (c *Calls) Do(ctx context.Context, key Key, work Work, show func(stream, text string) error) (dispatch.Outcome, error) {
 	k, reader, err := c.join(ctx, key, work)
 	if err != nil {
@@ -100,7 +102,7 @@ func (c *Calls) Do(ctx context.Context, key Key, work Work, show func(stream, te
 	for {
 		select {
 		case <-reader.ready:
-			// What comes soon after the last piece is gathered; the first piece goes at once.
+			// Output soon after the last piece is gathered; the first piece goes at once.
 			due = time.After(max(0, c.opts.OutputEvery-time.Since(last)))
 		case <-due:
 			if err := reader.flush(show); err != nil {
@@ -161,9 +163,10 @@ func (c *Calls) leave(k *call, r *reader) {
 	}
 }
 
-// finish publishes what came of a call and remembers it. A call the machinery failed is forgotten, so that it can be asked
-// for again, unless it may have changed something; where nobody could be reached nothing was changed. A call that ended as
-// a question to the operator is asked for again with the answer.
+// finish publishes the outcome of a call and stores it. A call that failed in the machinery is
+// forgotten, so that it can be asked for again, unless it may have changed state; an unreachable
+// executor has changed none. A call that ended as a question to the operator is asked for again
+// with the answer.
 func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +193,7 @@ func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	c.expire()
 }
 
-// expire forgets what is too old or too much.
+// expire forgets outcomes beyond their age or number.
 func (c *Calls) expire() {
 	for e := c.finished.Front(); e != nil; e = c.finished.Front() {
 		k := e.Value.(*call)
@@ -230,8 +233,8 @@ func sizeOf(o *dispatch.Outcome) int {
 	return n
 }
 
-// Cancel cancels a call; whoever waits for it is given what comes of it. It fails with not_found for a call that is not known,
-// and does nothing to one that has ended.
+// Cancel cancels a call; its waiters get the outcome. It fails with not_found for an unknown call,
+// and has no effect on an ended one.
 func (c *Calls) Cancel(session, invocation, id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,7 +247,7 @@ func (c *Calls) Cancel(session, invocation, id string) error {
 	return fault.New(fault.NotFound, "There is no call %.80q in the session.", id).With("call_id", id)
 }
 
-// EndRun cancels the calls of a run; whoever waits for one is given what comes of it.
+// EndRun cancels the calls of a run; their waiters get the outcomes.
 func (c *Calls) EndRun(session, run string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

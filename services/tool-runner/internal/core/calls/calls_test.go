@@ -74,7 +74,7 @@ func TestCallHappensOnce(t *testing.T) {
 	})
 }
 
-// The work ends with the last who waits, and not before.
+// The work ends with its last waiter, and not before.
 func TestWorkEndsWithTheLastWaiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,8 @@ func TestWorkEndsWithTheLastWaiter(t *testing.T) {
 	})
 }
 
-// What the machinery failed may be asked again, unless it may have changed something: then it is never done twice.
+// A call that failed in the machinery may be asked for again, unless it may have changed state:
+// then it is never done twice.
 func TestFailedCallsAreForgottenUnlessTheyActed(t *testing.T) {
 	t.Parallel()
 	c := calls.New(options)
@@ -198,7 +199,7 @@ func TestResultsAreBounded(t *testing.T) {
 	})
 }
 
-// Ending a session cancels what runs in it; stopping cancels everything, waits, and refuses what comes after.
+// Ending a session cancels its calls; stopping cancels all calls, waits, and refuses new ones.
 func TestEndSessionAndStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -265,7 +266,8 @@ func TestOutputIsGathered(t *testing.T) {
 	})
 }
 
-// Whoever does not fetch output in time misses the oldest, is told so, and gets no half characters; the work does not wait.
+// A reader that fetches output too late misses the oldest, is told so, and gets no half characters;
+// the work does not wait.
 func TestSlowReadersMissOutput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

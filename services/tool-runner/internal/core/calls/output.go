@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// output hands what a tool writes to everybody who watches the call. The zero value is ready.
+// output sends a tool's output to every reader of the call. The zero value is ready.
 type output struct {
 	mu      sync.Mutex // guards readers and what they hold
 	readers []*reader
 }
 
-// reader is one who watches. Of what it does not fetch in time the oldest is left out: for
+// reader is one reader of a call. Of output it does not fetch in time the oldest is dropped: for
 // people the end matters most.
 type reader struct {
 	out     *output
@@ -71,7 +71,7 @@ func (r *reader) add(stream, text string) {
 	}
 }
 
-// drop leaves out the first n bytes that wait, and what is left of a character they end in.
+// drop drops the first n waiting bytes, and the rest of a character they end in.
 func (r *reader) drop(n int) {
 	r.skipped = true
 	for n > 0 && len(r.pending) > 0 {
@@ -89,7 +89,7 @@ func (r *reader) drop(n int) {
 	}
 }
 
-// flush hands on what waits.
+// flush sends the waiting output.
 func (r *reader) flush(show func(stream, text string) error) error {
 	r.out.mu.Lock()
 	pending, skipped := r.pending, r.skipped

@@ -14,9 +14,9 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// approving holds a call to the rules of its category, which is that of what this call does and not of what its tool may
-// do: what only looks runs, what changes something runs where somebody attends, and the rest only once an operator has
-// allowed it. Where nobody can be asked, a job's policy must name the tool of any call that changes something.
+// approving applies the category's rules; the category is per call, not per tool: reading calls
+// run, changing ones run in attended sessions, and the rest run only with an operator's grant. In
+// unattended ones a job's policy must name the tool of any changing call.
 func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
@@ -32,7 +32,7 @@ func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 					return tool.Result{}, unlisted(entry, category, ask)
 				}
 			case category == tool.Admin:
-				// Nobody is asked about a call that would fail, and everybody sees what it would change.
+				// A call that would fail is not asked about, and the question shows its changes.
 				err := within(ctx, limit, entry, func(ctx context.Context) (err error) {
 					ask.Preview, err = entry.Preview(ctx, call)
 					return err
@@ -49,7 +49,8 @@ func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 	}
 }
 
-// judge returns the category of one call and what an operator would be asked about it. It fails for a blocked command.
+// judge returns the category of one call and the question to the operator. It fails for a blocked
+// command.
 func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Category, *contract.Subject, error) {
 	effect := entry.Effect(call.Params)
 	ask := &contract.Subject{Tool: entry.Name(), Agent: call.From.Agent, Reasons: effect.Reasons}
@@ -118,8 +119,8 @@ func judged(guard *shellguard.Guard, c tool.Command) shellguard.Verdict {
 	return guard.Argv(c.Argv)
 }
 
-// typed returns commands as they would be typed, with the variables the caller sets: they decide what a command does as much
-// as its words do.
+// typed returns commands in shell syntax, with the variables the caller sets: they decide the
+// effect of a command as much as its words.
 func typed(commands []tool.Command) string {
 	var texts []string
 	for _, c := range commands {
@@ -139,7 +140,7 @@ func typed(commands []tool.Command) string {
 	return strings.Join(texts, "\n")
 }
 
-// unlisted refuses a call that nobody can be asked about.
+// unlisted refuses a call in an unattended session.
 func unlisted(entry *tool.Entry, category tool.Category, ask *contract.Subject) error {
 	why := "it changes something"
 	if category == tool.Admin {

@@ -32,8 +32,9 @@ type runParams struct {
 	Path    string            `json:"path,omitempty" default:"f"`
 }
 
-// judged is a catalogue of a tool that looks, one that changes a file, one that runs commands and one that is always asked
-// about; ran counts what ran. The system paths are one outside the project, which is allowed, and one in it.
+// judged is a catalogue of a reading tool, one that changes a file, one that runs commands and one
+// that always asks; ran records the calls that ran. The system paths are an allowed one outside the
+// project, and one in it.
 func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -91,8 +92,9 @@ func judgedCall(t *testing.T, root, name, input string) *tool.Call {
 	return c
 }
 
-// What a call is asked about depends on what it does, and not on its tool alone; the question says what and why. What is
-// blocked is refused before anybody is asked (T-CAT-01, -02, -04, -06, T-SAFE-02, S6.5).
+// Approval depends on the call's effect, not on its tool alone; the question gives effect and
+// reason. Blocked commands are refused before a question is asked (T-CAT-01, -02, -04, -06,
+// T-SAFE-02, S6.5).
 func TestEffectiveCategory(t *testing.T) {
 	t.Parallel()
 	d, root, outside, _ := judged(t)
@@ -137,7 +139,7 @@ func TestEffectiveCategory(t *testing.T) {
 			Reasons: []string{"./vendor/x/.git/hooks is a system path: what is in .git/hooks decides what programs outside the agent's reach do."},
 		}},
 		{"x.write", `{"path":"x.git/hooks/.git/hooks.md"}`, 0, nil},
-		// The boundary is first (C34), and nobody is asked about a call that would fail.
+		// The boundary is first (C34), and a call that would fail is not asked about.
 		{"x.write", `{"path":"/etc/passwd"}`, fault.InvalidParams, nil},
 		{"x.write", `{"path":"` + outside + `/bad"}`, fault.FileNotRead, nil},
 		{"x.admin", `{}`, 0, &contract.Subject{Tool: "x.admin", Agent: "primary", Reasons: []string{"Every call of x.admin needs approval."}}},
@@ -155,8 +157,8 @@ func TestEffectiveCategory(t *testing.T) {
 	}
 }
 
-// A call that waits for approval has done nothing; with a grant for the very question it is made, and with one for another
-// question it is asked about again. Each half is recorded once.
+// A call that waits for approval has had no effect; with a grant for the same question it runs, and
+// with one for another question it asks again. Each half is recorded once.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	d, root, outside, ran := judged(t)
@@ -185,8 +187,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// Where nobody attends, what only looks runs and everything else only if the job's policy lists its tool; blocked commands
-// not even then (T-CAT-01, -03, -05, S6.14, T-PATH-07).
+// In unattended sessions reading calls run and others only if the job's policy lists their tool;
+// blocked commands not even then (T-CAT-01, -03, -05, S6.14, T-PATH-07).
 func TestUnattended(t *testing.T) {
 	t.Parallel()
 	d, root, outside, _ := judged(t)
@@ -218,7 +220,7 @@ func TestUnattended(t *testing.T) {
 	}
 }
 
-// To show what a call would change takes no longer than the call may; it ends as a timeout, or as its caller's leaving.
+// A preview takes no longer than the call may; it ends as a timeout, or with its caller.
 func TestPreviewIsBounded(t *testing.T) {
 	t.Parallel()
 	d, root, outside, ran := judged(t)
@@ -240,7 +242,7 @@ func TestPreviewIsBounded(t *testing.T) {
 	}
 }
 
-// A refusal for safety is recorded as a denial with what was missing (T-AUD-03).
+// A refusal for safety is recorded as a denial with the missing requirement (T-AUD-03).
 func TestSafetyDenialsAreRecorded(t *testing.T) {
 	t.Parallel()
 	d, root, _, _ := judged(t)

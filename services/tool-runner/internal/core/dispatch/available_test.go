@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// Before a tool is called it can be said which calls fail whatever they ask for, and with what. That answer and the call's
-// are the same (T-AVAIL-*, T-SCOPE-02).
+// Calls that fail with any input are known before the first call, with the same error as the call's
+// (T-AVAIL-*, T-SCOPE-02).
 func TestAvailable(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()

@@ -27,14 +27,14 @@ type Options struct {
 	Rules paths.Rules
 	// Forbidden are kaged's own paths, which no cage can grant.
 	Forbidden []ownpath.Path
-	// Memory is the folder in which it is remembered where repositories were found, "" for none.
+	// Memory is the folder of the remembered places of repositories, "" for none.
 	Memory string
 	// Guard judges commands and knows the system paths; nil stands for one without rules.
 	Guard *shellguard.Guard
 	// LockWait is how long a call waits for another to finish with a path.
 	LockWait time.Duration
-	// Timeout bounds tools that do not bound themselves, and what every tool does to show what it would change. The time that
-	// an operator takes to answer is part of neither.
+	// Timeout bounds tools without a bound of their own, and every tool's preview. The operator's
+	// time to answer is part of neither.
 	Timeout time.Duration
 	// AuditValue is the longest value in bytes that is recorded as it is.
 	AuditValue int
@@ -54,7 +54,7 @@ type bound struct {
 	tool  tool.Tool
 }
 
-// behaviour wraps a tool with something that holds for every tool.
+// behaviour wraps a tool with a rule common to all tools.
 type behaviour func(*tool.Entry, tool.Tool) tool.Tool
 
 // New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
@@ -92,20 +92,20 @@ func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Outcome is what came of a call.
+// Outcome is the result of a call with its record.
 type Outcome struct {
-	// Result is what the model is shown; Fault is the failure it shows, nil for none.
+	// Result is the text shown to the model; Fault is the failure it shows, nil for none.
 	Result tool.Result
 	Fault  *fault.Error
 	// Approval is set for a call that was not made because an operator has to allow it; then there is no result.
 	Approval *contract.Subject
 	// Records are the call's audit records.
 	Records []contract.Record
-	// Tool is the canonical name, empty if the call named none.
+	// Tool is the canonical name, empty if the call named no tool.
 	Tool string
 	// Duration is how long the call took.
 	Duration time.Duration
-	// Acted says that the tool ran and may have changed something.
+	// Acted marks that the tool ran and may have changed state.
 	Acted bool
 	// CageOver says that the call was ended with the caller's cage.
 	CageOver bool
@@ -170,7 +170,7 @@ func noTool(name string) *fault.Error {
 	return fault.New(fault.ToolNotFound, "There is no tool %.80q for this agent.", name).With("tool", name)
 }
 
-// wrapped is a tool whose Run is replaced.
+// wrapped is a tool with its Run replaced.
 type wrapped struct {
 	tool.Tool
 	run func(context.Context, *tool.Call) (tool.Result, error)

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echoParams are the parameters of a tool for tests that does what its test says.
+// echoParams are the parameters of a test's tool, with its work given by the test.
 type echoParams struct {
 	Path string     `json:"path"`
 	N    schema.Int `json:"n,omitempty" default:"7"`
@@ -38,7 +38,7 @@ type echoResult struct {
 	N int `json:"n"`
 }
 
-// tools is a catalogue of tools whose work is run.
+// tools is a catalogue of tools that do run.
 func tools(run func(context.Context, *tool.Call, *echoParams) (echoResult, error)) []*tool.Entry {
 	spec := func(name string, requires ...tool.Requirement) tool.Spec[echoParams, echoResult] {
 		return tool.Spec[echoParams, echoResult]{
@@ -103,7 +103,7 @@ func types(records []contract.Record) []string {
 	return list
 }
 
-// A call runs by its name or an alias, and what it answers is canonical JSON (T-DISP-04, S6.1).
+// A call runs by its name or an alias, and its answer is canonical JSON (T-DISP-04, S6.1).
 func TestDispatchRuns(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
@@ -154,7 +154,8 @@ func TestStepsAreInOrder(t *testing.T) {
 	}
 }
 
-// All four kinds of requirement are enforced, and none without a cage (T-REG-03, T-PERM-02, -05..07, H-TOOL-RES-03).
+// All four kinds of requirement are enforced, and none without a cage (T-REG-03, T-PERM-02,
+// -05..07, H-TOOL-RES-03).
 func TestEveryRequirementIsEnforced(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
@@ -194,8 +195,8 @@ func TestEveryRequirementIsEnforced(t *testing.T) {
 	}
 }
 
-// What is recorded says who did what and what came of it; large values and secrets are not in it (T-AUD-01..03, T-DISP-07,
-// -08, -10).
+// Records name the caller, the call and its outcome; large values and secrets are left out
+// (T-AUD-01..03, T-DISP-07, -08, -10).
 func TestCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
@@ -248,7 +249,7 @@ func TestCallsAreRecorded(t *testing.T) {
 	check(records[1], "tool.completed", map[string]any{"tool_name": "nope", "success": false, "error_code": "tool_not_found"})
 }
 
-// A tool's panic is its own failure and tells nobody's secrets (S6.2, P6).
+// A tool's panic is its own failure and reveals no secrets (S6.2, P6).
 func TestPanicIsAResult(t *testing.T) {
 	t.Parallel()
 	d := newDispatcher(t, func(context.Context, *tool.Call, *echoParams) (echoResult, error) { panic("secret") })
@@ -265,8 +266,8 @@ func TestPanicIsAResult(t *testing.T) {
 	}
 }
 
-// A tool without a limit of its own is stopped after the configured time (T-SAFE-04, S6.4); a caller who leaves is no
-// time-out.
+// A tool without its own limit is stopped after the configured time (T-SAFE-04, S6.4); a caller
+// that leaves is no time-out.
 func TestToolsAreBoundInTime(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -348,8 +349,8 @@ func TestChangesWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Calls that hold several more paths at once, in whatever order, wait for no ring of each other; a path that the call holds
-// already costs no wait, and a hold that comes too late holds nothing.
+// Calls that hold several more paths at once, in any order, do not deadlock; a path the call holds
+// already costs no wait, and a hold that comes too late holds no path.
 func TestHoldingSeveralPaths(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -16,9 +16,10 @@
 //	lock         one call at a time per changed path           file_busy
 //	run          the tool
 //
-// Each step can rely on the ones before it, and the first refusal is the answer: an unknown tool before bad parameters,
-// those before a denial. A call that an operator has to allow ends as a question, [Outcome].Approval: nothing was done,
-// and the same call with a grant for the same question does it.
+// Each step can rely on the ones before it, and the first refusal is the answer: an unknown tool
+// before bad parameters, those before a denial. A call that needs an operator's grant ends as a
+// question, [Outcome].Approval: it has had no effect, and the same call with a grant for the same
+// question runs.
 //
-// The dispatcher starts no goroutines and keeps nothing but the locks that are held.
+// The dispatcher starts no goroutines and holds no state but the locks of running calls.
 package dispatch

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// guarding turns a panic into a failed call: one tool's defect is not everybody's.
+// guarding turns a panic into a failed call: one tool's defect must not end the others.
 func guarding(log *slog.Logger) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (result tool.Result, err error) {

@@ -88,7 +88,8 @@ type lock struct {
 
 func newLocks() *locks { return &locks{held: map[string]*lock{}} }
 
-// acquire holds all of an ordered list or none. It waits at most so long for all of them together, then fails with file_busy.
+// acquire takes all locks of an ordered list or none. It waits at most wait for all of them
+// together, then fails with file_busy.
 func (l *locks) acquire(ctx context.Context, list []paths.Path, wait time.Duration) (release func(), err error) {
 	if len(list) == 0 {
 		return func() {}, nil

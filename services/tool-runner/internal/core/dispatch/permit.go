@@ -82,7 +82,7 @@ func denied(need tool.Requirement) *fault.Error {
 	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s.", need).With("required", need.String())
 }
 
-// protected is the refusal of what the cage would grant but for the tools outside it.
+// protected is the refusal of a path that the cage grants except for the tools outside it.
 func protected(need tool.Requirement, space *paths.Space, place string) *fault.Error {
 	name := place
 	if rel, err := filepath.Rel(space.Root(), place); err == nil && filepath.IsLocal(rel) {
@@ -93,7 +93,7 @@ func protected(need tool.Requirement, space *paths.Space, place string) *fault.E
 		With("required", need.String()).With("protected", name)
 }
 
-// because adds to a denial by the operator's rules what was required, as every denial says it.
+// because adds the requirement to a denial by the operator's rules, in the form of every denial.
 func because(err error, need tool.Requirement) error {
 	if f := fault.From(err); f.Code == fault.CapabilityDenied {
 		return f.With("required", need.String())

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// recording writes down that a tool was called and what came of it. entry is nil for a call that named no tool.
+// recording records the call of a tool and its outcome. entry is nil for a call that named no tool.
 func recording(limit int) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
@@ -38,7 +38,7 @@ func recording(limit int) behaviour {
 	}
 }
 
-// asked is what is recorded of a question to the operator.
+// asked returns the recorded fields of a question to the operator.
 func asked(a *contract.Subject, limit int) map[string]any {
 	fields := map[string]any{"reasons": anys(a.Reasons), "paths": anys(a.Paths)}
 	if a.Command != "" {
@@ -65,7 +65,7 @@ func named(entry *tool.Entry, call *tool.Call, fields map[string]any) map[string
 	return fields
 }
 
-// denial returns what a refused call would have needed, and whether it was refused at all.
+// denial returns the missing requirement of a refused call, and whether it was refused at all.
 func denial(err error) (string, bool) {
 	for _, code := range [...]fault.Code{
 		fault.CapabilityDenied, fault.SeccompInsufficient, fault.PrincipalScopeViolation, fault.CommandBlocked, fault.ApprovalRequired,

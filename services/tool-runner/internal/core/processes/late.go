@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Late returns the processes whose end is news, of all sessions but those that skip names, oldest session first. It stays
-// news until [Table.Told], also after a restart. Sessions that the host cannot be asked about are left out; the error is
-// that of the first.
+// Late returns the processes with an unreported end, of all sessions but those that skip names,
+// oldest session first. An end stays unreported until [Table.Told], also after a restart. Sessions
+// whose host is unavailable are left out; the error is that of the first.
 func (t *Table) Late(ctx context.Context, skip func(session string) bool) ([]Process, error) {
 	t.pendingMu.Lock()
 	ids := slices.Sorted(maps.Keys(t.pending))
@@ -28,7 +28,7 @@ func (t *Table) Late(ctx context.Context, skip func(session string) bool) ([]Pro
 	return news, failed
 }
 
-// news returns the processes of a session whose end is news.
+// news returns the processes of a session with an unreported end.
 func (t *Table) news(ctx context.Context, id string) ([]Process, error) {
 	s := t.open(id)
 	defer t.close(s)
@@ -44,7 +44,7 @@ func (t *Table) news(ctx context.Context, id string) ([]Process, error) {
 	return news, err
 }
 
-// Told takes note that the end of a process is news no more. A process that is not known has nothing to tell.
+// Told marks the end of a process as reported. An unknown process is ignored.
 func (t *Table) Told(session, id string) {
 	s := t.open(session)
 	defer t.close(s)
@@ -58,7 +58,7 @@ func (t *Table) Told(session, id string) {
 	}
 }
 
-// mark notes whether a session has something that Late may return.
+// mark stores whether a session has processes for Late.
 func (t *Table) mark(session string, pending bool) {
 	t.pendingMu.Lock()
 	defer t.pendingMu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/processes"
 )
 
-// What a poll shows follows what the one before showed, in characters, at most so many of them, the last ones; and what is
-// read by offsets is all of it, whatever was printed in whatever pieces.
+// A poll continues after the one before, in characters, at most the limit and the last ones of
+// more; reading by offsets returns all output, for any pieces it was printed in.
 func TestPollProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -85,8 +85,8 @@ func TestPollProperties(t *testing.T) {
 	})
 }
 
-// A poll that finds nothing waits for output, gathers what comes with it, and does not wait for more than that; or for the
-// end; or its time.
+// A poll without new output waits for some, gathers the output that comes with it, and waits no
+// longer; or for the end; or its time.
 func TestPollWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestPollOfATerminal(t *testing.T) {
 	}
 }
 
-// A restart repeats what the last poll showed, for nobody knows whether it arrived, and no more than that.
+// A restart repeats the output of the last poll, whose delivery is unknown, and no more than that.
 func TestRestartRepeatsTheLastPoll(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()

@@ -8,18 +8,18 @@ import (
 	"kaged.dev/pkg/sandbox"
 )
 
-// Status is what a process does.
+// Status is the state of a process.
 type Status string
 
 // The statuses.
 const (
 	Running Status = "running"
 	Exited  Status = "exited"
-	// Lost is a process whose end nobody saw: it was ended with the service that ran it.
+	// Lost is a process with an unknown end: it was ended with the service that ran it.
 	Lost Status = "lost"
 )
 
-// Reason is why a process was ended by somebody else than itself.
+// Reason is the cause of an end from outside the process.
 type Reason string
 
 // The reasons; empty is a process that ended by itself or by a signal.
@@ -65,7 +65,7 @@ type Process struct {
 	End   int64 `json:"-"`
 	// Unread is how many bytes no poll has shown yet.
 	Unread int64 `json:"-"`
-	// News says that its end is known and nobody was told of it before.
+	// News marks a known end reported for the first time.
 	News bool `json:"news,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func (p *Process) exit(e contract.Exit, now time.Time) {
 	}
 }
 
-// lose notes that nobody knows how the process ended.
+// lose marks that the end of the process is unknown.
 func (p *Process) lose(now time.Time) { p.Status, p.EndedAt = Lost, now.UnixMilli() }
 
 // visible reports whether an agent may see and handle the process: its own, or one of an agent below it.

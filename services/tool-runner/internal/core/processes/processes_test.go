@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// host runs nothing: its processes do what the test says.
+// host is a fake that runs no processes; the test sets their states.
 type host struct {
 	mu        sync.Mutex // guards what follows
 	processes map[string]*ran
@@ -216,7 +216,8 @@ func poll(t testing.TB, table *processes.Table, id string, limit int) processes.
 	return page
 }
 
-// Every way to end has its status, reason and code; the first who learns of it is told that it is news (T-T20-PROC-02).
+// Every kind of end has its status, reason and code; its first report is marked as news
+// (T-T20-PROC-02).
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -262,7 +263,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What its host does not know, it has lost, whoever asks by whatever (P14).
+// A process unknown to its host is lost, for every caller and method (P14).
 func TestLost(t *testing.T) {
 	t.Parallel()
 	ask := map[string]func(*processes.Table, string) (processes.Status, error){
@@ -310,7 +311,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A host that is away or does not answer is unavailable, which says nothing of a process; a caller who leaves is neither.
+// A host that is away or does not answer is unavailable, which leaves the process's state open; a
+// caller that leaves is neither.
 func TestHostAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -356,7 +358,7 @@ func TestHostAway(t *testing.T) {
 	})
 }
 
-// A start that fails leaves nothing in the table, and nothing that runs where it may have come about nevertheless.
+// A failed start leaves no entry in the table, and no process if it was started nevertheless.
 func TestFailedStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,21 +23,21 @@ type Page struct {
 }
 
 const (
-	// nothing is where to attach for no output at all.
+	// nothing is the offset to attach at for no output at all.
 	nothing = math.MaxInt64
 	// gather is how long output that has begun to come is waited for: programs write a line in several pieces.
 	gather = 50 * time.Millisecond
-	// unsettled is how many bytes may wait for what decides how they read.
+	// unsettled is the bound of bytes whose reading depends on the next ones.
 	unsettled = 4 << 10
 )
 
 // errEnough ends a transfer of output that is read no further.
 var errEnough = errors.New("enough was read")
 
-// ignore takes output that nobody wants.
+// ignore drops output.
 func ignore(int64, []byte) error { return nil }
 
-// Status returns what is known of a process now. It fails with process_not_found and unavailable.
+// Status returns the present state of a process. It fails with process_not_found and unavailable.
 func (t *Table) Status(ctx context.Context, sessionID, agent, id string) (Process, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -78,9 +78,9 @@ func (t *Table) attach(ctx context.Context, e *entry, from int64, output func(at
 	return known, late(ctx, err)
 }
 
-// Poll returns what no poll has returned yet: of more than limit characters the last ones. If there is nothing it waits for
-// output, or for the end of the process, for at most wait. show is given the text as it comes, all of it. Poll fails with
-// process_not_found and unavailable.
+// Poll returns the output not yet polled: of more than limit characters the last ones. Without
+// output it waits for some, or for the end of the process, for at most wait. show receives all the
+// text as it comes. Poll fails with process_not_found and unavailable.
 func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int, wait time.Duration, show func(string)) (Page, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -123,8 +123,8 @@ func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int
 	return page, nil
 }
 
-// follow waits for output of a process that ran a moment ago, and a little longer for more of it, or for its end. It returns
-// what is known of it then.
+// follow waits for output of a process that was running a moment ago, and a little longer for more
+// of it, or for its end. It returns the state at that time.
 func (t *Table) follow(ctx context.Context, known contract.Process, c *collector, wait time.Duration) (contract.Process, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -145,8 +145,9 @@ func (t *Table) follow(ctx context.Context, known contract.Process, c *collector
 	return now, err
 }
 
-// ReadAt returns at most limit characters of a process's output from byte number from on, or from the first one after it
-// that is kept, and moves nothing. It fails with process_not_found and unavailable.
+// ReadAt returns at most limit characters of a process's output from byte number from on, or from
+// the first kept byte after it, and moves no position. It fails with process_not_found and
+// unavailable.
 func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from int64, limit int) (Page, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -215,8 +216,8 @@ func (c *collector) add(at int64, data []byte) error {
 	return nil
 }
 
-// settled leaves off what a process that runs has not finished: the beginning of a character, a return that may belong to a
-// line's end.
+// settled drops the unfinished end of a running process's output: the beginning of a character, a
+// return that may belong to a line's end.
 func settled(raw []byte, terminal bool) []byte {
 	if end := text.Settled(raw, terminal); len(raw)-end <= unsettled {
 		return raw[:end]
@@ -224,8 +225,8 @@ func settled(raw []byte, terminal bool) []byte {
 	return raw
 }
 
-// wholeFrom leaves off the rest of a character whose beginning was left out: raw begins at byte number at, and asked is what
-// was asked for.
+// wholeFrom drops the rest of a character without its beginning: raw begins at byte number at, and
+// asked is the requested offset.
 func wholeFrom(raw []byte, at, asked int64) ([]byte, int64) {
 	if at == asked {
 		return raw, at

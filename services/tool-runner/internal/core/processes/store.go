@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// store keeps the tables of sessions, a file each. A store without a folder keeps nothing.
+// store keeps the tables of sessions, a file each. A store without a folder is empty.
 type store struct {
 	dir string
 	log *slog.Logger
 }
 
-// file is what a session's file holds.
+// file is the content of a session's file.
 type file struct {
 	Session   string     `json:"session"`
 	Processes []*Process `json:"processes"`
 }
 
-// path is where a session's file is. The name is a hash: an id may hold anything.
+// path returns the path of a session's file. The name is a hash: an id may contain any characters.
 func (s store) path(session string) string {
 	sum := sha256.Sum256([]byte(session))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// load returns a session's processes. A file that cannot be read counts as none: what it told of is not seen any more, and still
-// ends with its session.
+// load returns a session's processes. An unreadable file counts as empty: its processes are
+// invisible, and still end with their session.
 func (s store) load(session string) []*Process {
 	if s.dir == "" {
 		return nil
@@ -64,7 +64,7 @@ func (s store) load(session string) []*Process {
 	return kept
 }
 
-// pending returns the sessions that have a process that runs, or whose end is news.
+// pending returns the sessions with a running process, or one with an unreported end.
 func (s store) pending() (sessions []string) {
 	if s.dir == "" {
 		return nil
@@ -118,7 +118,7 @@ func (s store) write(session string, processes []*Process) error {
 	return err
 }
 
-// sweep removes files that were not changed for so long, and what a killed process left half written.
+// sweep removes files unchanged for age, and half-written files of a killed process.
 func (s store) sweep(age time.Duration) {
 	if s.dir == "" {
 		return

@@ -15,9 +15,10 @@ import (
 	"kaged.dev/pkg/sandbox"
 )
 
-// Options bound what is remembered.
+// Options bound the table.
 type Options struct {
-	// Dir is the folder of the tables, empty for none. A table that was not changed for KeptFor is forgotten at the next start.
+	// Dir is the folder of the tables, empty for none. A table unchanged for KeptFor is forgotten
+	// at the next start.
 	Dir     string
 	KeptFor time.Duration
 	// Ended is how many ended processes of one session are remembered, Sessions how many sessions are held in memory.
@@ -39,7 +40,7 @@ type Table struct {
 	pending   map[string]bool // sessions with a process that runs, or whose end is news
 }
 
-// session is one session's part. There is one of it at a time: it is forgotten only while nobody uses it.
+// session is one session's part. One instance exists at a time: it is forgotten only while unused.
 type session struct {
 	id    string
 	users int
@@ -50,7 +51,7 @@ type session struct {
 	list   []*entry // in the order they were started
 }
 
-// entry is a process and what only this process of ours knows of it.
+// entry is a process and the facts known to this kaged process alone.
 type entry struct {
 	Process
 	starting bool  // it is on its way: that its host does not know it says nothing
@@ -64,7 +65,8 @@ func New(host sandbox.Background, log *slog.Logger, opts Options) *Table {
 	}
 }
 
-// Open forgets the tables that were not changed for long, and finds those with processes whose ends are not known or not told.
+// Open forgets the tables unchanged for long, and finds those with processes of unknown or
+// unreported ends.
 func (t *Table) Open() {
 	t.store.sweep(t.opts.KeptFor)
 	for _, id := range t.store.pending() {
@@ -72,8 +74,9 @@ func (t *Table) Open() {
 	}
 }
 
-// Start notes a process and starts it. Of p the table fills in what it knows better. A call that has started one already is
-// given that one. Start fails as [sandbox.Background.Start] does, and then nothing runs and nothing is noted.
+// Start notes a process and starts it. The table fills in the fields of p it knows better. A call
+// that has started a process already gets that one. Start fails as [sandbox.Background.Start] does,
+// and then no process runs and none is noted.
 func (t *Table) Start(ctx context.Context, p Process, spec sandbox.Spec) (Process, error) {
 	s := t.open(p.Session)
 	defer t.close(s)
@@ -110,7 +113,7 @@ func (t *Table) Start(ctx context.Context, p Process, spec sandbox.Spec) (Proces
 	return e.Process, nil
 }
 
-// undo ends what may have been started although its start failed: nobody would ever learn its id.
+// undo ends a process that may run although its start failed: its id would stay unknown.
 func (t *Table) undo(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Patience)
 	defer cancel()
@@ -161,8 +164,9 @@ func (t *Table) End(ctx context.Context, sessionID, agent, id string) (Process, 
 	return t.settle(s, e, known, late(ctx, err))
 }
 
-// EndSession ends the processes of a session and notes how they ended. What it said of them stays to be read for a while. It
-// returns those whose end is news; it stays news, so that a caller whom the answer does not reach can ask again.
+// EndSession ends the processes of a session and notes their ends. Their output stays readable for
+// a while. It returns those with an unreported end; an end stays unreported, so that a caller that
+// missed the answer can ask again.
 func (t *Table) EndSession(ctx context.Context, sessionID string, end func(context.Context) error) ([]Process, error) {
 	if err := end(ctx); err != nil {
 		return nil, err
@@ -183,7 +187,7 @@ func (t *Table) EndSession(ctx context.Context, sessionID string, end func(conte
 	return news, nil
 }
 
-// reach does something to a process that runs.
+// reach acts on a running process.
 func (t *Table) reach(ctx context.Context, sessionID, agent, id string, do func(context.Context) error) error {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -255,7 +259,7 @@ func (t *Table) refresh(ctx context.Context, s *session) error {
 	return nil
 }
 
-// settle notes what the host said of a process, and tells of it.
+// settle notes the host's answer about a process, and reports it.
 func (t *Table) settle(s *session, e *entry, known contract.Process, err error) (Process, error) {
 	if err := t.learn(s, e, known, err); err != nil {
 		return Process{}, err
@@ -265,8 +269,8 @@ func (t *Table) settle(s *session, e *entry, known contract.Process, err error) 
 	return t.tell(s, e), nil
 }
 
-// learn notes what the host said of a process: what is known of it, or by its error that it knows none, or by another error
-// nothing, which it returns.
+// learn notes the host's answer about a process: its state, or by the error not_found that it is
+// unknown there; other errors are returned.
 func (t *Table) learn(s *session, e *entry, known contract.Process, err error) error {
 	unknown := errors.Is(err, fault.ProcessNotFound)
 	if err != nil && !unknown {
@@ -280,7 +284,8 @@ func (t *Table) learn(s *session, e *entry, known contract.Process, err error) e
 	return nil
 }
 
-// learn takes note of what the host knows and reports whether the table has changed by it. The caller holds the session.
+// learn applies the host's state and reports whether the table has changed. The caller holds the
+// session.
 func (e *entry) learn(known contract.Process, isKnown bool) bool {
 	if isKnown {
 		e.Start, e.End = known.OutputStart, known.OutputEnd
@@ -300,8 +305,8 @@ func (e *entry) learn(known contract.Process, isKnown bool) bool {
 	return e.News
 }
 
-// tell returns a process as its readers see it; whoever is told of its end first learns that it is news. The caller holds
-// the session.
+// tell returns a process in its readers' form; the first report of its end is marked as news. The
+// caller holds the session.
 func (t *Table) tell(s *session, e *entry) Process {
 	p := e.Process
 	p.Unread = e.unread()
@@ -364,8 +369,8 @@ func (t *Table) makeRoom() {
 	}
 }
 
-// save keeps a session's table, without the oldest of too many ended processes; one whose end is news is kept until somebody
-// was told. The caller holds the session.
+// save stores a session's table, without the oldest of too many ended processes; one with an
+// unreported end is kept. The caller holds the session.
 func (t *Table) save(s *session) {
 	ended := 0
 	for i := len(s.list) - 1; i >= 0; i-- {

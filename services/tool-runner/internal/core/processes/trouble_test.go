@@ -71,7 +71,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A file that cannot be read is as none, and so is a folder that cannot be written: agents work on.
+// An unreadable file counts as missing, and so does an unwritable folder: agents work on.
 func TestBrokenStore(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()
@@ -110,7 +110,7 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
-// Whatever a session does at once, and whatever is forgotten meanwhile, no process goes missing.
+// Concurrent use of a session, with tables forgotten meanwhile, loses no process.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()
@@ -164,8 +164,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// The end of a session is asked for once, and what became of its processes is known afterwards; one without processes needs
-// no more than that.
+// The end of a session is asked for once, and the ends of its processes are known afterwards; one
+// without processes needs no more.
 func TestEndSession(t *testing.T) {
 	t.Parallel()
 	h := newHost()

@@ -4,7 +4,7 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// Effect is what one call would do to the world.
+// Effect is the effect of one call.
 type Effect struct {
 	// Category is the call's own.
 	Category Category

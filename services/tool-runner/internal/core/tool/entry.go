@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
-// Category says what a tool does to the world.
+// Category is the kind of a tool's effect.
 type Category int
 
 // The categories.
@@ -39,14 +39,16 @@ type Entry struct {
 	// Source is where the tool comes from; Plugin names the plugin, for that source.
 	Source Source
 	Plugin string
-	// Category says what the tool does to the world.
+	// Category is the kind of the tool's effect.
 	Category Category
 	// Requires are the tool's requirements, for people; Needs are those of one call.
 	Requires []Requirement
 	Needs    func(params any) []Requirement
-	// Commands returns what one call would run, for those who judge it before it does; none for a tool that runs nothing.
+	// Commands returns the commands of one call, for judging it before it runs; none for a tool
+	// without commands.
 	Commands func(params any) []Command
-	// Named returns what one call would run by the name of an approved entry of the project; nil for a tool without such.
+	// Named returns the commands of one call by the name of an approved entry of the project; nil
+	// for a tool without such.
 	Named func(call *Call) []Command
 	// RootOnly tools are for the root agent only.
 	RootOnly bool
@@ -56,10 +58,10 @@ type Entry struct {
 	Parallel bool
 	// ReadWhen describes the calls that only look, of a tool that does more.
 	ReadWhen toolcall.When
-	// WaitWhen describes the calls that wait for what goes on elsewhere.
+	// WaitWhen describes the calls that wait for events elsewhere.
 	WaitWhen toolcall.When
-	// Action returns the action that a call is, of a tool whose actions are given one by one; nil for one that is given as
-	// a whole.
+	// Action returns the action of a call, for a tool whose actions are given one by one; nil for
+	// one that is given as a whole.
 	Action func(params any) string
 	// OwnTimeout says that the tool bounds its time itself.
 	OwnTimeout bool
@@ -69,13 +71,13 @@ type Entry struct {
 	Aliases []Alias
 	// Limits are the bounds it works within, for people.
 	Limits []Limit
-	// Unavailable says what every call fails with on this machine as it is now, nil for nothing; itself nil for a tool that
-	// always works.
+	// Unavailable returns the error of every call on this machine in its present state, nil if
+	// calls can work; itself nil for a tool that always works.
 	Unavailable func() *fault.Error
-	// Effect says what one call would do to the world, apart from the commands it runs.
+	// Effect returns the effect of one call, apart from the commands it runs.
 	Effect func(params any) Effect
-	// Preview shows what one call would change, as a unified diff, "" for what cannot be shown. It is called with the call's
-	// paths resolved, changes nothing, and fails as the call itself would.
+	// Preview returns the changes of one call as a unified diff, "" if they cannot be shown. It is
+	// called with the call's paths resolved, makes no change, and fails as the call itself would.
 	Preview func(context.Context, *Call) (string, error)
 
 	decode func(json.RawMessage) (any, error)
@@ -138,7 +140,7 @@ type Alias struct {
 	decode func(json.RawMessage) (any, error)
 }
 
-// AliasOf declares an alias whose parameters are A; adapt turns them into the tool's.
+// AliasOf declares an alias with parameters A; adapt turns them into the tool's.
 func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 	input := schema.Of[A]()
 	return Alias{Name: name, Description: strings.TrimSpace(description), Input: input, decode: func(raw json.RawMessage) (any, error) {
@@ -158,7 +160,7 @@ func ActionOf[A, P any](name, action, description string, adapt func(A) P) Alias
 	return a
 }
 
-// AliasWith declares an alias of a tool whose parameters input describes; it takes the same.
+// AliasWith declares an alias of a tool with parameters described by input; it takes the same.
 func AliasWith(name, description string, input *schema.Schema) Alias {
 	return Alias{Name: name, Description: strings.TrimSpace(description), Input: input, decode: func(raw json.RawMessage) (any, error) {
 		var v Values
@@ -169,8 +171,8 @@ func AliasWith(name, description string, input *schema.Schema) Alias {
 	}}
 }
 
-// Command is something a call would run: Shell is text for a shell, Argv a program with its arguments; one of them is set.
-// Typed says that Shell is typed into a program that may be a shell and may be anything else.
+// Command is a command of a call: Shell is text for a shell, Argv a program with its arguments; one
+// of them is set. Typed marks that Shell is typed into a program that may be a shell or another.
 type Command struct {
 	Shell string
 	Argv  []string
@@ -194,13 +196,14 @@ type Spec[P, R any] struct {
 	Requires   []Requirement
 	// Needs fills in the requirements of one call; nil means that Requires holds for every call as it is.
 	Needs func(*P) []Requirement
-	// Commands says what one call would run; nil for a tool that runs nothing.
+	// Commands returns the commands of one call; nil for a tool without commands.
 	Commands func(*P) []Command
-	// Named says what one call would run by the name of an approved entry of the project. It is optional.
+	// Named returns the commands of one call by the name of an approved entry of the project. It is
+	// optional.
 	Named func(*Call, *P) []Command
-	// Effect says what one call does; nil if the tool's category says it all.
+	// Effect returns the effect of one call; nil if the tool's category is enough.
 	Effect func(*P) Effect
-	// Preview shows what one call would change; nil if that cannot be shown.
+	// Preview returns the changes of one call; nil if they cannot be shown.
 	Preview func(context.Context, *Call, *P) (string, error)
 	Aliases []Alias
 	// Limits are the bounds it works within, for people.
@@ -216,7 +219,7 @@ func Define[P, R any](s Spec[P, R]) *Entry { return define(s, schema.Of[P]()) }
 // Values are parameters that are known only at run time, by name: strings, booleans, int64 and float64, lists and objects.
 type Values map[string]any
 
-// DefineWith returns the entry for a spec whose parameters input describes.
+// DefineWith returns the entry for a spec with parameters described by input.
 func DefineWith[R any](s Spec[Values, R], input *schema.Schema) *Entry { return define(s, input) }
 
 func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
@@ -297,8 +300,8 @@ func result(value any) (Result, error) {
 	return Result{Content: content}, err
 }
 
-// JSON renders a value as the model is shown it: compact, fields in their order, nothing escaped for HTML, invalid UTF-8
-// replaced.
+// JSON renders a value in the model's form: compact, fields in their order, no HTML escapes,
+// invalid UTF-8 replaced.
 func JSON(value any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// NotExecuted sorts out why there is no exit of a command, which is called so in a sentence: what the model can act on is a
-// result, that nobody could be asked is not.
+// NotExecuted returns the reason why a command, named called in a sentence, has no exit: an error
+// the model can act on is a result, an unavailable executor is not.
 func NotExecuted(ctx context.Context, err error, called string, timeout time.Duration) error {
 	switch {
 	case ctx.Err() != nil:

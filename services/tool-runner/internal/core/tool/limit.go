@@ -2,7 +2,7 @@ package tool
 
 import "time"
 
-// Unit is what a limit counts.
+// Unit is the unit of a limit.
 type Unit int
 
 // The units.
@@ -18,7 +18,7 @@ type Limit struct {
 	Key   string
 	Value int64
 	Unit  Unit
-	// Doc says what is bounded, in a few words.
+	// Doc names the bounded quantity, in a few words.
 	Doc string
 }
 

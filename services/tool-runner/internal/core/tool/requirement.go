@@ -1,6 +1,6 @@
 package tool
 
-// Kind is what a requirement is about.
+// Kind is the subject of a requirement.
 type Kind string
 
 // The four kinds.
@@ -23,7 +23,7 @@ const (
 // CallerPath stands for a path the caller names, in requirements that are not yet about one call.
 const CallerPath = "caller"
 
-// Requirement is something a call needs to be granted.
+// Requirement is a right that a call needs.
 type Requirement struct {
 	Kind Kind
 	// Mode and Path are of kind fs: the path as the caller wrote it. Field is the parameter it stands in.
@@ -46,17 +46,18 @@ func ReadPath(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadOnly, Path: path, Field: field}
 }
 
-// SearchPath requires that the caller may read something at or below a path.
+// SearchPath requires that the caller may read some path at or below path.
 func SearchPath(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadOnly, Path: path, Field: field, Part: true}
 }
 
-// ChangePath requires that the caller may write a path, and that nobody else does so at the same time.
+// ChangePath requires that the caller may write a path, and excludes other writers meanwhile.
 func ChangePath(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field, Alone: true}
 }
 
-// ChangeBelow requires that the caller may write a path and what is below it, of which the tool will change some.
+// ChangeBelow requires that the caller may write a path and the paths below it, some of which the
+// tool will change.
 func ChangeBelow(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field, Tree: true}
 }

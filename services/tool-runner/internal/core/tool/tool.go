@@ -1,7 +1,8 @@
-// Package tool is the vocabulary of tools: what one is, how it is called, and how it is declared in the catalogue.
+// Package tool is the vocabulary of tools: their interface, their calls, and their declaration in
+// the catalogue.
 //
-// A [Tool] is a function with a schema and nothing else. What it needs, what it is for and how else it can be called stands
-// in its [Entry]; that it is checked, locked and recorded is wrapped around it by package dispatch.
+// A [Tool] is a function with a schema. Its requirements, purpose and other names stand in its
+// [Entry]; package dispatch wraps checks, locks and records around it.
 package tool
 
 import (
@@ -16,11 +17,11 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
-// Tool is something an agent can call.
+// Tool is an action an agent can call.
 type Tool interface {
 	// Name is the canonical dotted name.
 	Name() string
-	// Description is what the model is told.
+	// Description is the text for the model.
 	Description() string
 	// Parameters is the schema of the input.
 	Parameters() *schema.Schema
@@ -29,7 +30,7 @@ type Tool interface {
 	Run(ctx context.Context, call *Call) (Result, error)
 }
 
-// Result is what the model is shown.
+// Result is the answer shown to the model.
 type Result struct {
 	// Content is canonical JSON.
 	Content string
@@ -40,31 +41,32 @@ type Result struct {
 // Call is one call of a tool on its way through the dispatcher. The first group is as the caller sent it; the second is
 // filled by the dispatcher before the tool runs.
 type Call struct {
-	// ID is unique in the invocation, Name is canonical or an alias, Input is what the model wrote.
+	// ID is unique in the invocation, Name is canonical or an alias, Input is the model's text.
 	ID    string
 	Name  string
 	Input json.RawMessage
-	// From is who calls.
+	// From is the caller.
 	From contract.Caller
-	// Grant is the fingerprint of what an operator approved, "" for nothing.
+	// Grant is the fingerprint of an operator's approval, "" for none.
 	Grant string
 	// Emit shows people output while the tool runs. It never blocks for long and may be called from one goroutine at a time.
 	Emit func(stream, text string)
 
 	// Params is a pointer to the tool's parameters, valid by its schema.
 	Params any
-	// Space is where the tool may reach and Access what the caller's cage grants there.
+	// Space are the paths the tool may reach and Access the rights of the caller's cage on them.
 	Space  *paths.Space
 	Access cageview.Access
 	// Needs are the call's requirements, Paths the resolved paths of those about files, in their order.
 	Needs []Requirement
 	Paths []paths.Path
-	// Hold keeps paths that were not known beforehand from all other calls until release is called; those that the call holds
-	// already stay held. It waits for all of them together as long as a call waits for the paths in its requirements, then
-	// fails with file_busy and holds none. Calls that hold several paths at once wait for no ring of each other; a call that
-	// holds paths should not ask for more.
+	// Hold excludes all other calls from paths unknown beforehand until release is called; those
+	// that the call holds already stay held. It waits for all of them together as long as a call
+	// waits for the paths in its requirements, then fails with file_busy and holds none. Calls that
+	// hold several paths at once do not deadlock; a call that holds paths should not ask for more.
 	Hold func(ctx context.Context, paths ...paths.Path) (release func(), err error)
-	// System reports whether a real path is one of the operator's system paths, which nobody changes who was not asked for it.
+	// System reports whether a real path is one of the operator's system paths, whose change needs
+	// an approval.
 	System func(abs string) bool
 	// Changed are the files that the tool has changed, for [Spec.After].
 	Changed []paths.Path
@@ -81,7 +83,8 @@ type Call struct {
 // RootAgent is the tree path of a project's root agent.
 const RootAgent = "primary"
 
-// Record adds an audit record about the call. Who called and the request's id are added to the fields.
+// Record adds an audit record about the call. The caller and the request's id are added to the
+// fields.
 func (c *Call) Record(event string, fields map[string]any) {
 	fields["call_id"] = c.ID
 	c.Records = append(c.Records, c.From.Record(event, fields))

@@ -7,8 +7,9 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// A tool is a name, a description, a schema and a function, and nothing else; a call carries the caller's id, name and input
-// as they came, and a result is text and whether it is an error (T-T20-01, T-T20-02, T-T20-03, T-T20-04, T-T20-09).
+// A tool is a name, a description, a schema and a function alone; a call carries the caller's id,
+// name and input unchanged, and a result is text and an error flag (T-T20-01, T-T20-02, T-T20-03,
+// T-T20-04, T-T20-09).
 func TestTheInterfaceStaysSmall(t *testing.T) {
 	t.Parallel()
 	typ := reflect.TypeFor[tool.Tool]()
