@@ -10,8 +10,9 @@ import (
 	"kaged.dev/pkg/beneath"
 )
 
-// copyAttributes gives a file the extended attributes of the one called name: access lists and what users put there. It
-// reports whether all could be copied, but for those of the security modules, which the system sets itself as it sees fit.
+// copyAttributes gives a file the extended attributes of the file name: access lists and users'
+// attributes. It reports whether all could be copied, except those of security modules, which the
+// system sets itself.
 func copyAttributes(dir int, name string, to int) bool {
 	from, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// Version tells whether a file is still the one that was looked at: which one it is, its size, and when its content last
-// changed. The zero Version is that of nothing.
+// Version tells whether a file is unchanged since it was read: its identity, its size, and the time
+// of its last change. The zero Version is that of a missing file.
 type Version struct {
 	Ino         uint64
 	Size, Mtime int64 // bytes, nanoseconds since the Unix epoch
 }
 
-// VersionOf returns the version of a file by what [Path.Open] said about it.
+// VersionOf returns the version of a file from the info of [Path.Open].
 func VersionOf(info fs.FileInfo) Version {
 	v := Version{Size: info.Size(), Mtime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -37,18 +37,20 @@ func versionOf(st *unix.Stat_t) Version {
 	return Version{Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano()}
 }
 
-// Change is what is to become of one place.
+// Change is the planned change of one place.
 type Change struct {
 	At paths.Path
-	// Was is the file as it was when its content was read; the zero Version says that nothing is there.
+	// Was is the version of the file when its content was read; the zero Version expects a missing
+	// file.
 	Was Version
 	// Data is the new content, never nil; nil keeps the content.
 	Data []byte
 	// Remove says that the file goes away, Move where it goes to.
 	Remove bool
 	Move   *paths.Path
-	// Like names another file the new one takes mode, owner and attributes from. Nil says that it takes those of the file it replaces,
-	// if there is one. With Like, what is there makes way for a file of its own, as if it were removed.
+	// Like names another file from which the new one takes mode, owner and attributes. Nil takes
+	// those of the replaced file, if there is one. With Like, the existing file makes way for a new
+	// one, as if it were removed.
 	Like *paths.Path
 }
 
@@ -161,7 +163,7 @@ func (b *batch) lacking(key folderKey) error {
 	return nil
 }
 
-// commit makes what was staged visible.
+// commit makes the staged files visible.
 func (b *batch) commit(before func(int)) error {
 	for i, s := range b.steps {
 		before(i)
@@ -190,9 +192,10 @@ func (b *batch) overwriting(s *step) error {
 	return nil
 }
 
-// undo takes back the first n steps after err, and everything that was staged, and returns err. Where that fails too, it says
-// what could not be taken back; the temporary file stays then, because it may be the only copy. No temporary file goes before
-// all steps are taken back: one that is missing says to [Recover] that the set was at its end.
+// undo takes back the first n steps after err, and all staged files, and returns err. If that fails
+// too, the error names the remaining changes; the temporary file stays then, because it may be the
+// only copy. Temporary files are removed only after all steps are taken back: a missing one tells
+// [Recover] that the set was at its end.
 func (b *batch) undo(n int, err error) error {
 	var left *step
 	var cause error
@@ -245,7 +248,7 @@ func (b *batch) close() {
 	}
 }
 
-// Taken is the refusal to create what is already there.
+// Taken is the refusal to create an existing file.
 func Taken(p paths.Path) error {
 	return fault.New(fault.FileExists, "There is already something at %s; use file.write to overwrite a file.", p.Show).With("path", p.Show)
 }
@@ -256,7 +259,7 @@ func held(p paths.Path) error {
 		With("path", p.Show).With("required", "rw:fs:"+p.Show)
 }
 
-// changed is the refusal to overwrite what somebody else has changed meanwhile.
+// changed is the refusal to overwrite a file that has changed meanwhile.
 func changed(p paths.Path) error {
 	return fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", p.Show).With("path", p.Show)
 }

@@ -12,7 +12,8 @@ import (
 	"kaged.dev/pkg/workspace/change"
 )
 
-// Where files cannot exchange their names the same comes of a set of changes, and what stands in their way is as safe.
+// Where files cannot exchange their names, a set of changes gives the same result, and files in its
+// way are as safe.
 func TestApplyWithoutRenameat2(t *testing.T) {
 	root, space := project(t)
 	w := writer(t)

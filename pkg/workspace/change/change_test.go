@@ -20,7 +20,8 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// tree returns what stands below a folder: contents and modes of files, ends of links, and folders.
+// tree returns the contents below a folder: contents and modes of files, targets of links, and
+// folders.
 func tree(t failer, root string) map[string]string {
 	found := map[string]string{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -54,7 +55,7 @@ func tree(t failer, root string) map[string]string {
 
 type failer interface{ Fatal(...any) }
 
-// at resolves a path that must resolve, and returns what a change of it says it was.
+// at resolves a path that must resolve, and returns its present version.
 func at(t failer, space *paths.Space, name string) (paths.Path, change.Version) {
 	p, err := space.Resolve("path", name)
 	if err != nil {
@@ -71,7 +72,8 @@ func at(t failer, space *paths.Space, name string) (paths.Path, change.Version) 
 	return p, change.VersionOf(info)
 }
 
-// Files are made, replaced, removed and moved together; modes stay and nothing else is left behind.
+// Files are made, replaced, removed and moved together; modes stay and no temporary file is left
+// behind.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	root, space := project(t)
@@ -136,7 +138,8 @@ func writer(t testing.TB) *change.Writer {
 	return change.NewWriter(j, nil)
 }
 
-// Whatever goes wrong at whatever step, everything is as it was, and what somebody else did meanwhile stays.
+// After a failure of any kind at any step, all files are as before, and changes by others meanwhile
+// stay.
 func TestApplyAllOrNothing(t *testing.T) {
 	t.Parallel()
 	root, space := project(t)
@@ -223,7 +226,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 		}
 		got := tree(t, root)
 		if before == nil {
-			// Only what was spoiled may differ from before.
+			// Only the spoiled file may differ from before.
 			before = before0
 			rel, _ := filepath.Rel(root, full)
 			for dir := rel; dir != "."; dir = filepath.Dir(dir) {
@@ -231,7 +234,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 				delete(got, dir)
 			}
 			for i := range n {
-				// A hard link shares what was written to its file.
+				// A hard link shares the content written to its file.
 				delete(before, fmt.Sprintf("other%d", i))
 				delete(got, fmt.Sprintf("other%d", i))
 			}
@@ -257,7 +260,7 @@ func pending(changes []change.Change, victim change.Change, step int) bool {
 	return false
 }
 
-// A file with several names keeps them, whichever is used to change it.
+// A file with several names keeps them, under each name it is changed by.
 func TestHardLinksStay(t *testing.T) {
 	t.Parallel()
 	root, space := project(t)
@@ -301,7 +304,7 @@ func TestAttributesStay(t *testing.T) {
 	}
 }
 
-// What a living process is at is left alone; what a dead one left half done is taken back.
+// Changes of a living process are left alone; half-made ones of a dead process are taken back.
 func TestRecoverLeavesTheLivingAlone(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "journal")
@@ -320,7 +323,7 @@ func TestRecoverLeavesTheLivingAlone(t *testing.T) {
 	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
 		t.Errorf("left %v, %v", left, err)
 	}
-	// A journal of nonsense, or of projects that are gone, hinders nobody.
+	// A corrupt journal, or one of projects that are gone, hinders no other process.
 	must(t, os.WriteFile(filepath.Join(dir, "a.journal"), []byte("nonsense\n{\"set\":\"x\",\"state\":\"staged\",\"steps\":[{}]}\n{\"set\":"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "other"), nil, 0o600))
 	change.Recover(dir, log)
@@ -352,7 +355,8 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 }
 
-// What replaces a file has its mode and owner; what is new obeys the umask; nothing temporary is left.
+// A replacement has the old file's mode and owner; a new file obeys the umask; no temporary file is
+// left.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	root, space := project(t)

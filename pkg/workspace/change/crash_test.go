@@ -23,7 +23,7 @@ const (
 	crashRoot = "CHANGE_TEST_CRASH_ROOT"
 	// crashSpoiled makes the last of the changes fail.
 	crashSpoiled = "CHANGE_TEST_CRASH_SPOILED"
-	// crashRecovering lets it stand in for the next one, which takes back what was left.
+	// crashRecovering makes the process act as the next one, which takes back unfinished changes.
 	crashRecovering = "CHANGE_TEST_CRASH_RECOVERING"
 )
 
@@ -47,8 +47,8 @@ type exits struct{}
 
 func (exits) Fatal(args ...any) { panic(args) }
 
-// changeAll does one of everything below root/project, noted in root/journal. If it is spoiled, somebody else changes the last of
-// the files right before its turn.
+// changeAll makes one change of each kind below root/project, noted in root/journal. If spoiled is
+// set, another writer changes the last of the files right before its turn.
 func changeAll(root string, spoiled bool) error {
 	w := change.NewWriter(change.NewJournal(filepath.Join(root, "journal")), nil)
 	space, err := paths.Open(filepath.Join(root, "project"), paths.Rules{})
@@ -138,8 +138,8 @@ func temporary(t *testing.T, dir string) []string {
 	return names
 }
 
-// Wherever a process dies while it changes files or takes its changes back, the next one finds all of the changes or none, and
-// nothing temporary.
+// After the death of a process at any step of changing files or taking changes back, the next one
+// finds all of the changes or none, and no temporary file.
 func TestKilledAtAnyStep(t *testing.T) {
 	type plan struct{ done, spoiled bool }
 	plans := map[string]plan{
@@ -182,7 +182,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 	}
 }
 
-// A process that dies while it takes back what another left is no worse than that one.
+// A process that dies while it takes back another's changes leaves a recoverable state too.
 func TestKilledWhileRecovering(t *testing.T) {
 	t.Parallel()
 	for i := range 4 {
@@ -195,7 +195,7 @@ func TestKilledWhileRecovering(t *testing.T) {
 	}
 }
 
-// At no moment can anybody read what is to become of a private file who cannot read the file.
+// At no moment is the new content of a private file readable by a user that cannot read the file.
 func TestPrivateFilesAreNeverOpen(t *testing.T) {
 	t.Parallel()
 	c := crashAt(t, string(crash.FileWritten)+":4", false)
@@ -214,7 +214,7 @@ func TestPrivateFilesAreNeverOpen(t *testing.T) {
 	t.Error("the new content is not there: the test proves nothing")
 }
 
-// A file that was to be written over, and was not when the process died, keeps what a person wrote into it since.
+// A file that was not yet overwritten when the process died keeps a person's later changes.
 func TestRecoverLeavesWhatWasNotBegun(t *testing.T) {
 	t.Parallel()
 	c := crashAt(t, string(crash.FilesStaged), false)
@@ -227,8 +227,8 @@ func TestRecoverLeavesWhatWasNotBegun(t *testing.T) {
 	}
 }
 
-// A file that a person changed after the process died that was writing over it stays as it is now, what it held before stands
-// beside it, and the log says so.
+// A file that a person changed after the death of the process overwriting it stays unchanged, its
+// old content stands beside it, and the log says so.
 func TestRecoverKeepsWhatAPersonChanged(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(t *testing.T, file string){

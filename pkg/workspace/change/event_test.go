@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/workspace/change"
 )
 
-// observed is an observer that keeps what it is told, without the roots.
+// observed is an observer that stores its events, without the roots.
 type observed struct{ events []string }
 
 func (o *observed) tell(events []change.Event) {

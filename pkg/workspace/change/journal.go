@@ -12,10 +12,11 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Journal is where a process writes down which files it is about to change, so that after its death [Recover] finds what it
-// left behind. Each process has a file of its own in a folder they share, and holds a lock on it as long as it lives; each line
-// is a state of a set of changes. It is written with one call per line and never forced to the disk: it is for processes that
-// die, not for power failures. A nil Journal notes nothing. It is safe for concurrent use.
+// Journal is the place where a process notes the files it is about to change, so that [Recover]
+// finds its unfinished changes after its death. Each process has its own file in a shared folder,
+// and holds a lock on it as long as it lives; each line is a state of a set of changes. It is
+// written with one call per line and never forced to the disk: it covers the death of processes,
+// not power failures. A nil Journal is never written. It is safe for concurrent use.
 type Journal struct {
 	dir string
 
@@ -27,7 +28,7 @@ type Journal struct {
 
 const (
 	journalSuffix = ".journal"
-	// journalSize is from what size on the file is emptied when nothing is under way.
+	// journalSize is the size in bytes at which the file is emptied if no set is under way.
 	journalSize = 256 << 10
 )
 
@@ -56,13 +57,14 @@ const (
 	stateStaged = "staged"
 	// done: all steps are done and hold.
 	stateDone = "done"
-	// undone: none of the steps is done any more; the line names those whose temporary files may still be there.
+	// undone: all steps are taken back; the line names those whose temporary files may still exist.
 	stateUndone = "undone"
-	// ended: nothing is left to do.
+	// ended: the set is complete.
 	stateEnded = "ended"
 )
 
-// line is what the journal says of a set of changes at one moment. Paths are bytes, because names need not be UTF-8.
+// line is the state of a set of changes at one moment. Paths are bytes, because names need not be
+// UTF-8.
 type line struct {
 	Set   string       `json:"set"`
 	State string       `json:"state"`
@@ -170,7 +172,7 @@ func (j *Journal) done(set string) error {
 	return j.write(line{Set: set, State: stateDone})
 }
 
-// end notes that nothing is left of a set. That it may not be noted costs a later Recover a look.
+// end notes the end of a set. A lost note costs a later Recover a look.
 func (j *Journal) end(set string) {
 	if j == nil {
 		return

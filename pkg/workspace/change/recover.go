@@ -19,9 +19,10 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// Recover takes back what processes that are gone left half made, by their journals in a folder, and removes their temporary
-// files. It is called once at a process's start and leaves journals of living processes alone. What it did and what it could
-// not do goes to the log; it never fails as a whole, because a project that is gone must not keep others from working.
+// Recover takes back half-made changes of dead processes, by their journals in a folder, and
+// removes their temporary files. It is called once at a process's start and leaves journals of
+// living processes alone. It logs its actions and failures and never fails as a whole, because a
+// project that is gone must not keep others from working.
 func Recover(dir string, log *slog.Logger) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +38,7 @@ func Recover(dir string, log *slog.Logger) {
 	}
 }
 
-// recoverFile takes back what one process left behind and removes its journal.
+// recoverFile takes back the changes of one process and removes its journal.
 func recoverFile(name string, log *slog.Logger) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +78,8 @@ func recoverFile(name string, log *slog.Logger) error {
 	return os.Remove(name)
 }
 
-// unfinished returns the last state of each set that did not end, the latest set first: a later one may build on what an
-// earlier one did.
+// unfinished returns the last state of each set that did not end, the latest set first: a later one
+// may build on an earlier one.
 func unfinished(data []byte) []line {
 	var order []string
 	sets := map[string]line{}
@@ -113,8 +114,9 @@ func unfinished(data []byte) []line {
 	return list
 }
 
-// takeBack undoes a set unless it was done, notes that, removes its temporary files, and reports whether the set is undone. A
-// file that was being written over and that somebody has changed since stays as it is, beside what it held before.
+// takeBack undoes a set unless it was done, notes that, removes its temporary files, and reports
+// whether the set is undone. An overwritten file that was changed since by another writer stays
+// unchanged, beside its old content.
 func (l line) takeBack(note func(line) error, log *slog.Logger) (undone bool, err error) {
 	b, err := l.batch()
 	defer b.close()
@@ -172,10 +174,11 @@ func (b *batch) wasDone() bool {
 	return false
 }
 
-// writingTime is how long writing over a file takes at the most. What changes a file later is no longer the process that began.
+// writingTime is the longest time of overwriting a file. A later change comes from another writer.
 const writingTime = 10 * time.Second
 
-// changedSince reports whether the step began to write over a file and somebody else has changed or replaced it since.
+// changedSince reports whether the step began to overwrite a file and another writer has changed or
+// replaced it since.
 func (s *step) changedSince() bool {
 	if s.kind != overwrite || s.begun == 0 {
 		return false
@@ -184,7 +187,8 @@ func (s *step) changedSince() bool {
 	return now != s.was && (now.Ino != s.was.Ino || now.Mtime > s.begun+int64(writingTime))
 }
 
-// batch opens what a line is about. Steps in folders that are gone are left out: there is nothing to take back.
+// batch opens the folders and files of a line. Steps in folders that are gone are left out: they
+// need no undo.
 func (l line) batch() (*batch, error) {
 	b := &batch{id: l.Set, folders: map[folderKey]*folder{}}
 	for _, sl := range l.Steps {
@@ -239,7 +243,7 @@ func (b *batch) root(name string) (*paths.Root, error) {
 		return nil, err
 	}
 	if r.Path() != name {
-		// A link stands where the folder was; what is behind it is not ours.
+		// A link replaced the folder; its target is not ours.
 		r.Close()
 		return nil, unix.ELOOP
 	}

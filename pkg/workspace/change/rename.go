@@ -6,8 +6,8 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// linkNew is renameNew where the system has no such call. Without hard links either, it looks whether the name is free and
-// then takes it, which somebody else can do in between.
+// linkNew is renameNew where the system has no such call. Without hard links either, it checks
+// whether the name is free and then takes it, and another process can take it in between.
 func linkNew(from int, name string, to int, newName string) error {
 	switch err := unix.Linkat(from, name, to, newName, 0); err {
 	case nil:
@@ -45,7 +45,8 @@ func exchangeByLinks(dir int, a, b string) error {
 	return unix.Renameat(dir, aside, dir, a)
 }
 
-// completeExchange brings an exchange by links that was cut off to its beginning or its end, whichever is nearer.
+// completeExchange brings an interrupted exchange by links to its beginning or its end, the nearer
+// of both.
 func completeExchange(dir int, a, b string) error {
 	aside := asideOf(a)
 	waits := versionAt(dir, aside)

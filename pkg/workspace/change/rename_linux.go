@@ -19,7 +19,7 @@ func renameat2(from int, name string, to int, newName string, flags uint) error 
 	return unix.Renameat2(from, name, to, newName, flags)
 }
 
-// renameNew renames a file to a name that nothing has; else it fails with EEXIST.
+// renameNew renames a file to a free name; else it fails with EEXIST.
 func renameNew(from int, name string, to int, newName string) error {
 	err := renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 	if unsupported(err) {
@@ -42,10 +42,10 @@ func unsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)
 }
 
-// settle sees to it that a power failure after a rename finds the new file's content and not an empty file under the name.
-// A file system that writes data before the names that lead to it (ext4 as it is mounted by default) only has to be told to
-// begin, which waits for nothing; tmpfs has nothing to lose; any other has to be waited for. That the rename itself is on the
-// disk is not waited for: as with an editor, a power failure may take back what was done a moment before.
+// settle makes sure that after a power failure a renamed file has its new content and is not empty.
+// A file system that writes data before names (ext4 as mounted by default) only has to be told to
+// begin, without waiting; tmpfs has no data to lose; any other is waited for. The rename itself is
+// not waited for: as with an editor, a power failure may take back a change of the last moments.
 func settle(fd int) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {

@@ -37,7 +37,7 @@ func (b *batch) stage() error {
 	return nil
 }
 
-// makeFolder makes one folder; that somebody else has made it meanwhile is as well.
+// makeFolder makes one folder; one made meanwhile by another process is fine.
 func (b *batch) makeFolder(key folderKey) error {
 	parent, err := beneath.Open(key.root.FD(), path.Dir(key.rel), beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -100,8 +100,9 @@ func (s *step) stage() error {
 	return s.path.Failure("written", s.writeTemp(&st))
 }
 
-// writeTemp writes the new file under its temporary name, in the form of the old one. Where a new file cannot be what the old
-// one is, the step becomes one that writes over the old one, unless it is that file's form alone that is taken.
+// writeTemp writes the new file under its temporary name, in the form of the old one. Where a new
+// file cannot take the old one's form, the step becomes an overwrite of the old one, unless only
+// the form is taken.
 func (s *step) writeTemp(old *unix.Stat_t) error {
 	keepsFile := s.kind == replace && !s.apart
 	if keepsFile && (old.Nlink > 1 || s.path.InPlace) {
@@ -151,8 +152,9 @@ func (s *step) createTemp(mode uint32) (int, error) {
 	})
 }
 
-// firstMode returns the mode in which a file that takes the form of an old one begins: never one by which somebody could open it
-// who could not open the old one. Its group is not yet that one's, so neither the group nor all get what not both may do.
+// firstMode returns the initial mode of a file that takes the form of an old one: it never grants
+// access to a user without access to the old one. Its group is not yet the old one's, so group and
+// others both get only the rights they share.
 func firstMode(old *unix.Stat_t) uint32 {
 	both := old.Mode >> 3 & old.Mode & 0o7
 	return uint32(old.Mode&0o700 | both<<3 | both)

@@ -14,17 +14,17 @@ import (
 
 type kind string
 
-// What a step does, how that is taken back, and what its temporary file holds.
+// The kinds of step: effect, undo, and content of the temporary file.
 const (
-	// A new file takes the name if nothing has it; the temporary file is the new one until then.
+	// A new file takes the name if it is free; the temporary file is the new one until then.
 	create kind = "create"
 	// The new file and the old one exchange their names; the temporary file is the new one before and the old one after.
 	replace kind = "replace"
-	// The old file is written over; the temporary file is a copy of what it held.
+	// The old file is overwritten; the temporary file is a copy of its content.
 	overwrite kind = "overwrite"
 	// The file takes the temporary name.
 	remove kind = "remove"
-	// The file takes another name if nothing has it.
+	// The file takes another name if that is free.
 	move kind = "move"
 )
 
@@ -35,11 +35,11 @@ type step struct {
 	folder *folder
 	name   string
 	temp   string // a name of ours in the same folder
-	// source and sourceName are the file whose form a new one takes, nil for none.
+	// source and sourceName are the file that gives a new one its form, nil for none.
 	source     *folder
 	sourceName string
 	apart      bool // the source is another file than the one that is replaced
-	// was is what must be there before, made what we put there.
+	// was is the version expected before, made the version the step made.
 	was, made Version
 	data      []byte
 	// begun is when the writing over of the old file began, in nanoseconds since the Unix epoch, zero if it did not.
@@ -101,8 +101,7 @@ func (s *step) do(b *batch) error {
 	return nil
 }
 
-// undo takes the change back, if it was made and is still what stands there. What somebody else has put in its place since
-// stays.
+// undo takes the change back, if it was made and is still in place. Replacements by others stay.
 func (s *step) undo() error {
 	dir := s.folder.fd
 	switch s.kind {
@@ -223,7 +222,8 @@ func keepMode(fd int, before *unix.Stat_t) error {
 	return unix.Fchmod(fd, uint32(before.Mode&0o7777))
 }
 
-// versionAt returns the version of what has a name in a folder, the zero Version if nothing has or it cannot be told.
+// versionAt returns the version of the file with a name in a folder, the zero Version if it is
+// missing or cannot be read.
 func versionAt(dir int, name string) Version {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

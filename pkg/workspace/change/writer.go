@@ -19,27 +19,32 @@ type Writer struct {
 	seq uint64
 }
 
-// NewWriter returns a writer that notes its changes in a journal, nil for none, and reports them to an observer, nil for none.
+// NewWriter returns a writer that notes its changes in a journal, nil for none, and reports them to
+// an observer, nil for none.
 func NewWriter(journal *Journal, observe Observer) *Writer {
 	return &Writer{journal: journal, observe: observe}
 }
 
-// Apply makes all changes, in their order, or none. It fails, and leaves everything as it was, with
-// file_changed_since_read if a file is not what Was says, also if it became so while Apply was at it; with file_exists if
-// there is something where a new file is to be; with file_not_regular or file_io as the system refuses.
+// Apply makes all changes, in their order, or none. It fails, and leaves all files unchanged, with
+// file_changed_since_read if a file differs from Was, also if it was changed during Apply; with
+// file_exists if the place of a new file is taken; with file_not_regular or file_io as the system
+// refuses.
 //
-// Each file is replaced at one moment: who opens it gets the old content or the whole new one. A file keeps its mode, its
-// extended attributes and, where the system allows it, its owner; a new one obeys the umask. Missing parent folders are made.
-// Everything that can fail is done first, beside the files and under names of our own; then come the renames, one after the
-// other, which is how long somebody else can see some files changed and others not. The originals are kept until the last one
-// succeeded. A process that is killed in between leaves a half-made set behind, which [Recover] takes back.
+// Each file is replaced at one moment: its readers get the old content or the whole new one. A file
+// keeps its mode, its extended attributes and, where the system allows it, its owner; a new one
+// obeys the umask. Missing parent folders are made. All steps that can fail are done first, beside
+// the files and under temporary names; then come the renames, one after the other, during which
+// another process can see some files changed and others not. The originals are kept until the last
+// one succeeded. A process killed in between leaves a half-made set behind, which [Recover] takes
+// back.
 //
-// A file with several hard links, one that is to be changed in place ([paths.Path.InPlace]), or one whose owner or attributes
-// cannot be passed on to a new file, is overwritten in place, because replacing it would part it from what it is. A reader may
-// then see it half written; killed in between, it is restored by Recover, unless somebody has changed it since.
+// A file with several hard links, one that is to be changed in place ([paths.Path.InPlace]), or one
+// whose owner or attributes cannot be passed on to a new file, is overwritten in place, because a
+// replacement would lose these. A reader may then see it half written; after a kill in between,
+// Recover restores it, unless another writer has changed it since.
 //
-// What is written survives the death of any process. A power failure may take back the last seconds' changes, or part of a
-// set, but leaves no file empty or torn that had content; see [settle].
+// Written files survive the death of any process. A power failure may take back the last seconds'
+// changes, or part of a set, but leaves no file empty or torn that had content; see [settle].
 //
 // The observer has been told of the changes when Apply returns.
 func (w *Writer) Apply(changes ...Change) error { return w.apply(changes, func(int) {}) }
@@ -86,7 +91,7 @@ func (w *Writer) tell(events []Event) {
 	w.observe(events)
 }
 
-// Replace puts a file with this content at p, whatever is there; see [Writer.Apply].
+// Replace puts a file with this content at p, over any existing file; see [Writer.Apply].
 func (w *Writer) Replace(p paths.Path, data []byte) error {
 	c := Change{At: p, Data: data}
 	if c.Data == nil {
@@ -101,7 +106,7 @@ func (w *Writer) Replace(p paths.Path, data []byte) error {
 	return w.Apply(c)
 }
 
-// Create makes a file that must not be there yet; else it fails with file_exists and changes nothing.
+// Create makes a new file; if p exists, it fails with file_exists and makes no change.
 func (w *Writer) Create(p paths.Path, data []byte) error {
 	if data == nil {
 		data = []byte{}

@@ -2,8 +2,9 @@ package ignore
 
 import "strings"
 
-// class matches c against the bracket expression that begins behind the "[" at pattern[p-1]. It returns the place of the
-// closing "]", -1 if there is none or no step left to find it, and whether c is in the class.
+// class matches c against the bracket expression that begins behind the "[" at pattern[p-1]. It
+// returns the place of the closing "]", -1 if there is none or no step left to find it, and whether
+// c is in the class.
 func (w *wild) class(pattern string, p int, c byte) (int, bool) {
 	negated := at(pattern, p) == '!' || at(pattern, p) == '^'
 	if negated {
@@ -67,8 +68,9 @@ func (w *wild) within(low, high, c byte) bool {
 	return false
 }
 
-// named matches c against a class such as [:alpha:] whose name begins at pattern[start]. It returns the place of its last
-// "]", -1 if the expression is broken; ok is false if it is not a named class at all.
+// named matches c against a class such as [:alpha:] whose name begins at pattern[start]. It returns
+// the place of its last "]", -1 if the expression is broken; ok is false if it is not a named class
+// at all.
 func (w *wild) named(pattern string, start int, c byte) (end int, in, ok bool) {
 	close := strings.IndexByte(pattern[start:], ']')
 	if close < 0 {

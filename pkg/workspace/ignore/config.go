@@ -9,8 +9,9 @@ import (
 // config is the values of a few keys of git's configuration, "section.key" in lower case. Later ones replace earlier.
 type config map[string]string
 
-// How deep files may include others, as in git, and what is spent on one repository, where a file may include itself again and
-// again under any number of conditions. What is beyond a bound counts as not there.
+// Limits of git's nesting of included files, and bounds of work for one repository, where a file
+// may include itself again and again under any number of conditions. Files beyond a bound count as
+// missing.
 const (
 	maxIncludes   = 10
 	maxConfigs    = 100     // files, one that is read again counting again
@@ -26,9 +27,9 @@ type configReader struct {
 	// mayRead says which files others may include; nil allows all.
 	mayRead func(real string) bool
 	values  config
-	// branch returns what is checked out, "" if that is no branch.
+	// branch returns the checked-out branch, "" for a detached HEAD.
 	branch func() string
-	// What may still be spent: files, bytes of them, and steps.
+	// Remaining budget: files, bytes of them, and steps.
 	files, steps int
 	bytes        int64
 }
@@ -46,7 +47,7 @@ func newConfigReader(home, git string) *configReader {
 	}
 }
 
-// read adds what stands in a file and what it includes.
+// read adds the settings of a file and of the files it includes.
 func (r *configReader) read(file string, depth int) {
 	if r.files--; r.files < 0 || depth > maxIncludes {
 		return
@@ -132,7 +133,7 @@ func below(pattern string) string {
 	return pattern
 }
 
-// header reads a section's line: its name in lower case, the quoted name behind it, and what follows.
+// header reads a section's line: its name in lower case, the quoted name behind it, and the rest.
 func header(line string) (section, name, rest string) {
 	inside, rest, _ := strings.Cut(line[1:], "]")
 	if before, _, ok := strings.Cut(inside, `"`); ok {

@@ -24,8 +24,8 @@ func TestContinuedLinesCostNoMore(t *testing.T) { // not parallel: it counts all
 	}
 }
 
-// However often the files of a repository include each other, no more than so many bytes of them are read; what was read
-// until then counts.
+// For any nesting of includes in a repository's files, the bytes read are bounded; settings read
+// until then count.
 func TestConfigurationIncludedAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

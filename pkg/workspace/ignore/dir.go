@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileName is the file whose patterns hold for its folder and all below.
+// FileName is the file with the patterns of its folder and all below.
 const FileName = ".gitignore"
 
 // RepoName is the entry that makes a folder a repository.
@@ -20,7 +20,8 @@ const RepoName = ".git"
 // MaxFile is the largest file of patterns that is read, in bytes.
 const MaxFile = 1 << 20
 
-// Dir is what holds in one folder of a walk. It is immutable once the folder was entered, and safe for concurrent use.
+// Dir are the rules in one folder of a walk. It is immutable once the folder was entered, and safe
+// for concurrent use.
 type Dir struct {
 	parent *Dir // the folder above in the same repository, nil at its root
 	base   int  // how much of a path from the repository's root is this folder, slash included
@@ -30,18 +31,19 @@ type Dir struct {
 	out    bool // the folder is ignored; only what is tracked in it counts
 }
 
-// repo is what holds in a whole repository.
+// repo are the rules of a whole repository.
 type repo struct {
 	user *User
 	rules
 	exclude *List // .git/info/exclude
-	// tracked returns the names git tracks. They are read when something is ignored that may be among them.
+	// tracked returns the names git tracks. They are read when a pattern excludes a name that may
+	// be among them.
 	tracked func() *index
 }
 
-// Start returns what holds in the folder start, where a walk begins. The rules of its repository's root, or of top where
-// there is no repository, and of every folder between count too. Both paths are absolute and real, and start is at or below
-// top.
+// Start returns the rules in the folder start, where a walk begins. The rules of its repository's
+// root, or of top outside of repositories, and of every folder between count too. Both paths are
+// absolute and real, and start is at or below top.
 func Start(top, start string, user *User) *Dir {
 	root := top
 	for dir := start; ; dir = filepath.Dir(dir) {
@@ -83,7 +85,7 @@ func (d *Dir) withFile(dir string) *Dir {
 	return d.Enter(readFile(filepath.Join(dir, FileName)))
 }
 
-// Child returns what holds in the folder called name, before its own patterns are known.
+// Child returns the rules in the folder called name, before its own patterns are known.
 func (d *Dir) Child(name string) *Dir {
 	path := name + "/"
 	if d.path != "" {
@@ -103,8 +105,8 @@ func (d *Dir) Enter(content []byte) *Dir {
 	return &with
 }
 
-// Repo returns what holds in a folder that turned out to be a repository of its own: nothing from above. dir is its real
-// path. A .git that is not a repository changes nothing.
+// Repo returns the rules in a folder that is a repository of its own: rules from above do not
+// count. dir is its real path. A .git that is not a repository has no effect.
 func (d *Dir) Repo(dir string) *Dir {
 	if !isRepo(filepath.Join(dir, RepoName)) {
 		return d
@@ -112,8 +114,9 @@ func (d *Dir) Repo(dir string) *Dir {
 	return newRoot(dir, d.repo.user)
 }
 
-// Ignored reports whether git ignores the entry called name of the folder: a pattern excludes it, and neither it nor
-// anything in it is tracked. The entry named .git is always left out: it is not part of the tree.
+// Ignored reports whether git ignores the entry called name of the folder: a pattern excludes it,
+// and neither it nor any path below it is tracked. The entry named .git is always ignored: it is
+// not part of the tree.
 func (d *Dir) Ignored(name string, isDir bool) bool {
 	if name == RepoName {
 		return true
@@ -135,7 +138,8 @@ func (d *Dir) excluded(name string, isDir bool) bool {
 	return d.repo.list.match(&s, 0) == ignored
 }
 
-// subject is what patterns are held against. Its path is only put together for a pattern that needs it.
+// subject is the name that patterns are matched with. Its path is only built for a pattern that
+// needs it.
 type subject struct {
 	dir   *Dir
 	name  string
@@ -144,7 +148,7 @@ type subject struct {
 	steps int // that patterns may still take
 }
 
-// from returns the path behind the first base bytes of what leads from the repository's root to it.
+// from returns the path without the first base bytes of the way from the repository's root to it.
 func (s *subject) from(base int) string {
 	if s.path == "" {
 		s.path = s.dir.path + s.name
@@ -162,7 +166,8 @@ func isRepo(path string) bool {
 	return err == nil || own != path
 }
 
-// gitDirs returns where a repository keeps what is its own and what its work trees share, "" if path is no .git.
+// gitDirs returns the folders of a repository's own data and of the data its work trees share, ""
+// if path is no .git.
 func gitDirs(path string) (own, common string) {
 	info, err := os.Lstat(path)
 	switch {

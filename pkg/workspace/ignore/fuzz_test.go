@@ -32,21 +32,21 @@ func TestIndexNamesAreBounded(t *testing.T) {
 	}
 }
 
-// entryOf returns what stands before the name of an entry of version 4.
+// entryOf returns the part of an entry of version 4 before its name.
 func entryOf(mode uint32) []byte {
 	entry := make([]byte, entryStat+sha1Size+2)
 	binary.BigEndian.PutUint32(entry[entryMode:], mode)
 	return entry
 }
 
-// namesIn is parseIndex for what is in memory, with all the room there is.
+// namesIn is parseIndex for data in memory, with unlimited room.
 func namesIn(data []byte, hash int) ([]string, string) {
 	var all room
 	all.left.Store(maxNames)
 	return parseIndex(bytes.NewReader(data), int64(len(data)), hash, &all)
 }
 
-// counted counts what is read of a file.
+// counted counts the bytes read of a file.
 type counted struct {
 	io.ReaderAt
 	bytes int
@@ -58,8 +58,8 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// A file that only has a size is not read, whatever number of entries it claims: it takes no disk, so that there may be
-// any number of them.
+// A sparse file is not read, for any number of entries it claims: it takes no disk, so that there
+// may be any number of them.
 func TestSparseIndexesAreNotRead(t *testing.T) {
 	t.Parallel()
 	for _, count := range []uint32{0, 1, 3_000_000, 1 << 31} {
@@ -83,7 +83,7 @@ func TestSparseIndexesAreNotRead(t *testing.T) {
 	}
 }
 
-// Of a large index the entries are read once, and what is behind them is passed over.
+// The entries of a large index are read once, and its extensions are skipped.
 func TestExtensionsArePassedOver(t *testing.T) {
 	t.Parallel()
 	const count, extension = 200_000, 64 << 20
@@ -113,7 +113,7 @@ func TestExtensionsArePassedOver(t *testing.T) {
 	}
 }
 
-// All indexes of a walk share the room for names; what is read first gets it.
+// All indexes of a walk share the room for names; the first read gets it.
 func TestIndexesShareTheirRoom(t *testing.T) {
 	t.Parallel()
 	w, dir := &User{}, t.TempDir()
@@ -131,7 +131,7 @@ func TestIndexesShareTheirRoom(t *testing.T) {
 	}
 }
 
-// Whatever stands in an index, reading it ends, and what it yields can be asked about.
+// Reading an index of any content ends, and its result can be queried.
 func FuzzIndex(f *testing.F) {
 	dir := f.TempDir()
 	for _, version := range []string{"2", "3", "4"} {
@@ -178,7 +178,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// Whatever stands in a configuration, reading it ends.
+// Reading a configuration of any content ends.
 func FuzzConfig(f *testing.F) {
 	for _, seed := range []string{
 		"[core]\nexcludesFile = ~/x\n", "[core] excludesfile=\"a\\\nb\" # c", "[include]\npath = self\n", "[includeIf \"gitdir:a\\\"]b\"]path=self", "[\"", "[a \"", "\\", "[core]\n\tx\n", "[include]\n" + strings.Repeat("path = self\n", 50),

@@ -15,8 +15,8 @@ import (
 	"kaged.dev/pkg/workspace/ignore"
 )
 
-// What is tracked is not ignored, in every form an index can have: a file in an ignored folder, one a pattern names, a
-// submodule; their neighbours still are.
+// Tracked files are not ignored, in every form of an index: a file in an ignored folder, one a
+// pattern names, a submodule; their neighbours still are.
 func TestTrackedIsNotIgnored(t *testing.T) {
 	t.Parallel()
 	for name, form := range map[string][]string{
@@ -40,7 +40,7 @@ func TestTrackedIsNotIgnored(t *testing.T) {
 	}
 }
 
-// A repository whose objects have longer names, and a work tree, whose index is its own, are read as well.
+// A repository with longer object names, and a work tree with its own index, are read as well.
 func TestTrackedElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -69,7 +69,8 @@ func TestTrackedElsewhere(t *testing.T) {
 	}
 }
 
-// core.excludesFile is found where git finds it: in the user's files, in what they include, in the repository's own.
+// core.excludesFile is found where git finds it: in the user's files, in files they include, in the
+// repository's own.
 func TestExcludesFile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ user, repo string }{
@@ -137,7 +138,7 @@ func TestWhatConfigurationMayRead(t *testing.T) {
 	}
 }
 
-// Whatever patterns stand anywhere and whatever is tracked in spite of them, git and kaged see the same files, and
+// For any patterns and any files tracked in spite of them, git and kaged see the same files, and
 // git check-ignore names those that kaged does not (T-SEARCH-GREP-09, T-SEARCH-GLOB-05).
 func TestEqualsGitWithTrackedFiles(t *testing.T) {
 	t.Parallel()

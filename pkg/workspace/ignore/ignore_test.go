@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/workspace/ignore"
 )
 
-// world is a repository, with a home folder of its own so that nobody's configuration plays a part.
+// world is a repository, with its own home folder so that no user's configuration plays a part.
 type world struct{ home, root string }
 
 func newWorld(t testing.TB, dir string) *world {
@@ -134,8 +134,8 @@ func TestDecidesAsGit(t *testing.T) {
 	}
 }
 
-// A walk that begins below the repository's root knows the rules from above, and one that begins in an ignored folder shows
-// what is in it.
+// A walk that begins below the repository's root knows the rules from above, and one that begins in
+// an ignored folder shows its contents.
 func TestStartBelowTheRoot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir())
@@ -186,7 +186,7 @@ func TestRepositoriesAndLinks(t *testing.T) {
 	}
 }
 
-// Whatever patterns stand in whatever folders, git and kaged see the same files.
+// For any patterns in any folders, git and kaged see the same files.
 func TestEqualsGit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir())
@@ -250,7 +250,7 @@ func TestHostilePatternsAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file of patterns, deciding ends soon and the same way twice.
+// Deciding by any file of patterns ends soon and the same way twice.
 func FuzzIgnored(f *testing.F) {
 	for _, seed := range []string{"*.log", "!a\n[", "**/**/**/**/a", strings.Repeat("*a", 50), strings.Repeat("**/", 60), `\`, "[[:alpha:", "[a-", "a/**/b", "\xef\xbb\xbfx"} {
 		f.Add(seed, "a/b", false)

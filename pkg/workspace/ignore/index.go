@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// index is the names git tracks in a repository. git ignores nothing it tracks, whatever the patterns say.
+// index is the set of names git tracks in a repository. git never ignores tracked files.
 type index struct {
 	names []string // in order
 }
@@ -41,12 +41,12 @@ func (r *room) take(n int) bool {
 	return false
 }
 
-// readIndex reads the index in a repository's own git folder, nil if there is none that can be read. hash is the size of the
-// repository's object names. Names for which there is no room left are left out.
+// readIndex reads the index in a repository's own git folder, nil if there is no readable one. hash
+// is the size of the repository's object names. Names beyond the room are left out.
 func readIndex(git string, hash int, left *room) *index {
 	names, shared := readNames(filepath.Join(git, "index"), hash, left)
 	if shared != "" {
-		// A split index holds what is new; the most is in a file it names.
+		// A split index holds the new entries; most are in a file it names.
 		base, _ := readNames(filepath.Join(git, "sharedindex."+shared), hash, left)
 		names = append(names, base...)
 	}
@@ -66,7 +66,7 @@ func readNames(path string, hash int, left *room) (names []string, shared string
 	return parseIndex(f, size, hash, left)
 }
 
-// holds reports whether a path is tracked, or for a folder, something below it.
+// holds reports whether a path is tracked, or for a folder, a path below it.
 func (x *index) holds(path string, isDir bool) bool {
 	if x == nil {
 		return false
@@ -74,7 +74,8 @@ func (x *index) holds(path string, isDir bool) bool {
 	if _, found := slices.BinarySearch(x.names, path); found || !isDir {
 		return found
 	}
-	// Between the folder's name and what is in it others may stand, such as "a.b" between "a" and "a/b".
+	// Between the folder's name and its contents other names may stand, such as "a.b" between "a"
+	// and "a/b".
 	path += "/"
 	at, found := slices.BinarySearch(x.names, path)
 	return found || at < len(x.names) && strings.HasPrefix(x.names[at], path)
@@ -89,14 +90,16 @@ const (
 	extendedFlag = 0x4000
 )
 
-// indexPiece is how much of an index is in memory at a time, nameSize what a name takes there besides its bytes.
+// indexPiece is the part of an index in memory at a time, nameSize the memory of a name besides its
+// bytes.
 const (
 	indexPiece = 64 << 10
 	nameSize   = 16
 )
 
-// parseIndex returns the names in an index of version 2, 3 or 4, as far as it makes sense, and the object name of the index
-// it shares. It reads no further than what makes sense: the size of a file costs nothing to whoever makes it.
+// parseIndex returns the names in an index of version 2, 3 or 4, as far as it is valid, and the
+// object name of the index it shares. It reads no further than the valid part: a large sparse file
+// costs its maker no disk.
 func parseIndex(file io.ReaderAt, size int64, hash int, left *room) (names []string, shared string) {
 	var header [indexHeader]byte
 	if _, err := file.ReadAt(header[:], 0); err != nil || string(header[:4]) != "DIRC" {
@@ -134,7 +137,7 @@ type entryReader struct {
 	previous string // name
 }
 
-// next returns the name of the next entry, false if there is none that makes sense.
+// next returns the name of the next entry, false at the end of the valid part.
 func (r *entryReader) next() (string, bool) {
 	size := entryStat + r.hash + 2
 	head, err := r.data.Peek(size)

@@ -93,7 +93,7 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// verdict is what a list says about a name.
+// verdict is the decision of a list on a name.
 type verdict int
 
 const (
@@ -102,8 +102,8 @@ const (
 	kept
 )
 
-// match returns what the last pattern that matches says. base is how much of the path from the repository's root leads to
-// the list's file.
+// match returns the verdict of the last matching pattern. base is the length of the path from the
+// repository's root to the list's folder.
 func (l *List) match(s *subject, base int) verdict {
 	if l == nil {
 		return silent

@@ -2,8 +2,8 @@ package ignore
 
 import "path/filepath"
 
-// User is what holds for all repositories of the user kaged runs as, and how to find what holds in one. It is for one walk:
-// all the names of tracked files that are kept for it share one room.
+// User are the rules for all repositories of the user kaged runs as, and the way to find those of
+// one. It is for one walk: all names of tracked files kept for it share one room.
 type User struct {
 	home  string
 	files []string // the user's configuration, the last deciding
@@ -38,14 +38,15 @@ func LoadUser(lookup func(string) (string, bool)) *User {
 	return user
 }
 
-// rules are what a user's and a repository's configuration say.
+// rules are the settings of a user's and a repository's configuration.
 type rules struct {
 	list *List // core.excludesFile
 	fold bool  // core.ignoreCase
 	hash int   // the size of object names
 }
 
-// rules returns what holds in the repository at top with the git folder git, or in none there if that is empty.
+// rules returns the rules in the repository at top with the git folder git, or outside of
+// repositories if that is empty.
 func (u *User) rules(top, git string) rules {
 	r := newConfigReader(u.home, git)
 	r.values["core.excludesfile"] = u.list

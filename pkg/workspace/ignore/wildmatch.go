@@ -2,8 +2,8 @@ package ignore
 
 import "strings"
 
-// The outcomes of a match. The aborts say that no other way of matching what came before can help, which keeps a pattern
-// full of asterisks from trying them all.
+// The outcomes of a match. The aborts mean that no other match of the part before can help, which
+// keeps a pattern full of asterisks from trying them all.
 type outcome int
 
 const (
@@ -13,9 +13,9 @@ const (
 	abortToStarStar
 )
 
-// The steps one pattern may take for one name, and all patterns together: "**" can still multiply, a file may hold thousands
-// of patterns that do, and a class may be as long as the file. A match that takes longer is none. Ordinary ones take about as
-// many steps as the name has bytes.
+// Bounds of the steps of one pattern for one name, and of all patterns together: "**" can still
+// multiply, a file may hold thousands of patterns that do, and a class may be as long as the file.
+// A longer match fails. Ordinary ones take about as many steps as the name has bytes.
 const (
 	maxSteps   = 20_000
 	maxSubject = 500_000
@@ -106,7 +106,7 @@ func (w *wild) star(pattern string, p int, text string) outcome {
 		}
 		rest := pattern[p:]
 		if w.path && (before < 0 || pattern[before] == '/') && (rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
-			// "**/" also matches nothing, so that a/**/b matches a/b.
+			// "**/" also matches the empty path, so that a/**/b matches a/b.
 			if strings.HasPrefix(rest, "/") && w.match(rest[1:], text) == match {
 				return match
 			}

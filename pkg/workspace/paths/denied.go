@@ -11,7 +11,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// denial is what one entry of the operator's denied paths comes to: a place, and what below it is denied.
+// denial is one resolved entry of the operator's denied paths: a place, and a pattern of the denied
+// paths below it.
 type denial struct {
 	text    string
 	place   string // absolute, without links
@@ -21,7 +22,8 @@ type denial struct {
 // meta are the characters that make a rule a pattern.
 const meta = "*?[{"
 
-// Check refuses, with bad_request, rules that could not hold: patterns that are none, and ~ where there is no home.
+// Check refuses, with bad_request, rules that could not hold: invalid patterns, and ~ without a
+// home.
 func (r Rules) Check() error {
 	for i, text := range slices.Concat(r.Allowed, r.Denied) {
 		key := "allowed_paths"
@@ -42,8 +44,8 @@ func (r Rules) Check() error {
 	return nil
 }
 
-// anchor splits a rule into the folder it begins at and what follows, which is clean and relative. known is false for a rule about
-// the home of somebody who has none.
+// anchor splits a rule into the folder it begins at and the rest, which is clean and relative.
+// known is false for a rule about an unknown home.
 func (r Rules) anchor(text, project string) (start, rest string, known bool) {
 	start, rest = project, text
 	switch {
@@ -53,7 +55,7 @@ func (r Rules) anchor(text, project string) (start, rest string, known bool) {
 		start = "/"
 	}
 	rest = path.Clean(strings.TrimLeft(rest, "/"))
-	// A folder and all below it is what the folder alone means too.
+	// A folder and all below it has the same meaning as the folder alone.
 	for rest == "**" || strings.HasSuffix(rest, "/**") {
 		rest = path.Clean(strings.TrimSuffix(rest, "**"))
 	}
@@ -100,8 +102,8 @@ func split(rest string) (base, pattern string) {
 	return path.Clean(strings.Join(parts[:n], "/")), strings.Join(parts[n:], "/")
 }
 
-// realOf returns where a path below start, a real folder, really is, as far as it is there. What cannot be looked at stays as it is
-// written: no path of a space leads through it either.
+// realOf resolves a path below start, a real folder, as far as it exists. Unreadable parts stay as
+// written: no path of a space leads through them either.
 func realOf(start, rest string) string {
 	found, err := walk(start, rest)
 	if err != nil {
@@ -110,7 +112,7 @@ func realOf(start, rest string) string {
 	return found.path
 }
 
-// denies returns the rule that denies a real absolute path, nil if none does.
+// denies returns the rule that denies a real absolute path, nil if there is none.
 func (s *Space) denies(real string) *denial {
 	for i := range s.denied {
 		if s.denied[i].covers(real) {
@@ -138,5 +140,5 @@ func (d denial) covers(real string) bool {
 	return false
 }
 
-// Denies reports whether the operator denies anything at all.
+// Denies reports whether the operator denies any path.
 func (s *Space) Denies() bool { return len(s.denied) > 0 }

@@ -10,7 +10,8 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// What the operator denies is denied, whatever the project's folder is called, wherever links lead, and whether it is there yet.
+// Denied paths are denied for any name of the project's folder, through links, and before they
+// exist.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	real, err := filepath.EvalSymlinks(t.TempDir())
@@ -72,7 +73,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// Rules that could not hold are refused, and hold to the full until somebody does.
+// Invalid rules are refused, and deny in full until they are mended.
 func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entries returns the entries of an open folder of the space in the order of their names, without what the operator denies and
-// files that are only just being written.
+// Entries returns the entries of an open folder of the space in the order of their names, without
+// denied paths and temporary files of writers.
 func (s *Space) Entries(folder Path, dir *os.File) ([]fs.DirEntry, error) {
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Space) Entries(folder Path, dir *os.File) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Info is what a walk needs to know of a file.
+// Info are the facts of a file that a walk needs.
 type Info struct {
 	Mode fs.FileMode // the type only
 	Size int64
@@ -33,7 +33,7 @@ type Info struct {
 	ModTime int64
 }
 
-// Stat describes the entry called name of an open folder, a link itself and not what it leads to.
+// Stat describes the entry called name of an open folder, a link itself and not its target.
 func Stat(dir *os.File, name string) (Info, error) { return StatAt(int(dir.Fd()), name) }
 
 // StatAt is [Stat] for a folder known by its descriptor.

@@ -12,8 +12,9 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Open opens a file or folder for reading and says what it is. It never waits: a pipe, a socket or a device is
-// file_not_regular. It fails with file_not_found if there is nothing, with file_io if the system refuses.
+// Open opens a file or folder for reading and returns its info. It never waits: a pipe, a socket or
+// a device is file_not_regular. It fails with file_not_found if p is missing, with file_io if the
+// system refuses.
 func (p Path) Open() (*os.File, fs.FileInfo, error) {
 	if p.Exists && !p.Mode.IsRegular() && !p.Mode.IsDir() && p.Mode != 0 {
 		return nil, nil, p.NotRegular()
@@ -52,7 +53,7 @@ func (p Path) openFD(flags int) (int, error) {
 	return beneath.Open(p.root.fd, p.Rel, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 }
 
-// NotRegular is the refusal to use what is at p as a file.
+// NotRegular is the refusal to use p as a file.
 func (p Path) NotRegular() error {
 	what := "not a regular file"
 	switch mode := p.Mode; {
@@ -68,8 +69,9 @@ func (p Path) NotRegular() error {
 	return fault.New(fault.FileNotRegular, "%s is %s; a regular file is needed.", p.Show, what).With("path", p.Show)
 }
 
-// Failure turns what the system said about an operation on p into an error a model can act on; done says what was tried,
-// such as "written". Errors that already are one, those of a context, and nil stay what they are.
+// Failure turns the system's error of an operation on p into an error a model can act on; done
+// names the operation, such as "written". Errors that already are one, those of a context, and nil
+// stay unchanged.
 func (p Path) Failure(done string, err error) error {
 	var known *fault.Error
 	switch {

@@ -37,7 +37,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A root may be called anything, also what the system says of a folder that is gone, and be reached through links on the way.
+// A root may have any name, also one that looks like the system's text for a deleted folder, and be
+// reached through links on the way.
 func TestOpenFindsTheRoot(t *testing.T) {
 	t.Parallel()
 	root, _ := project(t, paths.Rules{})
@@ -136,7 +137,7 @@ func TestResolveEqualsTheSystem(t *testing.T) {
 		}
 		info, statErr := os.Stat(full)
 		if statErr != nil {
-			// What is not there may resolve or not, but never to the outside.
+			// A missing path may resolve or not, but never to the outside.
 			if err == nil && !paths.Below(p.Abs(), root) {
 				t.Fatalf("%s resolves to %s", name, p.Abs())
 			}
@@ -169,7 +170,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, it resolves to the inside or is refused, and opening it neither waits nor leaves.
+// Any path resolves to the inside or is refused, and opening it neither waits nor leaves.
 func FuzzResolve(f *testing.F) {
 	for _, seed := range []string{"a", "../..", "l/../../x", "/etc/passwd", "a\x00", "", "./././a", "l/l/l", strings.Repeat("../", 50) + "etc", "\xff", "a/\n/b", "~", "//"} {
 		f.Add(seed)

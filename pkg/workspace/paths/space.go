@@ -17,11 +17,13 @@ import (
 type Rules struct {
 	// Allowed are folders outside the project that tools may reach, absolute or starting with ~/.
 	Allowed []string
-	// Denied are paths and doublestar patterns that no tool may reach, nor anything below them; they win over everything. A relative
-	// one is relative to the project's root. They are about real places: the part before the first component with a * ? [ or { is
-	// followed through links, and the rest is held against what is below. One with a [ or { denies the path of that very name too.
+	// Denied are paths and doublestar patterns that no tool may reach, nor any path below them;
+	// they win over all grants. A relative one is relative to the project's root. They denote real
+	// places: the part before the first component with a * ? [ or { is followed through links, and
+	// the rest is matched with the paths below. One with a [ or { denies the path of that very name
+	// too.
 	Denied []string
-	// Home is what ~ stands for, absolute, "" for nothing; see [Rules.Check].
+	// Home is the value of ~, absolute, "" for none; see [Rules.Check].
 	Home string
 }
 
@@ -45,7 +47,8 @@ func OpenRoot(name string) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is open is asked where it is: that is one question, however long the path, and no link can change in between.
+	// The open folder is asked for its path: that is one system call for any length, and no link
+	// can change in between.
 	if real := whereIs(fd); real != "" {
 		return &Root{real, fd}, nil
 	}
@@ -120,13 +123,14 @@ type Path struct {
 	Rel string
 	// Show is how results name it: ./ and the path as it was asked for, or absolute outside the project.
 	Show string
-	// Exists says whether there is something, Mode what it is.
+	// Exists reports whether the path exists, Mode its kind.
 	Exists bool
 	Mode   fs.FileMode
 	// Linked says that the name as it was asked for is that of a link, which leads to Rel.
 	Linked bool
-	// InPlace says that a change has to write into the file that is there, and can neither remove nor move it, because something
-	// holds on to that one and not to its name, as the mount of a cage that grants this very file does.
+	// InPlace marks a file that has to be changed in place, and can neither be removed nor moved,
+	// because it is held itself and not by its name, as by the mount of a cage that grants this
+	// very file.
 	InPlace bool
 }
 
@@ -144,10 +148,10 @@ func Below(p, dir string) bool {
 // maxPath bounds the text of a path in bytes; Linux takes no longer one either.
 const maxPath = 4096
 
-// Resolve finds where name really is. name is relative to the project's root, or absolute. A path that ends outside the
-// space, links followed, is refused with invalid_params whose message names the place; a denied one with
-// capability_denied. field names the parameter for the details. What does not exist yet resolves below its deepest existing
-// folder.
+// Resolve finds the real place of name, which is relative to the project's root, or absolute. A
+// path that ends outside the space, links followed, is refused with invalid_params and a message
+// that names the place; a denied one with capability_denied. field names the parameter for the
+// details. A missing path resolves below its deepest existing folder.
 func (s *Space) Resolve(field, name string) (Path, error) {
 	switch {
 	case name == "":
@@ -181,7 +185,7 @@ func refuse(field, name, format string, args ...any) *fault.Error {
 	return fault.New(fault.InvalidParams, format, args...).With("field", field).With("path", name)
 }
 
-// start splits a name into a folder that is known to be real and what is to be walked from there.
+// start splits a name into a folder known to be real and the rest to be walked from there.
 func (s *Space) start(name string) (string, string) {
 	if !filepath.IsAbs(name) {
 		return s.project.path, name
@@ -213,7 +217,7 @@ func (s *Space) show(r *Root, rel, name string) string {
 			}
 		}
 	}
-	// Behind a link, ".." is not what it looks like.
+	// Behind a link, ".." is not the parent in the text.
 	if clean := path.Clean(asked); filepath.IsLocal(clean) && !slices.Contains(strings.Split(asked, "/"), "..") {
 		rel = clean
 	}

@@ -13,7 +13,7 @@ import (
 // maxLinks is how many links a path may go through, as in the kernel.
 const maxLinks = 40
 
-// place is where a walk ended: an absolute path without links, and what is there.
+// place is the end of a walk: an absolute path without links, and its kind.
 type place struct {
 	path   string
 	exists bool
@@ -21,8 +21,8 @@ type place struct {
 	linked bool // the last component was a link
 }
 
-// walk follows rest from start, a real folder, link by link. ".." is the parent of where the walk really is, as in the
-// kernel. What does not exist is followed as text.
+// walk follows rest from start, a real folder, link by link. ".." is the parent of the walk's real
+// place, as in the kernel. Missing parts are followed as text.
 func walk(start, rest string) (place, error) {
 	at := place{path: start, exists: true, mode: fs.ModeDir}
 	todo, links, linked := components(rest), 0, false
@@ -72,7 +72,7 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// components splits a path; empty and "." ones mean nothing.
+// components splits a path without its empty and "." parts.
 func components(name string) []string {
 	parts := strings.Split(name, "/")
 	kept := parts[:0]
@@ -84,7 +84,7 @@ func components(name string) []string {
 	return kept
 }
 
-// Reason returns what the operating system said, without the path Go puts around it.
+// Reason returns the operating system's message, without the path Go puts around it.
 func Reason(err error) string {
 	var errno unix.Errno
 	if errors.As(err, &errno) {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// HeadSize is how many bytes of a file decide what it is; git looks at as many.
+// HeadSize is the number of bytes that decide the kind of a file, as in git.
 const HeadSize = 8000
 
 // Sniffer names the content type of a file by its first bytes, as net/http.DetectContentType does.

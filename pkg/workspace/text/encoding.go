@@ -38,9 +38,9 @@ func EncodingOf(head []byte) Encoding {
 	return UTF8
 }
 
-// Decode returns a file's text without its byte order mark, and how it was stored. ok is false if the bytes are not valid
-// in their encoding. UTF-8 is not copied, because copies are most of what an edit of a large file costs: data must not be
-// changed any more.
+// Decode returns a file's text without its byte order mark, and its encoding. ok is false if the
+// bytes are not valid in their encoding. UTF-8 is not copied, because copies are most of the cost
+// of an edit of a large file: data must not be changed any more.
 func Decode(data []byte) (text string, encoding Encoding, ok bool) {
 	encoding = EncodingOf(data)
 	body := data[len(marks[encoding]):]
@@ -89,8 +89,9 @@ func byteOrder(encoding Encoding) order {
 	return binary.LittleEndian
 }
 
-// NewReader returns a reader of the text in r, which holds a whole file, as UTF-8 without byte order mark. head is the
-// file's beginning. What is invalid reads as U+FFFD in UTF-16 and as it is in UTF-8.
+// NewReader returns a reader of the text in r, which holds a whole file, as UTF-8 without byte
+// order mark. head is the file's beginning. Invalid bytes read as U+FFFD in UTF-16 and unchanged in
+// UTF-8.
 func NewReader(head []byte, r io.Reader) io.Reader {
 	switch encoding := EncodingOf(head); encoding {
 	case UTF16LE:

@@ -8,9 +8,9 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Ends collects the first and the last of what a command prints, and leaves out what is between: how it began says what it
-// did, how it ended says what came of it. It takes everything, so that the command never waits for it. It is not safe for
-// concurrent use.
+// Ends collects the first and the last part of a command's output, and drops the middle: the
+// beginning tells the command's work, the end its result. It takes all output, so that the command
+// never waits for it. It is not safe for concurrent use.
 type Ends struct {
 	limit   int
 	show    func(string)
@@ -22,8 +22,8 @@ type Ends struct {
 	all       int // characters so far
 }
 
-// NewEnds returns a collector of at most limit characters of what is printed, on a terminal or not, that hands each new
-// piece to show.
+// NewEnds returns a collector of at most limit characters of output, from a terminal or not, that
+// hands each new piece to show.
 func NewEnds(limit int, terminal bool, show func(string)) *Ends {
 	return &Ends{limit: limit, show: show, printed: Printed{Terminal: terminal}, last: lastRunes{limit: limit}}
 }
@@ -46,19 +46,20 @@ func (e *Ends) take(piece string) {
 	e.last.add(piece)
 }
 
-// Finish takes what was still undecided. Nothing may be written after it.
+// Finish takes the undecided rest. No writes may follow.
 func (e *Ends) Finish() { e.take(e.printed.Finish()) }
 
 // Len returns how many characters were printed.
 func (e *Ends) Len() int { return e.all }
 
-// Text returns what was printed if it is at most limit characters, and else that many of it, half from each end, with a note
-// of what is missing between them. limit must not be greater than that of the collector.
+// Text returns the output if it has at most limit characters, and else that many of it, half from
+// each end, with a note of the omitted middle. limit must not be greater than that of the
+// collector.
 func (e *Ends) Text(limit int) string {
 	if e.all <= limit {
 		return string(e.head) + e.last.text()
 	}
-	// The head is full: what came first stands in it, and what came last in both together.
+	// The head is full: it holds the first output, and both together hold the last.
 	first, _ := clip.Runes(string(e.head), limit/2)
 	last := lastRunes{limit: limit - limit/2}
 	last.add(string(e.head))
@@ -66,13 +67,14 @@ func (e *Ends) Text(limit int) string {
 	return first + fmt.Sprintf("\n[output truncated \u2014 %d of %d characters left out]\n", e.all-limit, e.all) + last.text()
 }
 
-// lastRunes keeps the last characters of what is added.
+// lastRunes keeps the last characters added.
 type lastRunes struct {
 	limit int
 	kept  strings.Builder
 }
 
-// add appends text. What is kept is cut only when it is twice too long, so that adding costs what is added.
+// add appends text. The kept text is cut only at twice its length, so that the cost is that of the
+// added text.
 func (l *lastRunes) add(text string) {
 	if most := l.limit * utf8.UTFMax; len(text) > most {
 		text = clip.Tail(text, l.limit)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printed turns what a program prints, cut anywhere, into text: invalid UTF-8 becomes U+FFFD, and of a terminal \r\n becomes
-// \n. The zero value is ready. It is not safe for concurrent use.
+// Printed turns a program's output, cut anywhere, into text: invalid UTF-8 becomes U+FFFD, and of a
+// terminal \r\n becomes \n. The zero value is ready. It is not safe for concurrent use.
 type Printed struct {
 	// Terminal says that the program prints on a terminal.
 	Terminal bool
@@ -14,7 +14,8 @@ type Printed struct {
 	rest []byte // what cannot be decided yet: returns before a possible \n, the beginning of a character
 }
 
-// maxUnsettled bounds what waits to be decided; a program that prints nothing but returns would make it grow for ever.
+// maxUnsettled bounds the undecided bytes; a program that prints only returns would make them grow
+// for ever.
 const maxUnsettled = 4 << 10
 
 // Write takes output and returns the text that is certain.
@@ -34,14 +35,14 @@ func (p *Printed) Write(data []byte) string {
 	return piece
 }
 
-// Finish returns what was still undecided: nothing comes after it.
+// Finish returns the undecided rest at the end of output.
 func (p *Printed) Finish() string {
 	piece := show(p.rest, p.Terminal)
 	p.rest = nil
 	return piece
 }
 
-// Settled returns how much of data does not depend on what comes next.
+// Settled returns the length of the part of data that does not depend on the next bytes.
 func Settled(data []byte, terminal bool) int {
 	end := whole(data)
 	for terminal && end > 0 && data[end-1] == '\r' {

@@ -7,8 +7,9 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Screen collects what a command prints on a terminal, as [Printed] reads it, and leaves out what is beyond a limit, with a
-// note at the end. It takes everything, so that the command never waits for it. It is not safe for concurrent use.
+// Screen collects a command's output on a terminal, as [Printed] reads it, and drops output beyond
+// a limit, with a note at the end. It takes all output, so that the command never waits for it. It
+// is not safe for concurrent use.
 type Screen struct {
 	limit   int
 	show    func(string)
@@ -53,7 +54,7 @@ func (s *Screen) note() string {
 	return "\n[output truncated \u2014 " + size + " limit]"
 }
 
-// Finish takes what was still undecided and returns everything.
+// Finish takes the undecided rest and returns the whole text.
 func (s *Screen) Finish() string {
 	if !s.over {
 		s.take(s.printed.Finish())

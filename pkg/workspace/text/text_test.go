@@ -51,7 +51,8 @@ func TestWindowEqualsSplitting(t *testing.T) {
 	})
 }
 
-// A screen shows the same whatever pieces it is given, keeps within its limit, and holds only whole characters.
+// A screen shows the same for any split of its input, keeps within its limit, and holds only whole
+// characters.
 func TestScreenEqualsItsInputInOnePiece(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([][]byte{[]byte("a"), []byte("\n"), []byte("\r\n"), []byte("\r"), []byte("é"), []byte("😀"), {0xff}, {0xc3}, {0x80}, []byte("word ")})
@@ -86,8 +87,8 @@ func TestScreenEqualsItsInputInOnePiece(t *testing.T) {
 	})
 }
 
-// Whatever a program prints in whatever pieces, of a limit of characters half are the first and half the last, and all of
-// them where that is all there is (T-T20-EXEC-04).
+// For any output in any pieces, half of the limit's characters are the first and half the last, and
+// shorter output is whole (T-T20-EXEC-04).
 func TestEndsProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -122,7 +123,7 @@ func TestEndsProperties(t *testing.T) {
 	})
 }
 
-// What is collected of endless output is bounded.
+// The memory for endless output is bounded.
 func TestEndsAreBounded(t *testing.T) {
 	t.Parallel()
 	e := text.NewEnds(100_000, false, func(string) {})
@@ -138,7 +139,7 @@ func TestEndsAreBounded(t *testing.T) {
 	}
 }
 
-// A program that prints nothing but returns does not fill the memory.
+// A program that prints only returns does not fill the memory.
 func TestScreenOfReturns(t *testing.T) {
 	t.Parallel()
 	s := text.NewScreen(1<<20, func(string) {})
@@ -150,7 +151,7 @@ func TestScreenOfReturns(t *testing.T) {
 	}
 }
 
-// What is decoded encodes to the same bytes again; what would not is refused.
+// Decoded text encodes to the same bytes again; text that would not is refused.
 func TestDecodeAndEncode(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]struct {

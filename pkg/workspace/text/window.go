@@ -12,8 +12,9 @@ import (
 // Cut marks a line that is not shown whole.
 const Cut = "[truncated]"
 
-// Window keeps a numbered piece of a text that is written to it, and counts all its lines. The zero value of a limit means
-// none. Lines end in \n or \r\n; what comes after the last one is a line too unless it is empty.
+// Window keeps a numbered piece of a text that is written to it, and counts all its lines. The zero
+// value of a limit means none. Lines end in \n or \r\n; text after the last one is a line too
+// unless it is empty.
 type Window struct {
 	// From is the first line to keep, counted from 1. Lines, Bytes and Runes bound how many lines, how many bytes in all and
 	// how many characters of a line are kept.
@@ -51,7 +52,7 @@ func (w *Window) Write(p []byte) (int, error) {
 
 var newline = []byte{'\n'}
 
-// skip passes over lines before the window and returns what is left.
+// skip passes over lines before the window and returns the rest.
 func (w *Window) skip(p []byte) []byte {
 	if breaks := bytes.Count(p, newline); w.at+breaks+1 < w.From {
 		w.at += breaks
@@ -66,7 +67,7 @@ func (w *Window) skip(p []byte) []byte {
 	return p
 }
 
-// keep takes the next piece of a line inside the window and returns what is left.
+// keep takes the next piece of a line inside the window and returns the rest.
 func (w *Window) keep(p []byte) []byte {
 	end := bytes.IndexByte(p, '\n')
 	piece := p
