@@ -5,6 +5,6 @@
 // remembered, $$$ and $$$NAME for any number of neighbours. The same $NAME twice must stand for the same code. Comments and
 // signs that the source has beyond the pattern are passed over.
 //
-// These are the semantics of ast-grep's "smart" strictness, down to what it does not find: $$$ takes as little as it can and
-// never comes back for more. docs/reference/ast-grep.md compares the two.
+// These are the semantics of ast-grep's "smart" strictness, including its misses: $$$ takes the
+// fewest nodes and never backtracks for more. docs/reference/ast-grep.md compares the two.
 package astgrep

@@ -10,12 +10,12 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// PatternError says why a pattern cannot be used, and what a complete one would be.
+// PatternError gives the reason why a pattern cannot be used, and the form of a complete one.
 type PatternError struct {
 	Pattern string
 	// Problem completes "The pattern ...".
 	Problem string
-	// Advice is a sentence on what to write instead, or empty.
+	// Advice is a sentence with a better pattern, or empty.
 	Advice string
 }
 
@@ -59,7 +59,8 @@ func (c *compiler) broken(i int) error {
 	return &PatternError{Pattern: c.source, Problem: problem, Advice: advice(c.tree.Language)}
 }
 
-// missing refuses a pattern that lacks something, unless it is what may be left out at the end of a statement.
+// missing refuses a pattern that lacks a token, unless the token is optional at the end of a
+// statement.
 func (c *compiler) missing(i int) error {
 	n := &c.tree.Nodes[i]
 	kind := c.tree.Language.Kind(n.Symbol)
@@ -74,7 +75,8 @@ func (c *compiler) missing(i int) error {
 	return &PatternError{Pattern: c.source, Problem: problem, Advice: advice(c.tree.Language)}
 }
 
-// firstUnread returns where the first node of an error ends, which is nearer to what is wrong than where the error begins.
+// firstUnread returns the end of the first node of an error, which is nearer to the mistake than
+// the error's beginning.
 func firstUnread(tree *syntax.Tree, i int) uint32 {
 	children := tree.Children(i)
 	if len(children) == 0 {
@@ -97,7 +99,7 @@ func (c *compiler) place(offset uint32) (where, behind string) {
 	return where, behind
 }
 
-// advice says what a complete pattern of a language is.
+// advice describes a complete pattern of a language.
 func advice(lang *syntax.Language) string {
 	example := examples[lang.Name]
 	if example == "" {
@@ -106,7 +108,7 @@ func advice(lang *syntax.Language) string {
 	return "A pattern is one whole expression, statement or declaration, such as " + example + "."
 }
 
-// examples are complete patterns, for languages without calls as everybody writes them.
+// examples are complete patterns, for languages without common calls.
 var examples = map[string]string{
 	"bash": "echo $A", "c": "f($A, $$$REST);", "cpp": "f($A, $$$REST);", "css": ".name { color: $C; $$$ }", "hcl": "resource \"$T\" \"$N\" { $$$ }",
 	"html": "<p class=\"$C\">$$$</p>", "java": "$O.f($A);", "json": "{\"name\": $V, $$$}", "php": "f($A, $$$REST);", "yaml": "name: $V",

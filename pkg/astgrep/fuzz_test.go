@@ -19,7 +19,7 @@ const (
 	fuzzHeap = 512 << 20
 )
 
-// Whatever stands in a pattern, compiling ends with a pattern or with a reason.
+// Compiling any pattern ends with a pattern or with a reason.
 func FuzzPattern(f *testing.F) {
 	for i, lang := range syntax.Languages() {
 		for _, pattern := range []string{"f($A, $$$B)", "$$$", "console.log(", "{\"a\": $V, $$$}", "a { b: $C }", "\x00\xff", "<p $$$>$A</p>", lang.Name, "((((", "$A $B", "\"$A"} {
@@ -55,7 +55,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// Whatever the pattern and the source are, matching and rewriting end, with edits that lie in the text and in order.
+// For any pattern and source, matching and rewriting end, with edits that lie in the text and in
+// order.
 func FuzzMatch(f *testing.F) {
 	for i, lang := range syntax.Languages() {
 		f.Add(i, "f($A, $$$B)", "f(1, 2, f(3))\n", "g($$$B, $A)")
@@ -116,7 +117,7 @@ func language(i int) *syntax.Language {
 	return all[uint(i)%uint(len(all))]
 }
 
-// checkTree holds a tree to what is promised of it: each subtree lies within its parent's.
+// checkTree checks the promises of a tree: each subtree lies within its parent's.
 func checkTree(t *testing.T, tree *syntax.Tree) {
 	t.Helper()
 	var ends []uint32

@@ -11,12 +11,12 @@ import (
 type Match struct {
 	// Node is the index of the matched node.
 	Node int
-	// Captures are what the variables stand for, in the order of [Pattern.Names].
+	// Captures are the values of the variables, in the order of [Pattern.Names].
 	Captures []Capture
 }
 
-// Capture is what a variable stands for: Count neighbouring nodes of which the first is First. Of none the Count is 0, of a
-// variable that was not reached First is negative.
+// Capture is the value of a variable: Count neighbouring nodes, the first being First. An empty
+// value has Count 0, an unreached variable a negative First.
 type Capture struct{ First, Count int }
 
 // Names returns the names of the variables that are remembered, without dollars.
@@ -72,7 +72,8 @@ type matcher struct {
 	ctx   context.Context
 	tree  *syntax.Tree
 	nodes []syntax.Node
-	// bound is what the variables stand for so far, trail what they stood for before, so that a trial can be taken back.
+	// bound are the present values of the variables, trail their earlier values, so that a trial
+	// can be taken back.
 	bound []Capture
 	trail []binding
 	// steps counts the comparisons, stopped says that the context ended meanwhile.
@@ -80,13 +81,13 @@ type matcher struct {
 	stopped bool
 }
 
-// binding is what a variable stood for before it was bound.
+// binding is the value of a variable before it was bound.
 type binding struct {
 	slot   int
 	before Capture
 }
 
-// outcome is what comparing a part of the pattern with a node says.
+// outcome is the result of comparing a part of the pattern with a node.
 type outcome uint8
 
 const (
@@ -140,8 +141,8 @@ func (m *matcher) compare(goal *node, at int) outcome {
 	return different
 }
 
-// children matches parts of the pattern against the neighbours from at up to end. Every part must be found, in their order;
-// what stands behind the last does not matter.
+// children matches parts of the pattern against the neighbours from at up to end. Every part must
+// be found, in their order; nodes behind the last are ignored.
 func (m *matcher) children(goals []node, at, end int) bool {
 	if at >= end {
 		return false
@@ -197,9 +198,10 @@ func onlyEllipses(goals []node) bool {
 	return true
 }
 
-// ellipsis matches goals[0], a $$$, against as few of the neighbours from at up to end as it can. Signs of the pattern that
-// follow it are swallowed, and so are as many nodes at the end of what it stands for. It returns what remains of both; done
-// says that the rest matches, met that the next part of the pattern is known to match the next node.
+// ellipsis matches goals[0], a $$$, against as few of the neighbours from at up to end as it can.
+// Signs of the pattern after it are swallowed, and so are as many nodes at the end of its value. It
+// returns the rest of both; done reports that the rest matches, met that the next part of the
+// pattern is known to match the next node.
 func (m *matcher) ellipsis(goals []node, at, end int) (rest []node, next int, done, met, ok bool) {
 	dots := &goals[0]
 	goals = goals[1:]
@@ -223,7 +225,8 @@ func (m *matcher) ellipsis(goals []node, at, end int) (rest []node, next int, do
 		mark := len(m.trail)
 		if m.compare(&goals[0], at) == same {
 			if goals[0].again {
-				// What follows holds this or another variable again: it has to match with this one bound.
+				// The rest holds this or another variable again: it has to match with this one
+				// bound.
 				m.undo(mark)
 				return goals, at, false, false, m.bindMany(dots, first, count-swallowed)
 			}
@@ -268,7 +271,7 @@ func (m *matcher) bind(slot int, c Capture) {
 	m.bound[slot] = c
 }
 
-// undo takes back what was bound since the trail was so long.
+// undo takes back the bindings after length mark of the trail.
 func (m *matcher) undo(mark int) {
 	for i := len(m.trail) - 1; i >= mark; i-- {
 		m.bound[m.trail[i].slot] = m.trail[i].before

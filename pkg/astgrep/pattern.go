@@ -24,11 +24,11 @@ type Pattern struct {
 	vars []variable
 	// needs are texts that stand in every file with a match, the longest first.
 	needs [][]byte
-	// source is what the caller wrote.
+	// source is the caller's text.
 	source string
 }
 
-// Language is what the pattern is written in.
+// Language is the language of the pattern.
 func (p *Pattern) Language() *syntax.Language { return p.lang }
 
 // Kind is the kind of node the pattern matches, "" if it is any.
@@ -71,8 +71,8 @@ func (n *node) trivial() bool { return n.kind == terminal && !n.named }
 
 func (n *node) ellipsis() bool { return n.kind == wildcard && n.multi }
 
-// Compile compiles a pattern. It fails with [*PatternError] if the pattern is not one complete node, with
-// [syntax.ErrUnavailable] if nothing can be parsed, and with the context's error.
+// Compile compiles a pattern. It fails with [*PatternError] if the pattern is not one complete
+// node, with [syntax.ErrUnavailable] if no parser is built in, and with the context's error.
 func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, source string) (*Pattern, error) {
 	if len(source) > MaxPattern {
 		return nil, &PatternError{Pattern: source, Problem: "is too long"}
@@ -163,7 +163,8 @@ func (c *compiler) single(i int) bool {
 // convert turns a node of the pattern's tree into a part of the pattern.
 func (c *compiler) convert(i int) (node, error) {
 	n := &c.tree.Nodes[i]
-	// What is no code at all is a meta variable where its grammar has no place for one, in the usual spelling.
+	// Text that is no code at all is a meta variable where its grammar has no place for one, in the
+	// usual spelling.
 	if v, ok := c.wildcard(i); ok && (n.Symbol != syntax.ErrorSymbol || c.usual) {
 		c.use(i, &v)
 		return v, nil
@@ -219,7 +220,7 @@ func (c *compiler) use(i int, v *node) {
 	}
 }
 
-// mark sets again in the nodes whose subtree has a multi variable that is used more than once.
+// mark sets again in the nodes above a multi variable that is used more than once.
 func (c *compiler) mark(n *node) bool {
 	if n.kind == wildcard {
 		n.again = n.multi && n.slot >= 0 && c.used[c.pattern.vars[n.slot]] > 1
@@ -231,8 +232,9 @@ func (c *compiler) mark(n *node) bool {
 	return n.again
 }
 
-// collect gathers the texts of the pattern's leaves. Each of them stands in every match; those of signs and keywords as well,
-// because they are what their kind is called, but for grammars where keywords may be written in any case.
+// collect gathers the texts of the pattern's leaves. Each of them stands in every match; those of
+// signs and keywords as well, because they name their kind, except in grammars with keywords in any
+// case.
 func (c *compiler) collect(n *node) {
 	literal := n.named || !anyCase[c.tree.Language.Name] && string(n.text) == c.tree.Language.Kind(n.symbol)
 	if n.kind == terminal && literal && len(n.text) > 1 {
@@ -245,7 +247,7 @@ func (c *compiler) collect(n *node) {
 	}
 }
 
-// anyCase are the languages whose keywords may be written in any case.
+// anyCase are the languages with keywords in any case.
 var anyCase = map[string]bool{"php": true, "html": true, "css": true}
 
 // Possible reports whether a text can have a match at all.

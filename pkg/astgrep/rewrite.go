@@ -12,14 +12,14 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// Rule rewrites what a pattern matches.
+// Rule rewrites the matches of a pattern.
 type Rule struct {
 	Pattern *Pattern
 	parts   []part
 	step    string // one step of the replacement's indentation, if that is spaces
 }
 
-// part is a piece of a replacement: a text, or what a variable stands for.
+// part is a piece of a replacement: a text, or the value of a variable.
 type part struct {
 	text string
 	slot int // of the variable, negative for a text
@@ -27,9 +27,10 @@ type part struct {
 	indent string
 }
 
-// NewRule compiles a replacement, which uses the variables of its pattern. It fails with [*PatternError] if it uses others.
-// A dollar that begins no meta variable is text: alone, before a digit ($5), before a small letter ($lower, $Total), and before
-// any name the pattern does not capture in languages whose own variables have a dollar.
+// NewRule compiles a replacement, which uses the variables of its pattern. It fails with
+// [*PatternError] if it uses others. A dollar that begins no meta variable is text: alone, before a
+// digit ($5), before a small letter ($lower, $Total), and before any name the pattern does not
+// capture in languages with a dollar in their own variables.
 func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 	if len(replacement) > MaxPattern {
 		return nil, &PatternError{Pattern: pattern.source, Problem: "has a replacement that is too long", Advice: fmt.Sprintf("A replacement has at most %d bytes.", MaxPattern)}
@@ -69,7 +70,7 @@ func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 	return r, nil
 }
 
-// dollars are the languages whose own variables begin with a dollar.
+// dollars are the languages with a dollar at the beginning of their own variables.
 var dollars = map[string]bool{"bash": true, "php": true}
 
 func (p *Pattern) undefined(name string) error {
@@ -88,10 +89,11 @@ type Edit struct {
 	Text             string
 }
 
-// Rewrite returns what the rules change in a tree, in the order of the text. No two edits overlap: the outer of two matches
-// of one rule wins, and of two rules the first. A match that would stay what it is, is no edit. It returns the context's
-// error if that ended the search, and [ErrTooLarge] if the new texts would have more than limit bytes together: a replacement
-// may use a variable as often as it likes.
+// Rewrite returns the edits of the rules in a tree, in the order of the text. No two edits overlap:
+// the outer of two matches of one rule wins, and of two rules the first. A match that would stay
+// the same is no edit. It returns the context's error if that ended the search, and [ErrTooLarge]
+// if the new texts would have more than limit bytes together: a replacement may use a variable any
+// number of times.
 func Rewrite(ctx context.Context, tree *syntax.Tree, rules []*Rule, limit int) ([]Edit, error) {
 	var edits []Edit
 	style := styleOf(tree)
@@ -157,8 +159,8 @@ func Apply(text []byte, edits []Edit) []byte {
 	return b.Bytes()
 }
 
-// replace writes what stands in place of a match. The lines of the template get the indentation of the line the match begins
-// in. The lines of a capture keep their indentation relative to its first.
+// replace writes the replacement of a match. The lines of the template get the indentation of the
+// line the match begins in. The lines of a capture keep their indentation relative to its first.
 func (r *Rule) replace(b *builder, tree *syntax.Tree, style style, m Match) {
 	style.step = r.step
 	outer := indentAt(tree.Text, int(tree.Nodes[m.Node].Start))
@@ -176,7 +178,7 @@ func (r *Rule) replace(b *builder, tree *syntax.Tree, style style, m Match) {
 	}
 }
 
-// capture writes what a variable stands for, with its lines moved from the indentation they have to another.
+// capture writes the value of a variable, with its lines moved from their indentation to another.
 func capture(b *builder, tree *syntax.Tree, c Capture, indent string) {
 	start, end := tree.Span(c.First, c.Count)
 	before := indentAt(tree.Text, start)
@@ -200,7 +202,8 @@ func capture(b *builder, tree *syntax.Tree, c Capture, indent string) {
 	}
 }
 
-// literalLines returns where lines begin within a string, of what a variable stands for, which ends at end.
+// literalLines returns the beginnings of lines within a string, for a variable's value that ends at
+// end.
 func literalLines(tree *syntax.Tree, c Capture, end int) map[int]bool {
 	fixed := map[int]bool{}
 	last := c.First
@@ -222,7 +225,7 @@ func literalLines(tree *syntax.Tree, c Capture, end int) map[int]bool {
 	return fixed
 }
 
-// literal reports whether the white space in a leaf of this kind means something.
+// literal reports whether white space in a leaf of this kind is significant.
 func literal(kind string) bool {
 	for _, part := range []string{"string", "heredoc", "raw", "template_chars", "char", "scalar", "fragment"} {
 		if strings.Contains(kind, part) {
@@ -238,8 +241,9 @@ func lineIndent(text string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 }
 
-// indentAt returns the white space that begins the line an offset is in, up to the offset. A line that begins far before has none:
-// in a file of one long line every match would look for its beginning.
+// indentAt returns the white space at the beginning of an offset's line, up to the offset. A line
+// that begins far before has none: in a file of one long line every match would search for its
+// beginning.
 func indentAt(text []byte, offset int) string {
 	const far = 4 << 10
 	offset = min(offset, len(text))

@@ -7,10 +7,10 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// A spelling is how the meta variables of a pattern are written for the language's grammar. Mostly they are names, with the
-// language's sigil for each dollar. But not every place takes a name: what is imported from is a string, a Ruby class begins
-// with a capital, and JSON has no names at all. So other spellings are tried when a pattern does not parse: one variable at a
-// time, then all of them.
+// A spelling is the form of a pattern's meta variables in the language's grammar. Mostly they are
+// names, with the language's sigil for each dollar. But not every place takes a name: an import's
+// source is a string, a Ruby class begins with a capital, and JSON has no names at all. So other
+// spellings are tried when a pattern does not parse: one variable at a time, then all of them.
 
 // spellings returns a pattern in all its spellings and where the pattern ends in each, the usual one first.
 func spellings(lang *syntax.Language, pattern string) iter.Seq2[string, int] {
@@ -60,10 +60,10 @@ const (
 	member  = "\u02AE" // followed by what makes a name a member of a block
 )
 
-// members are what makes a name a member of a block, in languages where a name alone is none.
+// members complete a name to a member of a block, in languages where a name alone is none.
 var members = map[string]string{"css": ": 0;", "hcl": " = 0", "json": ":0"}
 
-// piece is a part of a pattern: a meta variable or what is between two of them.
+// piece is a part of a pattern: a meta variable or the text between two of them.
 type piece struct {
 	text     string
 	variable bool
@@ -100,7 +100,8 @@ func split(lang *syntax.Language, pattern string) []piece {
 	return append(pieces, piece{text: pattern[from:]})
 }
 
-// spell puts the pieces together. mark returns what stands for the dollars of the i-th variable, "" for the usual.
+// spell joins the pieces. mark returns the spelling of the i-th variable's dollars, "" for the
+// usual one.
 func spell(lang *syntax.Language, pieces []piece, mark func(i int) string) string {
 	var b strings.Builder
 	variable := 0

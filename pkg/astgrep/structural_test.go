@@ -30,7 +30,8 @@ func parser(t testing.TB) *syntax.Parser {
 	return p
 }
 
-// find shows what a pattern matches in a source: the text of each match and its variables, empty for a pattern that is refused.
+// find returns the matches of a pattern in a source: the text of each match and its variables,
+// empty for a refused pattern.
 func find(t testing.TB, p *syntax.Parser, lang, pattern, source string) []string {
 	t.Helper()
 	compiled, err := astgrep.Compile(t.Context(), p, syntax.Lookup(lang), pattern)
@@ -62,7 +63,8 @@ func find(t testing.TB, p *syntax.Parser, lang, pattern, source string) []string
 	return list
 }
 
-// What ast-grep 0.51 finds, is found; each line was held against its command (T-SEARCH-AST-04, T-SEARCH-AST-09).
+// Matches of ast-grep 0.51 are found; each line was compared with its command (T-SEARCH-AST-04,
+// T-SEARCH-AST-09).
 func TestSemanticsOfAstGrep(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -141,7 +143,8 @@ var samples = map[string]string{
 	"yaml":       "a:\n  - b: 1\n    c: |\n      text\n        more\n",
 }
 
-// A piece of a source, taken as a pattern and rewritten to itself, changes nothing; nor does a variable for it.
+// A piece of a source, taken as a pattern and rewritten to itself, changes no byte; nor does a
+// variable for it.
 func TestRewritingByIdentityIsIdentity(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -174,7 +177,7 @@ func TestRewritingByIdentityIsIdentity(t *testing.T) {
 			rt.Fatal(err)
 		}
 		for _, e := range edits {
-			// What the template says in other white space, or without comments, may change; captures may not.
+			// White space and comments of the template may change; captures may not.
 			if from == "$A" || strings.Join(strings.Fields(e.Text), "") != strings.Join(strings.Fields(string(source[e.Start:e.End])), "") && !strings.Contains(from, "$") {
 				rt.Fatalf("%s: %q became %q", from, source[e.Start:e.End], e.Text)
 			}
@@ -244,7 +247,7 @@ func TestMatchingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A pattern that keeps a grammar busy is refused as what it is, long before the tool's own time is up.
+// A pattern that keeps a grammar busy is refused as such, long before the tool's own time is up.
 func TestPatternThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	_, err := astgrep.Compile(t.Context(), parser(t), syntax.Lookup("swift"), `{"a": $V, $$$=`)

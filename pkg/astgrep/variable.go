@@ -29,7 +29,7 @@ func parseVariable(text string, sigil rune) (node, bool) {
 	return v, true
 }
 
-// validName reports whether a name may stand behind the dollars. Behind three there need be none.
+// validName reports whether a name may stand behind the dollars. Behind three it may be empty.
 func validName(name string, multi bool) bool {
 	for i := range len(name) {
 		if !nameByte(name[i]) {

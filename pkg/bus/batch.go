@@ -25,20 +25,20 @@ const (
 
 // Batch is one message of a channel: frames that follow each other.
 type Batch struct {
-	// Session and Channel say whose frames these are. Both are letters, digits, '_', '-' and ':'.
+	// Session and Channel name the owner of the frames. Both are letters, digits, '_', '-' and ':'.
 	Session, Channel string
 	// Epoch names the writer.
 	Epoch int64
-	// Seq is the number of the first frame, Count how many there are. A batch of none is an epoch marker, and Seq is the
-	// number of the frame that comes next.
+	// Seq is the number of the first frame, Count the number of frames. A batch without frames is
+	// an epoch marker, and Seq is the number of the next frame.
 	Seq   int64
 	Count int
-	// Body is the frames, separated by newlines. Readers own what they get.
+	// Body are the frames, separated by newlines. Readers own the slice they get.
 	Body []byte
 	// MsgID makes publishing twice within the stream's window of duplicates a no-op; empty means that it does not.
 	MsgID string
-	// ExpectLast makes Publish fail unless this is the place in the stream of the subject's last message, 0 for a subject
-	// without messages. It is not part of what is stored.
+	// ExpectLast makes Publish fail unless it is the place in the stream of the subject's last
+	// message, 0 for a subject without messages. It is not stored.
 	ExpectLast *uint64
 	// StreamSeq is the message's place in the stream. Publish ignores it.
 	StreamSeq uint64
@@ -63,7 +63,8 @@ func (b Batch) Frames(from int64) iter.Seq2[int64, []byte] {
 
 const maxToken = 128
 
-// validToken reports whether s can be one part of a subject: dots, wildcards and spaces mean something to NATS.
+// validToken reports whether s can be one part of a subject: dots, wildcards and spaces have a
+// meaning in NATS.
 func validToken(s string) bool {
 	if s == "" || len(s) > maxToken {
 		return false

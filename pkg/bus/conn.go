@@ -33,7 +33,7 @@ type Config struct {
 	InProcess nats.InProcessConnProvider
 	// Name is shown by the server's monitoring.
 	Name string
-	// Log gets losses and returns of the connection; nil means none.
+	// Log gets losses and returns of the connection; nil discards them.
 	Log *slog.Logger
 }
 
@@ -64,8 +64,8 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	opts := []nats.Option{
 		nats.Name(cfg.Name), nats.Timeout(timeLeft(ctx)), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectMore, reconnectMore), nats.PingInterval(pingInterval), nats.IgnoreAuthErrorAbort(),
-		// What cannot be sent now fails now. A publish that is kept and sent after the outage would be one nobody waits
-		// for.
+		// Messages that cannot be sent now fail now. A publish buffered over an outage would have
+		// no waiter left.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(c.disconnected), nats.ReconnectHandler(c.reconnected),
 		nats.ErrorHandler(c.asyncError), nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),

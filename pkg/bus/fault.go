@@ -9,11 +9,11 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// ErrGap is what [Frames.Replay] ends with when a frame that was asked for is not retained any more.
+// ErrGap ends [Frames.Replay] if a requested frame is no longer retained.
 var ErrGap = errors.New("bus: a frame that was asked for is not retained")
 
-// The details of fault.StaleLease: the place of the subject's last message in the stream, 0 if none is retained, and the epoch
-// that wrote it.
+// The details of fault.StaleLease: the place of the subject's last message in the stream, 0 if none
+// is retained, and the epoch that wrote it.
 const (
 	detailLastSeq = "last_seq"
 	detailEpoch   = "epoch"

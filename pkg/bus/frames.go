@@ -45,7 +45,7 @@ type FramesConfig struct {
 // Frames is the stream of all sessions' frames. Its methods may be called from any goroutine.
 type Frames struct {
 	conn *Conn
-	// cfg is how the stream is made, nil for whoever does not own it.
+	// cfg is the configuration of an owned stream, nil for readers.
 	cfg *jetstream.StreamConfig
 	// pendingMessages is how many may wait for a live handler.
 	pendingMessages int
@@ -53,9 +53,9 @@ type Frames struct {
 	mu sync.Mutex // one attempt at a time to make the stream
 }
 
-// OpenFrames makes the stream, or changes it to cfg if it is there. One service owns the stream and all its processes use
-// the same cfg; everybody else reads it with [ReadFrames]. It returns fault.Unavailable if NATS does not answer or has no
-// JetStream.
+// OpenFrames makes the stream, or changes an existing one to cfg. One service owns the stream and
+// all its processes use the same cfg; other services read it with [ReadFrames]. It returns
+// fault.Unavailable if NATS does not answer or has no JetStream.
 func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, error) {
 	if cfg.Retention <= 0 {
 		cfg.Retention = DefaultRetention
@@ -72,8 +72,8 @@ func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, err
 	return f, f.ensure(ctx)
 }
 
-// ReadFrames returns the stream as its owner has made it. It asks nobody: while the stream is not there, what reads it fails
-// with fault.Unavailable, and nothing is made or changed.
+// ReadFrames returns the stream as made by its owner. It sends no request: while the stream is
+// missing, reads fail with fault.Unavailable, and it is neither made nor changed.
 func ReadFrames(conn *Conn) *Frames {
 	return &Frames{conn: conn, pendingMessages: defaultPendingMessages}
 }
@@ -98,8 +98,9 @@ func notThere(err error) *fault.Error {
 	return unavailable(err, "The stream of frames is not there yet.")
 }
 
-// Incarnation names this life of the stream. A stream that was lost and made again has another, and sequence numbers
-// that were read before mean nothing in it. It fails with fault.Unavailable while there is no stream.
+// Incarnation names this life of the stream. A stream that was lost and made again has another, and
+// earlier sequence numbers are invalid in it. It fails with fault.Unavailable while there is no
+// stream.
 func (f *Frames) Incarnation(ctx context.Context) (string, error) {
 	guarded, cancel := f.conn.guard(ctx)
 	defer cancel()

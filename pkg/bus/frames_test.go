@@ -156,7 +156,7 @@ func TestWhatIsPublishedIsReplayed(t *testing.T) {
 	}
 }
 
-// Once a successor's epoch marker is stored, the old writer is refused and adds nothing.
+// Once a successor's epoch marker is stored, the old writer is refused and adds no frame.
 func TestAStaleWriterIsRefused(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})
@@ -184,7 +184,8 @@ func TestAStaleWriterIsRefused(t *testing.T) {
 	}
 }
 
-// Where nothing is retained a refusal says so, and a writer that has made sure of its lease starts from nothing.
+// If no message is retained a refusal says so, and a writer that has confirmed its lease starts
+// from an empty subject.
 func TestAnAgedOutSubjectIsTold(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})
@@ -199,7 +200,7 @@ func TestAnAgedOutSubjectIsTold(t *testing.T) {
 	w.mustPublish(t, 1)
 }
 
-// A publish whose answer was lost is repeated without harm, fenced or not.
+// Repeating a publish after a lost answer does no harm, fenced or not.
 func TestRepeatingAPublishIsSafe(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})
@@ -295,7 +296,7 @@ func TestALongBacklogIsReplayed(t *testing.T) {
 	}
 }
 
-// What has aged out is gone, and the writer goes on.
+// Aged-out messages are gone, and the writer goes on.
 func TestRetentionEnds(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{Retention: 200 * time.Millisecond})
@@ -316,7 +317,7 @@ func TestRetentionEnds(t *testing.T) {
 	w.mustPublish(t, 1)
 }
 
-// Names that mean something to NATS, and batches that cannot be taken apart, are refused.
+// Names with a meaning in NATS, and malformed batches, are refused.
 func TestBadBatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What may wait for a handler before messages are dropped.
+// Bounds of the messages waiting for a handler before some are dropped.
 const (
 	defaultPendingMessages = 1 << 18
 	pendingBytes           = 128 << 20
@@ -24,11 +24,11 @@ type Subscription struct {
 	lost   func()
 }
 
-// Live calls handle with every batch of every session that is stored from now on. Those of one subject come in the
-// order of the stream, each once. lost is called when batches may have been missed: after the connection was made
-// again, and after handle was too slow and messages were dropped; the reader then replays what it follows. handle and
-// lost are never called at the same time, must not block for long, and must not call Close. When Live returns, the
-// server knows of the subscription.
+// Live calls handle with every batch of every session stored from now on. Those of one subject come
+// in the order of the stream, each once. lost is called when batches may have been missed: after a
+// reconnection, and after messages were dropped because handle was too slow; the reader then
+// replays its channels. handle and lost are never called at the same time, must not block for long,
+// and must not call Close. When Live returns, the server knows of the subscription.
 func (f *Frames) Live(ctx context.Context, handle func(Batch), lost func()) (*Subscription, error) {
 	c := f.conn
 	s := &Subscription{conn: c, handle: handle, lost: lost}
@@ -74,7 +74,7 @@ func (s *Subscription) reportLoss() {
 	}
 }
 
-// Close ends the subscription. When it returns, no callback runs and none will. It may be called twice.
+// Close ends the subscription. After its return no callback runs. It may be called twice.
 func (s *Subscription) Close() {
 	s.conn.mu.Lock()
 	delete(s.conn.subs, s.sub)

@@ -17,7 +17,7 @@ import (
 	"kaged.dev/pkg/testkit/bustest"
 )
 
-// collector is a live reader that tells what came.
+// collector is a live reader that reports received batches.
 type collector struct {
 	batches chan bus.Batch
 	lost    chan struct{}
@@ -45,7 +45,8 @@ func next[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// publishUntilTaken is what a sequencer does in an outage: the same batch again, until it is stored or refused.
+// publishUntilTaken acts as a sequencer in an outage: it sends the same batch again, until it is
+// stored or refused.
 func publishUntilTaken(t testing.TB, w *writer, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -59,7 +60,7 @@ func publishUntilTaken(t testing.TB, w *writer, n int) {
 	}
 }
 
-// Live readers get what is stored, each batch once and in order, and nothing that was refused.
+// Live readers get the stored batches, each once and in order, and no refused one.
 func TestLiveIsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
@@ -97,8 +98,8 @@ func TestLiveIsWhatIsStored(t *testing.T) {
 	}
 }
 
-// While NATS is away everything fails at once; when it is back, writers go on where they were, readers are told that
-// they may have missed something, and nothing that was acknowledged is missing.
+// During an outage of NATS all calls fail at once; afterwards writers continue at their place,
+// readers are told of a possible loss, and no acknowledged message is missing.
 func TestAnOutageLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
@@ -211,7 +212,7 @@ func TestASlowReaderIsTold(t *testing.T) {
 	wantSeqs(t, got, 1, 101)
 }
 
-// A server that is not there, or lets nobody in, is one sentence without the token.
+// A missing server, or one that refuses the login, is reported in one sentence without the token.
 func TestConnectSaysWhereItLooked(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "secret-word"})
@@ -244,7 +245,8 @@ func TestConnectSaysWhereItLooked(t *testing.T) {
 
 var _ nats.InProcessConnProvider = (*embedded.Server)(nil)
 
-// Writers that go on through restarts of the server have each frame stored once and in order, whatever was on its way.
+// Writers that go on through restarts of the server have each frame stored once and in order, for
+// any publish under way.
 func TestRestartsUnderLoadLoseAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	const writers, batches = 4, 200

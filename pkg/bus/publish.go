@@ -54,7 +54,8 @@ func (f *Frames) Publish(ctx context.Context, b Batch) (Ack, error) {
 	}
 	ack, err := f.publishOnce(ctx, subj, b)
 	if errors.Is(err, nats.ErrNoResponders) {
-		// Nobody listens on the subject: the stream is gone. Only a publish that nobody took is sent again here.
+		// The subject has no listener: the stream is gone. Only a publish that no server took is
+		// sent again here.
 		if err := f.ensure(ctx); err != nil {
 			return Ack{}, err
 		}

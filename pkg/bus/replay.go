@@ -15,14 +15,14 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// Requests of JetStream's API. The leader has what was acknowledged; a direct get is answered by any server that has a
-// copy, many messages at a time, and may be behind.
+// Requests of JetStream's API. The leader has all acknowledged messages; a direct get is answered
+// by any server that has a copy, many messages at a time, and may be behind.
 const (
 	leaderGet = "$JS.API.STREAM.MSG.GET." + streamName
 	directGet = "$JS.API.DIRECT.GET." + streamName
 )
 
-// A page of a replay. It bounds what a replay holds in memory.
+// A page of a replay. It bounds a replay's memory.
 const (
 	pageMessages = 256
 	pageBytes    = 1 << 20
@@ -43,8 +43,8 @@ type msgGet struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-// Tail returns the last message of a channel's subject, found false if none is retained. What was acknowledged before the
-// call is seen.
+// Tail returns the last message of a channel's subject, found false if none is retained. Messages
+// acknowledged before the call are seen.
 func (f *Frames) Tail(ctx context.Context, session, channel string) (tail Batch, found bool, err error) {
 	subj, err := subject(session, channel)
 	if err != nil {
@@ -84,14 +84,15 @@ func (f *Frames) Tail(ctx context.Context, session, channel string) (tail Batch,
 	return tail, true, nil
 }
 
-// Replay yields the retained batches of a channel that reach frame from or later, in order and without a hole, up to
-// the last one stored when the iteration begins. The first may begin before from (see [Batch.Frames]); epoch markers
-// from there on are among them. known is the last frame that the caller knows to have been published, 0 if it knows of
-// none.
+// Replay yields the retained batches of a channel that reach frame from or later, in order and
+// without a hole, up to the last one stored when the iteration begins. The first may begin before
+// from (see [Batch.Frames]); epoch markers from there on are among them. known is the last frame
+// known to the caller as published, 0 for unknown.
 //
-// An iteration that ends with an error yields it last, with a zero batch: [ErrGap] if a frame from from on is not
-// retained, which includes that nothing is although from <= known; fault.Unavailable if the bus is away. Each range
-// over the result reads anew and holds at most one page, about a megabyte.
+// An iteration that ends with an error yields it last, with a zero batch: [ErrGap] if a frame at or
+// after from is not retained, which includes an empty subject with from <= known; fault.Unavailable
+// if the bus is away. Each range over the result reads anew and holds at most one page, about a
+// megabyte.
 func (f *Frames) Replay(ctx context.Context, session, channel string, from, known int64) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		if err := f.replay(ctx, session, channel, max(from, 1), known, yield); err != nil {
@@ -140,7 +141,7 @@ func (f *Frames) newReader(ctx context.Context, session, channel string) (*reade
 		return nil, err
 	}
 	r := &reader{ctx: ctx, frames: f, subject: subj, inbox: f.conn.nc.NewInbox()}
-	// Room for a page and its end: the client drops what does not fit.
+	// Room for a page and its end: the client drops messages beyond it.
 	r.answers = make(chan *nats.Msg, pageMessages+1)
 	if r.sub, err = f.conn.nc.ChanSubscribe(r.inbox, r.answers); err != nil {
 		return nil, classify(ctx, err, "NATS cannot be reached.")
@@ -150,8 +151,8 @@ func (f *Frames) newReader(ctx context.Context, session, channel string) (*reade
 
 func (r *reader) close() { _ = r.sub.Unsubscribe() }
 
-// upTo yields what follows frame from, as far as tail. It returns the frame after the last one, and more false if yield
-// has asked to stop.
+// upTo yields the batches after frame from, as far as tail. It returns the frame after the last
+// one, and more false if yield has asked to stop.
 func (r *reader) upTo(tail Batch, from int64, yield func(Batch, error) bool) (next int64, more bool, err error) {
 	next = from
 	if from > tail.Next() || (from == tail.Next() && tail.Count > 0) {
@@ -200,7 +201,8 @@ func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 	if err != nil || !before {
 		return low, err
 	}
-	// low is always at a message before from, and none between high and the message that is looked for is before it.
+	// low is always at a message before from, and no message between high and the sought one is
+	// before it.
 	for step := uint64(pageMessages); high-low > pageMessages; step *= 4 {
 		look := low + (high-low)/2
 		if back := tail.StreamSeq - min(step, tail.StreamSeq); back > look && back < high {
@@ -247,7 +249,7 @@ func (r *reader) page(at uint64, n int, tail Batch) (page, error) {
 	}
 }
 
-// page is an answer: the batches in it, and the place of its last message, 0 if there was none.
+// page is an answer: its batches, and the place of its last message, 0 for an empty one.
 type page struct {
 	batches []Batch
 	last    uint64

@@ -14,9 +14,9 @@ import (
 // be seen otherwise.
 const longIdle = 30 * time.Second
 
-// suspect reports whether a connection must prove that it works before it is handed out. An idle connection has nothing
-// to read, unless the server has said goodbye or the other end is gone; looking costs a microsecond, asking a round
-// trip.
+// suspect reports whether a connection must prove that it works before it is handed out. An idle
+// connection has no data to read, unless the server has said goodbye or the other end is gone;
+// looking costs a microsecond, asking a round trip.
 func suspect(conn *pgx.Conn, idle time.Duration) bool {
 	if idle >= longIdle {
 		return true

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// SQLSTATEs that decide something here.
+// SQLSTATEs with a rule here.
 const (
 	insufficientPrivilege = "42501"
 	duplicateObject       = "42710"
@@ -30,11 +30,12 @@ func unavailable(err error, format string, args ...any) *fault.Error {
 	return fault.Wrap(err, fault.Unavailable, format, args...).With("subsystem", "storage")
 }
 
-// Classify says what an error of pgx means. The database being away, starting, stopping, full, read-only or out of
-// connections becomes fault.Unavailable with details.subsystem "storage"; a serialization failure or deadlock that was
-// not retried, and a lock that did not come in time, become the same with a sentence of their own; an ended context becomes fault.Cancelled or
-// fault.DeadlineExceeded. A *fault.Error and every other error (pgx.ErrNoRows, a violated constraint, wrong SQL) are
-// returned as they are. Causes stay in the chain. Classify(nil) is nil.
+// Classify gives an error of pgx its fault. The database being away, starting, stopping, full,
+// read-only or out of connections becomes fault.Unavailable with details.subsystem "storage"; a
+// serialization failure or deadlock that was not retried, and a lock that did not come in time,
+// become the same with a sentence of their own; an ended context becomes fault.Cancelled or
+// fault.DeadlineExceeded. A *fault.Error and every other error (pgx.ErrNoRows, a violated
+// constraint, wrong SQL) are returned unchanged. Causes stay in the chain. Classify(nil) is nil.
 func Classify(err error) error {
 	var known *fault.Error
 	switch {
@@ -79,7 +80,7 @@ func isUnavailable(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
-		// The caller giving up says nothing about the server; running into a deadline while connecting does.
+		// A caller that gives up does not accuse the server; a deadline met while connecting does.
 		return !errors.Is(err, context.Canceled)
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

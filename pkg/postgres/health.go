@@ -53,8 +53,9 @@ func (h *Health) Err() error {
 	return h.refusal
 }
 
-// Bound returns a context that ends, with fault.Unavailable as its cause, when the database stalls. It fails with that at once
-// while the database is stalled: work must not queue for connections that nobody gives back.
+// Bound returns a context that ends, with fault.Unavailable as its cause, when the database stalls.
+// It fails with that at once while the database is stalled: work must not queue for connections
+// that are never given back.
 func (h *Health) Bound(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +223,7 @@ func (h *Health) note(err error) {
 	h.refusal = unavailable(err, "The database refuses writes: %s.", why)
 }
 
-// refusals are the SQLSTATEs of a database that answers and takes no writes, with what to do.
+// refusals are the SQLSTATEs of a database that answers and takes no writes, with the next step.
 var refusals = map[string]string{
 	"53100":             "its disk is full; free some space",
 	"58030":             "its disk reports errors; see the log of PostgreSQL",

@@ -91,8 +91,8 @@ func roleRefused(err error, owner, login string) *fault.Error {
 		owner, AppRole, AppRole, AppRole, pgx.Identifier{login}.Sanitize())
 }
 
-// ensureSchema makes the schema and gives AppRole its rights on the tables that will come. It changes nothing where that
-// has been done, because grants repeated at every start would be writes.
+// ensureSchema makes the schema and gives AppRole its rights on future tables. It does not repeat
+// grants, because they would be writes at every start.
 func ensureSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	var exists, granted bool
 	err := conn.QueryRow(ctx, `select exists (select from pg_namespace where nspname = $1),

@@ -31,9 +31,9 @@ type Config struct {
 	URL string
 	// MaxConns bounds the pool's connections; 0 means 12.
 	MaxConns int32
-	// Log gets one line for each migration that is run; nil means none.
+	// Log gets one line for each migration that is run; nil discards them.
 	Log *slog.Logger
-	// Health learns from the failures of the pool's statements; nil means none.
+	// Health learns from the failures of the pool's statements; nil ignores them.
 	Health *Health
 }
 
@@ -94,7 +94,7 @@ func poolConfig(cfg Config, schema string) (*pgxpool.Config, error) {
 		config.ConnConfig.Tracer = cfg.Health
 	}
 	if config.ConnConfig.User != AppRole {
-		// As a startup parameter it is also what RESET ROLE goes back to.
+		// As a startup parameter it is also the role that RESET ROLE goes back to.
 		config.ConnConfig.RuntimeParams["role"] = AppRole
 	}
 	return config, nil

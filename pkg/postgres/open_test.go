@@ -75,7 +75,8 @@ func wantFault(t *testing.T, err error, code fault.Code, words ...string) *fault
 	return f
 }
 
-// A service may do its work and nothing else, whether it has a login of its own or steps down from the owner's.
+// A service has the rights of its work and no others, with a login of its own or stepped down from
+// the owner's.
 func TestServicesWorkAsARoleThatOnlyWorks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"two URLs", "one URL"} {
@@ -135,7 +136,7 @@ func TestProcessesMayStartAtOnce(t *testing.T) {
 	}
 }
 
-// A later kaged migrates what an earlier one made; the earlier one then refuses to work on it.
+// A later kaged migrates an earlier one's database; the earlier one then refuses to work on it.
 func TestAnOlderKagedRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -153,7 +154,7 @@ func TestAnOlderKagedRefusesANewerSchema(t *testing.T) {
 	wantFault(t, err, fault.Conflict, schema, "newer")
 }
 
-// A migration that fails leaves nothing behind, and the message names it.
+// A migration that fails leaves no trace, and the message names it.
 func TestAFailedMigrationIsTakenBack(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -166,7 +167,8 @@ func TestAFailedMigrationIsTakenBack(t *testing.T) {
 	}
 }
 
-// Who cannot be reached, let in or made is told in one sentence what to do, and never shown a password.
+// Refused and failed connections are reported in one sentence with the next step, and never with a
+// password.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -192,7 +194,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// weakUser makes a login that may nothing.
+// weakUser makes a login without rights.
 func weakUser(t *testing.T, owner string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(owner)

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/testkit/pgtest"
 )
 
-// While Postgres is away everything fails with one sentence; when it is back the first call works, on a pool that has
-// many dead connections, and nothing that was committed is missing.
+// During an outage of Postgres all calls fail with one sentence; afterwards the first call works,
+// on a pool that has many dead connections, and no committed data is missing.
 func TestAPoolOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)

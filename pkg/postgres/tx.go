@@ -47,7 +47,8 @@ func runTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) (err error
 		return err
 	}
 	committing := false
-	// Also when fn panics. After a commit it does nothing; a broken connection is thrown away by the pool.
+	// Also when fn panics. After a commit it has no effect; a broken connection is thrown away by
+	// the pool.
 	defer func() {
 		if !committing {
 			_ = tx.Rollback(context.WithoutCancel(ctx))

@@ -91,7 +91,7 @@ func TestInTxRepeatsWhatConflicts(t *testing.T) {
 	}
 }
 
-// Nobody is told that a change failed when it may have happened.
+// A change that may have happened is never reported as failed.
 func TestALostCommitIsUnknown(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, migrations(), schema)

@@ -1,8 +1,9 @@
-// Package embedded runs a NATS server with JetStream inside this process, for people who have none.
+// Package embedded runs a NATS server with JetStream inside this process, for machines without one.
 //
-// The server listens on no network: it is reached through [Server.InProcessConn], which package bus takes. What it
-// stores is in one folder, and a publish is acknowledged after it was handed to the operating system, so that it
-// survives the end of the process; a power cut can lose the last two minutes. One process at a time may use a folder.
+// The server has no network listener: it is reached through [Server.InProcessConn], which package
+// bus takes. Its data is in one folder, and a publish is acknowledged after it was handed to the
+// operating system, so that it survives the end of the process; a power cut can lose the last two
+// minutes. One process at a time may use a folder.
 //
 // A server has the goroutines of nats-server, some twenty, and two for each connection. [Server.Stop] ends them and
 // waits.
@@ -31,18 +32,18 @@ const (
 // maxPayload bounds a message. Large things go by reference; this leaves room for a burst of frames in one batch.
 const maxPayload = 1 << 20
 
-// startLimit is how long reading what was stored may take.
+// startLimit bounds reading the stored data.
 const startLimit = time.Minute
 
 // Options says how to run.
 type Options struct {
 	// StoreDir is where streams are kept; it is made if it is not there.
 	StoreDir string
-	// Log gets the server's warnings, errors and notices; nil means none.
+	// Log gets the server's warnings, errors and notices; nil discards them.
 	Log *slog.Logger
-	// MaxStore and MaxMemory bound what streams may take on disk and in memory, in bytes; 0 means the defaults.
+	// MaxStore and MaxMemory bound streams on disk and in memory, in bytes; 0 takes the defaults.
 	MaxStore, MaxMemory int64
-	// MaxPayload bounds a message, in bytes; 0 means 1 MiB, which is what kaged wants.
+	// MaxPayload bounds a message, in bytes; 0 means 1 MiB, as kaged expects.
 	MaxPayload int32
 	// Listen opens a TCP port too, host:port, for tests that cut connections; port 0 picks one. Token is then required.
 	Listen, Token string
@@ -54,8 +55,9 @@ type Server struct {
 	token string
 }
 
-// Start starts a server and returns when JetStream is ready. The caller calls Stop. It returns fault.Unavailable
-// with details.subsystem "bus" if the folder cannot be used or what is in it cannot be read.
+// Start starts a server and returns when JetStream is ready. The caller calls Stop. It returns
+// fault.Unavailable with details.subsystem "bus" if the folder cannot be used or its data cannot be
+// read.
 func Start(opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)

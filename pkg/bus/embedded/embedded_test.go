@@ -159,7 +159,7 @@ func TestNobodyAnswersAStranger(t *testing.T) {
 	wantFault(t, err, "token")
 }
 
-// What cannot work is told at once and in one sentence, and ends nothing but the start.
+// An impossible start fails at once with one sentence, and ends only the start.
 func TestAStartThatCannotWorkIsTold(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -21,7 +21,7 @@ func (l *logAdapter) Tracef(format string, v ...any)  { l.log.Debug(fmt.Sprintf(
 func (l *logAdapter) Warnf(format string, v ...any)   { l.log.Warn(l.keep(format, v)) }
 func (l *logAdapter) Errorf(format string, v ...any)  { l.log.Error(l.keep(format, v)) }
 
-// Fatalf must not end the process, as the server's own logger would; Start reports what was said.
+// Fatalf must not end the process, as the server's own logger would; Start reports the message.
 func (l *logAdapter) Fatalf(format string, v ...any) {
 	l.log.Error(l.keep(format, v))
 	l.mu.Lock()

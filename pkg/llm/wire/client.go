@@ -11,12 +11,12 @@ import (
 	"kaged.dev/pkg/version"
 )
 
-// DefaultConnect is how long [NewClient] takes to connect where nobody says otherwise.
+// DefaultConnect is the default bound of [NewClient] on connecting.
 const DefaultConnect = 10 * time.Second
 
 const (
-	// maxErrorBody is how much of a refusal is read, errorBodyTime how long it is waited for: what the refusal means is in
-	// its status, and its sentence comes with it or not at all.
+	// maxErrorBody bounds the read part of a refusal in bytes, errorBodyTime the wait for it: the
+	// status gives the refusal's meaning, and its sentence comes with it or not at all.
 	maxErrorBody  = 64 << 10
 	errorBodyTime = 5 * time.Second
 )
@@ -44,9 +44,10 @@ func NewClient(connect time.Duration) *http.Client {
 // UserAgent is how kaged names itself to providers, unless a target's headers name it otherwise.
 func UserAgent() string { return "kaged/" + version.String() }
 
-// Client returns base made safe for calls that carry a key: it follows no redirects, which would take the key to
-// another host; answers other than success become a [*StatusError] with a bounded part of the body, whatever the
-// body is; and it has no timeout. Connections remain base's. A nil base is http.DefaultClient.
+// Client returns base made safe for calls that carry a key: it follows no redirects, which would
+// take the key to another host; answers other than success become a [*StatusError] with a bounded
+// part of the body; and it has no timeout. Connections remain base's. A nil base is
+// http.DefaultClient.
 func Client(base *http.Client) *http.Client {
 	if base == nil {
 		base = http.DefaultClient
@@ -84,12 +85,12 @@ func (t statusTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return resp, err
 	}
-	// A body that breaks off or does not end changes nothing of what the status says.
+	// A truncated or endless body does not change the meaning of the status.
 	return nil, &StatusError{Status: resp.StatusCode, Header: resp.Header, Body: errorBody(resp)}
 }
 
-// errorBody reads what is worth reading of an answer that is no stream, and closes it. What comes compressed though nobody
-// asked for it is not unpacked: it is no sentence, and nobody knows how large it would become.
+// errorBody reads the useful part of an answer that is no stream, and closes it. A body compressed
+// without a request for it is not unpacked: it is no sentence, and its unpacked size is unbounded.
 func errorBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
 	if encoded(resp.Header) {

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// StatusError is an answer whose status is no success. [Client] makes it of the response.
+// StatusError is an answer with an unsuccessful status. [Client] makes it of the response.
 type StatusError struct {
 	// Status is the HTTP status.
 	Status int
@@ -67,7 +67,7 @@ func (e *unsent) Error() string { return "the request was not sent: " + e.err.Er
 
 func (e *unsent) Unwrap() error { return e.err }
 
-// asUnsent tells a failure to make a request from what the network and the provider do to it.
+// asUnsent separates a failure to make a request from failures of the network and the provider.
 func asUnsent(err error) error {
 	var transport *url.Error
 	if errors.As(err, &transport) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -76,8 +76,8 @@ func asUnsent(err error) error {
 	return &unsent{err}
 }
 
-// CheckTarget returns provider_not_configured if calls to the target cannot even be made: its base URL is no HTTP URL,
-// or its key or a header holds what a header may not.
+// CheckTarget returns provider_not_configured if calls to the target cannot even be made: its base
+// URL is no HTTP URL, or its key or a header has invalid characters.
 func CheckTarget(t llm.Target) error {
 	refuse := func(what string) error {
 		return fault.New(fault.ProviderNotConfigured, "The configuration of provider %s cannot be used: %s.", name(t), what).
@@ -126,7 +126,7 @@ func name(t llm.Target) string {
 	return t.Driver
 }
 
-// fail turns what ended a call into the error to yield.
+// fail turns the cause of a call's end into the error to yield.
 func (r *run) fail(err error) error {
 	if r.parent.Err() != nil {
 		return r.parent.Err()
@@ -147,7 +147,7 @@ func (r *run) fail(err error) error {
 	return c.classify(err)
 }
 
-// classifier knows what an error's code depends on besides the error.
+// classifier holds the facts that an error's code depends on besides the error.
 type classifier struct {
 	target   llm.Target
 	accepted bool
@@ -240,7 +240,7 @@ func (c classifier) event(e *EventError) *fault.Error {
 	return waits(c.refused(e, status, e.Kind, sentence), e.RetryAfter)
 }
 
-// refused is the one table of what a refusal means.
+// refused is the one table of refusals and their codes.
 func (c classifier) refused(cause error, status int, kind, sentence string) *fault.Error {
 	sentence = period(sentence)
 	switch {

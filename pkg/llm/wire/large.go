@@ -8,9 +8,10 @@ const largeFrom = 1 << 20
 // DefaultLarge is how many bytes large answers may have together while they come in.
 const DefaultLarge = 64 << 20
 
-// Large bounds what the large answers of a process hold while they come in: those of more than 1 MiB. As many are read at a time
-// as may all become as large as an answer may be; the others are read no further until one of them is whole, and their
-// providers wait. So each comes to its end, whatever the others do, and ordinary answers never wait.
+// Large bounds the memory of a process's large incoming answers: those of more than 1 MiB. The
+// number read at a time is the number that may all grow to the largest size; the others are read no
+// further until one of them is whole, and their providers wait. So each comes to its end, in any
+// case of the others, and ordinary answers never wait.
 type Large chan struct{}
 
 // NewLarge returns a bound of some bytes for answers of at most maxAnswer bytes. One at a time is always read.

@@ -28,7 +28,7 @@ func read(ctx context.Context, stream string, opts wire.Options) (done *llm.Done
 	return done, err
 }
 
-// Large answers wait for each other's end, whatever it is; ordinary ones wait for none.
+// Large answers wait for each other's end of any kind; ordinary ones do not wait.
 func TestLargeAnswersTakeTurns(t *testing.T) {
 	t.Parallel()
 	opts := wire.Options{Large: wire.NewLarge(1, 4<<20)} // one at a time

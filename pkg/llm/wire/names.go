@@ -22,7 +22,8 @@ type Names struct {
 // NewNames returns the encoding for the tools and the calls of a request.
 func NewNames(req llm.Request) *Names {
 	n := &Names{encoded: map[string]string{}, decoded: map[string]string{}}
-	// Names that need no change come first: they must keep themselves, whatever another name would be encoded to.
+	// Names that need no change come first: they must keep themselves, even if another name is
+	// encoded to the same.
 	for _, changed := range []bool{false, true} {
 		for _, t := range req.Tools {
 			n.add(t.Name, changed)

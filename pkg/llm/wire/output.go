@@ -4,10 +4,11 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// blockCost is what a block costs of the size of an answer besides its bytes, so that empty blocks are bounded too.
+// blockCost is the cost of a block in the size of an answer besides its bytes, so that empty blocks
+// are bounded too.
 const blockCost = 256
 
-// Kind is what a [Part] of an answer is.
+// Kind is the kind of a [Part] of an answer.
 type Kind int
 
 // The kinds.
@@ -30,11 +31,12 @@ type Part struct {
 // Len returns how many bytes were written to the part.
 func (p *Part) Len() int { return p.text.Len() }
 
-// String returns what was written to the part.
+// String returns the text written to the part.
 func (p *Part) String() string { return p.text.String() }
 
-// Output is where a decoder puts an answer, block by block. Deltas are passed on as they are written. Once the answer
-// is too large, or nobody listens any more, it takes no more and the call ends after the current event.
+// Output receives an answer from a decoder, block by block. Deltas are passed on as they are
+// written. Once the answer is too large, or has no listener any more, it takes no more and the call
+// ends after the current event.
 type Output struct {
 	yield    func(llm.Event, error) bool
 	driver   string
@@ -101,7 +103,7 @@ func (o *Output) Write(p *Part, s string) {
 	}
 }
 
-// SetOpaque gives a thinking part its provider's data, replacing what it had.
+// SetOpaque gives a thinking part its provider's data, replacing earlier data.
 func (o *Output) SetOpaque(p *Part, data []byte) {
 	if o.take(len(data)) {
 		p.Opaque = data
@@ -137,7 +139,7 @@ func (o *Output) HasCalls() bool {
 	return false
 }
 
-// Empty reports whether the answer holds nothing so far.
+// Empty reports whether the answer is empty so far.
 func (o *Output) Empty() bool { return len(o.parts) == 0 }
 
 func (o *Output) blocks(stop llm.StopReason) []llm.Block {
@@ -156,7 +158,7 @@ func (o *Output) blocks(stop llm.StopReason) []llm.Block {
 			}
 		case KindCall:
 			if stop == llm.StopLength && i == len(o.parts)-1 && s == "" {
-				// The limit cut the answer before the call said what it wants.
+				// The limit cut the answer before the call's input was complete.
 				continue
 			}
 			call := &llm.ToolCall{ID: o.ids.unique(p.ID), Name: o.names.Decode(p.Name), Input: CallInput(s)}

@@ -61,7 +61,7 @@ func bodyError(body []byte) *EventError {
 	return nil
 }
 
-// ErrorObject reads what stands under "error" in a provider's JSON: an object or a string.
+// ErrorObject reads the value of "error" in a provider's JSON: an object or a string.
 func ErrorObject(raw json.RawMessage) *EventError {
 	var e struct {
 		Message  any `json:"message"`
@@ -122,7 +122,7 @@ func googleDetails(raw json.RawMessage) (reason string, wait time.Duration) {
 	return reason, wait
 }
 
-// kinds joins what a provider calls a failure: its code and its type.
+// kinds joins a provider's names of a failure: its code and its type.
 func kinds(values ...any) string {
 	var names []string
 	for _, v := range values {
@@ -186,8 +186,8 @@ var kindStatuses = map[string]int{
 	"DEADLINE_EXCEEDED":        http.StatusGatewayTimeout,
 }
 
-// secretForms match what must not be shown even if it is not this target's key: providers repeat keys in their errors,
-// half masked at best.
+// secretForms match texts that must not be shown even if they are not this target's key: providers
+// repeat keys in their errors, half masked at best.
 var secretForms = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\bBearer\s+[\w.~+/*=-]{6,}`)
 
 // clean makes a provider's sentence fit to show: one line, bounded, secrets masked.
@@ -219,8 +219,9 @@ func period(s string) string {
 	return s + "."
 }
 
-// retryAfter reads how long a provider asks to wait, in milliseconds, whatever the case of its header's name. A time to wait
-// for is one of the provider's clock, which is read from the same answer: the clock here may show another time.
+// retryAfter reads the wait a provider asks for, in milliseconds, for any case of its header's
+// name. A time to wait for is one of the provider's clock, which is read from the same answer: the
+// clock here may show another time.
 func retryAfter(h http.Header) (int64, bool) {
 	var ms, other, date string
 	for k, v := range h {

@@ -8,7 +8,7 @@ import (
 
 // Event is one server-sent event. Data is valid until the next call of [Reader.Next].
 type Event struct {
-	// Name is the event's name, empty where the server gives none.
+	// Name is the event's name, empty if the server gives none.
 	Name string
 	// Data is the event's data, its lines joined by line feeds.
 	Data []byte
@@ -41,7 +41,8 @@ func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, buf: make([]byte, 4096), limit: limit}
 }
 
-// Next returns the next event that has data. It returns io.EOF at the end of the stream, or what reading failed with.
+// Next returns the next event that has data. It returns io.EOF at the end of the stream, or the
+// error of reading.
 func (r *Reader) Next() (Event, error) {
 	r.data = r.data[:0]
 	named, filled := false, false
@@ -120,8 +121,8 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// lineEnd returns the index of the first CR or LF, -1 if there is none. Two searches for a byte are faster than one for
-// either of two.
+// lineEnd returns the index of the first CR or LF, -1 without one. Two searches for a byte are
+// faster than one for either of two.
 func lineEnd(b []byte) int {
 	lf := bytes.IndexByte(b, '\n')
 	if lf >= 0 {
@@ -162,7 +163,8 @@ func (r *Reader) fill() error {
 		return nil
 	}
 	if n > 0 {
-		// What came with an error is still worth its events; the error comes again with the next read.
+		// Events that came with an error are still delivered; the error comes again with the next
+		// read.
 		return nil
 	}
 	return err

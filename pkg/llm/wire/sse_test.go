@@ -30,7 +30,8 @@ func events(r io.Reader, limit int) []string {
 	}
 }
 
-// A stream is cut into events as the standard says, whatever the line endings; what its end cuts off is delivered too.
+// A stream is cut into events by the standard, for all line endings; an event cut off by its end is
+// delivered too.
 func TestReader(t *testing.T) {
 	for stream, want := range map[string][]string{
 		"":                                            nil,
@@ -76,7 +77,8 @@ func TestReaderPieces(t *testing.T) {
 	})
 }
 
-// Lines and events beyond the limit are refused, and a failing connection's error is passed on after what it brought.
+// Lines and events beyond the limit are refused, and a failing connection's error is passed on
+// after its data.
 func TestReaderLimits(t *testing.T) {
 	for _, piece := range []string{"x", "data: xxxxxxxx\n", "data:\n"} {
 		endless := io.MultiReader(strings.NewReader("data: ok\n\n"), repeat(piece))

@@ -26,18 +26,18 @@ const (
 const (
 	// wireFactor is how many times the size of an answer its stream may have: most of a delta is framing.
 	wireFactor = 16
-	// eventSlack is what an event may have beyond the answer that its last event may repeat.
+	// eventSlack is the allowed size of an event beyond the answer that its last event may repeat.
 	eventSlack = 1 << 20
 	// drainBytes is how much of a finished stream is read so that its connection can be used again.
 	drainBytes = 64 << 10
 )
 
-// Options are what the calls of a driver have in common.
+// Options are common to all calls of a driver.
 type Options struct {
 	// Client makes the requests, usually the one of [NewClient] for all drivers of a process; nil is http.DefaultClient.
 	Client *http.Client
-	// Idle is how long a provider may send nothing at all, comments included, before and during an answer;
-	// 0 is DefaultIdle.
+	// Idle bounds the silence of a provider, comments included, before and during an answer; 0 is
+	// DefaultIdle.
 	Idle time.Duration
 	// Longest is how long a provider may be waited for in one call, all in all: signs of life keep an answer from being
 	// silent, and an answer that consists of them ends all the same. 0 is DefaultLongest.
@@ -45,7 +45,7 @@ type Options struct {
 	// Drain is how long the end of a stream may take after the answer's last event: past it the connection is closed and not used
 	// again. 0 is DefaultDrain.
 	Drain time.Duration
-	// Large bounds what the large answers of all drivers of a process hold together; nil does not.
+	// Large bounds the large answers of all drivers of a process together; nil sets no bound.
 	Large Large
 	// MaxAnswer is how many bytes an answer may have: text, thinking, calls with their names and ids, and opaque data
 	// together, and of each block a little more than it takes to say where it begins; 0 is DefaultMaxAnswer.
@@ -82,12 +82,13 @@ func (o Options) maxAnswer() int {
 
 // Decoder gives a provider's events their meaning. It is made for one call.
 type Decoder interface {
-	// Decode takes one event and passes what it says to out. Its data is valid during the call only. A failure that
-	// the provider reports is an [*EventError]; a refusal to answer is made by [Refusal]; any other error says that
-	// the event is not what the protocol allows. After out.Finish no further event comes.
+	// Decode takes one event and passes its content to out. Its data is valid during the call only.
+	// A failure that the provider reports is an [*EventError]; a refusal to answer is made by
+	// [Refusal]; any other error reports an event outside the protocol. After out.Finish no further
+	// event comes.
 	Decode(ev Event, out *Output) error
-	// End is called when the stream ends without out.Finish: it may finish an answer that is whole all the same, or say
-	// why it has none.
+	// End is called when the stream ends without out.Finish: it may finish an answer that is whole
+	// all the same, or return the reason why it has none.
 	End(out *Output) error
 }
 
@@ -102,7 +103,8 @@ type Call struct {
 	Request llm.Request
 	// Names is the encoding of tool names that the request was built with.
 	Names *Names
-	// Open sends the request with the given client and returns a successful answer whose body was not read.
+	// Open sends the request with the given client and returns a successful answer with an unread
+	// body.
 	Open func(ctx context.Context, client *http.Client) (*http.Response, error)
 	// Decoder reads the answer.
 	Decoder Decoder
@@ -134,7 +136,8 @@ type run struct {
 	large  bool // it counts among Options.Large
 }
 
-// do makes the call. It returns the error to yield, nil if the answer was complete or nobody listens any more.
+// do makes the call. It returns the error to yield, nil if the answer was complete or has no
+// listener any more.
 func (r *run) do() error {
 	r.out = newOutput(r.call, r.yield)
 	defer r.leave()
@@ -162,7 +165,7 @@ func (r *run) do() error {
 	return nil
 }
 
-// client returns the client of the call, which sends nothing while the request is on hold.
+// client returns the client of the call, which sends no byte while the request is on hold.
 func (r *run) client() *http.Client {
 	client := Client(r.call.Options.Client)
 	if hold := r.call.Request.Hold; hold != nil {
@@ -175,7 +178,7 @@ func (r *run) client() *http.Client {
 	return client
 }
 
-// read feeds the decoder until the answer is finished, nobody listens, or something fails.
+// read feeds the decoder until the answer is finished, its listener is gone, or an error occurs.
 func (r *run) read(events *Reader) error {
 	for r.out.done == nil && !r.out.stopped {
 		ev, err := events.Next()
@@ -217,14 +220,15 @@ func (r *run) leave() {
 	}
 }
 
-// drain reads what is left of a finished stream, normally only its end, so that the connection can be used again.
+// drain reads the rest of a finished stream, normally only its end, so that the connection can be
+// used again.
 func (r *run) drain(body io.Reader) {
 	r.watch.limit = r.call.Options.drain()
 	_, _ = io.CopyN(io.Discard, &watchedBody{src: body, watch: r.watch, left: drainBytes}, drainBytes)
 }
 
-// checkStream refuses a successful answer that is no event stream, or one that is compressed though nobody asked for it. A
-// JSON body may be an error that the server sent with the wrong status.
+// checkStream refuses a successful answer that is no event stream, or one compressed without a
+// request for it. A JSON body may be an error that the server sent with the wrong status.
 func checkStream(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
@@ -239,8 +243,8 @@ func checkStream(resp *http.Response) error {
 	return nil
 }
 
-// watchdog cancels a call when one wait takes longer than its limit, or all of them together longer than what is left. It
-// runs only while something is awaited, so that a slow consumer is not taken for a silent provider.
+// watchdog cancels a call when one wait exceeds its limit, or all of them together the remaining
+// time. It runs only during waits, so that a slow consumer is not taken for a silent provider.
 type watchdog struct {
 	limit, left time.Duration
 	began       time.Time // of the wait under way, zero for none

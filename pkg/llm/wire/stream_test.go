@@ -39,7 +39,7 @@ func (e *echo) Decode(ev wire.Event, out *wire.Output) error {
 	return nil
 }
 
-// End does nothing.
+// End has no effect.
 func (e *echo) End(*wire.Output) error { return nil }
 
 func call(body io.ReadCloser, opts wire.Options) wire.Call {
@@ -66,7 +66,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// The body is closed when the iterator returns, however the loop ends, and nothing is yielded after that.
+// The body is closed when the iterator returns, after any end of the loop, and no event is yielded
+// after that.
 func TestStreamCloses(t *testing.T) {
 	const stream = "data: a\n\ndata: b\n\ndata: end\n\ndata: c\n\n"
 	for stop := range 6 {
@@ -89,7 +90,8 @@ func TestStreamCloses(t *testing.T) {
 	}
 }
 
-// An answer of any length is held within its bound: memory does not grow with what the provider sends.
+// An answer of any length is held within its bound: memory does not grow with the provider's
+// stream.
 func TestStreamMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -127,7 +129,7 @@ func (c *caller) End(out *wire.Output) error {
 	return nil
 }
 
-// What a call is named counts towards the size of an answer as everything does, wherever the answer ends.
+// The name of a call counts towards the size of an answer like all else, wherever the answer ends.
 func TestNamesCount(t *testing.T) {
 	for _, atEnd := range []bool{false, true} {
 		for name, want := range map[string]error{"short": nil, strings.Repeat("n", 1000): fault.ProviderBadResponse} {
@@ -156,7 +158,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// A provider that takes a connection and says nothing on it is given up after the time to connect, and is unreachable.
+// A provider that takes a connection and stays silent on it is given up after the time to connect,
+// and is unreachable.
 func TestConnectTimeout(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

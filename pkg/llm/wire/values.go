@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// CallInput returns what a model wrote as a call's input in the form that llm.ToolCall promises: a JSON object, {} for
-// nothing, or the raw text of anything else.
+// CallInput returns a model's input of a call in the form that llm.ToolCall promises: a JSON
+// object, {} for an empty text, or the raw text of anything else.
 func CallInput(raw string) string {
 	switch s := strings.TrimSpace(raw); {
 	case s == "" || s == "null":
@@ -23,8 +23,9 @@ func CallInput(raw string) string {
 	return raw
 }
 
-// ObjectInput returns the input of a call as a JSON object, for giving it back: providers refuse anything else, and JSON that
-// nests deeper than their parsers read, so that what the model wrote wrongly is wrapped for it to see.
+// ObjectInput returns the input of a call as a JSON object, for giving it back: providers refuse
+// other values, and JSON that nests deeper than their parsers read, so that a model's invalid text
+// is wrapped for it to see.
 func ObjectInput(input string) json.RawMessage {
 	s := CallInput(input)
 	if s[0] == '{' && jsondepth.Of(s) <= jsondepth.Max && json.Valid([]byte(s)) {
@@ -71,8 +72,8 @@ func CallID(id string) string {
 	return clean[:min(len(clean), longest-17)] + "_" + hex.EncodeToString(sum[:8])
 }
 
-// callIDs hands out the ids of an answer's calls. Results are filed by id for as long as a session lives, and servers
-// exist that give none, or the same in every answer.
+// callIDs assigns the ids of an answer's calls. Results are filed by id for the life of a session,
+// and some servers send no ids, or the same in every answer.
 type callIDs struct{ used map[string]bool }
 
 func newCallIDs(req llm.Request) *callIDs {
@@ -96,5 +97,5 @@ func (c *callIDs) unique(id string) string {
 	return id
 }
 
-// NewCallID returns an id for a call that its provider gave none.
+// NewCallID returns an id for a call without one of its provider.
 func NewCallID() string { return "call_" + strings.ToLower(rand.Text()) }

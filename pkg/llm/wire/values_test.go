@@ -14,8 +14,8 @@ import (
 
 var legal = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// Whatever the tools are called, their names on the wire are legal, differ, and lead back to them; the names do not
-// depend on what a conversation calls besides.
+// For any names of tools, their names on the wire are legal, differ, and lead back to them; the
+// names do not depend on a conversation's other calls.
 func TestNames(t *testing.T) {
 	name := rapid.OneOf(rapid.StringMatching(`[ab_.]{1,5}`), rapid.String(), rapid.StringMatching(`[a-z.]{60,80}`))
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,7 +71,8 @@ func TestCallID(t *testing.T) {
 	})
 }
 
-// Input is an object or what the model wrote; given back it is always an object that holds what the model wrote.
+// Input is an object or the model's text; given back it is always an object that holds the model's
+// text.
 func TestCallInput(t *testing.T) {
 	for raw, want := range map[string]struct{ input, object string }{
 		"":             {"{}", "{}"},

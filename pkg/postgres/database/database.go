@@ -1,5 +1,5 @@
-// Package database is what stores of services share: a pool that opens late, the errors of Postgres as faults, and
-// statements that go to the server together.
+// Package database is the common part of the services' stores: a pool that opens late, the errors
+// of Postgres as faults, and statements that go to the server together.
 package database
 
 import (
@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/postgres"
 )
 
-// Fail turns an error of Postgres into one to show: unavailable while it cannot be reached, internal for what is a defect.
-// Faults stay what they are. what says in a few words what was being done, for the log.
+// Fail turns an error of Postgres into one to show: unavailable while it cannot be reached,
+// internal for a defect. Faults stay unchanged. what names the action in a few words, for the log.
 func Fail(err error, what string) error {
 	err = postgres.Classify(err)
 	var f *fault.Error

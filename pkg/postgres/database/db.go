@@ -16,8 +16,8 @@ type Querier interface {
 	QueryRow(context.Context, string, ...any) pgx.Row
 }
 
-// DB is what a store works in: the service's [Pool], or a transaction. One transaction may span the stores of several contexts:
-// each store is made in it.
+// DB runs a store's statements: the service's [Pool], or a transaction. One transaction may span
+// the stores of several contexts: each store is made in it.
 type DB interface {
 	Querier
 	Begin(context.Context) (pgx.Tx, error)

@@ -8,10 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Pipeline collects statements, so that generated queries that return nothing can go to the server together.
+// Pipeline collects statements, so that generated queries without results can go to the server
+// together.
 type Pipeline struct{ batch pgx.Batch }
 
-// Exec implements [Querier] and runs nothing yet.
+// Exec implements [Querier] and only collects.
 func (p *Pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	p.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil

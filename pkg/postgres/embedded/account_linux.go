@@ -10,12 +10,12 @@ import (
 	"kaged.dev/pkg/seal"
 )
 
-// account is who the server runs as.
+// account is the user of the server process.
 type account struct {
 	// drop: a root process becomes uid and gid. Its folders come as descriptors.
 	drop bool
-	// mapped: the process stays who it is and looks like seen in a user namespace, because root and users without an
-	// entry in the passwd file are refused.
+	// mapped: the process keeps its user and looks like seen in a user namespace, because root and
+	// users without an entry in the passwd file are refused.
 	mapped   bool
 	uid, gid int // of the files
 	seen     int

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// account is who the server runs as: here always the user itself.
+// account is the user of the server process: here always the user itself.
 type account struct{}
 
 func (account) String() string { return "as this user" }

@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// hba is who may connect: local sockets only, everybody with a password.
+// hba is the access list: local sockets only, all logins with a password.
 const hba = "local all all scram-sha-256\n"
 
-// cluster is a database cluster and what it is made and run with.
+// cluster is a database cluster with the programs and options to make and run it.
 type cluster struct {
 	install installation
 	paths   paths
@@ -36,8 +36,8 @@ type credentials struct {
 	Superuser string `json:"superuser"`
 }
 
-// prepare makes the cluster if there is none. It is built aside and renamed into place when it is whole, so that a start
-// that is cut off leaves either nothing or everything.
+// prepare makes a missing cluster. It is built aside and renamed into place when it is whole, so
+// that an interrupted start leaves either no cluster or a whole one.
 func (c cluster) prepare(ctx context.Context, log *slog.Logger) (credentials, error) {
 	_, err := os.Lstat(c.paths.data)
 	exists := err == nil
@@ -52,7 +52,7 @@ func (c cluster) prepare(ctx context.Context, log *slog.Logger) (credentials, er
 		return creds, failed(err, "The file %s with the passwords of the database cannot be used; remove it, and kaged makes new ones.", c.paths.creds)
 	}
 	if exists {
-		// The passwords were lost, and whoever may write this folder may set new ones.
+		// The passwords were lost, and a user with write access to this folder may set new ones.
 		return creds, c.single(ctx, c.paths.data, passwordSQL(creds))
 	}
 	log.Info("making the database", "folder", c.paths.data, "version", c.install.version)
@@ -76,7 +76,7 @@ func (c cluster) create(ctx context.Context, creds credentials) error {
 	if err := c.single(ctx, fresh, append(rolesSQL(), passwordSQL(creds)...)); err != nil {
 		return err
 	}
-	// The file keeps its owner, who is not always this process's user.
+	// The file keeps its owner, who may be another than this process's user.
 	if err := os.WriteFile(filepath.Join(fresh, "pg_hba.conf"), []byte(hba), 0o600); err != nil {
 		return failed(err, "The database in %s cannot be set up.", fresh)
 	}
@@ -122,8 +122,8 @@ func (c cluster) single(ctx context.Context, dir string, statements []string) er
 	return c.run(ctx, dir, strings.Join(statements, "\n")+"\n", "postgres", append(args, "postgres")...)
 }
 
-// run runs one of PostgreSQL's programs on the cluster in dir and keeps what it says for the error. The program holds the
-// server's lock and ends with this process, like a server.
+// run runs one of PostgreSQL's programs on the cluster in dir and keeps its output for the error.
+// The program holds the server's lock and ends with this process, like a server.
 func (c cluster) run(ctx context.Context, dir, stdin, program string, args ...string) error {
 	runtime.LockOSThread() // see startProcess
 	defer runtime.UnlockOSThread()
@@ -171,7 +171,7 @@ func readCredentials(path string) (credentials, error) {
 	return creds, nil
 }
 
-// newCredentials makes passwords and stores them, in whole or not at all, before anything depends on them.
+// newCredentials makes passwords and stores them, in whole or not at all, before any use of them.
 func newCredentials(path string) (credentials, error) {
 	creds := credentials{Owner: password(), App: password(), Superuser: password()}
 	text, err := json.Marshal(creds)

@@ -1,12 +1,14 @@
-// Package embedded runs a private PostgreSQL server from the binaries on this machine, for people who have none.
+// Package embedded runs a private PostgreSQL server from the binaries on this machine, for machines
+// without one.
 //
-// # What it promises
+// # Promises
 //
-// [Start] makes the database cluster on the first start and reuses it afterwards. The server listens on a unix socket
-// in a folder of mode 0700 and on no network; the logins kaged_owner and kaged_app authenticate by scram-sha-256 with
-// random passwords that live in a file of mode 0600. What is committed is on disk (fsync is on). The server ends with
-// the process that started it, however that process ends: on Linux the kernel interrupts it when its parent dies;
-// elsewhere the next Start stops what was left behind. A cluster is never made over another, and data of another major
+// [Start] makes the database cluster on the first start and reuses it afterwards. The server
+// listens on a unix socket in a folder of mode 0700 and on no network; the logins kaged_owner and
+// kaged_app authenticate by scram-sha-256 with random passwords that live in a file of mode 0600.
+// Committed data is on disk (fsync is on). The server ends with the process that started it, after
+// any end of that process: on Linux the kernel interrupts it when its parent dies; elsewhere the
+// next Start stops the leftover. A cluster is never made over another, and data of another major
 // version of PostgreSQL is refused and left alone.
 //
 // Under the data directory it owns postgres/ (data/ is the cluster, credentials.json the passwords, run/ the socket)
@@ -15,10 +17,11 @@
 //
 // # Which user it runs as
 //
-// PostgreSQL refuses to run as root, and initdb refuses users without an entry in the passwd file. An ordinary user's
-// server runs as that user. Root's runs as postgres or nobody, and gets its folders as open descriptors, so that it
-// needs no way through its parents (a data directory under a home of mode 0700 works); where that user cannot run it,
-// and for users without an entry, it runs in a user namespace in which its own id looks like nobody's. The owner of an
+// PostgreSQL refuses to run as root, and initdb refuses users without an entry in the passwd file.
+// An ordinary user's server runs as that user. Root's runs as postgres or nobody, and gets its
+// folders as open descriptors, so that it needs no way through their parents (a data directory
+// under a home of mode 0700 works); where that user cannot run it, and for users without an entry,
+// it runs in a user namespace in which its own id looks like an unprivileged one. The owner of an
 // existing cluster decides.
 //
 // # Goroutines

@@ -22,14 +22,14 @@ const (
 	port       = "5432" // Only names the socket.
 )
 
-// Options says what to start.
+// Options select the data directory and the rights of a server.
 type Options struct {
 	// DataDir is kaged's data directory. Its postgres and log folders are used.
 	DataDir string
-	// Log gets what is worth knowing about the server; its own log is a file. nil means none.
+	// Log gets the events of the server's life; its own log is a file. nil discards them.
 	Log *slog.Logger
-	// NoSync leaves writing to the disk to the operating system: a power cut then destroys the database, while the end
-	// of any process loses nothing. It is for tests.
+	// NoSync leaves writing to the disk to the operating system: a power cut then destroys the
+	// database, while the end of any process loses no data. It is for tests.
 	NoSync bool
 	// Getenv reads KAGED_PG_BIN and PATH; nil means os.Getenv.
 	Getenv func(string) string
@@ -48,8 +48,9 @@ type Server struct {
 // Start starts the server and returns when it accepts connections. ctx bounds the start and not the server's life. If
 // another server for the same data is still shutting down, Start waits for it. The caller calls Stop.
 //
-// It returns fault.Unavailable if PostgreSQL is not installed or does not start, and fault.Conflict if
-// the data is in use, belongs to another user, or to another major version; each message says what to do.
+// It returns fault.Unavailable if PostgreSQL is not installed or does not start, and fault.Conflict
+// if the data is in use, belongs to another user, or to another major version; each message gives
+// the next step.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -75,8 +76,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Look finds the PostgreSQL that Start would use and returns its version and the folder of its programs. It starts and makes
-// nothing. It fails as Start does where there is none.
+// Look finds the PostgreSQL that Start would use and returns its version and the folder of its
+// programs. It starts and makes no server. It fails as Start does without one.
 func Look(ctx context.Context, opts Options) (version, bin string, err error) {
 	if opts.Getenv == nil {
 		opts.Getenv = os.Getenv
@@ -111,8 +112,8 @@ func (s *Server) start(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// OwnerURL connects as the owner of the database, who may create schemas, roles and databases and is no superuser. It
-// holds a password: never log it.
+// OwnerURL connects as the owner of the database, who may create schemas, roles and databases and
+// is no superuser. It holds a password: never log it.
 func (s *Server) OwnerURL() string { return s.url(ownerLogin, s.creds.Owner) }
 
 // URL connects as kaged_app, the role of the services. It holds a password: never log it.
@@ -151,9 +152,10 @@ func (s *Server) Err() error {
 	}
 }
 
-// Stop ends the server: it refuses new connections, rolls open transactions back and writes everything down. When ctx
-// ends first, the server is cut off; it loses nothing that was committed and needs longer for its next start. Stop
-// returns when the server is gone, with fault.Unavailable if it ended badly. Stopping twice is the same as once.
+// Stop ends the server: it refuses new connections, rolls open transactions back and writes all
+// data to disk. When ctx ends first, the server is cut off; it loses no committed data and needs
+// longer for its next start. Stop returns when the server is gone, with fault.Unavailable if it
+// ended badly. Stopping twice is the same as once.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.proc.stop(ctx)
 	s.released.Do(func() {
@@ -164,8 +166,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	return err
 }
 
-// endChildren ends what is left of a server that was cut off. Its children end by themselves, unless they are stopped or wait for
-// a disk.
+// endChildren ends the leftover processes of a server that was cut off. Its children end by
+// themselves, unless they are stopped or wait for a disk.
 func (s *Server) endChildren() {
 	f, err := lockFile(context.Background(), s.paths.server, childPatience, nil)
 	if err != nil {

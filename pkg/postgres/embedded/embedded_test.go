@@ -138,7 +138,7 @@ func wantFault(t *testing.T, err error, code fault.Code, words ...string) {
 	}
 }
 
-// The first start makes the database, the next ones find what is in it.
+// The first start makes the database, the next ones find its data.
 func TestADatabaseIsMadeOnceAndKept(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -156,7 +156,8 @@ func TestADatabaseIsMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-// Nobody but this user reaches the server: no network, no way into its folders, and a password for every login.
+// Only this user reaches the server: no network, no way into its folders, and a password for every
+// login.
 func TestNobodyAnswersAStranger(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -187,7 +188,7 @@ func TestNobodyAnswersAStranger(t *testing.T) {
 	}
 }
 
-// What was committed survives the server being killed, and the one who started it learns of its end.
+// Committed data survives a kill of the server, and its starter learns of its end.
 func TestAServerThatDiesIsNoticedAndRecovers(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -207,7 +208,7 @@ func TestAServerThatDiesIsNoticedAndRecovers(t *testing.T) {
 	}
 }
 
-// A stop that may take no time cuts the server off, connections included, and loses nothing.
+// A stop without time cuts the server off, connections included, and loses no data.
 func TestStopDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -244,7 +245,7 @@ func TestALongPathHasItsSocketElsewhere(t *testing.T) {
 	if _, err := os.Stat(s.paths.run); !os.IsNotExist(err) {
 		t.Errorf("the socket's folder is left behind: %v", err)
 	}
-	// Somebody else's folder of that name is not used.
+	// Another user's folder of that name is not used.
 	if err := os.Mkdir(s.paths.run, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +281,7 @@ func TestAnotherMajorVersionIsRefused(t *testing.T) {
 	mustStart(t, dir)
 }
 
-// Two servers never share data, whoever started the other.
+// Two servers never share data, for any starter of the other.
 func TestDataIsUsedByOneServer(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -319,7 +320,7 @@ func TestAStaleProcessIDIsSeenThrough(t *testing.T) {
 	mustQuery(t, mustStart(t, dir).URL(), "select 'in'")
 }
 
-// Lost passwords are made anew, because whoever may write the folder may do that anyway.
+// Lost passwords are made anew, because a user with write access to the folder may do that anyway.
 func TestLostPasswordsAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -337,7 +338,7 @@ func TestLostPasswordsAreMadeAnew(t *testing.T) {
 	}
 }
 
-// A start that is cut off while the database is made leaves nothing that the next one minds.
+// An interrupted first start leaves no obstacle for the next one.
 func TestACutOffFirstStartIsRepeated(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -355,7 +356,7 @@ func TestACutOffFirstStartIsRepeated(t *testing.T) {
 	mustQuery(t, mustStart(t, dir).URL(), "select 'in'")
 }
 
-// Without PostgreSQL, or with one that is too old, one sentence says what to do.
+// Without PostgreSQL, or with one that is too old, one sentence gives the next step.
 func TestMissingProgramsAreNamed(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()

@@ -50,8 +50,8 @@ func connected(t *testing.T, url string) {
 	})
 }
 
-// A server that takes no signal is killed with all its children by a stop whose time is over, and nothing that was committed is
-// lost.
+// A server that takes no signal is killed with all its children by a stop out of time, and no
+// committed data is lost.
 func TestStopEndsAFrozenServer(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -94,7 +94,8 @@ func TestStartEndsAFrozenOrphan(t *testing.T) {
 	}
 }
 
-// While its starter lives, a frozen server is left alone, and the refusal names whom to stop.
+// While its starter lives, a frozen server is left alone, and the refusal names the process to
+// stop.
 func TestAFrozenServerOfALivingStarterIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)

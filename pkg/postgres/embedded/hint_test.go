@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What kaged tells people to type on Debian makes no database server that they did not ask for, and needs no sudo as root.
+// The commands kaged recommends on Debian make no unwanted database server, and need no sudo as
+// root.
 func TestDebianHint(t *testing.T) {
 	t.Parallel()
 	for _, root := range []bool{true, false} {

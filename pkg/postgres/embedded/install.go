@@ -19,7 +19,7 @@ import (
 // oldestMajor is the oldest PostgreSQL that the migrations run on.
 const oldestMajor = 14
 
-// probeLimit bounds a program that only prints something.
+// probeLimit bounds a program that only prints a line.
 const probeLimit = 10 * time.Second
 
 // installation is a set of PostgreSQL binaries and the account they can run as here.
@@ -80,7 +80,7 @@ func fits(bin string, major int) int {
 	return 0
 }
 
-// clusterMajor reads which PostgreSQL made the cluster, 0 if there is none.
+// clusterMajor reads the major version of the cluster's PostgreSQL, 0 without a cluster.
 func clusterMajor(data string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -206,7 +206,8 @@ func run(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// environment is all that PostgreSQL's programs get: messages in one language, and no PG* variable of somebody's shell.
+// environment is the whole environment of PostgreSQL's programs: messages in one language, and no
+// PG* variable of a shell.
 func environment() []string {
 	env := []string{"LC_ALL=C", "TZ=UTC", "PATH=" + os.Getenv("PATH")}
 	if runtime.GOOS == "windows" {
@@ -218,8 +219,8 @@ func environment() []string {
 // createClusterConf is where Debian's package reads whether to make a database server of its own when it is installed.
 const createClusterConf = "/etc/postgresql-common/createcluster.conf"
 
-// debianHint is what to type on Debian and Ubuntu. Where nobody has decided it yet, it keeps the package from starting a server of its
-// own, which kaged does not use.
+// debianHint are the commands for Debian and Ubuntu. Where the choice is still open, they keep the
+// package from starting a server of its own, which kaged does not use.
 func debianHint(pkg string, root, decided bool) string {
 	sudo := "sudo "
 	if root {

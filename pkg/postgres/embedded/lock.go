@@ -24,12 +24,13 @@ const (
 	killPatience    = 5 * time.Second
 )
 
-// poll is how often something is looked at that gives no event: locks of others, and a server's status line.
+// poll is the interval for states without an event: locks of others, and a server's status line.
 const poll = 2 * time.Millisecond
 
-// locks keep two servers off one cluster. The starter's lock is held by the process that calls Start and ends with it.
-// The server's lock is inherited by the server and all its children, so whoever gets it knows that none of them is
-// left, also where a process id has been used again since.
+// locks keep two servers off one cluster. The starter's lock is held by the process that calls
+// Start and ends with it. The server's lock is inherited by the server and all its children, so a
+// process that gets it knows that none of them is left, also where a process id has been used again
+// since.
 type locks struct{ starter, server *os.File }
 
 func takeLocks(ctx context.Context, p paths) (*locks, error) {
@@ -76,8 +77,9 @@ func stuck(p paths) bool {
 	return slices.ContainsFunc(holdersOf(p.server), func(h lockHolder) bool { return h.stopped })
 }
 
-// killHolders kills what is left of a server: the processes that have inherited its lock. The caller holds the starter's lock. It
-// looks more than once, because a server that is not dead yet has new children.
+// killHolders kills the leftover processes of a server: those that have inherited its lock. The
+// caller holds the starter's lock. It looks more than once, because a server that is not dead yet
+// has new children.
 func killHolders(p paths) {
 	for range 3 {
 		for _, h := range holdersOf(p.server) {
@@ -86,7 +88,7 @@ func killHolders(p paths) {
 	}
 }
 
-// inUse names the processes that keep the database from being started, and what to do.
+// inUse names the processes that keep the database from being started, and the next step.
 func inUse(p paths) error {
 	var shown, pids []string
 	for _, h := range holdersOf(p.server) {
@@ -168,9 +170,9 @@ func (l *locks) release() {
 	}
 }
 
-// clearStalePID removes the file that a dead server left, whose process id may be somebody else's by now: PostgreSQL
-// would take that process for a server. A server that somebody started by hand holds none of our locks and is
-// respected.
+// clearStalePID removes the pid file of a dead server, whose process id may be another process's by
+// now: PostgreSQL would take that process for a server. A server started by hand holds none of our
+// locks and is respected.
 func clearStalePID(p paths) error {
 	pid := postmasterPID(p.data)
 	if pid == 0 || !alive(pid) {
@@ -179,7 +181,8 @@ func clearStalePID(p paths) error {
 	if serves(pid, p.data) {
 		return conflict(nil, "The database in %s is in use by process %d, which kaged did not start; stop it first.", p.data, pid)
 	}
-	// The socket's file names the process too. A killed server whose parent does not reap it looks alive for as long.
+	// The socket's file names the process too. A killed server looks alive until its parent reaps
+	// it.
 	for _, path := range []string{filepath.Join(p.data, "postmaster.pid"), filepath.Join(p.run, socketName+".lock")} {
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 			return failed(err, "The left-over file %s cannot be removed.", path)
@@ -188,7 +191,7 @@ func clearStalePID(p paths) error {
 	return nil
 }
 
-// postmasterPID reads the process id that a server wrote down, 0 if there is none.
+// postmasterPID reads the process id in a server's pid file, 0 without one.
 func postmasterPID(data string) int {
 	lines := postmasterLines(data)
 	if len(lines) == 0 {

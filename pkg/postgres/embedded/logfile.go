@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxLog bounds the server's log; as much again is kept of what was before.
+// maxLog bounds the server's log in bytes; as much again is kept of older lines.
 const maxLog = 8 << 20
 
 // maxTail is how much of the log goes into an error.
@@ -62,14 +62,14 @@ func (l *logFile) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tail returns the end of what was written.
+// tail returns the end of the log.
 func (l *logFile) tail() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.last)
 }
 
-// Close closes the file; what is written later is lost.
+// Close closes the file; later writes are lost.
 func (l *logFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

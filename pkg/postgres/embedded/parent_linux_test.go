@@ -94,7 +94,8 @@ func waitForEnd(t *testing.T, dir string) {
 	}
 }
 
-// A process that is killed takes its server with it, in order: nothing is left behind and nothing has to be recovered.
+// A killed process takes its server with it, in order: no process is left behind and no recovery is
+// needed.
 func TestKillingTheParentEndsTheServer(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -133,7 +134,7 @@ func TestAnOrphanIsStopped(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
 	h := startHolder(t, dir, nil)
-	// A starter that is gone holds no lock; what is left is a server that holds its own.
+	// A starter that is gone holds no lock; the leftover server holds its own.
 	if err := os.Remove(pathsIn(dir).starter); err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +168,8 @@ func TestAnOrdinaryUserRunsAServer(t *testing.T) {
 	}
 }
 
-// Every account that the launcher would choose from runs a server whose data is under a folder of mode 0700, and the next
-// start finds the account by the owner of the data.
+// Every account that the launcher would choose from runs a server with its data under a folder of
+// mode 0700, and the next start finds the account by the owner of the data.
 func TestEveryAccountRunsAServer(t *testing.T) {
 	t.Parallel()
 	probing := pathsIn(dataDir(t))

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// maxSocketPath is what fits into a socket address, with its final NUL.
+// maxSocketPath is the length of a path in a socket address, without its final NUL.
 const maxSocketPath = 107
 
 // paths are the places of one cluster.
@@ -66,7 +66,7 @@ func ours(info os.FileInfo, p paths) bool {
 	if !ok || uid == os.Geteuid() {
 		return true
 	}
-	// What root's server runs as has been given the folder by an earlier start.
+	// The account of root's server has been given the folder by an earlier start.
 	root, err := os.Lstat(p.data)
 	if err != nil {
 		return !p.short

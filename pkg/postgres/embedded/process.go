@@ -24,7 +24,7 @@ type process struct {
 	err  error
 }
 
-// durability is what a server promises to keep.
+// durability are the server's settings for surviving crashes.
 func (c cluster) durability() []string {
 	if c.noSync {
 		// Without autovacuum a test database can be dropped at any moment: its owner may not end that worker's session.

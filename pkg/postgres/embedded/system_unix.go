@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerOf returns who owns a file, where the system can say.
+// ownerOf returns the owner of a file, where the system knows it.
 func ownerOf(info os.FileInfo) (uid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
