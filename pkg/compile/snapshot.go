@@ -54,6 +54,8 @@ type Agent struct {
 	Budget *dsl.Budget
 	// Policy are rules for its requests, nil without rules.
 	Policy *dsl.Policy
+	// Compaction is how its conversation is kept inside the window, nil for the defaults.
+	Compaction *dsl.Compaction
 	// Children are its direct children by key.
 	Children []*Agent
 	// ResumeOnCrash counts for the root only.
@@ -117,7 +119,7 @@ func (a *Agent) Proto() *harnessv1.AgentNode {
 		MaxSteps: optional(a.MaxSteps), MaxOutputTokens: optional(a.MaxOutputTokens), Cage: a.Cage.Proto(), Tools: a.Tools,
 		OnCrash: harnessv1.CrashPolicy_CRASH_POLICY_STOP, IncludeToolResultsInContext: a.IncludeToolResults,
 		ToolAliases: a.Aliases, Writes: &a.Writes, Budget: budgetProto(a.Budget), AutoTodos: a.AutoTodos,
-		Policy: policyProto(a.Policy), ParentContext: a.ParentContext,
+		Policy: policyProto(a.Policy), ParentContext: a.ParentContext, Compaction: compactionProto(a.Compaction),
 	}
 	if a.ResumeOnCrash {
 		n.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
@@ -140,7 +142,7 @@ func AgentFromProto(n *harnessv1.AgentNode) *Agent {
 		Tools: n.GetTools(), Aliases: n.GetToolAliases(), IncludeToolResults: n.GetIncludeToolResultsInContext(),
 		ResumeOnCrash: n.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME, Writes: n.Writes == nil || n.GetWrites(),
 		Budget: budgetFromProto(n.GetBudget()), AutoTodos: n.GetAutoTodos(), Policy: policyFromProto(n.GetPolicy()),
-		ParentContext: n.GetParentContext(),
+		ParentContext: n.GetParentContext(), Compaction: compactionFromProto(n.GetCompaction()),
 	}
 	for _, child := range n.GetChildren() {
 		a.Children = append(a.Children, AgentFromProto(child))
@@ -228,6 +230,40 @@ func policyFromProto(p *harnessv1.AgentPolicy) *dsl.Policy {
 			action = dsl.GateStrip
 		}
 		out.ContentGates = append(out.ContentGates, dsl.ContentGate{Pattern: g.GetPattern(), Action: action})
+	}
+	return out
+}
+
+func compactionProto(c *dsl.Compaction) *harnessv1.AgentCompaction {
+	if c == nil {
+		return nil
+	}
+	out := &harnessv1.AgentCompaction{
+		Strategy: c.Strategy, UpperThreshold: c.UpperThreshold, LowerThreshold: c.LowerThreshold,
+		AlwaysKeep: c.AlwaysKeep,
+	}
+	if p := c.Prune; p != nil {
+		out.Prune = &harnessv1.AgentPruning{
+			Disabled: p.Disabled, ProtectTokens: p.ProtectTokens, MinimumSavings: p.MinimumSavings,
+			ProtectedTools: p.ProtectedTools,
+		}
+	}
+	return out
+}
+
+func compactionFromProto(p *harnessv1.AgentCompaction) *dsl.Compaction {
+	if p == nil {
+		return nil
+	}
+	out := &dsl.Compaction{
+		Strategy: p.GetStrategy(), UpperThreshold: p.GetUpperThreshold(), LowerThreshold: p.GetLowerThreshold(),
+		AlwaysKeep: p.GetAlwaysKeep(),
+	}
+	if q := p.GetPrune(); q != nil {
+		out.Prune = &dsl.Prune{
+			Disabled: q.GetDisabled(), ProtectTokens: q.ProtectTokens, MinimumSavings: q.MinimumSavings,
+			ProtectedTools: q.GetProtectedTools(),
+		}
 	}
 	return out
 }

@@ -19,6 +19,7 @@ func (r *resolver) agent(a *dsl.Agent, isRoot bool) *Agent {
 	out := &Agent{
 		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.Prompt, Description: a.Description,
 		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, Policy: a.Policy,
+		Compaction:    a.Compaction,
 		ResumeOnCrash: a.ResumeOnCrash, AutoTodos: a.AutoTodos, IncludeToolResults: a.IncludeToolResults,
 		ParentContext: a.ParentContext,
 	}

@@ -159,37 +159,6 @@ func (b *builder) extras(a *Agent, n *node, parent *Agent) {
 	}
 }
 
-func (b *builder) compaction(c *node, a *Agent, agent *node) *Compaction {
-	out := &Compaction{Strategy: c.str("strategy"), AlwaysKeep: c.strings("always_keep")}
-	out.UpperThreshold, _ = c.get("upper_threshold").numberOrZero()
-	out.LowerThreshold, _ = c.get("lower_threshold").numberOrZero()
-	if v := c.get("lower_threshold"); v != nil && out.LowerThreshold >= cmp.Or(out.UpperThreshold, 0.85) {
-		b.diags.errorf(InvalidValue, v.pos, a.Path+".compaction.lower_threshold",
-			"lower_threshold is %s and must be less than upper_threshold, which is %s.", v.text, plain(cmp.Or(out.UpperThreshold, 0.85)))
-	}
-	if s := c.get("summarize"); s != nil {
-		out.SummarizeModel = s.str("model")
-		if out.SummarizeModel != "" {
-			b.aliases = used(b.aliases, out.SummarizeModel, a.Path+".compaction.summarize")
-		}
-		if prompt := s.get("prompt"); prompt != nil && prompt.kind == stringNode {
-			out.SummarizePrompt = promptPath(prompt.text, rootOf(prompt.pos.File))
-			b.prompts = used(b.prompts, out.SummarizePrompt, a.Path+".compaction.summarize.prompt")
-		}
-	}
-	if d := c.get("delegate"); d != nil && d.kind == mapNode {
-		out.DelegatePlugin = d.str("plugin")
-		if agent.get("plugins").entry(out.DelegatePlugin) == nil {
-			b.diags.errorf(InvalidValue, d.pos, a.Path+".compaction.delegate.plugin",
-				"The agent has no plugin in the slot %q.", out.DelegatePlugin)
-		}
-	}
-	if k := c.get("checkpoint"); k != nil {
-		out.CheckpointFallback = k.str("fallback")
-	}
-	return out
-}
-
 func (b *builder) policy(n *node, agent string) *Policy {
 	p := &Policy{TokenHardLimit: int64(first(n.get("token_hard_limit").numberOrZero())), OnExceed: n.str("on_exceed")}
 	if v := n.get("on_exceed"); v != nil && p.OnExceed == "truncate" {

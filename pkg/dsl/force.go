@@ -6,9 +6,11 @@ package dsl
 // This list is the one place: the warnings of [Parse], the JSON Schema and the reference page are made from it, and a test
 // wants every key of the schema either here or among those that something acts on.
 var notInForce = map[string]string{
-	"agent.plugins":     "no plugin is loaded",
-	"agent.compaction":  "no conversation is compacted",
-	"project.workflows": "no workflow can be invoked",
+	"agent.plugins":               "no plugin is loaded",
+	"agent.compaction.summarize":  "no conversation is summarized",
+	"agent.compaction.delegate":   "no plugin compacts",
+	"agent.compaction.checkpoint": "no compaction is proposed",
+	"project.workflows":           "no workflow can be invoked",
 }
 
 // NotInForceReason says in one sentence that a key has no effect, and what it does not do.

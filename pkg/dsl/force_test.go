@@ -47,6 +47,17 @@ var actsOn = map[string]string{
 	"agent.include_tool_results_in_context": "session-manager/transcript",
 	"agent.context":                         "harness/loop: calls of agents",
 
+	"agent.compaction":                       "harness/compact",
+	"agent.compaction.strategy":              "harness/loop: drop; the others warn",
+	"agent.compaction.upper_threshold":       "harness/loop: room",
+	"agent.compaction.lower_threshold":       "harness/loop: room",
+	"agent.compaction.always_keep":           "harness/loop: room",
+	"agent.compaction.prune":                 "harness/compact: pruning",
+	"agent.compaction.prune.enabled":         "harness/compact: pruning",
+	"agent.compaction.prune.protect_tokens":  "harness/compact: pruning",
+	"agent.compaction.prune.minimum_savings": "harness/compact: pruning",
+	"agent.compaction.prune.protected_tools": "harness/compact: pruning",
+
 	"cage.fs":              "pkg/cage",
 	"cage.fs[].mode":       "pkg/cage",
 	"cage.fs[].path":       "pkg/cage",
@@ -122,7 +133,7 @@ func isDormant(key string) bool {
 func TestNotInForceIsSaid(t *testing.T) {
 	const agent = "model: m, system_prompt: ./p.md, cage: disabled"
 	yaml := "version: 1\nproject: demo\nworkflows: [{name: w}]\nprimary:\n  model: m\n  system_prompt: ./p.md\n  plugins: {memory: {package: x}}\n" +
-		"  compaction: {strategy: drop}\n  policy: {token_hard_limit: 9, on_exceed: abort}\n" +
+		"  compaction: {strategy: summarize}\n  policy: {token_hard_limit: 9, on_exceed: abort}\n" +
 		"  subagents:\n    a: {" + agent + ", policy: {token_hard_limit: 9, on_exceed: truncate}}\n"
 	r := parse(t, only(yaml))
 	if r.Failed() {
@@ -134,7 +145,9 @@ func TestNotInForceIsSaid(t *testing.T) {
 			got = append(got, d.Path)
 		}
 	}
-	want := []string{"workflows", "primary.plugins", "primary.compaction", "primary.subagents.a.policy.on_exceed"}
+	want := []string{
+		"workflows", "primary.plugins", "primary.compaction.strategy", "primary.subagents.a.policy.on_exceed",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("warned of %v, want %v", got, want)
 	}

@@ -13,6 +13,8 @@ const (
 	// MaxSteps and MaxOutputTokens are the largest values of the keys of that name.
 	MaxSteps        = 100
 	MaxOutputTokens = 65536
+	// mostTokens is the largest number of tokens of a request.
+	mostTokens = 100_000_000
 )
 
 // segment is one element of a path: anything but ".", ".." and nothing, without slashes, backslashes and control characters.
@@ -106,13 +108,25 @@ var (
 			{name: "fallback", shape: oneWord("The strategy of the proposal.", "drop")},
 		}}},
 		{name: "always_keep", shape: &shape{
-			kind: listShape, most: 100, items: text("", 1024, nil),
-			doc: "Messages that are never compacted.",
+			kind: listShape, most: 100, items: text("", 1024, keepPattern),
+			doc: "Messages that are never compacted, each role:user, role:assistant, role:tool, tool:GLOB for the turns " +
+				"with a call of a tool, or text:LITERAL for the messages that contain a text.",
+		}},
+		{name: "prune", shape: pruneShape},
+	}}
+
+	pruneShape = &shape{kind: objectShape, doc: "How old results of tools are replaced by a notice.", fields: []field{
+		{name: "enabled", shape: &shape{kind: booleanShape, doc: "Whether they are; true by default."}},
+		{name: "protect_tokens", shape: wholeNumber("The newest tokens of results that stay; 40000 by default.", 0, mostTokens)},
+		{name: "minimum_savings", shape: wholeNumber("The least number of saved tokens; 20000 by default.", 0, mostTokens)},
+		{name: "protected_tools", shape: &shape{
+			kind: listShape, most: 100, items: text("", 128, nil),
+			doc: "The tools whose results stay, by canonical names; file.read and project.skill by default.",
 		}},
 	}}
 
 	policyShape = &shape{kind: objectShape, doc: "Hard rules for what may be sent to a model.", fields: []field{
-		{name: "token_hard_limit", shape: wholeNumber("The most tokens of one request, by estimate.", 1, 100_000_000)},
+		{name: "token_hard_limit", shape: wholeNumber("The most tokens of one request, by estimate.", 1, mostTokens)},
 		{name: "on_exceed", shape: oneWord(
 			"What is done with a larger one; truncate is not in force yet and means abort.", "abort", "truncate",
 		)},

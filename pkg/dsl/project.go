@@ -154,7 +154,8 @@ type Agent struct {
 	Compaction *Compaction
 	// Policy are the rules for its requests, nil for none.
 	Policy *Policy
-	// ProjectRef is the folder of the referenced project it comes from, relative to the root project; "" for the root's own.
+	// ProjectRef is the folder of the referenced project it comes from, relative to the root project; "" for
+	// the root's own.
 	ProjectRef string
 }
 
@@ -181,7 +182,27 @@ type Compaction struct {
 	SummarizePrompt    string
 	DelegatePlugin     string
 	CheckpointFallback string
-	AlwaysKeep         []string
+	// AlwaysKeep names the messages that stay, each role:ROLE, tool:GLOB or text:LITERAL.
+	AlwaysKeep []string
+	// Prune is the pruning of tool results, nil for the defaults.
+	Prune *Prune
+}
+
+// The default thresholds of a compaction, as fractions of the window.
+const (
+	DefaultUpperThreshold = 0.85
+	DefaultLowerThreshold = 0.60
+)
+
+// Prune is how old results of tools are replaced by a notice.
+type Prune struct {
+	// Disabled leaves them all.
+	Disabled bool
+	// ProtectTokens are the newest tokens of results that stay, MinimumSavings the least number of saved
+	// tokens; nil for the default.
+	ProtectTokens, MinimumSavings *int64
+	// ProtectedTools are the canonical names of tools with results that stay; nil for the default.
+	ProtectedTools []string
 }
 
 // Policy are hard rules for what may be sent to a model. Zero values are not set.

@@ -48,7 +48,7 @@ const (
 	ProviderBadResponse Code = 21
 	// ProviderRejected: The provider refused the request as invalid. The message carries its reason.
 	ProviderRejected Code = 22
-	// ContextOverflow: The conversation is larger than the model's context window. Compact it or start a new session.
+	// ContextOverflow: The conversation is larger than the model's context window, and no more of it may be dropped. Start a new session, or give the agent a model with a larger window.
 	ContextOverflow Code = 23
 	// ModelAliasNotFound: The alias an agent names is not bound. Bind it under [models] in local.toml.
 	ModelAliasNotFound Code = 24
@@ -191,7 +191,7 @@ var hints = map[Code]string{
 	ProviderRateLimited:       "The provider limits requests and every retry was used up. Wait, or add a fallback model.",
 	ProviderBadResponse:       "The provider's answer broke off or was not what its protocol says.",
 	ProviderRejected:          "The provider refused the request as invalid. The message carries its reason.",
-	ContextOverflow:           "The conversation is larger than the model's context window. Compact it or start a new session.",
+	ContextOverflow:           "The conversation is larger than the model's context window, and no more of it may be dropped. Start a new session, or give the agent a model with a larger window.",
 	ModelAliasNotFound:        "The alias an agent names is not bound. Bind it under [models] in local.toml.",
 	PromptNotFound:            "A prompt file an agent names is not there, is not a regular file, or is larger than 1 MiB.",
 	ProjectNotReady:           "The project is pending or invalid and cannot start work. Its unresolved list says what is missing.",

@@ -31,6 +31,10 @@ var (
 	RunRetry            = Type{Channel: Events, Name: "run.retry", Message: "RunRetry", OfSocket: false}
 	RunEnded            = Type{Channel: Events, Name: "run.ended", Message: "RunEnded", OfSocket: false}
 	BudgetState         = Type{Channel: Events, Name: "budget.state", Message: "BudgetState", OfSocket: false}
+	CompactionTriggered = Type{Channel: Events, Name: "compaction.triggered", Message: "CompactionTriggered", OfSocket: false}
+	CompactionCompleted = Type{Channel: Events, Name: "compaction.completed", Message: "CompactionCompleted", OfSocket: false}
+	CompactionFailed    = Type{Channel: Events, Name: "compaction.failed", Message: "CompactionFailed", OfSocket: false}
+	CompactionNoop      = Type{Channel: Events, Name: "compaction.noop", Message: "CompactionNoop", OfSocket: false}
 	RunCage             = Type{Channel: Events, Name: "run.cage", Message: "RunCage", OfSocket: false}
 	PromptHeld          = Type{Channel: Events, Name: "prompt.held", Message: "PromptHeld", OfSocket: false}
 	NetworkAttempted    = Type{Channel: Events, Name: "net.attempt", Message: "NetworkAttempted", OfSocket: false}
@@ -64,6 +68,10 @@ var all = [...]Type{
 	RunRetry,
 	RunEnded,
 	BudgetState,
+	CompactionTriggered,
+	CompactionCompleted,
+	CompactionFailed,
+	CompactionNoop,
 	RunCage,
 	PromptHeld,
 	NetworkAttempted,

@@ -91,6 +91,8 @@ type Request struct {
 	CacheKey string
 	// Agent is the tree path of the agent that asks. It is for a driver that plays parts; no provider is sent it.
 	Agent string `json:"-"`
+	// Superseded is the number of the model's turns that compactions took out of Messages. It is for the same driver.
+	Superseded int `json:"-"`
 	// Hold, unless nil, is called when everything is ready to be sent: a driver sends nothing before it returns, and fails
 	// with its error. It returns at once from the second time on.
 	Hold func(context.Context) error `json:"-"`

@@ -15,7 +15,22 @@ const Unanswered = "The call was cut off before it had a result. It may have had
 //
 // A conversation that is in this form already is returned equal, so that prompt caches hold.
 func Normalize(messages []Message) []Message {
-	out := make([]Message, 0, len(messages))
+	out, _ := NormalizeFrom(messages)
+	return out
+}
+
+// NormalizeFrom is [Normalize], and returns for each message the indexes in messages that it comes from, at
+// least one. A message of RoleTool comes from its turn.
+func NormalizeFrom(messages []Message) (out []Message, from [][]int) {
+	out, from = make([]Message, 0, len(messages)), make([][]int, 0, len(messages))
+	add := func(m Message, i int) {
+		if n := len(out); n > 0 && out[n-1].Role == m.Role {
+			out[n-1].Blocks = slices.Concat(out[n-1].Blocks, m.Blocks)
+			from[n-1] = append(from[n-1], i)
+			return
+		}
+		out, from = append(out, m), append(from, []int{i})
+	}
 	for i, m := range messages {
 		switch m.Role {
 		case RoleTool:
@@ -25,26 +40,17 @@ func Normalize(messages []Message) []Message {
 			if len(turn) == 0 {
 				continue
 			}
-			out = add(out, Message{Role: RoleAssistant, Blocks: turn})
+			add(Message{Role: RoleAssistant, Blocks: turn}, i)
 			if results := answers(turn, messages[i+1:]); len(results) > 0 {
-				out = append(out, Message{Role: RoleTool, Blocks: results})
+				add(Message{Role: RoleTool, Blocks: results}, i)
 			}
 		default:
 			if blocks := spoken(m.Blocks); len(blocks) > 0 {
-				out = add(out, Message{Role: m.Role, Blocks: blocks})
+				add(Message{Role: m.Role, Blocks: blocks}, i)
 			}
 		}
 	}
-	return out
-}
-
-// add appends a message, merging it into the last one where both are the same role's.
-func add(out []Message, m Message) []Message {
-	if n := len(out); n > 0 && out[n-1].Role == m.Role {
-		out[n-1].Blocks = slices.Concat(out[n-1].Blocks, m.Blocks)
-		return out
-	}
-	return append(out, m)
+	return out, from
 }
 
 // spoken returns the blocks that say something and are no results.

@@ -102,6 +102,8 @@ func note(e contract.Event) (*harnessv1.RunEvent, error) {
 		}}}, nil
 	case contract.DebugEvent:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Debug{Debug: e.Proto()}}, nil
+	case contract.Compaction:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Compaction{Compaction: compaction(e)}}, nil
 	case contract.AuditMoved:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: AuditHead(e.Head)}}, nil
 	}
@@ -196,6 +198,8 @@ func fromNote(ev *harnessv1.RunEvent) contract.Event {
 		return contract.NetworkTried{
 			Attempt: contract.AttemptFromProto(n.GetAttempt()), Audit: contract.RecordFromProto(n.GetAudit()),
 		}
+	case *harnessv1.RunEvent_Compaction:
+		return fromCompaction(e.Compaction)
 	case *harnessv1.RunEvent_BudgetState:
 		b := e.BudgetState
 		return contract.BudgetState{

@@ -48,6 +48,12 @@ func events() map[string]contract.Event {
 			Spent:    contract.Amount{NanoUSD: 6, Tokens: 5, Calls: 4},
 			Reserved: contract.Amount{NanoUSD: 3, Tokens: 2, Calls: 1},
 		},
+		"compaction": contract.Compaction{
+			Phase: contract.CompactionCompleted, ID: "cmp", Trigger: contract.OverflowRetry, Strategy: contract.StrategyDrop,
+			Before: 9, After: 4, Window: 10, Upper: 0.85, Lower: 0.6, Turns: 2, Messages: 5, Summary: "s", Fallback: "drop",
+			Reason: "r", DurationMS: 3, At: 7, Audit: record,
+			Spans: []contract.Span{{MessageID: "m"}, {MessageID: "n", From: 1, To: 2}},
+		},
 		"call_wanted": contract.CallWanted{
 			Call: 2, Agent: "primary", Model: "p:m", Amount: contract.Amount{NanoUSD: 3, Tokens: 2, Calls: 1}, Unpriced: true,
 		},

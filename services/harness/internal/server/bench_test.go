@@ -33,6 +33,7 @@ type world struct {
 func (w world) Open(llm.Target) (llm.Driver, error)                { return w, nil }
 func (w world) Cost(llm.Target, llm.Usage) (llm.Cost, bool)        { return llm.Cost{}, false }
 func (w world) MaxOutput(llm.Target) int                           { return 0 }
+func (w world) Window(llm.Target) int                              { return 0 }
 func (w world) Catalogue(context.Context) (catalogue.Tools, error) { return benchCatalogue, nil }
 func (w worldSpaces) Open(string) (loop.Tools, error)              { return w.world, nil }
 func (w world) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Event, error] {

@@ -94,6 +94,8 @@ func (s *Server) receive(stream runStream) (*started, error) {
 						With("limit_bytes", s.deps.MaxHistoryBytes)
 				}
 				start.History = append(start.History, message)
+				from := contract.Source{MessageID: m.GetMessageId(), Step: int(m.GetStep())}
+				start.Sources = append(start.Sources, from)
 			}
 		case req.GetCancel() != nil:
 			return nil, nil

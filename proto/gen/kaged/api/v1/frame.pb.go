@@ -1833,6 +1833,442 @@ func (x *BudgetState) GetInvocationId() string {
 	return ""
 }
 
+// CompactionTriggered is events compaction.triggered: an agent's conversation has become too long for its model's window.
+type CompactionTriggered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The compaction.
+	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// The tree path of the agent.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// threshold_crossed, provider_overflow_retry or operator_manual.
+	Trigger string `protobuf:"bytes,4,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	// drop, summarize, delegate or checkpoint.
+	Strategy string `protobuf:"bytes,5,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// The estimated tokens of the next request, with the room for its answer.
+	ThresholdEstimate int64 `protobuf:"varint,6,opt,name=threshold_estimate,json=thresholdEstimate,proto3" json:"threshold_estimate,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation; missing for the root agent.
+	InvocationId  string `protobuf:"bytes,8,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactionTriggered) Reset() {
+	*x = CompactionTriggered{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactionTriggered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactionTriggered) ProtoMessage() {}
+
+func (x *CompactionTriggered) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactionTriggered.ProtoReflect.Descriptor instead.
+func (*CompactionTriggered) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CompactionTriggered) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CompactionTriggered) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *CompactionTriggered) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *CompactionTriggered) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *CompactionTriggered) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
+	}
+	return ""
+}
+
+func (x *CompactionTriggered) GetThresholdEstimate() int64 {
+	if x != nil {
+		return x.ThresholdEstimate
+	}
+	return 0
+}
+
+func (x *CompactionTriggered) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *CompactionTriggered) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+// CompactionCompleted is events compaction.completed: a part of the conversation was superseded. It is stored.
+type CompactionCompleted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The compaction.
+	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// The tree path of the agent.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The number of superseded messages, results of tools included.
+	SupersededCount int32 `protobuf:"varint,4,opt,name=superseded_count,json=supersededCount,proto3" json:"superseded_count,omitempty"`
+	// The message with the summary, null for none.
+	SummaryMessageId *string `protobuf:"bytes,5,opt,name=summary_message_id,json=summaryMessageId,proto3,oneof" json:"summary_message_id,omitempty"`
+	// The estimated tokens afterwards.
+	AfterEstimate int64 `protobuf:"varint,6,opt,name=after_estimate,json=afterEstimate,proto3" json:"after_estimate,omitempty"`
+	// How long it took.
+	DurationMs int64 `protobuf:"varint,7,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,8,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation; missing for the root agent.
+	InvocationId  string `protobuf:"bytes,9,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactionCompleted) Reset() {
+	*x = CompactionCompleted{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactionCompleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactionCompleted) ProtoMessage() {}
+
+func (x *CompactionCompleted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactionCompleted.ProtoReflect.Descriptor instead.
+func (*CompactionCompleted) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CompactionCompleted) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CompactionCompleted) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *CompactionCompleted) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *CompactionCompleted) GetSupersededCount() int32 {
+	if x != nil {
+		return x.SupersededCount
+	}
+	return 0
+}
+
+func (x *CompactionCompleted) GetSummaryMessageId() string {
+	if x != nil && x.SummaryMessageId != nil {
+		return *x.SummaryMessageId
+	}
+	return ""
+}
+
+func (x *CompactionCompleted) GetAfterEstimate() int64 {
+	if x != nil {
+		return x.AfterEstimate
+	}
+	return 0
+}
+
+func (x *CompactionCompleted) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *CompactionCompleted) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *CompactionCompleted) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+// CompactionFailed is events compaction.failed: a strategy failed, and another is used.
+type CompactionFailed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The compaction.
+	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// The tree path of the agent.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The strategy that failed.
+	AttemptedStrategy string `protobuf:"bytes,4,opt,name=attempted_strategy,json=attemptedStrategy,proto3" json:"attempted_strategy,omitempty"`
+	// The strategy in its place.
+	FallbackStrategy string `protobuf:"bytes,5,opt,name=fallback_strategy,json=fallbackStrategy,proto3" json:"fallback_strategy,omitempty"`
+	// The cause, a sentence.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation; missing for the root agent.
+	InvocationId  string `protobuf:"bytes,8,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactionFailed) Reset() {
+	*x = CompactionFailed{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactionFailed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactionFailed) ProtoMessage() {}
+
+func (x *CompactionFailed) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactionFailed.ProtoReflect.Descriptor instead.
+func (*CompactionFailed) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *CompactionFailed) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CompactionFailed) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *CompactionFailed) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *CompactionFailed) GetAttemptedStrategy() string {
+	if x != nil {
+		return x.AttemptedStrategy
+	}
+	return ""
+}
+
+func (x *CompactionFailed) GetFallbackStrategy() string {
+	if x != nil {
+		return x.FallbackStrategy
+	}
+	return ""
+}
+
+func (x *CompactionFailed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CompactionFailed) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *CompactionFailed) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+// CompactionNoop is events compaction.noop: no part of the conversation can be superseded.
+type CompactionNoop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The compaction.
+	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// The tree path of the agent.
+	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The strategy.
+	Strategy string `protobuf:"bytes,4,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// The cause, a sentence.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,6,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The invocation; missing for the root agent.
+	InvocationId  string `protobuf:"bytes,7,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactionNoop) Reset() {
+	*x = CompactionNoop{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactionNoop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactionNoop) ProtoMessage() {}
+
+func (x *CompactionNoop) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactionNoop.ProtoReflect.Descriptor instead.
+func (*CompactionNoop) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *CompactionNoop) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CompactionNoop) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *CompactionNoop) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *CompactionNoop) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
+	}
+	return ""
+}
+
+func (x *CompactionNoop) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CompactionNoop) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *CompactionNoop) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
 // RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended.
 type RunCage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1862,7 +2298,7 @@ type RunCage struct {
 
 func (x *RunCage) Reset() {
 	*x = RunCage{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2310,7 @@ func (x *RunCage) String() string {
 func (*RunCage) ProtoMessage() {}
 
 func (x *RunCage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2323,7 @@ func (x *RunCage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCage.ProtoReflect.Descriptor instead.
 func (*RunCage) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RunCage) GetRunId() string {
@@ -1978,7 +2414,7 @@ type PromptHeld struct {
 
 func (x *PromptHeld) Reset() {
 	*x = PromptHeld{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2426,7 @@ func (x *PromptHeld) String() string {
 func (*PromptHeld) ProtoMessage() {}
 
 func (x *PromptHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2439,7 @@ func (x *PromptHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptHeld.ProtoReflect.Descriptor instead.
 func (*PromptHeld) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PromptHeld) GetRunId() string {
@@ -2059,7 +2495,7 @@ type NetworkAttempted struct {
 
 func (x *NetworkAttempted) Reset() {
 	*x = NetworkAttempted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2507,7 @@ func (x *NetworkAttempted) String() string {
 func (*NetworkAttempted) ProtoMessage() {}
 
 func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2520,7 @@ func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
 func (*NetworkAttempted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NetworkAttempted) GetRunId() string {
@@ -2169,7 +2605,7 @@ type DebugSession struct {
 
 func (x *DebugSession) Reset() {
 	*x = DebugSession{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2617,7 @@ func (x *DebugSession) String() string {
 func (*DebugSession) ProtoMessage() {}
 
 func (x *DebugSession) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2630,7 @@ func (x *DebugSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugSession.ProtoReflect.Descriptor instead.
 func (*DebugSession) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DebugSession) GetRunId() string {
@@ -2290,7 +2726,7 @@ type DebugStopped struct {
 
 func (x *DebugStopped) Reset() {
 	*x = DebugStopped{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2738,7 @@ func (x *DebugStopped) String() string {
 func (*DebugStopped) ProtoMessage() {}
 
 func (x *DebugStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2751,7 @@ func (x *DebugStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugStopped.ProtoReflect.Descriptor instead.
 func (*DebugStopped) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DebugStopped) GetRunId() string {
@@ -2439,7 +2875,7 @@ type DebugOutput struct {
 
 func (x *DebugOutput) Reset() {
 	*x = DebugOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2887,7 @@ func (x *DebugOutput) String() string {
 func (*DebugOutput) ProtoMessage() {}
 
 func (x *DebugOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2900,7 @@ func (x *DebugOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugOutput.ProtoReflect.Descriptor instead.
 func (*DebugOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DebugOutput) GetRunId() string {
@@ -2540,7 +2976,7 @@ type DebugEnded struct {
 
 func (x *DebugEnded) Reset() {
 	*x = DebugEnded{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2988,7 @@ func (x *DebugEnded) String() string {
 func (*DebugEnded) ProtoMessage() {}
 
 func (x *DebugEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +3001,7 @@ func (x *DebugEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugEnded.ProtoReflect.Descriptor instead.
 func (*DebugEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DebugEnded) GetRunId() string {
@@ -2630,7 +3066,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2642,7 +3078,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2655,7 +3091,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -2699,7 +3135,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +3147,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +3160,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -2815,7 +3251,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +3263,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +3276,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -2913,7 +3349,7 @@ type IssueCreated struct {
 
 func (x *IssueCreated) Reset() {
 	*x = IssueCreated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +3361,7 @@ func (x *IssueCreated) String() string {
 func (*IssueCreated) ProtoMessage() {}
 
 func (x *IssueCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3374,7 @@ func (x *IssueCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueCreated.ProtoReflect.Descriptor instead.
 func (*IssueCreated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *IssueCreated) GetProjectId() string {
@@ -2969,7 +3405,7 @@ type IssueUpdated struct {
 
 func (x *IssueUpdated) Reset() {
 	*x = IssueUpdated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3417,7 @@ func (x *IssueUpdated) String() string {
 func (*IssueUpdated) ProtoMessage() {}
 
 func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3430,7 @@ func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueUpdated.ProtoReflect.Descriptor instead.
 func (*IssueUpdated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *IssueUpdated) GetProjectId() string {
@@ -3024,7 +3460,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3472,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3485,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -3252,7 +3688,57 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\breserved\x18\x05 \x01(\v2\x17.kaged.api.v1.BudgetUseR\breserved\x12\x15\n" +
 	"\x06run_id\x18\x06 \x01(\tR\x05runId\x12)\n" +
 	"\rinvocation_id\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x1a\x92\xbd\x18\x16\n" +
-	"\x06events\x12\fbudget.state\"\xf4\x02\n" +
+	"\x06events\x12\fbudget.state\"\xc3\x02\n" +
+	"\x13CompactionTriggered\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12#\n" +
+	"\rcompaction_id\x18\x02 \x01(\tR\fcompactionId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12\x18\n" +
+	"\atrigger\x18\x04 \x01(\tR\atrigger\x12\x1a\n" +
+	"\bstrategy\x18\x05 \x01(\tR\bstrategy\x12-\n" +
+	"\x12threshold_estimate\x18\x06 \x01(\x03R\x11thresholdEstimate\x12\x15\n" +
+	"\x06run_id\x18\a \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\b \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\"\x92\xbd\x18\x1e\n" +
+	"\x06events\x12\x14compaction.triggered\"\x9b\x03\n" +
+	"\x13CompactionCompleted\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12#\n" +
+	"\rcompaction_id\x18\x02 \x01(\tR\fcompactionId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12)\n" +
+	"\x10superseded_count\x18\x04 \x01(\x05R\x0fsupersededCount\x121\n" +
+	"\x12summary_message_id\x18\x05 \x01(\tH\x00R\x10summaryMessageId\x88\x01\x01\x12%\n" +
+	"\x0eafter_estimate\x18\x06 \x01(\x03R\rafterEstimate\x12\x1f\n" +
+	"\vduration_ms\x18\a \x01(\x03R\n" +
+	"durationMs\x12\x15\n" +
+	"\x06run_id\x18\b \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\"\x92\xbd\x18\x1e\n" +
+	"\x06events\x12\x14compaction.completedB\x15\n" +
+	"\x13_summary_message_id\"\xcc\x02\n" +
+	"\x10CompactionFailed\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12#\n" +
+	"\rcompaction_id\x18\x02 \x01(\tR\fcompactionId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12-\n" +
+	"\x12attempted_strategy\x18\x04 \x01(\tR\x11attemptedStrategy\x12+\n" +
+	"\x11fallback_strategy\x18\x05 \x01(\tR\x10fallbackStrategy\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x15\n" +
+	"\x06run_id\x18\a \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\b \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x1f\x92\xbd\x18\x1b\n" +
+	"\x06events\x12\x11compaction.failed\"\x88\x02\n" +
+	"\x0eCompactionNoop\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12#\n" +
+	"\rcompaction_id\x18\x02 \x01(\tR\fcompactionId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath\x12\x1a\n" +
+	"\bstrategy\x18\x04 \x01(\tR\bstrategy\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x15\n" +
+	"\x06run_id\x18\x06 \x01(\tR\x05runId\x12)\n" +
+	"\rinvocation_id\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x1d\x92\xbd\x18\x19\n" +
+	"\x06events\x12\x0fcompaction.noop\"\xf4\x02\n" +
 	"\aRunCage\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3401,7 +3887,7 @@ func file_kaged_api_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_frame_proto_rawDescData
 }
 
-var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.api.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.api.v1.Hello
@@ -3426,55 +3912,59 @@ var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*RunRetry)(nil),            // 20: kaged.api.v1.RunRetry
 	(*RunEnded)(nil),            // 21: kaged.api.v1.RunEnded
 	(*BudgetState)(nil),         // 22: kaged.api.v1.BudgetState
-	(*RunCage)(nil),             // 23: kaged.api.v1.RunCage
-	(*PromptHeld)(nil),          // 24: kaged.api.v1.PromptHeld
-	(*NetworkAttempted)(nil),    // 25: kaged.api.v1.NetworkAttempted
-	(*DebugSession)(nil),        // 26: kaged.api.v1.DebugSession
-	(*DebugStopped)(nil),        // 27: kaged.api.v1.DebugStopped
-	(*DebugOutput)(nil),         // 28: kaged.api.v1.DebugOutput
-	(*DebugEnded)(nil),          // 29: kaged.api.v1.DebugEnded
-	(*SessionStateChanged)(nil), // 30: kaged.api.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 31: kaged.api.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 32: kaged.api.v1.ApprovalResolved
-	(*IssueCreated)(nil),        // 33: kaged.api.v1.IssueCreated
-	(*IssueUpdated)(nil),        // 34: kaged.api.v1.IssueUpdated
-	(*AuditWarning)(nil),        // 35: kaged.api.v1.AuditWarning
-	nil,                         // 36: kaged.api.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 37: kaged.api.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 38: google.protobuf.Value
-	(*FrameUsage)(nil),          // 39: kaged.api.v1.FrameUsage
-	(*FrameStats)(nil),          // 40: kaged.api.v1.FrameStats
-	(*v1.Error)(nil),            // 41: kaged.common.v1.Error
-	(*BudgetLimit)(nil),         // 42: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),           // 43: kaged.api.v1.BudgetUse
-	(*v1.CageFinding)(nil),      // 44: kaged.common.v1.CageFinding
-	(*v1.DebugMove)(nil),        // 45: kaged.common.v1.DebugMove
-	(*v1.DebugFrame)(nil),       // 46: kaged.common.v1.DebugFrame
-	(*v1.DebugVariable)(nil),    // 47: kaged.common.v1.DebugVariable
-	(*v1.DebugLine)(nil),        // 48: kaged.common.v1.DebugLine
-	(*v1.ApprovalSubject)(nil),  // 49: kaged.common.v1.ApprovalSubject
+	(*CompactionTriggered)(nil), // 23: kaged.api.v1.CompactionTriggered
+	(*CompactionCompleted)(nil), // 24: kaged.api.v1.CompactionCompleted
+	(*CompactionFailed)(nil),    // 25: kaged.api.v1.CompactionFailed
+	(*CompactionNoop)(nil),      // 26: kaged.api.v1.CompactionNoop
+	(*RunCage)(nil),             // 27: kaged.api.v1.RunCage
+	(*PromptHeld)(nil),          // 28: kaged.api.v1.PromptHeld
+	(*NetworkAttempted)(nil),    // 29: kaged.api.v1.NetworkAttempted
+	(*DebugSession)(nil),        // 30: kaged.api.v1.DebugSession
+	(*DebugStopped)(nil),        // 31: kaged.api.v1.DebugStopped
+	(*DebugOutput)(nil),         // 32: kaged.api.v1.DebugOutput
+	(*DebugEnded)(nil),          // 33: kaged.api.v1.DebugEnded
+	(*SessionStateChanged)(nil), // 34: kaged.api.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 35: kaged.api.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 36: kaged.api.v1.ApprovalResolved
+	(*IssueCreated)(nil),        // 37: kaged.api.v1.IssueCreated
+	(*IssueUpdated)(nil),        // 38: kaged.api.v1.IssueUpdated
+	(*AuditWarning)(nil),        // 39: kaged.api.v1.AuditWarning
+	nil,                         // 40: kaged.api.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 41: kaged.api.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 42: google.protobuf.Value
+	(*FrameUsage)(nil),          // 43: kaged.api.v1.FrameUsage
+	(*FrameStats)(nil),          // 44: kaged.api.v1.FrameStats
+	(*v1.Error)(nil),            // 45: kaged.common.v1.Error
+	(*BudgetLimit)(nil),         // 46: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),           // 47: kaged.api.v1.BudgetUse
+	(*v1.CageFinding)(nil),      // 48: kaged.common.v1.CageFinding
+	(*v1.DebugMove)(nil),        // 49: kaged.common.v1.DebugMove
+	(*v1.DebugFrame)(nil),       // 50: kaged.common.v1.DebugFrame
+	(*v1.DebugVariable)(nil),    // 51: kaged.common.v1.DebugVariable
+	(*v1.DebugLine)(nil),        // 52: kaged.common.v1.DebugLine
+	(*v1.ApprovalSubject)(nil),  // 53: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_frame_proto_depIdxs = []int32{
-	38, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	36, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
-	37, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
-	39, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	40, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
-	41, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
-	39, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	41, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	41, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	42, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
-	43, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
-	43, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
-	44, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	45, // 13: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
-	46, // 14: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
-	46, // 15: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
-	47, // 16: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
-	48, // 17: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
-	45, // 18: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
-	49, // 19: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	42, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	40, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
+	41, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
+	43, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	44, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
+	45, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
+	43, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	45, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	45, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	46, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
+	47, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
+	47, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
+	48, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	49, // 13: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
+	50, // 14: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
+	50, // 15: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
+	51, // 16: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
+	52, // 17: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
+	49, // 18: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
+	53, // 19: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
 	20, // [20:20] is the sub-list for method output_type
 	20, // [20:20] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
@@ -3494,15 +3984,16 @@ func file_kaged_api_v1_frame_proto_init() {
 	file_kaged_api_v1_frame_proto_msgTypes[13].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[18].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[21].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[29].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[32].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[24].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[33].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_frame_proto_rawDesc), len(file_kaged_api_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -74,7 +74,8 @@ const (
 	ErrorCode_ERROR_CODE_PROVIDER_BAD_RESPONSE ErrorCode = 21
 	// The provider refused the request as invalid. The message carries its reason.
 	ErrorCode_ERROR_CODE_PROVIDER_REJECTED ErrorCode = 22
-	// The conversation is larger than the model's context window. Compact it or start a new session.
+	// The conversation is larger than the model's context window, and no more of it may be dropped. Start a new session, or
+	// give the agent a model with a larger window.
 	ErrorCode_ERROR_CODE_CONTEXT_OVERFLOW ErrorCode = 23
 	// The alias an agent names is not bound. Bind it under [models] in local.toml.
 	ErrorCode_ERROR_CODE_MODEL_ALIAS_NOT_FOUND ErrorCode = 24

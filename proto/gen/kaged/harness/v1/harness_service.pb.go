@@ -133,6 +133,67 @@ func (ApprovalVerdict) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{1}
 }
 
+// CompactionPhase is a stage of a compaction.
+type CompactionPhase int32
+
+const (
+	// Not said.
+	CompactionPhase_COMPACTION_PHASE_UNSPECIFIED CompactionPhase = 0
+	// The conversation is too long for its window.
+	CompactionPhase_COMPACTION_PHASE_TRIGGERED CompactionPhase = 1
+	// A part of it was superseded.
+	CompactionPhase_COMPACTION_PHASE_COMPLETED CompactionPhase = 2
+	// A strategy failed; another follows.
+	CompactionPhase_COMPACTION_PHASE_FAILED CompactionPhase = 3
+	// No part of it can be superseded.
+	CompactionPhase_COMPACTION_PHASE_NOOP CompactionPhase = 4
+)
+
+// Enum value maps for CompactionPhase.
+var (
+	CompactionPhase_name = map[int32]string{
+		0: "COMPACTION_PHASE_UNSPECIFIED",
+		1: "COMPACTION_PHASE_TRIGGERED",
+		2: "COMPACTION_PHASE_COMPLETED",
+		3: "COMPACTION_PHASE_FAILED",
+		4: "COMPACTION_PHASE_NOOP",
+	}
+	CompactionPhase_value = map[string]int32{
+		"COMPACTION_PHASE_UNSPECIFIED": 0,
+		"COMPACTION_PHASE_TRIGGERED":   1,
+		"COMPACTION_PHASE_COMPLETED":   2,
+		"COMPACTION_PHASE_FAILED":      3,
+		"COMPACTION_PHASE_NOOP":        4,
+	}
+)
+
+func (x CompactionPhase) Enum() *CompactionPhase {
+	p := new(CompactionPhase)
+	*p = x
+	return p
+}
+
+func (x CompactionPhase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CompactionPhase) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
+}
+
+func (CompactionPhase) Type() protoreflect.EnumType {
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
+}
+
+func (x CompactionPhase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CompactionPhase.Descriptor instead.
+func (CompactionPhase) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+}
+
 // DeltaKind tells text from thinking.
 type DeltaKind int32
 
@@ -170,11 +231,11 @@ func (x DeltaKind) String() string {
 }
 
 func (DeltaKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[2].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
 }
 
 func (DeltaKind) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[2]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
 }
 
 func (x DeltaKind) Number() protoreflect.EnumNumber {
@@ -183,7 +244,7 @@ func (x DeltaKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeltaKind.Descriptor instead.
 func (DeltaKind) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
 }
 
 // Outcome is how a run ended.
@@ -227,11 +288,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_kaged_harness_v1_harness_service_proto_enumTypes[3].Descriptor()
+	return file_kaged_harness_v1_harness_service_proto_enumTypes[4].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_kaged_harness_v1_harness_service_proto_enumTypes[3]
+	return &file_kaged_harness_v1_harness_service_proto_enumTypes[4]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -240,7 +301,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
 }
 
 // ToolSwitch turns tools on or off.
@@ -785,9 +846,11 @@ type RunStart struct {
 	// Whether a budget of the session or the operator is set: then each call_wanted waits for its answer.
 	Metered bool `protobuf:"varint,21,opt,name=metered,proto3" json:"metered,omitempty"`
 	// The open todos of that issue, absent for none.
-	OpenTodos     *OpenTodos `protobuf:"bytes,22,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OpenTodos *OpenTodos `protobuf:"bytes,22,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
+	// The number of the model's turns that compactions took out of the history.
+	SupersededTurns int32 `protobuf:"varint,23,opt,name=superseded_turns,json=supersededTurns,proto3" json:"superseded_turns,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RunStart) Reset() {
@@ -965,6 +1028,13 @@ func (x *RunStart) GetOpenTodos() *OpenTodos {
 		return x.OpenTodos
 	}
 	return nil
+}
+
+func (x *RunStart) GetSupersededTurns() int32 {
+	if x != nil {
+		return x.SupersededTurns
+	}
+	return 0
 }
 
 // OpenTodos are the open todos of the issue that a run works on. The root agent is reminded of them at each step.
@@ -1577,6 +1647,7 @@ type RunEvent struct {
 	//	*RunEvent_CallWanted
 	//	*RunEvent_CallSettled
 	//	*RunEvent_Debug
+	//	*RunEvent_Compaction
 	Event isRunEvent_Event `protobuf_oneof:"event"`
 	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -1810,6 +1881,15 @@ func (x *RunEvent) GetDebug() *v1.DebugEvent {
 	return nil
 }
 
+func (x *RunEvent) GetCompaction() *Compaction {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_Compaction); ok {
+			return x.Compaction
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
@@ -1927,6 +2007,11 @@ type RunEvent_Debug struct {
 	Debug *v1.DebugEvent `protobuf:"bytes,22,opt,name=debug,proto3,oneof"`
 }
 
+type RunEvent_Compaction struct {
+	// A stage of a compaction of the agent's conversation. A completed one is stored before the turn that follows.
+	Compaction *Compaction `protobuf:"bytes,23,opt,name=compaction,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -1969,6 +2054,271 @@ func (*RunEvent_CallSettled) isRunEvent_Event() {}
 
 func (*RunEvent_Debug) isRunEvent_Event() {}
 
+func (*RunEvent_Compaction) isRunEvent_Event() {}
+
+// Span is a part of a stored message: its steps from to to, inclusively; 0 and 0 for all of it.
+type Span struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// The first step, from 1.
+	FromStep int32 `protobuf:"varint,2,opt,name=from_step,json=fromStep,proto3" json:"from_step,omitempty"`
+	// The last step.
+	ToStep        int32 `protobuf:"varint,3,opt,name=to_step,json=toStep,proto3" json:"to_step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Span) Reset() {
+	*x = Span{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Span) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Span) ProtoMessage() {}
+
+func (x *Span) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Span.ProtoReflect.Descriptor instead.
+func (*Span) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Span) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *Span) GetFromStep() int32 {
+	if x != nil {
+		return x.FromStep
+	}
+	return 0
+}
+
+func (x *Span) GetToStep() int32 {
+	if x != nil {
+		return x.ToStep
+	}
+	return 0
+}
+
+// Compaction is a stage of a compaction. Numbers of tokens are estimates of a request with the reserved room for its answer.
+type Compaction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stage.
+	Phase CompactionPhase `protobuf:"varint,1,opt,name=phase,proto3,enum=kaged.harness.v1.CompactionPhase" json:"phase,omitempty"`
+	// Unique everywhere, and the same in all stages.
+	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// threshold_crossed, provider_overflow_retry or operator_manual.
+	Trigger string `protobuf:"bytes,3,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	// drop, summarize, delegate or checkpoint.
+	Strategy string `protobuf:"bytes,4,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// The estimate at the beginning.
+	BeforeTokens int64 `protobuf:"varint,5,opt,name=before_tokens,json=beforeTokens,proto3" json:"before_tokens,omitempty"`
+	// The estimate at the end.
+	AfterTokens int64 `protobuf:"varint,6,opt,name=after_tokens,json=afterTokens,proto3" json:"after_tokens,omitempty"`
+	// The model's window in tokens.
+	WindowTokens int64 `protobuf:"varint,7,opt,name=window_tokens,json=windowTokens,proto3" json:"window_tokens,omitempty"`
+	// The agent's upper threshold, a fraction of the window.
+	UpperThreshold float64 `protobuf:"fixed64,8,opt,name=upper_threshold,json=upperThreshold,proto3" json:"upper_threshold,omitempty"`
+	// The agent's lower threshold.
+	LowerThreshold float64 `protobuf:"fixed64,9,opt,name=lower_threshold,json=lowerThreshold,proto3" json:"lower_threshold,omitempty"`
+	// The superseded parts of stored messages, in the order of the conversation.
+	Spans []*Span `protobuf:"bytes,10,rep,name=spans,proto3" json:"spans,omitempty"`
+	// The number of superseded turns of the model.
+	Turns int32 `protobuf:"varint,11,opt,name=turns,proto3" json:"turns,omitempty"`
+	// The number of superseded messages, results included.
+	Messages int32 `protobuf:"varint,12,opt,name=messages,proto3" json:"messages,omitempty"`
+	// The text in their place.
+	Summary string `protobuf:"bytes,13,opt,name=summary,proto3" json:"summary,omitempty"`
+	// The strategy in place of a failed one.
+	Fallback string `protobuf:"bytes,14,opt,name=fallback,proto3" json:"fallback,omitempty"`
+	// The cause of a failure or a no-op, a sentence.
+	Reason string `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
+	// From the first stage to this one, in milliseconds.
+	DurationMs int64 `protobuf:"varint,16,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// When, in milliseconds.
+	At int64 `protobuf:"varint,17,opt,name=at,proto3" json:"at,omitempty"`
+	// The record of the stage.
+	Audit         *v1.AuditRecord `protobuf:"bytes,18,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Compaction) Reset() {
+	*x = Compaction{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Compaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Compaction) ProtoMessage() {}
+
+func (x *Compaction) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Compaction.ProtoReflect.Descriptor instead.
+func (*Compaction) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Compaction) GetPhase() CompactionPhase {
+	if x != nil {
+		return x.Phase
+	}
+	return CompactionPhase_COMPACTION_PHASE_UNSPECIFIED
+}
+
+func (x *Compaction) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *Compaction) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *Compaction) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
+	}
+	return ""
+}
+
+func (x *Compaction) GetBeforeTokens() int64 {
+	if x != nil {
+		return x.BeforeTokens
+	}
+	return 0
+}
+
+func (x *Compaction) GetAfterTokens() int64 {
+	if x != nil {
+		return x.AfterTokens
+	}
+	return 0
+}
+
+func (x *Compaction) GetWindowTokens() int64 {
+	if x != nil {
+		return x.WindowTokens
+	}
+	return 0
+}
+
+func (x *Compaction) GetUpperThreshold() float64 {
+	if x != nil {
+		return x.UpperThreshold
+	}
+	return 0
+}
+
+func (x *Compaction) GetLowerThreshold() float64 {
+	if x != nil {
+		return x.LowerThreshold
+	}
+	return 0
+}
+
+func (x *Compaction) GetSpans() []*Span {
+	if x != nil {
+		return x.Spans
+	}
+	return nil
+}
+
+func (x *Compaction) GetTurns() int32 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *Compaction) GetMessages() int32 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *Compaction) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *Compaction) GetFallback() string {
+	if x != nil {
+		return x.Fallback
+	}
+	return ""
+}
+
+func (x *Compaction) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Compaction) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *Compaction) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Compaction) GetAudit() *v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
 // BudgetState says how much of a budget is left. It comes at most once a second for a budget, and at each refusal.
 type BudgetState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1988,7 +2338,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2350,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2363,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -2066,7 +2416,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2428,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2441,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Amount) GetNanoUsd() int64 {
@@ -2134,7 +2484,7 @@ type CallWanted struct {
 
 func (x *CallWanted) Reset() {
 	*x = CallWanted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2496,7 @@ func (x *CallWanted) String() string {
 func (*CallWanted) ProtoMessage() {}
 
 func (x *CallWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2509,7 @@ func (x *CallWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
 func (*CallWanted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallWanted) GetCall() int32 {
@@ -2214,7 +2564,7 @@ type CallSettled struct {
 
 func (x *CallSettled) Reset() {
 	*x = CallSettled{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2576,7 @@ func (x *CallSettled) String() string {
 func (*CallSettled) ProtoMessage() {}
 
 func (x *CallSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2589,7 @@ func (x *CallSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
 func (*CallSettled) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CallSettled) GetCall() int32 {
@@ -2287,7 +2637,7 @@ type CallGranted struct {
 
 func (x *CallGranted) Reset() {
 	*x = CallGranted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2649,7 @@ func (x *CallGranted) String() string {
 func (*CallGranted) ProtoMessage() {}
 
 func (x *CallGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2662,7 @@ func (x *CallGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
 func (*CallGranted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CallGranted) GetInvocationId() string {
@@ -2370,7 +2720,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2732,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2745,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -2492,7 +2842,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2854,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2867,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -2624,7 +2974,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2986,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2999,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -2730,7 +3080,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +3092,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +3105,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -2796,7 +3146,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +3158,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +3171,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -2865,7 +3215,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3227,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3240,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -2920,7 +3270,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3282,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3295,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -2977,7 +3327,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3339,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3352,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -3045,7 +3395,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3407,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3420,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -3129,7 +3479,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3491,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3504,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -3224,7 +3574,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3586,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3599,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -3319,7 +3669,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3681,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3694,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -3369,7 +3719,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3731,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3744,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -3437,7 +3787,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3799,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3812,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -3527,7 +3877,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3889,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3902,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3658,7 +4008,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04halt\x129\n" +
 	"\agranted\x18\n" +
 	" \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agrantedB\t\n" +
-	"\arequest\"\xc2\b\n" +
+	"\arequest\"\xed\b\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3690,7 +4040,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\fissue_number\x18\x14 \x01(\x03R\vissueNumber\x12\x18\n" +
 	"\ametered\x18\x15 \x01(\bR\ametered\x12:\n" +
 	"\n" +
-	"open_todos\x18\x16 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x1a:\n" +
+	"open_todos\x18\x16 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x12)\n" +
+	"\x10superseded_turns\x18\x17 \x01(\x05R\x0fsupersededTurns\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -3735,8 +4086,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x10CancelInvocation\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aRunHalt\"\xc0\n" +
-	"\n" +
+	"\aRunHalt\"\x80\v\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -3764,9 +4114,39 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\vcall_wanted\x18\x14 \x01(\v2\x1c.kaged.harness.v1.CallWantedH\x00R\n" +
 	"callWanted\x12B\n" +
 	"\fcall_settled\x18\x15 \x01(\v2\x1d.kaged.harness.v1.CallSettledH\x00R\vcallSettled\x123\n" +
-	"\x05debug\x18\x16 \x01(\v2\x1b.kaged.common.v1.DebugEventH\x00R\x05debug\x12#\n" +
+	"\x05debug\x18\x16 \x01(\v2\x1b.kaged.common.v1.DebugEventH\x00R\x05debug\x12>\n" +
+	"\n" +
+	"compaction\x18\x17 \x01(\v2\x1c.kaged.harness.v1.CompactionH\x00R\n" +
+	"compaction\x12#\n" +
 	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
-	"\x05event\"\xd8\x01\n" +
+	"\x05event\"[\n" +
+	"\x04Span\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1b\n" +
+	"\tfrom_step\x18\x02 \x01(\x05R\bfromStep\x12\x17\n" +
+	"\ato_step\x18\x03 \x01(\x05R\x06toStep\"\xf2\x04\n" +
+	"\n" +
+	"Compaction\x127\n" +
+	"\x05phase\x18\x01 \x01(\x0e2!.kaged.harness.v1.CompactionPhaseR\x05phase\x12#\n" +
+	"\rcompaction_id\x18\x02 \x01(\tR\fcompactionId\x12\x18\n" +
+	"\atrigger\x18\x03 \x01(\tR\atrigger\x12\x1a\n" +
+	"\bstrategy\x18\x04 \x01(\tR\bstrategy\x12#\n" +
+	"\rbefore_tokens\x18\x05 \x01(\x03R\fbeforeTokens\x12!\n" +
+	"\fafter_tokens\x18\x06 \x01(\x03R\vafterTokens\x12#\n" +
+	"\rwindow_tokens\x18\a \x01(\x03R\fwindowTokens\x12'\n" +
+	"\x0fupper_threshold\x18\b \x01(\x01R\x0eupperThreshold\x12'\n" +
+	"\x0flower_threshold\x18\t \x01(\x01R\x0elowerThreshold\x12,\n" +
+	"\x05spans\x18\n" +
+	" \x03(\v2\x16.kaged.harness.v1.SpanR\x05spans\x12\x14\n" +
+	"\x05turns\x18\v \x01(\x05R\x05turns\x12\x1a\n" +
+	"\bmessages\x18\f \x01(\x05R\bmessages\x12\x18\n" +
+	"\asummary\x18\r \x01(\tR\asummary\x12\x1a\n" +
+	"\bfallback\x18\x0e \x01(\tR\bfallback\x12\x16\n" +
+	"\x06reason\x18\x0f \x01(\tR\x06reason\x12\x1f\n" +
+	"\vduration_ms\x18\x10 \x01(\x03R\n" +
+	"durationMs\x12\x0e\n" +
+	"\x02at\x18\x11 \x01(\x03R\x02at\x122\n" +
+	"\x05audit\x18\x12 \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xd8\x01\n" +
 	"\vBudgetState\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x1d\n" +
 	"\n" +
@@ -3916,7 +4296,13 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x1cAPPROVAL_VERDICT_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19APPROVAL_VERDICT_APPROVED\x10\x01\x12\x1b\n" +
 	"\x17APPROVAL_VERDICT_DENIED\x10\x02\x12\x1c\n" +
-	"\x18APPROVAL_VERDICT_EXPIRED\x10\x03*U\n" +
+	"\x18APPROVAL_VERDICT_EXPIRED\x10\x03*\xab\x01\n" +
+	"\x0fCompactionPhase\x12 \n" +
+	"\x1cCOMPACTION_PHASE_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aCOMPACTION_PHASE_TRIGGERED\x10\x01\x12\x1e\n" +
+	"\x1aCOMPACTION_PHASE_COMPLETED\x10\x02\x12\x1b\n" +
+	"\x17COMPACTION_PHASE_FAILED\x10\x03\x12\x19\n" +
+	"\x15COMPACTION_PHASE_NOOP\x10\x04*U\n" +
 	"\tDeltaKind\x12\x1a\n" +
 	"\x16DELTA_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDELTA_KIND_TEXT\x10\x01\x12\x17\n" +
@@ -3942,165 +4328,172 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 	return file_kaged_harness_v1_harness_service_proto_rawDescData
 }
 
-var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
-	(DeltaKind)(0),             // 2: kaged.harness.v1.DeltaKind
-	(Outcome)(0),               // 3: kaged.harness.v1.Outcome
-	(*ToolSwitch)(nil),         // 4: kaged.harness.v1.ToolSwitch
-	(*Target)(nil),             // 5: kaged.harness.v1.Target
-	(*Route)(nil),              // 6: kaged.harness.v1.Route
-	(*AuditHead)(nil),          // 7: kaged.harness.v1.AuditHead
-	(*RunRequest)(nil),         // 8: kaged.harness.v1.RunRequest
-	(*RunStart)(nil),           // 9: kaged.harness.v1.RunStart
-	(*OpenTodos)(nil),          // 10: kaged.harness.v1.OpenTodos
-	(*OpenTodo)(nil),           // 11: kaged.harness.v1.OpenTodo
-	(*JobPolicy)(nil),          // 12: kaged.harness.v1.JobPolicy
-	(*History)(nil),            // 13: kaged.harness.v1.History
-	(*RunBegin)(nil),           // 14: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),              // 15: kaged.harness.v1.RunGo
-	(*StepStored)(nil),         // 16: kaged.harness.v1.StepStored
-	(*ApprovalDecision)(nil),   // 17: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 18: kaged.harness.v1.RunCancel
-	(*CancelInvocation)(nil),   // 19: kaged.harness.v1.CancelInvocation
-	(*RunHalt)(nil),            // 20: kaged.harness.v1.RunHalt
-	(*RunEvent)(nil),           // 21: kaged.harness.v1.RunEvent
-	(*BudgetState)(nil),        // 22: kaged.harness.v1.BudgetState
-	(*Amount)(nil),             // 23: kaged.harness.v1.Amount
-	(*CallWanted)(nil),         // 24: kaged.harness.v1.CallWanted
-	(*CallSettled)(nil),        // 25: kaged.harness.v1.CallSettled
-	(*CallGranted)(nil),        // 26: kaged.harness.v1.CallGranted
-	(*AgentStarted)(nil),       // 27: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 28: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 29: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 30: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 31: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 32: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 33: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 34: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 35: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 36: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 37: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 38: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 39: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 40: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 41: kaged.harness.v1.RunFinished
-	nil,                        // 42: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 43: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 44: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 45: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 46: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 47: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 48: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 49: kaged.common.v1.AuditRecord
-	(*v1.DebugEvent)(nil),      // 50: kaged.common.v1.DebugEvent
-	(*Usage)(nil),              // 51: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 52: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 53: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 54: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 55: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 56: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 57: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 58: kaged.harness.v1.Block
-	(StopReason)(0),            // 59: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 60: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 61: google.protobuf.Struct
+	(CompactionPhase)(0),       // 2: kaged.harness.v1.CompactionPhase
+	(DeltaKind)(0),             // 3: kaged.harness.v1.DeltaKind
+	(Outcome)(0),               // 4: kaged.harness.v1.Outcome
+	(*ToolSwitch)(nil),         // 5: kaged.harness.v1.ToolSwitch
+	(*Target)(nil),             // 6: kaged.harness.v1.Target
+	(*Route)(nil),              // 7: kaged.harness.v1.Route
+	(*AuditHead)(nil),          // 8: kaged.harness.v1.AuditHead
+	(*RunRequest)(nil),         // 9: kaged.harness.v1.RunRequest
+	(*RunStart)(nil),           // 10: kaged.harness.v1.RunStart
+	(*OpenTodos)(nil),          // 11: kaged.harness.v1.OpenTodos
+	(*OpenTodo)(nil),           // 12: kaged.harness.v1.OpenTodo
+	(*JobPolicy)(nil),          // 13: kaged.harness.v1.JobPolicy
+	(*History)(nil),            // 14: kaged.harness.v1.History
+	(*RunBegin)(nil),           // 15: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 16: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 17: kaged.harness.v1.StepStored
+	(*ApprovalDecision)(nil),   // 18: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 19: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 20: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 21: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 22: kaged.harness.v1.RunEvent
+	(*Span)(nil),               // 23: kaged.harness.v1.Span
+	(*Compaction)(nil),         // 24: kaged.harness.v1.Compaction
+	(*BudgetState)(nil),        // 25: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 26: kaged.harness.v1.Amount
+	(*CallWanted)(nil),         // 27: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 28: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 29: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 30: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 31: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 32: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 33: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 34: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 35: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 36: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 37: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 38: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 39: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 40: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 41: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 42: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 43: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 44: kaged.harness.v1.RunFinished
+	nil,                        // 45: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 46: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 47: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 48: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 49: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 50: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 51: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 52: kaged.common.v1.AuditRecord
+	(*v1.DebugEvent)(nil),      // 53: kaged.common.v1.DebugEvent
+	(*Usage)(nil),              // 54: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 55: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 56: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 57: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 58: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 59: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 60: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 61: kaged.harness.v1.Block
+	(StopReason)(0),            // 62: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 63: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 64: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	42, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	46, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
-	5,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
-	9,  // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	13, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	14, // 5: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	16, // 6: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	18, // 7: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	15, // 8: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	17, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	19, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	20, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	26, // 12: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
-	47, // 13: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	43, // 14: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	44, // 15: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	7,  // 16: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	4,  // 17: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	12, // 18: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	10, // 19: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	11, // 20: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	48, // 21: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	45, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	49, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	6,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
+	10, // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
+	14, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	15, // 5: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	17, // 6: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	19, // 7: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	16, // 8: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	18, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	20, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	21, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	29, // 12: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	50, // 13: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	46, // 14: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	47, // 15: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	8,  // 16: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	5,  // 17: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	13, // 18: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	11, // 19: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	12, // 20: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
+	51, // 21: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
 	0,  // 22: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	45, // 23: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	10, // 24: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	48, // 23: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	11, // 24: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
 	1,  // 25: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	31, // 26: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	32, // 27: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	33, // 28: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	34, // 29: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	36, // 30: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	37, // 31: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	38, // 32: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	49, // 33: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	40, // 34: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	41, // 35: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	7,  // 36: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	35, // 37: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	29, // 38: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	30, // 39: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	27, // 40: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	28, // 41: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	39, // 42: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	22, // 43: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	24, // 44: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	25, // 45: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	50, // 46: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	23, // 47: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	23, // 48: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	23, // 49: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	23, // 50: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	23, // 51: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	46, // 52: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	49, // 53: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 54: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	46, // 55: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	51, // 56: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	52, // 57: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	49, // 58: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	49, // 59: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	53, // 60: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	54, // 61: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	49, // 62: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	2,  // 63: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	55, // 64: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	56, // 65: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	49, // 66: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	57, // 67: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	49, // 68: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	46, // 69: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	58, // 70: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	59, // 71: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	51, // 72: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	60, // 73: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	49, // 74: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	46, // 75: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	3,  // 76: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	59, // 77: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	51, // 78: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	60, // 79: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	46, // 80: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	58, // 81: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	61, // 82: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	6,  // 83: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	6,  // 84: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	8,  // 85: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	21, // 86: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	86, // [86:87] is the sub-list for method output_type
-	85, // [85:86] is the sub-list for method input_type
-	85, // [85:85] is the sub-list for extension type_name
-	85, // [85:85] is the sub-list for extension extendee
-	0,  // [0:85] is the sub-list for field type_name
+	34, // 26: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	35, // 27: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	36, // 28: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	37, // 29: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	39, // 30: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	40, // 31: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	41, // 32: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	52, // 33: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	43, // 34: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	44, // 35: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	8,  // 36: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	38, // 37: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	32, // 38: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	33, // 39: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	30, // 40: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	31, // 41: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	42, // 42: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	25, // 43: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	27, // 44: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	28, // 45: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	53, // 46: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	24, // 47: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	2,  // 48: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	23, // 49: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	52, // 50: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	26, // 51: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	26, // 52: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	26, // 53: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	26, // 54: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	26, // 55: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	49, // 56: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	52, // 57: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,  // 58: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	49, // 59: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	54, // 60: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	55, // 61: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	52, // 62: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	52, // 63: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	56, // 64: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	57, // 65: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	52, // 66: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 67: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	58, // 68: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	59, // 69: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	52, // 70: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	60, // 71: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	52, // 72: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 73: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	61, // 74: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	62, // 75: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	54, // 76: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	63, // 77: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	52, // 78: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 79: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,  // 80: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	62, // 81: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	54, // 82: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	63, // 83: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	49, // 84: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	61, // 85: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	64, // 86: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	7,  // 87: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	7,  // 88: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,  // 89: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	22, // 90: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	90, // [90:91] is the sub-list for method output_type
+	89, // [89:90] is the sub-list for method input_type
+	89, // [89:89] is the sub-list for extension type_name
+	89, // [89:89] is the sub-list for extension extendee
+	0,  // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -4145,14 +4538,15 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_CallWanted)(nil),
 		(*RunEvent_CallSettled)(nil),
 		(*RunEvent_Debug)(nil),
+		(*RunEvent_Compaction)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   42,
+			NumEnums:      5,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

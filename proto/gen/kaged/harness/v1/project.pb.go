@@ -214,7 +214,9 @@ type AgentNode struct {
 	// Rules for its requests, unset for none.
 	Policy *AgentPolicy `protobuf:"bytes,17,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Whether todos that it proposes are written down without the root agent's review.
-	AutoTodos     bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
+	AutoTodos bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
+	// How its conversation is kept inside its model's window; unset for the defaults.
+	Compaction    *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,168 @@ func (x *AgentNode) GetAutoTodos() bool {
 	return false
 }
 
+func (x *AgentNode) GetCompaction() *AgentCompaction {
+	if x != nil {
+		return x.Compaction
+	}
+	return nil
+}
+
+// AgentCompaction is how a conversation is kept inside its model's window. Zero values are not set.
+type AgentCompaction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// drop, summarize, delegate or checkpoint.
+	Strategy string `protobuf:"bytes,1,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// The share of the window at which it is compacted.
+	UpperThreshold float64 `protobuf:"fixed64,2,opt,name=upper_threshold,json=upperThreshold,proto3" json:"upper_threshold,omitempty"`
+	// The share of the window it is compacted to.
+	LowerThreshold float64 `protobuf:"fixed64,3,opt,name=lower_threshold,json=lowerThreshold,proto3" json:"lower_threshold,omitempty"`
+	// The messages that stay: role:ROLE, tool:GLOB or text:LITERAL.
+	AlwaysKeep []string `protobuf:"bytes,4,rep,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
+	// Pruning of tool results; unset for the defaults.
+	Prune         *AgentPruning `protobuf:"bytes,5,opt,name=prune,proto3" json:"prune,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentCompaction) Reset() {
+	*x = AgentCompaction{}
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentCompaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentCompaction) ProtoMessage() {}
+
+func (x *AgentCompaction) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentCompaction.ProtoReflect.Descriptor instead.
+func (*AgentCompaction) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AgentCompaction) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
+	}
+	return ""
+}
+
+func (x *AgentCompaction) GetUpperThreshold() float64 {
+	if x != nil {
+		return x.UpperThreshold
+	}
+	return 0
+}
+
+func (x *AgentCompaction) GetLowerThreshold() float64 {
+	if x != nil {
+		return x.LowerThreshold
+	}
+	return 0
+}
+
+func (x *AgentCompaction) GetAlwaysKeep() []string {
+	if x != nil {
+		return x.AlwaysKeep
+	}
+	return nil
+}
+
+func (x *AgentCompaction) GetPrune() *AgentPruning {
+	if x != nil {
+		return x.Prune
+	}
+	return nil
+}
+
+// AgentPruning is how old results of tools are replaced by a notice. Zero values are not set.
+type AgentPruning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether they stay.
+	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// The newest tokens of results that stay.
+	ProtectTokens *int64 `protobuf:"varint,2,opt,name=protect_tokens,json=protectTokens,proto3,oneof" json:"protect_tokens,omitempty"`
+	// The least number of saved tokens.
+	MinimumSavings *int64 `protobuf:"varint,3,opt,name=minimum_savings,json=minimumSavings,proto3,oneof" json:"minimum_savings,omitempty"`
+	// The tools whose results stay; unset for the default.
+	ProtectedTools []string `protobuf:"bytes,4,rep,name=protected_tools,json=protectedTools,proto3" json:"protected_tools,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AgentPruning) Reset() {
+	*x = AgentPruning{}
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentPruning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentPruning) ProtoMessage() {}
+
+func (x *AgentPruning) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentPruning.ProtoReflect.Descriptor instead.
+func (*AgentPruning) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AgentPruning) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *AgentPruning) GetProtectTokens() int64 {
+	if x != nil && x.ProtectTokens != nil {
+		return *x.ProtectTokens
+	}
+	return 0
+}
+
+func (x *AgentPruning) GetMinimumSavings() int64 {
+	if x != nil && x.MinimumSavings != nil {
+		return *x.MinimumSavings
+	}
+	return 0
+}
+
+func (x *AgentPruning) GetProtectedTools() []string {
+	if x != nil {
+		return x.ProtectedTools
+	}
+	return nil
+}
+
 // AgentPolicy are rules for what one agent's model is sent. Zero values are not set.
 type AgentPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -390,7 +554,7 @@ type AgentPolicy struct {
 
 func (x *AgentPolicy) Reset() {
 	*x = AgentPolicy{}
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +566,7 @@ func (x *AgentPolicy) String() string {
 func (*AgentPolicy) ProtoMessage() {}
 
 func (x *AgentPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[2]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +579,7 @@ func (x *AgentPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPolicy.ProtoReflect.Descriptor instead.
 func (*AgentPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{2}
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AgentPolicy) GetTokenHardLimit() int64 {
@@ -452,7 +616,7 @@ type ContentGate struct {
 
 func (x *ContentGate) Reset() {
 	*x = ContentGate{}
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[3]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +628,7 @@ func (x *ContentGate) String() string {
 func (*ContentGate) ProtoMessage() {}
 
 func (x *ContentGate) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[3]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +641,7 @@ func (x *ContentGate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentGate.ProtoReflect.Descriptor instead.
 func (*ContentGate) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{3}
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ContentGate) GetPattern() string {
@@ -517,7 +681,7 @@ type AgentBudget struct {
 
 func (x *AgentBudget) Reset() {
 	*x = AgentBudget{}
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[4]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +693,7 @@ func (x *AgentBudget) String() string {
 func (*AgentBudget) ProtoMessage() {}
 
 func (x *AgentBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_project_proto_msgTypes[4]
+	mi := &file_kaged_harness_v1_project_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +706,7 @@ func (x *AgentBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentBudget.ProtoReflect.Descriptor instead.
 func (*AgentBudget) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{4}
+	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AgentBudget) GetNanoUsd() int64 {
@@ -606,7 +770,7 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
 	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12J\n" +
 	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\x128\n" +
-	"\tdebugging\x18\a \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"\xee\x06\n" +
+	"\tdebugging\x18\a \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"\xb1\a\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -628,14 +792,31 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\x0eparent_context\x18\x10 \x01(\bR\rparentContext\x125\n" +
 	"\x06policy\x18\x11 \x01(\v2\x1d.kaged.harness.v1.AgentPolicyR\x06policy\x12\x1d\n" +
 	"\n" +
-	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x1a>\n" +
+	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x12A\n" +
+	"\n" +
+	"compaction\x18\x13 \x01(\v2!.kaged.harness.v1.AgentCompactionR\n" +
+	"compaction\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokensB\t\n" +
-	"\a_writes\"\x9e\x01\n" +
+	"\a_writes\"\xd6\x01\n" +
+	"\x0fAgentCompaction\x12\x1a\n" +
+	"\bstrategy\x18\x01 \x01(\tR\bstrategy\x12'\n" +
+	"\x0fupper_threshold\x18\x02 \x01(\x01R\x0eupperThreshold\x12'\n" +
+	"\x0flower_threshold\x18\x03 \x01(\x01R\x0elowerThreshold\x12\x1f\n" +
+	"\valways_keep\x18\x04 \x03(\tR\n" +
+	"alwaysKeep\x124\n" +
+	"\x05prune\x18\x05 \x01(\v2\x1e.kaged.harness.v1.AgentPruningR\x05prune\"\xd4\x01\n" +
+	"\fAgentPruning\x12\x1a\n" +
+	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12*\n" +
+	"\x0eprotect_tokens\x18\x02 \x01(\x03H\x00R\rprotectTokens\x88\x01\x01\x12,\n" +
+	"\x0fminimum_savings\x18\x03 \x01(\x03H\x01R\x0eminimumSavings\x88\x01\x01\x12'\n" +
+	"\x0fprotected_tools\x18\x04 \x03(\tR\x0eprotectedToolsB\x11\n" +
+	"\x0f_protect_tokensB\x12\n" +
+	"\x10_minimum_savings\"\x9e\x01\n" +
 	"\vAgentPolicy\x12(\n" +
 	"\x10token_hard_limit\x18\x01 \x01(\x03R\x0etokenHardLimit\x12B\n" +
 	"\rcontent_gates\x18\x02 \x03(\v2\x1d.kaged.harness.v1.ContentGateR\fcontentGates\x12!\n" +
@@ -672,35 +853,39 @@ func file_kaged_harness_v1_project_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_project_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_harness_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_kaged_harness_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_kaged_harness_v1_project_proto_goTypes = []any{
 	(CrashPolicy)(0),          // 0: kaged.harness.v1.CrashPolicy
 	(*CompiledProject)(nil),   // 1: kaged.harness.v1.CompiledProject
 	(*AgentNode)(nil),         // 2: kaged.harness.v1.AgentNode
-	(*AgentPolicy)(nil),       // 3: kaged.harness.v1.AgentPolicy
-	(*ContentGate)(nil),       // 4: kaged.harness.v1.ContentGate
-	(*AgentBudget)(nil),       // 5: kaged.harness.v1.AgentBudget
-	nil,                       // 6: kaged.harness.v1.AgentNode.ToolAliasesEntry
-	(*v1.LanguageServer)(nil), // 7: kaged.common.v1.LanguageServer
-	(*v1.Debugging)(nil),      // 8: kaged.common.v1.Debugging
-	(*v1.CagePolicy)(nil),     // 9: kaged.common.v1.CagePolicy
+	(*AgentCompaction)(nil),   // 3: kaged.harness.v1.AgentCompaction
+	(*AgentPruning)(nil),      // 4: kaged.harness.v1.AgentPruning
+	(*AgentPolicy)(nil),       // 5: kaged.harness.v1.AgentPolicy
+	(*ContentGate)(nil),       // 6: kaged.harness.v1.ContentGate
+	(*AgentBudget)(nil),       // 7: kaged.harness.v1.AgentBudget
+	nil,                       // 8: kaged.harness.v1.AgentNode.ToolAliasesEntry
+	(*v1.LanguageServer)(nil), // 9: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),      // 10: kaged.common.v1.Debugging
+	(*v1.CagePolicy)(nil),     // 11: kaged.common.v1.CagePolicy
 }
 var file_kaged_harness_v1_project_proto_depIdxs = []int32{
 	2,  // 0: kaged.harness.v1.CompiledProject.root:type_name -> kaged.harness.v1.AgentNode
-	7,  // 1: kaged.harness.v1.CompiledProject.language_servers:type_name -> kaged.common.v1.LanguageServer
-	8,  // 2: kaged.harness.v1.CompiledProject.debugging:type_name -> kaged.common.v1.Debugging
-	9,  // 3: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
+	9,  // 1: kaged.harness.v1.CompiledProject.language_servers:type_name -> kaged.common.v1.LanguageServer
+	10, // 2: kaged.harness.v1.CompiledProject.debugging:type_name -> kaged.common.v1.Debugging
+	11, // 3: kaged.harness.v1.AgentNode.cage:type_name -> kaged.common.v1.CagePolicy
 	2,  // 4: kaged.harness.v1.AgentNode.children:type_name -> kaged.harness.v1.AgentNode
 	0,  // 5: kaged.harness.v1.AgentNode.on_crash:type_name -> kaged.harness.v1.CrashPolicy
-	6,  // 6: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
-	5,  // 7: kaged.harness.v1.AgentNode.budget:type_name -> kaged.harness.v1.AgentBudget
-	3,  // 8: kaged.harness.v1.AgentNode.policy:type_name -> kaged.harness.v1.AgentPolicy
-	4,  // 9: kaged.harness.v1.AgentPolicy.content_gates:type_name -> kaged.harness.v1.ContentGate
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 6: kaged.harness.v1.AgentNode.tool_aliases:type_name -> kaged.harness.v1.AgentNode.ToolAliasesEntry
+	7,  // 7: kaged.harness.v1.AgentNode.budget:type_name -> kaged.harness.v1.AgentBudget
+	5,  // 8: kaged.harness.v1.AgentNode.policy:type_name -> kaged.harness.v1.AgentPolicy
+	3,  // 9: kaged.harness.v1.AgentNode.compaction:type_name -> kaged.harness.v1.AgentCompaction
+	4,  // 10: kaged.harness.v1.AgentCompaction.prune:type_name -> kaged.harness.v1.AgentPruning
+	6,  // 11: kaged.harness.v1.AgentPolicy.content_gates:type_name -> kaged.harness.v1.ContentGate
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_project_proto_init() }
@@ -709,13 +894,14 @@ func file_kaged_harness_v1_project_proto_init() {
 		return
 	}
 	file_kaged_harness_v1_project_proto_msgTypes[1].OneofWrappers = []any{}
+	file_kaged_harness_v1_project_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_project_proto_rawDesc), len(file_kaged_harness_v1_project_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -72,6 +72,12 @@ func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
 	return modelmeta.Cost(usage, meta)
 }
 
+// Window returns the tokens of a model's context window, 0 for an unknown one.
+func (Prices) Window(target llm.Target) int {
+	meta, _ := modelmeta.Lookup(target.Provider, target.Driver, target.Model)
+	return meta.ContextWindow
+}
+
 // MaxOutput returns how many tokens an answer of a model may have, 0 where that is not known.
 func (Prices) MaxOutput(target llm.Target) int {
 	meta, _ := modelmeta.Lookup(target.Provider, target.Driver, target.Model)

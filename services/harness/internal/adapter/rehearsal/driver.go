@@ -74,7 +74,7 @@ func (s *Script) of(agent string) part {
 
 // find returns the step for a request.
 func (s part) find(req llm.Request) (*step, error) {
-	turns := 0
+	turns := req.Superseded
 	for _, m := range req.Messages {
 		if m.Role == llm.RoleAssistant {
 			turns++

@@ -336,6 +336,17 @@ func (flat) Cost(t llm.Target, u llm.Usage) (llm.Cost, bool) {
 	return c, true
 }
 
+// Window is small for one model, unknown for another, and wide for the rest.
+func (flat) Window(t llm.Target) int {
+	switch t.Model {
+	case "narrow":
+		return 4000
+	case "unknown":
+		return 0
+	}
+	return 100_000_000
+}
+
 func (flat) MaxOutput(t llm.Target) int {
 	if t.Model == "short" {
 		return 100

@@ -34,7 +34,7 @@ func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 		said = append(said, llm.Message{Role: role, Blocks: []llm.Block{{Text: &llm.Text{Text: text}}}})
 	}
 	tainted, told := false, false
-	for i, m := range v.messages {
+	for i, m := range v.talk.Messages() {
 		if m.Role == llm.RoleUser {
 			tainted, told = v.blind(child, i), false
 		}
@@ -54,7 +54,7 @@ func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 
 // blind reports whether it is not known which files a message came of: those before the run may be without their tools.
 func (v *invocation) blind(child *compile.Agent, message int) bool {
-	return v.parent == nil && !v.agent.IncludeToolResults && message < v.before-1 && child.Cage != nil &&
+	return v.parent == nil && !v.agent.IncludeToolResults && message < v.talk.Prior()-1 && child.Cage != nil &&
 		!v.within(v.agent.Cage, child.Cage)
 }
 

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -18,14 +19,36 @@ func (v *invocation) generate(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	call := &Call{Step: v.step, Alias: v.agent.Model, Target: route.Targets[0].Target, Request: v.request()}
+	if err := v.makeRoom(route); err != nil {
+		return answer{}, err
+	}
+	ans, err := v.call(ctx, route, false)
+	if err == nil || fault.CodeOf(err) != fault.ContextOverflow || ctx.Err() != nil {
+		return ans, err
+	}
+	shorter, gone := v.makeRoomAfter(route)
+	if gone != nil || !shorter {
+		return ans, cmp.Or(gone, err)
+	}
+	return v.call(ctx, route, true)
+}
+
+// call sends the present conversation. again marks the second request of a step.
+func (v *invocation) call(ctx context.Context, route contract.Route, again bool) (answer, error) {
+	call := &Call{
+		Step: v.step, Again: again, Alias: v.agent.Model, Target: route.Targets[0].Target, Request: v.request(),
+	}
 	call.Request.MaxOutputTokens = v.outputBound(route)
 	sealed, err := v.pipeline.input(ctx, call)
 	if err != nil {
 		return answer{}, err
 	}
 	a := attempts{run: v, call: call, seal: sealed, candidates: v.candidates(route)}
-	return a.make(ctx)
+	ans, err := a.make(ctx)
+	if err == nil {
+		v.room.answered(ans.done.Usage.TotalInput())
+	}
+	return ans, err
 }
 
 // candidate is a target with its driver, or with why it cannot be used.

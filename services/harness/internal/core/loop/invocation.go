@@ -20,6 +20,7 @@ import (
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/toolcall"
 	"kaged.dev/services/harness/internal/core/budget"
+	"kaged.dev/services/harness/internal/core/compact"
 )
 
 // limitText closes a message whose run reached its step limit while the model still wanted tools.
@@ -32,10 +33,10 @@ type invocation struct {
 	// id is empty for the root agent's, whose parent is nil. callID is the call of the parent.
 	id, callID string
 	prompt     string // of the parent
-	before     int    // messages of the conversation before its first turn
 	parent     *invocation
 	agent      *compile.Agent
 	history    []llm.Message
+	sources    []contract.Source
 	head       contract.AuditHead
 	account    *budget.Account
 	held       *budget.Reservation // of the last model call, nil before
@@ -50,7 +51,8 @@ type invocation struct {
 	maxOutput   int
 	cacheKey    string
 
-	messages []llm.Message
+	talk     *compact.Conversation
+	room     room
 	callIDs  map[string]struct{} // of the whole conversation
 	step     int
 	begun    bool         // a model has accepted a request
@@ -182,12 +184,12 @@ func (v *invocation) prepare(ctx context.Context) error {
 	if v.parent != nil && v.start.Issue != 0 {
 		v.system = append(v.system, proposalText)
 	}
-	v.messages, v.callIDs = llm.Normalize(v.history), map[string]struct{}{}
-	v.before = len(v.messages)
-	if n := len(v.messages); n == 0 || v.messages[n-1].Role == llm.RoleAssistant {
+	v.talk, v.callIDs = compact.New(v.history, v.sources), map[string]struct{}{}
+	messages := v.talk.Messages()
+	if n := len(messages); n == 0 || messages[n-1].Role == llm.RoleAssistant {
 		return fault.New(fault.BadRequest, "There is no message for the agent to answer.")
 	}
-	for _, m := range v.messages {
+	for _, m := range messages {
 		for _, b := range m.Blocks {
 			if b.Call != nil {
 				v.callIDs[b.Call.ID] = struct{}{}
@@ -252,8 +254,8 @@ func (v *invocation) canonicalName(name string) string {
 
 func (v *invocation) request() llm.Request {
 	return llm.Request{
-		System: v.system, Messages: slices.Clip(v.messages), Tools: v.tools, MaxOutputTokens: v.maxOutput,
-		CacheKey: v.cacheKey, Agent: v.agent.Path,
+		System: v.system, Messages: v.talk.Messages(), Tools: v.tools, MaxOutputTokens: v.maxOutput,
+		CacheKey: v.cacheKey, Agent: v.agent.Path, Superseded: v.room.superseded,
 		Hold: v.start.Hold,
 	}
 }
@@ -325,7 +327,7 @@ func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []l
 		v.fin.ClosingText = limitText
 		return false, nil
 	}
-	v.messages = append(v.messages,
+	v.talk.Append(v.source(),
 		llm.Message{Role: llm.RoleAssistant, Blocks: turn}, llm.Message{Role: llm.RoleTool, Blocks: results})
 	return true, v.awaitStored(ctx, ResultsPart)
 }

@@ -12,8 +12,9 @@ import (
 // Call is a model call on its way through the pipeline. Processors may change Request; what leaves the pipeline is what
 // the model is given, byte for byte.
 type Call struct {
-	// Step is the step, from 1.
-	Step int
+	// Step is the step, from 1. Again marks its second call, with a conversation that was made shorter.
+	Step  int
+	Again bool
 	// Alias is the model's alias; Target is where the call goes first.
 	Alias  string
 	Target llm.Target
@@ -36,7 +37,7 @@ type pipeline []Processor
 
 // input runs the processors on a call and returns its seal.
 func (p pipeline) input(ctx context.Context, call *Call) (uint64, error) {
-	if call.Step == 1 {
+	if call.Step == 1 && !call.Again {
 		for _, proc := range p {
 			if err := proc.ProcessInput(ctx, call); err != nil {
 				return 0, err

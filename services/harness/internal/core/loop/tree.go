@@ -53,7 +53,10 @@ func New(deps Deps, start Start, sink Sink) *Tree {
 // invocation is left then.
 func (t *Tree) Run(ctx context.Context) contract.Finished {
 	defer t.leaveWorkspace()
-	root := &invocation{Tree: t, agent: t.start.Agent, history: t.start.History, head: t.start.AuditHead}
+	root := &invocation{
+		Tree: t, agent: t.start.Agent, history: t.start.History, sources: t.start.Sources, head: t.start.AuditHead,
+	}
+	root.room.superseded = t.start.SupersededTurns
 	root.open(t.whole)
 	return root.run(ctx)
 }

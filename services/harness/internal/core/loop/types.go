@@ -38,8 +38,13 @@ type Start struct {
 	MaxSteps, MaxOutputTokens int
 	// ProjectRoot is the project's folder, absolute.
 	ProjectRoot string
-	// History is the conversation so far, oldest first.
-	History []llm.Message
+	// History is the conversation so far, oldest first, and Sources its places among the stored messages, in
+	// the same order; MessageID is the message that the run writes.
+	History   []llm.Message
+	Sources   []contract.Source
+	MessageID string
+	// SupersededTurns is the number of the model's turns that compactions took out of History.
+	SupersededTurns int
 	// AuditHead is where the record of the session's model requests stands.
 	AuditHead contract.AuditHead
 	// NoSandbox says that cages are switched off.
@@ -64,8 +69,8 @@ type Deps struct {
 	Log    *slog.Logger
 	// Watch may be nil.
 	Watch Watch
-	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation ends at its next
-	// step boundary.
+	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation
+	// ends at its next step boundary.
 	Stopping <-chan struct{}
 	Limits   Limits
 	// Pace is shared by all runs of the process.
@@ -74,15 +79,17 @@ type Deps struct {
 
 // Limits bounds what a run does by itself. No field is zero.
 type Limits struct {
-	// Tries is how often the last target of a route is asked before the run fails; one with others after it is asked once.
+	// Tries is how often the last target of a route is asked before the run fails; one with others after it is
+	// asked once.
 	Tries int
-	// FirstDelay is the time between the first two tries, and doubles from try to try. LongestDelay is the longest there
-	// is: a provider that wishes for less is given its wish, one that wishes for more is not waited for.
+	// FirstDelay is the time between the first two tries, and doubles from try to try. LongestDelay is the
+	// longest there is: a provider that wishes for less is given its wish, one that wishes for more is not
+	// waited for.
 	FirstDelay, LongestDelay time.Duration
 	// Parallel is how many tools of one turn run side by side.
 	Parallel int
-	// Agents is how many children one turn runs side by side, TurnAgents how many it may call, and LiveAgents how many agents
-	// of a run may live at once where nobody says, the root included.
+	// Agents is how many children one turn runs side by side, TurnAgents how many it may call, and LiveAgents
+	// how many agents of a run may live at once where nobody says, the root included.
 	Agents, TurnAgents, LiveAgents int
 	// CallRepeats is how often an agent may make the same call with the same result in a row before it is told,
 	// CycleRepeats the same two or three calls.
@@ -109,15 +116,18 @@ type Models interface {
 type Tools interface {
 	// Catalogue returns the tools there are.
 	Catalogue(ctx context.Context) (catalogue.Tools, error)
-	// Run runs one call. A tool that fails is an outcome; an error means that the tool runner could not be asked or broke
-	// off, or that the call was cancelled, by the end of ctx or otherwise. The outcome then still holds the tool runner's
-	// records of the call, if it gave any. output is called in order, never at the same time, and not after Run has returned.
+	// Run runs one call. A tool that fails is an outcome; an error means that the tool runner could not be
+	// asked or broke off, or that the call was cancelled, by the end of ctx or otherwise. The outcome then
+	// still holds the tool runner's records of the call, if it gave any. output is called in order, never at
+	// the same time, and not after Run has returned.
 	Run(ctx context.Context, call ToolRequest, output func(stream, text string)) (ToolOutcome, error)
-	// HoldRun tells the workspace of the caller's run until ctx ends, and again after the tool runner was lost. known is called once,
-	// when the workspace knows the run or cannot be told; told with what happens in the run's debug sessions, in order.
+	// HoldRun tells the workspace of the caller's run until ctx ends, and again after the tool runner was lost.
+	// known is called once, when the workspace knows the run or cannot be told; told with what happens in the
+	// run's debug sessions, in order.
 	HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent))
-	// Hold makes the cage of an agent's invocation, to be known by id, and returns when it is there. It lives until ctx ends,
-	// longer only while background processes run in it. Hold fails with cage_policy_invalid and cage_unavailable if it cannot be made.
+	// Hold makes the cage of an agent's invocation, to be known by id, and returns when it is there. It lives
+	// until ctx ends, longer only while background processes run in it. Hold fails with cage_policy_invalid and
+	// cage_unavailable if it cannot be made.
 	Hold(ctx context.Context, id string, caller *contract.Caller) (Cage, error)
 }
 
@@ -157,6 +167,8 @@ type Prices interface {
 	Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool)
 	// MaxOutput returns how many tokens an answer of a model may have, 0 where that is not known.
 	MaxOutput(target llm.Target) int
+	// Window returns the tokens of a model's context window, 0 for an unknown one.
+	Window(target llm.Target) int
 }
 
 // Part is one of the two halves of a step.
@@ -185,16 +197,17 @@ type Stored struct {
 
 // Sink is where the events of a run go.
 type Sink interface {
-	// Emit sends an event. It blocks while the other side does not read, and fails when it is gone; then the run's context
-	// ends too. It is safe for concurrent use.
+	// Emit sends an event. It blocks while the other side does not read, and fails when it is gone; then the
+	// run's context ends too. It is safe for concurrent use.
 	Emit(contract.Happening) error
-	// Stored waits until the half of a step that was sent is on disk, and returns the answer. It fails when ctx ends or no
-	// answer can come any more. It is safe for concurrent use, by one goroutine for each invocation.
+	// Stored waits until the half of a step that was sent is on disk, and returns the answer. It fails when ctx
+	// ends or no answer can come any more. It is safe for concurrent use, by one goroutine for each invocation.
 	Stored(ctx context.Context, half Half) (Stored, error)
-	// Ask sends a request for approval and waits for the operator's answer. It fails when ctx ends or no answer can come
-	// any more. It is safe for concurrent use.
+	// Ask sends a request for approval and waits for the operator's answer. It fails when ctx ends or no answer
+	// can come any more. It is safe for concurrent use.
 	Ask(ctx context.Context, invocation string, q contract.ApprovalRequested) (contract.Decision, error)
-	// Grant sends a model call that is wanted and waits for the word of the budgets of the session and the operator. It fails
-	// when ctx ends or no answer can come any more. It is safe for concurrent use, by one goroutine for each invocation.
+	// Grant sends a model call that is wanted and waits for the word of the budgets of the session and the
+	// operator. It fails when ctx ends or no answer can come any more. It is safe for concurrent use, by one
+	// goroutine for each invocation.
 	Grant(ctx context.Context, invocation string, w contract.CallWanted) (contract.CallGranted, error)
 }

@@ -138,6 +138,8 @@ func told(p frames.Told) proto.Message {
 		}
 	case contract.DebugEvent:
 		return debug(p.RunID, e)
+	case contract.Compaction:
+		return compaction(p, e)
 	case contract.BudgetState:
 		return &apiv1.BudgetState{
 			RunId: p.RunID, InvocationId: p.InvocationID, Scope: name(string(e.Scope)), AgentPath: name(e.Agent),

@@ -170,6 +170,26 @@ func TestPayloads(t *testing.T) {
 				`"reserved":{"usd":0,"tokens":0,"calls":1},"run_id":"r","invocation_id":"i"}`,
 		},
 		{
+			compaction(contract.CompactionTriggered), frames.Events, "compaction.triggered",
+			`{"session_id":"s","compaction_id":"c","agent_path":"p","trigger":"threshold_crossed",` +
+				`"strategy":"summarize","threshold_estimate":9,"run_id":"r","invocation_id":"i"}`,
+		},
+		{
+			compaction(contract.CompactionCompleted), frames.Events, "compaction.completed",
+			`{"session_id":"s","compaction_id":"c","agent_path":"p","superseded_count":3,"summary_message_id":null,` +
+				`"after_estimate":4,"duration_ms":2,"run_id":"r","invocation_id":"i"}`,
+		},
+		{
+			compaction(contract.CompactionFailed), frames.Events, "compaction.failed",
+			`{"session_id":"s","compaction_id":"c","agent_path":"p","attempted_strategy":"summarize",` +
+				`"fallback_strategy":"drop","reason":"It is away.","run_id":"r","invocation_id":"i"}`,
+		},
+		{
+			compaction(contract.CompactionNoop), frames.Events, "compaction.noop",
+			`{"session_id":"s","compaction_id":"c","agent_path":"p","strategy":"summarize","reason":"It is away.",` +
+				`"run_id":"r","invocation_id":"i"}`,
+		},
+		{
 			frames.RunEnded{RunID: "r", Outcome: "completed", Steps: 2, TokensIn: 3, TokensOut: 4, CostUSD: new(0.5)},
 			frames.Events, "run.ended",
 			`{"run_id":"r","outcome":"completed","steps":2,"tokens_in":3,"tokens_out":4,"cost_usd":0.5}`,
@@ -280,6 +300,15 @@ func TestPayloads(t *testing.T) {
 			t.Errorf("no payload here is a %s, which the contract has", kind.Name)
 		}
 	}
+}
+
+// compaction is a stage of a compaction of an agent below the root.
+func compaction(phase contract.CompactionPhase) frames.Payload {
+	return frames.Told{SessionID: "s", RunID: "r", InvocationID: "i", Event: contract.Compaction{
+		Phase: phase, ID: "c", Trigger: contract.ThresholdCrossed, Strategy: contract.StrategySummarize,
+		Before: 9, After: 4, Messages: 3, Fallback: contract.StrategyDrop, Reason: "It is away.", DurationMS: 2,
+		Audit: contract.Record{Agent: "p"},
+	}}
 }
 
 var moved = &contract.DebugMove{Action: "step_over", Operator: "o", At: 4}

@@ -84,7 +84,7 @@ func pieces(history []transcript.Message) [][]*harnessv1.Message {
 
 func message(m transcript.Message) *harnessv1.Message {
 	p := llmproto.Message(m.Message)
-	p.MessageId = m.ID
+	p.MessageId, p.Step = m.MessageID, int32(m.Step)
 	return p
 }
 

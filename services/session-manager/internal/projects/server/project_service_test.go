@@ -43,11 +43,11 @@ primary:
     net: {allow: ["b:2", "a:1"]}
   subagents:
     a: {model: fast, system_prompt: ./p.md, description: Helps.}
-  compaction: {strategy: drop}
+  compaction: {strategy: summarize}
 `
 
 // dormant is that warning.
-const dormant = "compaction is not in force yet: no conversation is compacted."
+const dormant = "strategy: summarize is not in force yet: conversations are compacted by drop."
 
 // broken is a project whose agent has no model.
 const broken = `version: 1
@@ -156,9 +156,10 @@ func TestLifeOfAProject(t *testing.T) {
 	}
 	at := loaded.GetProject().GetRegisteredAt()
 	want := &apiv1.RegisteredProject{
-		Id: "music", Path: "/m", State: apiv1.ProjectState_PROJECT_STATE_PENDING, RegisteredAt: at, Warnings: []string{"primary.compaction: " + dormant},
+		Id: "music", Path: "/m", State: apiv1.ProjectState_PROJECT_STATE_PENDING, RegisteredAt: at, Warnings: []string{"primary.compaction.strategy: " + dormant},
 		Diagnostics: []*apiv1.ProjectDiagnostic{{
-			Code: "not_in_force", Severity: "warning", Message: dormant, Path: "primary.compaction", File: ".kaged/project.yaml", Line: 12, Column: 3,
+			Code: "not_in_force", Severity: "warning", Message: dormant, Path: "primary.compaction.strategy",
+			File: ".kaged/project.yaml", Line: 12, Column: 26,
 		}},
 		Unresolved: &apiv1.Unresolved{Prompts: []*apiv1.UnresolvedPrompt{{Path: "p.md", UsedBy: []string{"primary.system_prompt", "primary.subagents.a.system_prompt"}}}},
 	}

@@ -183,6 +183,9 @@ func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
 	if err := queueSpend(ctx, q, c); err != nil {
 		return err
 	}
+	if err := queueCompactions(ctx, q, c); err != nil {
+		return err
+	}
 	for _, half := range c.Steps {
 		params, err := stepParams(half, c.At)
 		if err != nil {

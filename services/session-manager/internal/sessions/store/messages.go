@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
@@ -24,7 +25,9 @@ const listMessages = `select id, ordinal, role, content, blocks, metadata, run_i
 from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_length(blocks)) over w as size, count(*) over () as total
       from (select id, ordinal, role, content, coalesce(blocks::text, '') as blocks, coalesce(metadata::text, '') as metadata,
                    coalesce(run_id, '') as run_id, agent_path, coalesce(subagent_invocation_id, '') as subagent_invocation_id,
-                   superseded, cost_total, created_at
+                   superseded or exists (select 1 from compaction_spans c
+                       where c.session_id = $1 and c.message_id = messages.id and c.to_step = 0) as superseded,
+                   cost_total, created_at
             from messages where session_id = $1 and ordinal > $2 order by ordinal limit $3::int + 1) m
       window w as (order by ordinal)) page
 where n <= $3::int and (n = 1 or size <= $4)
@@ -56,9 +59,21 @@ func (s *Sessions) History(ctx context.Context, session string) ([]record.Messag
 		return nil, database.Fail(err, "read history")
 	}
 	list := make([]record.Message, len(rows))
+	first := -1
 	for i, row := range rows {
 		list[i] = messageFromRow(session, row)
+		if first < 0 && len(list[i].Spans) > 0 {
+			first = i
+		}
 	}
+	if first < 0 {
+		return list, nil
+	}
+	gone, err := db.New(s.db).SupersededHistory(ctx, session)
+	if err != nil {
+		return nil, database.Fail(err, "read the summary of a history")
+	}
+	list[first].Summary, list[first].SupersededTurns = gone.Summary, int(gone.Turns)
 	return list, nil
 }
 
@@ -78,6 +93,9 @@ func messageFromRow(session string, row db.HistoryRow) record.Message {
 		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content, RunID: row.RunID,
 		AgentPath: row.AgentPath, SubagentInvocationID: row.SubagentInvocationID, Superseded: row.Superseded, Cost: cost(row.CostTotal),
 		CreatedAt: row.CreatedAt,
+	}
+	for i := range min(len(row.FromSteps), len(row.ToSteps)) {
+		m.Spans = append(m.Spans, contract.Span{MessageID: m.ID, From: int(row.FromSteps[i]), To: int(row.ToSteps[i])})
 	}
 	if row.Metadata != "" {
 		m.Metadata = new(transcript.Metadata)

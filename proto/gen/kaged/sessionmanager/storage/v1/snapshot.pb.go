@@ -460,7 +460,9 @@ type AgentNode struct {
 	// Rules for its requests, unset for none.
 	Policy *AgentPolicy `protobuf:"bytes,17,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Whether todos that it proposes are written down without the root agent's review.
-	AutoTodos     bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
+	AutoTodos bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
+	// How its conversation is kept inside its model's window; unset for the defaults.
+	Compaction    *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -621,6 +623,168 @@ func (x *AgentNode) GetAutoTodos() bool {
 	return false
 }
 
+func (x *AgentNode) GetCompaction() *AgentCompaction {
+	if x != nil {
+		return x.Compaction
+	}
+	return nil
+}
+
+// AgentCompaction is how a conversation is kept inside its model's window. Zero values are not set.
+type AgentCompaction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// drop, summarize, delegate or checkpoint.
+	Strategy string `protobuf:"bytes,1,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// The share of the window at which it is compacted.
+	UpperThreshold float64 `protobuf:"fixed64,2,opt,name=upper_threshold,json=upperThreshold,proto3" json:"upper_threshold,omitempty"`
+	// The share of the window it is compacted to.
+	LowerThreshold float64 `protobuf:"fixed64,3,opt,name=lower_threshold,json=lowerThreshold,proto3" json:"lower_threshold,omitempty"`
+	// The messages that stay: role:ROLE, tool:GLOB or text:LITERAL.
+	AlwaysKeep []string `protobuf:"bytes,4,rep,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
+	// Pruning of tool results; unset for the defaults.
+	Prune         *AgentPruning `protobuf:"bytes,5,opt,name=prune,proto3" json:"prune,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentCompaction) Reset() {
+	*x = AgentCompaction{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentCompaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentCompaction) ProtoMessage() {}
+
+func (x *AgentCompaction) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentCompaction.ProtoReflect.Descriptor instead.
+func (*AgentCompaction) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AgentCompaction) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
+	}
+	return ""
+}
+
+func (x *AgentCompaction) GetUpperThreshold() float64 {
+	if x != nil {
+		return x.UpperThreshold
+	}
+	return 0
+}
+
+func (x *AgentCompaction) GetLowerThreshold() float64 {
+	if x != nil {
+		return x.LowerThreshold
+	}
+	return 0
+}
+
+func (x *AgentCompaction) GetAlwaysKeep() []string {
+	if x != nil {
+		return x.AlwaysKeep
+	}
+	return nil
+}
+
+func (x *AgentCompaction) GetPrune() *AgentPruning {
+	if x != nil {
+		return x.Prune
+	}
+	return nil
+}
+
+// AgentPruning is how old results of tools are replaced by a notice. Zero values are not set.
+type AgentPruning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether they stay.
+	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// The newest tokens of results that stay.
+	ProtectTokens *int64 `protobuf:"varint,2,opt,name=protect_tokens,json=protectTokens,proto3,oneof" json:"protect_tokens,omitempty"`
+	// The least number of saved tokens.
+	MinimumSavings *int64 `protobuf:"varint,3,opt,name=minimum_savings,json=minimumSavings,proto3,oneof" json:"minimum_savings,omitempty"`
+	// The tools whose results stay; unset for the default.
+	ProtectedTools []string `protobuf:"bytes,4,rep,name=protected_tools,json=protectedTools,proto3" json:"protected_tools,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AgentPruning) Reset() {
+	*x = AgentPruning{}
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentPruning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentPruning) ProtoMessage() {}
+
+func (x *AgentPruning) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentPruning.ProtoReflect.Descriptor instead.
+func (*AgentPruning) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AgentPruning) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *AgentPruning) GetProtectTokens() int64 {
+	if x != nil && x.ProtectTokens != nil {
+		return *x.ProtectTokens
+	}
+	return 0
+}
+
+func (x *AgentPruning) GetMinimumSavings() int64 {
+	if x != nil && x.MinimumSavings != nil {
+		return *x.MinimumSavings
+	}
+	return 0
+}
+
+func (x *AgentPruning) GetProtectedTools() []string {
+	if x != nil {
+		return x.ProtectedTools
+	}
+	return nil
+}
+
 // AgentPolicy are rules for what one agent's model is sent. Zero values are not set.
 type AgentPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -636,7 +800,7 @@ type AgentPolicy struct {
 
 func (x *AgentPolicy) Reset() {
 	*x = AgentPolicy{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +812,7 @@ func (x *AgentPolicy) String() string {
 func (*AgentPolicy) ProtoMessage() {}
 
 func (x *AgentPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +825,7 @@ func (x *AgentPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPolicy.ProtoReflect.Descriptor instead.
 func (*AgentPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AgentPolicy) GetTokenHardLimit() int64 {
@@ -698,7 +862,7 @@ type ContentGate struct {
 
 func (x *ContentGate) Reset() {
 	*x = ContentGate{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[7]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +874,7 @@ func (x *ContentGate) String() string {
 func (*ContentGate) ProtoMessage() {}
 
 func (x *ContentGate) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[7]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +887,7 @@ func (x *ContentGate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentGate.ProtoReflect.Descriptor instead.
 func (*ContentGate) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{7}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ContentGate) GetPattern() string {
@@ -763,7 +927,7 @@ type AgentBudget struct {
 
 func (x *AgentBudget) Reset() {
 	*x = AgentBudget{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[8]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +939,7 @@ func (x *AgentBudget) String() string {
 func (*AgentBudget) ProtoMessage() {}
 
 func (x *AgentBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[8]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +952,7 @@ func (x *AgentBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentBudget.ProtoReflect.Descriptor instead.
 func (*AgentBudget) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{8}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AgentBudget) GetNanoUsd() int64 {
@@ -870,7 +1034,7 @@ type CagePolicy struct {
 
 func (x *CagePolicy) Reset() {
 	*x = CagePolicy{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[9]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +1046,7 @@ func (x *CagePolicy) String() string {
 func (*CagePolicy) ProtoMessage() {}
 
 func (x *CagePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[9]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +1059,7 @@ func (x *CagePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CagePolicy.ProtoReflect.Descriptor instead.
 func (*CagePolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{9}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CagePolicy) GetFs() []*CageMount {
@@ -983,7 +1147,7 @@ type CageMount struct {
 
 func (x *CageMount) Reset() {
 	*x = CageMount{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[10]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1159,7 @@ func (x *CageMount) String() string {
 func (*CageMount) ProtoMessage() {}
 
 func (x *CageMount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[10]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1172,7 @@ func (x *CageMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageMount.ProtoReflect.Descriptor instead.
 func (*CageMount) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{10}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CageMount) GetMode() string {
@@ -1051,7 +1215,7 @@ type CageLimits struct {
 
 func (x *CageLimits) Reset() {
 	*x = CageLimits{}
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[11]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1227,7 @@ func (x *CageLimits) String() string {
 func (*CageLimits) ProtoMessage() {}
 
 func (x *CageLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[11]
+	mi := &file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1240,7 @@ func (x *CageLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLimits.ProtoReflect.Descriptor instead.
 func (*CageLimits) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{11}
+	return file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CageLimits) GetMemoryBytes() int64 {
@@ -1143,7 +1307,7 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\x04json\x18\x02 \x01(\tR\x04json\"\xb3\x01\n" +
 	"\tDebugging\x12I\n" +
 	"\badapters\x18\x01 \x03(\v2-.kaged.sessionmanager.storage.v1.DebugAdapterR\badapters\x12[\n" +
-	"\x0econfigurations\x18\x02 \x03(\v23.kaged.sessionmanager.storage.v1.DebugConfigurationR\x0econfigurations\"\xc9\a\n" +
+	"\x0econfigurations\x18\x02 \x03(\v23.kaged.sessionmanager.storage.v1.DebugConfigurationR\x0econfigurations\"\x9b\b\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -1165,14 +1329,31 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\x0eparent_context\x18\x10 \x01(\bR\rparentContext\x12D\n" +
 	"\x06policy\x18\x11 \x01(\v2,.kaged.sessionmanager.storage.v1.AgentPolicyR\x06policy\x12\x1d\n" +
 	"\n" +
-	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x1a>\n" +
+	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x12P\n" +
+	"\n" +
+	"compaction\x18\x13 \x01(\v20.kaged.sessionmanager.storage.v1.AgentCompactionR\n" +
+	"compaction\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokensB\t\n" +
-	"\a_writes\"\xad\x01\n" +
+	"\a_writes\"\xe5\x01\n" +
+	"\x0fAgentCompaction\x12\x1a\n" +
+	"\bstrategy\x18\x01 \x01(\tR\bstrategy\x12'\n" +
+	"\x0fupper_threshold\x18\x02 \x01(\x01R\x0eupperThreshold\x12'\n" +
+	"\x0flower_threshold\x18\x03 \x01(\x01R\x0elowerThreshold\x12\x1f\n" +
+	"\valways_keep\x18\x04 \x03(\tR\n" +
+	"alwaysKeep\x12C\n" +
+	"\x05prune\x18\x05 \x01(\v2-.kaged.sessionmanager.storage.v1.AgentPruningR\x05prune\"\xd4\x01\n" +
+	"\fAgentPruning\x12\x1a\n" +
+	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12*\n" +
+	"\x0eprotect_tokens\x18\x02 \x01(\x03H\x00R\rprotectTokens\x88\x01\x01\x12,\n" +
+	"\x0fminimum_savings\x18\x03 \x01(\x03H\x01R\x0eminimumSavings\x88\x01\x01\x12'\n" +
+	"\x0fprotected_tools\x18\x04 \x03(\tR\x0eprotectedToolsB\x11\n" +
+	"\x0f_protect_tokensB\x12\n" +
+	"\x10_minimum_savings\"\xad\x01\n" +
 	"\vAgentPolicy\x12(\n" +
 	"\x10token_hard_limit\x18\x01 \x01(\x03R\x0etokenHardLimit\x12Q\n" +
 	"\rcontent_gates\x18\x02 \x03(\v2,.kaged.sessionmanager.storage.v1.ContentGateR\fcontentGates\x12!\n" +
@@ -1239,7 +1420,7 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_goTypes = []any{
 	(CrashPolicy)(0),           // 0: kaged.sessionmanager.storage.v1.CrashPolicy
 	(*CompiledProject)(nil),    // 1: kaged.sessionmanager.storage.v1.CompiledProject
@@ -1248,14 +1429,16 @@ var file_kaged_sessionmanager_storage_v1_snapshot_proto_goTypes = []any{
 	(*DebugConfiguration)(nil), // 4: kaged.sessionmanager.storage.v1.DebugConfiguration
 	(*Debugging)(nil),          // 5: kaged.sessionmanager.storage.v1.Debugging
 	(*AgentNode)(nil),          // 6: kaged.sessionmanager.storage.v1.AgentNode
-	(*AgentPolicy)(nil),        // 7: kaged.sessionmanager.storage.v1.AgentPolicy
-	(*ContentGate)(nil),        // 8: kaged.sessionmanager.storage.v1.ContentGate
-	(*AgentBudget)(nil),        // 9: kaged.sessionmanager.storage.v1.AgentBudget
-	(*CagePolicy)(nil),         // 10: kaged.sessionmanager.storage.v1.CagePolicy
-	(*CageMount)(nil),          // 11: kaged.sessionmanager.storage.v1.CageMount
-	(*CageLimits)(nil),         // 12: kaged.sessionmanager.storage.v1.CageLimits
-	nil,                        // 13: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	nil,                        // 14: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	(*AgentCompaction)(nil),    // 7: kaged.sessionmanager.storage.v1.AgentCompaction
+	(*AgentPruning)(nil),       // 8: kaged.sessionmanager.storage.v1.AgentPruning
+	(*AgentPolicy)(nil),        // 9: kaged.sessionmanager.storage.v1.AgentPolicy
+	(*ContentGate)(nil),        // 10: kaged.sessionmanager.storage.v1.ContentGate
+	(*AgentBudget)(nil),        // 11: kaged.sessionmanager.storage.v1.AgentBudget
+	(*CagePolicy)(nil),         // 12: kaged.sessionmanager.storage.v1.CagePolicy
+	(*CageMount)(nil),          // 13: kaged.sessionmanager.storage.v1.CageMount
+	(*CageLimits)(nil),         // 14: kaged.sessionmanager.storage.v1.CageLimits
+	nil,                        // 15: kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	nil,                        // 16: kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
 }
 var file_kaged_sessionmanager_storage_v1_snapshot_proto_depIdxs = []int32{
 	6,  // 0: kaged.sessionmanager.storage.v1.CompiledProject.root:type_name -> kaged.sessionmanager.storage.v1.AgentNode
@@ -1263,21 +1446,23 @@ var file_kaged_sessionmanager_storage_v1_snapshot_proto_depIdxs = []int32{
 	5,  // 2: kaged.sessionmanager.storage.v1.CompiledProject.debugging:type_name -> kaged.sessionmanager.storage.v1.Debugging
 	3,  // 3: kaged.sessionmanager.storage.v1.Debugging.adapters:type_name -> kaged.sessionmanager.storage.v1.DebugAdapter
 	4,  // 4: kaged.sessionmanager.storage.v1.Debugging.configurations:type_name -> kaged.sessionmanager.storage.v1.DebugConfiguration
-	10, // 5: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
+	12, // 5: kaged.sessionmanager.storage.v1.AgentNode.cage:type_name -> kaged.sessionmanager.storage.v1.CagePolicy
 	6,  // 6: kaged.sessionmanager.storage.v1.AgentNode.children:type_name -> kaged.sessionmanager.storage.v1.AgentNode
 	0,  // 7: kaged.sessionmanager.storage.v1.AgentNode.on_crash:type_name -> kaged.sessionmanager.storage.v1.CrashPolicy
-	13, // 8: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
-	9,  // 9: kaged.sessionmanager.storage.v1.AgentNode.budget:type_name -> kaged.sessionmanager.storage.v1.AgentBudget
-	7,  // 10: kaged.sessionmanager.storage.v1.AgentNode.policy:type_name -> kaged.sessionmanager.storage.v1.AgentPolicy
-	8,  // 11: kaged.sessionmanager.storage.v1.AgentPolicy.content_gates:type_name -> kaged.sessionmanager.storage.v1.ContentGate
-	11, // 12: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
-	14, // 13: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
-	12, // 14: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	15, // 8: kaged.sessionmanager.storage.v1.AgentNode.tool_aliases:type_name -> kaged.sessionmanager.storage.v1.AgentNode.ToolAliasesEntry
+	11, // 9: kaged.sessionmanager.storage.v1.AgentNode.budget:type_name -> kaged.sessionmanager.storage.v1.AgentBudget
+	9,  // 10: kaged.sessionmanager.storage.v1.AgentNode.policy:type_name -> kaged.sessionmanager.storage.v1.AgentPolicy
+	7,  // 11: kaged.sessionmanager.storage.v1.AgentNode.compaction:type_name -> kaged.sessionmanager.storage.v1.AgentCompaction
+	8,  // 12: kaged.sessionmanager.storage.v1.AgentCompaction.prune:type_name -> kaged.sessionmanager.storage.v1.AgentPruning
+	10, // 13: kaged.sessionmanager.storage.v1.AgentPolicy.content_gates:type_name -> kaged.sessionmanager.storage.v1.ContentGate
+	13, // 14: kaged.sessionmanager.storage.v1.CagePolicy.fs:type_name -> kaged.sessionmanager.storage.v1.CageMount
+	16, // 15: kaged.sessionmanager.storage.v1.CagePolicy.env:type_name -> kaged.sessionmanager.storage.v1.CagePolicy.EnvEntry
+	14, // 16: kaged.sessionmanager.storage.v1.CagePolicy.limits:type_name -> kaged.sessionmanager.storage.v1.CageLimits
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sessionmanager_storage_v1_snapshot_proto_init() }
@@ -1286,13 +1471,14 @@ func file_kaged_sessionmanager_storage_v1_snapshot_proto_init() {
 		return
 	}
 	file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[5].OneofWrappers = []any{}
+	file_kaged_sessionmanager_storage_v1_snapshot_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc), len(file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

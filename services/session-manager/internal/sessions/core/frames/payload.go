@@ -149,8 +149,8 @@ type RunCage struct {
 
 // Told is an event of a run that is shown as it is.
 type Told struct {
-	RunID, InvocationID string
-	Event               contract.Told
+	SessionID, RunID, InvocationID string
+	Event                          contract.Told
 }
 
 // PromptHeld says that a run goes on with the accepted text of a prompt that agents can write, and whose file is another.

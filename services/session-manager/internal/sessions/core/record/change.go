@@ -35,6 +35,8 @@ type Change struct {
 	Ended       []Invocation
 	Cages       []InvocationCage
 	Files       []InvocationFiles
+	// Compactions are completed compactions of agents.
+	Compactions []Compaction
 	// Approvals are requests for approval that are added, Answered is one that was answered, Closed are those of an agent
 	// that is over.
 	// The end of a run closes those of its own that are left.

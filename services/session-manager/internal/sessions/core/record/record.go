@@ -1,8 +1,8 @@
 // Package record holds what is kept of sessions: the session, its messages and runs, the states they go through, and
 // the one form in which they change.
 //
-// Everything that happens to a session is one [Change], which the store applies in one transaction under the session's
-// lease, or not at all. Nothing else writes these tables.
+// Everything that happens to a session is one [Change], which the store applies in one transaction under the
+// session's lease, or not at all. Nothing else writes these tables.
 package record
 
 import (
@@ -102,6 +102,12 @@ type Message struct {
 	Superseded           bool
 	Cost                 *float64
 	CreatedAt            int64
+	// Spans are the parts that compactions superseded. Summary is the text in the place of all such parts of
+	// the session and SupersededTurns their number of the model's turns: both are set on the first message with
+	// spans, of a history alone.
+	Spans           []contract.Span
+	Summary         string
+	SupersededTurns int
 }
 
 // ActiveRun is a run that is pending or at work. StartedAt is 0 while it is pending; Prompt is the beginning of the
@@ -146,14 +152,17 @@ type Run struct {
 	Below Below
 }
 
-// History returns messages as far as a model is concerned: what was superseded is left out, and so is what agents below
-// the root wrote.
+// History returns messages as far as a model is concerned: what was superseded is left out, and so is what
+// agents below the root wrote.
 func History(messages []Message) []transcript.Stored {
 	roles := map[Role]llm.Role{Operator: llm.RoleUser, Primary: llm.RoleAssistant, System: llm.RoleSystem}
 	stored := make([]transcript.Stored, 0, len(messages))
 	for _, m := range messages {
 		if role, ok := roles[m.Role]; ok && !m.Superseded {
-			stored = append(stored, transcript.Stored{ID: m.ID, Role: role, Content: m.Content, Blocks: m.Blocks})
+			stored = append(stored, transcript.Stored{
+				ID: m.ID, Role: role, Content: m.Content, Blocks: m.Blocks,
+				Spans: m.Spans, Summary: m.Summary, SupersededTurns: m.SupersededTurns,
+			})
 		}
 	}
 	return stored

@@ -25,6 +25,8 @@ type job struct {
 	// started and ended are invocations.
 	started []record.Invocation
 	ended   []overAgent
+	// compactions are completed ones.
+	compactions []record.Compaction
 	// reserved and settled are model calls, claim is one that waits for the budgets.
 	reserved []record.Spend
 	settled  []record.Settlement
@@ -48,6 +50,7 @@ func (j *job) add(next job) {
 	j.started = append(j.started, next.started...)
 	j.ended = append(j.ended, next.ended...)
 	j.done = append(j.done, next.done...)
+	j.compactions = append(j.compactions, next.compactions...)
 	if next.head != nil {
 		j.head = next.head
 	}
@@ -128,6 +131,11 @@ func (k *keeper) commit(j job) error {
 		}
 		between = crash.AgentEnded
 	}
+	for _, c := range j.compactions {
+		if err := compacted(k.Renderer, &change, c); err != nil {
+			return err
+		}
+	}
 	if j.end != nil {
 		if err := j.end.describe(k.Run, &change); err != nil {
 			return err
@@ -147,6 +155,9 @@ func (k *keeper) commit(j job) error {
 	}
 	if len(j.settled) > 0 {
 		crash.At(crash.BudgetSettled)
+	}
+	if len(j.compactions) > 0 {
+		crash.At(crash.CompactionStored)
 	}
 	passing(j.acks, crash.TurnStored, crash.ResultsStored, crash.ChildTurnStored, crash.ChildResultsStored)
 	for _, done := range j.done {

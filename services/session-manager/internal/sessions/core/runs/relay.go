@@ -108,6 +108,8 @@ func (l *relay) step(a *agent, event contract.Event) error {
 		l.settled(a, e)
 	case contract.CageChanged:
 		return l.cage(a, e)
+	case contract.Compaction:
+		return l.compaction(a.ID, e)
 	case contract.Told:
 		return l.told(a.ID, e)
 	}
@@ -125,7 +127,7 @@ func (l *relay) told(invocation string, e contract.Told) error {
 	if d, ok := e.(contract.DebugEvent); ok {
 		l.note(d)
 	}
-	return l.emit(frames.Told{RunID: l.ID(), InvocationID: invocation, Event: e})
+	return l.emit(frames.Told{SessionID: l.spec.Session.ID, RunID: l.ID(), InvocationID: invocation, Event: e})
 }
 
 // note takes note of which debug sessions are not over.

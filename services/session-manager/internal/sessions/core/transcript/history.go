@@ -1,6 +1,9 @@
 package transcript
 
 import (
+	"slices"
+
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 )
@@ -13,17 +16,24 @@ type Stored struct {
 	Content string
 	// Blocks is the message in full, nil for a message that is one text.
 	Blocks []llm.Block
+	// Spans are the parts that compactions superseded. Summary is the text in the place of all such parts of
+	// the conversation and SupersededTurns their number of the model's turns; both are set on the first message
+	// with spans.
+	Spans           []contract.Span
+	Summary         string
+	SupersededTurns int
 }
 
-// Message is a message of a conversation with the stored message it comes from.
+// Message is a message of a conversation with its place among the stored ones.
 type Message struct {
 	llm.Message
-	ID string
+	contract.Source
 }
 
-// History returns stored messages, which are in order, as the conversation a model is given. A run's message becomes turns
-// and results again; thinking stays with its driver's data; every call has a result. Without toolResults calls and results
-// of earlier runs are left out, as pairs. Messages that would be empty are left out.
+// History returns stored messages, which are in order, as the conversation a model is given. A run's message
+// becomes turns and results again; thinking stays with its driver's data; every call has a result. Without
+// toolResults calls and results of earlier runs are left out, as pairs. Superseded parts are left out, with the
+// summary in the place of the first. Messages that would be empty are left out.
 func History(stored []Stored, toolResults bool) []Message {
 	out := make([]Message, 0, len(stored))
 	for _, m := range stored {
@@ -31,28 +41,44 @@ func History(stored []Stored, toolResults bool) []Message {
 		if blocks == nil && m.Content != "" {
 			blocks = []llm.Block{{Text: &llm.Text{Text: m.Content}}}
 		}
-		if m.Role == llm.RoleAssistant {
-			if toolResults {
-				blocks = Repair(blocks, fault.Interrupted)
-			} else {
-				blocks = withoutTools(blocks)
-			}
+		if m.Role != llm.RoleAssistant {
+			whole := Message{Message: llm.Message{Role: m.Role, Blocks: blocks}, Source: m.source(0)}
+			out = append(out, m.without([]Message{whole})...)
+			continue
 		}
-		out = append(out, turns(m, blocks)...)
+		parts := m.without(turns(m, Repair(blocks, fault.Interrupted)))
+		if !toolResults {
+			parts = spoken(m, parts)
+		}
+		out = append(out, parts...)
 	}
-	return out
+	return slices.DeleteFunc(out, func(m Message) bool { return len(m.Blocks) == 0 })
 }
 
-// turns cuts a message's blocks where results begin and where they end.
+// SupersededTurns returns the number of the model's turns that compactions superseded.
+func SupersededTurns(stored []Stored) (n int) {
+	for _, m := range stored {
+		n += m.SupersededTurns
+	}
+	return n
+}
+
+func (m Stored) source(step int) contract.Source { return contract.Source{MessageID: m.ID, Step: step} }
+
+// turns cuts a run's message where results begin and where they end. A turn and its results are one step.
 func turns(m Stored, blocks []llm.Block) []Message {
 	var out []Message
+	step := 0
 	for _, b := range blocks {
 		role := m.Role
 		if b.Result != nil {
 			role = llm.RoleTool
 		}
 		if n := len(out); n == 0 || out[n-1].Role != role {
-			out = append(out, Message{Message: llm.Message{Role: role}, ID: m.ID})
+			if role != llm.RoleTool {
+				step++
+			}
+			out = append(out, Message{Message: llm.Message{Role: role}, Source: m.source(max(step, 1))})
 		}
 		last := &out[len(out)-1]
 		last.Blocks = append(last.Blocks, b)
@@ -60,13 +86,43 @@ func turns(m Stored, blocks []llm.Block) []Message {
 	return out
 }
 
-// withoutTools leaves the text of a run. Thinking goes with the calls it led to: without them some providers refuse it.
-func withoutTools(blocks []llm.Block) []llm.Block {
-	var out []llm.Block
-	for _, b := range blocks {
-		if b.Text != nil {
-			out = append(out, b)
+// without leaves out the superseded ones of a message's parts, with the summary in the place of the first.
+func (m Stored) without(parts []Message) []Message {
+	if len(m.Spans) == 0 {
+		return parts
+	}
+	out := make([]Message, 0, len(parts))
+	told := m.Summary == ""
+	for _, p := range parts {
+		if !slices.ContainsFunc(m.Spans, func(s contract.Span) bool { return s.Covers(p.Step) }) {
+			out = append(out, p)
+			continue
+		}
+		if !told {
+			told = true
+			out = append(out, Message{Message: llm.Message{
+				Role: llm.RoleSystem, Blocks: []llm.Block{{Text: &llm.Text{Text: m.Summary}}},
+			}})
 		}
 	}
 	return out
+}
+
+// spoken joins the texts of a run to one message. Thinking goes with the calls it led to: without them some
+// providers refuse it.
+func spoken(m Stored, parts []Message) []Message {
+	said := Message{Message: llm.Message{Role: m.Role}, Source: m.source(0)}
+	var out []Message
+	for _, p := range parts {
+		if p.Role == llm.RoleSystem {
+			out = append(out, p)
+			continue
+		}
+		for _, b := range p.Blocks {
+			if b.Text != nil {
+				said.Blocks = append(said.Blocks, b)
+			}
+		}
+	}
+	return append(out, said)
 }

@@ -114,7 +114,7 @@ func TestHistory(t *testing.T) {
 	words := func(list []transcript.Message) []string {
 		var out []string
 		for _, m := range list {
-			out = append(out, fmt.Sprintf("%s %s: %s", m.ID, m.Role, show(m.Blocks)))
+			out = append(out, fmt.Sprintf("%s %s: %s", m.MessageID, m.Role, show(m.Blocks)))
 		}
 		return out
 	}
@@ -131,8 +131,59 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Usage and cost are summed, the first step's time to first token counts, the speed is that of the whole, and a cost that is not
-// known once is not known.
+// Superseded steps and messages are left out of a history, with the summary in the place of the first; the
+// steps of a run are counted as the run counts them (H-COMPACT-STORE).
+func TestHistoryWithoutSupersededParts(t *testing.T) {
+	run := []llm.Block{text("a"), call("1"), result("1"), text("b"), call("2"), result("2"), text("c")}
+	stored := func(spans ...contract.Span) []transcript.Stored {
+		return []transcript.Stored{
+			{ID: "m1", Role: llm.RoleUser, Content: "Hi."},
+			{ID: "m2", Role: llm.RoleAssistant, Blocks: run, Spans: spans, Summary: "gone", SupersededTurns: 2},
+			{ID: "m3", Role: llm.RoleUser, Content: "More.", Spans: []contract.Span{{MessageID: "m3"}}},
+			{ID: "m4", Role: llm.RoleUser, Content: "Last."},
+		}
+	}
+	for name, c := range map[string]struct {
+		spans       []contract.Span
+		whole, text []string
+	}{
+		"first steps": {
+			[]contract.Span{{MessageID: "m2", From: 1, To: 2}},
+			[]string{"user@0: Hi.", "system@0: gone", "assistant@3: c", "user@0: Last."},
+			[]string{"user@0: Hi.", "system@0: gone", "assistant@0: c", "user@0: Last."},
+		},
+		"a step in the middle": {
+			[]contract.Span{{MessageID: "m2", From: 2, To: 2}},
+			[]string{
+				"user@0: Hi.", "assistant@1: a !1", "tool@1: =1", "system@0: gone", "assistant@3: c", "user@0: Last.",
+			},
+			[]string{"user@0: Hi.", "system@0: gone", "assistant@0: a c", "user@0: Last."},
+		},
+		"all": {
+			[]contract.Span{{MessageID: "m2"}},
+			[]string{"user@0: Hi.", "system@0: gone", "user@0: Last."},
+			[]string{"user@0: Hi.", "system@0: gone", "user@0: Last."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for tools, want := range map[bool][]string{true: c.whole, false: c.text} {
+				var got []string
+				for _, m := range transcript.History(stored(c.spans...), tools) {
+					got = append(got, fmt.Sprintf("%s@%d: %s", m.Role, m.Step, show(m.Blocks)))
+				}
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("with tools %v (-want +got):\n%s", tools, d)
+				}
+			}
+		})
+	}
+	if n := transcript.SupersededTurns(stored()); n != 2 {
+		t.Errorf("got %d superseded turns, want 2", n)
+	}
+}
+
+// Usage and cost are summed, the first step's time to first token counts, the speed is that of the whole, and a
+// cost that is not known once is not known.
 func TestSum(t *testing.T) {
 	ttft := 20.0
 	step := func(out int64, stats *llm.Stats) transcript.Step {

@@ -49,10 +49,13 @@ func (q *Queries) AppendMessage(ctx context.Context, arg AppendMessageParams) er
 }
 
 const history = `-- name: History :many
-select id, ordinal, role, content, coalesce(blocks::text, '')::text as blocks, coalesce(metadata::text, '')::text as metadata,
-       coalesce(run_id, '')::text as run_id, agent_path, coalesce(subagent_invocation_id, '')::text as subagent_invocation_id, superseded,
-       cost_total, created_at
-from messages where session_id = $1 order by ordinal
+select m.id, m.ordinal, m.role, m.content, coalesce(m.blocks::text, '')::text as blocks, coalesce(m.metadata::text, '')::text as metadata,
+       coalesce(m.run_id, '')::text as run_id, m.agent_path, coalesce(m.subagent_invocation_id, '')::text as subagent_invocation_id,
+       m.superseded, m.cost_total, m.created_at, coalesce(s.from_steps, '{}')::int[] as from_steps, coalesce(s.to_steps, '{}')::int[] as to_steps
+from messages m
+left join (select c.message_id, array_agg(c.from_step order by c.from_step) as from_steps, array_agg(c.to_step order by c.from_step) as to_steps
+           from compaction_spans c where c.session_id = $1 group by c.message_id) s on s.message_id = m.id
+where m.session_id = $1 order by m.ordinal
 `
 
 type HistoryRow struct {
@@ -68,8 +71,11 @@ type HistoryRow struct {
 	Superseded           bool
 	CostTotal            *float64
 	CreatedAt            int64
+	FromSteps            []int32
+	ToSteps              []int32
 }
 
+// The two lists are the superseded steps of a message, from and to; empty for none.
 func (q *Queries) History(ctx context.Context, sessionID string) ([]HistoryRow, error) {
 	rows, err := q.db.Query(ctx, history, sessionID)
 	if err != nil {
@@ -92,6 +98,8 @@ func (q *Queries) History(ctx context.Context, sessionID string) ([]HistoryRow, 
 			&i.Superseded,
 			&i.CostTotal,
 			&i.CreatedAt,
+			&i.FromSteps,
+			&i.ToSteps,
 		); err != nil {
 			return nil, err
 		}

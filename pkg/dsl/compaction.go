@@ -1,0 +1,76 @@
+package dsl
+
+import "cmp"
+
+func (b *builder) compaction(c *node, a *Agent, agent *node) *Compaction {
+	out := &Compaction{Strategy: c.str("strategy"), AlwaysKeep: c.strings("always_keep")}
+	out.UpperThreshold, _ = c.get("upper_threshold").numberOrZero()
+	out.LowerThreshold, _ = c.get("lower_threshold").numberOrZero()
+	b.thresholds(c, out, a.Path)
+	b.inForce(c, a.Path)
+	if p := c.get("prune"); p != nil && p.kind == mapNode {
+		out.Prune = prune(p)
+	}
+	if s := c.get("summarize"); s != nil {
+		out.SummarizeModel = s.str("model")
+		if out.SummarizeModel != "" {
+			b.aliases = used(b.aliases, out.SummarizeModel, a.Path+".compaction.summarize")
+		}
+		if prompt := s.get("prompt"); prompt != nil && prompt.kind == stringNode {
+			out.SummarizePrompt = promptPath(prompt.text, rootOf(prompt.pos.File))
+			b.prompts = used(b.prompts, out.SummarizePrompt, a.Path+".compaction.summarize.prompt")
+		}
+	}
+	if d := c.get("delegate"); d != nil && d.kind == mapNode {
+		out.DelegatePlugin = d.str("plugin")
+		if agent.get("plugins").entry(out.DelegatePlugin) == nil {
+			b.diags.errorf(InvalidValue, d.pos, a.Path+".compaction.delegate.plugin",
+				"The agent has no plugin in the slot %q.", out.DelegatePlugin)
+		}
+	}
+	if k := c.get("checkpoint"); k != nil {
+		out.CheckpointFallback = k.str("fallback")
+	}
+	return out
+}
+
+// keepPattern is the form of an entry of always_keep.
+var keepPattern = newPattern(`^(role:(user|assistant|tool)|tool:.+|text:[\s\S]+)$`,
+	"role:ROLE, tool:GLOB or text:LITERAL")
+
+// thresholds checks that a conversation is compacted to less than it is compacted at.
+func (b *builder) thresholds(c *node, out *Compaction, agent string) {
+	upper, lower := cmp.Or(out.UpperThreshold, DefaultUpperThreshold), cmp.Or(out.LowerThreshold, DefaultLowerThreshold)
+	if lower < upper {
+		return
+	}
+	v := cmp.Or(c.get("lower_threshold"), c.get("upper_threshold"))
+	b.diags.errorf(SchemaViolation, v.pos, agent+".compaction.lower_threshold",
+		"lower_threshold is %s and must be less than upper_threshold, which is %s.", plain(lower), plain(upper))
+}
+
+// inForce warns of strategies that no part of kaged carries out yet.
+func (b *builder) inForce(c *node, agent string) {
+	if s := c.get("strategy"); s != nil && s.text != "drop" {
+		b.diags.warnf(NotInForce, s.pos, agent+".compaction.strategy", "%s",
+			NotInForceReason("strategy: "+s.text, "conversations are compacted by drop"))
+	}
+}
+
+func prune(n *node) *Prune {
+	out := &Prune{ProtectedTools: n.strings("protected_tools")}
+	if v := n.get("enabled"); v != nil && v.kind == boolNode {
+		out.Disabled = !v.flag
+	}
+	out.ProtectTokens, out.MinimumSavings = tokens(n.get("protect_tokens")), tokens(n.get("minimum_savings"))
+	return out
+}
+
+// tokens returns a number of tokens, nil for an absent one.
+func tokens(n *node) *int64 {
+	if n == nil {
+		return nil
+	}
+	number := int64(first(n.numberOrZero()))
+	return &number
+}

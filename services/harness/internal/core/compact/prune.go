@@ -1,0 +1,93 @@
+package compact
+
+import (
+	"fmt"
+	"slices"
+
+	"kaged.dev/pkg/llm"
+)
+
+// Pruning are the rules for replacing tool results by a notice.
+type Pruning struct {
+	// Protect are the newest tokens of results that stay.
+	Protect int64
+	// Minimum is the least number of tokens worth moving the horizon.
+	Minimum int64
+	// Protected reports whether the results of a tool stay.
+	Protected func(tool string) bool
+}
+
+// result is a result of a tool that may be pruned later.
+type result struct {
+	message, block int
+	tokens, saving int64
+	upTo           int64 // tokens of all results up to and with this one
+}
+
+// horizon is the state of pruning a conversation up to a message.
+type horizon struct {
+	next    int      // the first message not looked at
+	waiting []result // oldest first
+	due     int      // of waiting, those outside of the protected tokens
+	savings int64    // by those
+	sum     int64    // tokens of all results
+}
+
+// notice stands in the place of a pruned result.
+func notice(tokens int64) string { return fmt.Sprintf("[Pruned — %d tokens]", tokens) }
+
+// Prune replaces results of tools by a notice (`spec/agent-harness.md`, Tool output pruning) and returns their
+// number and the saved tokens. It looks at each message once, step by step: the decision about a result depends
+// on the messages up to the step at which enough results fell out of the protected tokens, and on no later one.
+// So the horizon is the same for a conversation and for its continuation, and a request keeps the prefix of the
+// one before unless the horizon moves. Results of the last step stay: no model has read them yet.
+func (c *Conversation) Prune(p Pruning) (count int, saved int64) {
+	h := &c.horizon
+	for ; h.next < len(c.messages); h.next++ {
+		if c.messages[h.next].Role != llm.RoleTool {
+			continue
+		}
+		h.take(h.next, c.messages[h.next].Blocks, p)
+		for h.due < len(h.waiting) && h.waiting[h.due].message < h.next && h.sum-h.waiting[h.due].upTo >= p.Protect {
+			h.savings += h.waiting[h.due].saving
+			h.due++
+		}
+		if h.due == 0 || h.savings < p.Minimum {
+			continue
+		}
+		c.messages = slices.Clone(c.messages) // earlier requests share the list
+		for _, r := range h.waiting[:h.due] {
+			c.replace(r)
+		}
+		count, saved = count+h.due, saved+h.savings
+		h.waiting, h.due, h.savings = slices.Delete(h.waiting, 0, h.due), 0, 0
+	}
+	return count, saved
+}
+
+// take adds the results of a message. One that the notice would not shorten is never pruned.
+func (h *horizon) take(message int, blocks []llm.Block, p Pruning) {
+	for i, b := range blocks {
+		if b.Result == nil {
+			continue
+		}
+		tokens := Tokens(b.Result.Content)
+		h.sum += tokens
+		if saving := tokens - Tokens(notice(tokens)); saving > 0 && !p.Protected(b.Result.Name) {
+			r := result{message: message, block: i, tokens: tokens, saving: saving, upTo: h.sum}
+			h.waiting = append(h.waiting, r)
+		}
+	}
+}
+
+// replace puts the notice in the place of a result. The message is copied: earlier requests share it.
+func (c *Conversation) replace(r result) {
+	m := c.messages[r.message]
+	m.Blocks = slices.Clone(m.Blocks)
+	shown := *m.Blocks[r.block].Result
+	shown.Content = notice(r.tokens)
+	m.Blocks[r.block] = llm.Block{Result: &shown}
+	c.messages[r.message] = m
+	c.tokens[r.message] -= r.saving
+	c.total -= r.saving
+}

@@ -1,0 +1,192 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
+)
+
+// narrow returns a bench with a window of 4,000 tokens, a model that reads a file in each of n steps, and
+// results of about 300 tokens.
+func narrow(t *testing.T, n int) *bench {
+	var plays []play
+	for i := range n {
+		plays = append(plays, wants(call(fmt.Sprint("c", i), "file.read", fmt.Sprintf(`{"path":"%d"}`, i))))
+	}
+	b := newBench(t, append(plays, says("done"))...)
+	content := strings.Repeat("word ", 300)
+	b.tools.run["file.read"] = func(context.Context, string) (string, error) { return content, nil }
+	b.start.Routes["smart"] = routeTo("fake:narrow")
+	b.start.MaxSteps, b.start.MaxOutputTokens, b.start.MessageID = 100, 400, "m2"
+	b.start.Sources = []contract.Source{{MessageID: "m1"}}
+	return b
+}
+
+// compactions are the stages that a run reported.
+func (b *bench) compactions() (out []contract.Compaction) {
+	for _, e := range b.sink.events {
+		if c, ok := e.(contract.Compaction); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// A run that outgrows its model's window drops its oldest steps before the request that would not fit, and goes
+// on to its end. Each request holds the task, and no call without its result (H-COMPACT-TRIG, H-COMPACT-ATOM).
+func TestALongRunStaysInsideItsWindow(t *testing.T) {
+	t.Parallel()
+	b := narrow(t, 40)
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed || fin.Steps != 41 {
+		t.Fatalf("%+v", fin)
+	}
+	var phases []string
+	last := 0
+	for _, c := range b.compactions() {
+		phases = append(phases, string(c.Phase))
+		if c.Phase != contract.CompactionCompleted {
+			continue
+		}
+		if c.Before <= 3400 || c.After > 2400 || c.Window != 4000 {
+			t.Errorf("from %d to %d of %d tokens, want above 3400, at most 2400, 4000", c.Before, c.After, c.Window)
+		}
+		if len(c.Spans) != 1 || c.Spans[0].MessageID != "m2" || c.Spans[0].From != last+1 {
+			t.Errorf("spans %v, want one of m2 from step %d", c.Spans, last+1)
+			continue
+		}
+		last = c.Spans[0].To
+	}
+	if len(phases) < 4 || slices.Contains(phases, "noop") || phases[0] != "triggered" || phases[1] != "completed" {
+		t.Errorf("stages %v", phases)
+	}
+	turns := 0
+	for i, req := range b.model.requests {
+		if text := req.Messages[0].Blocks[0].Text.Text; text != "Do it." {
+			t.Fatalf("request %d begins with %q", i, text)
+		}
+		if got := len(llm.Normalize(req.Messages)); got != len(req.Messages) {
+			t.Errorf("request %d is not in the form that providers take", i)
+		}
+		turns = req.Superseded
+		for _, m := range req.Messages {
+			if m.Role == llm.RoleAssistant {
+				turns++
+			}
+		}
+		if turns != i {
+			t.Errorf("request %d counts %d turns", i, turns)
+		}
+	}
+}
+
+// A provider that refuses a request as too long is asked once more with a shorter one; a second refusal ends the run
+// (H-COMPACT-REACT).
+func TestOverflowIsRetriedOnce(t *testing.T) {
+	t.Parallel()
+	answer := strings.Repeat("word ", 100)
+	overflow := fails(fault.New(fault.ContextOverflow, "Too long."))
+	history := func(b *bench) {
+		b.start.History, b.start.Sources = nil, nil
+		for i := range 6 {
+			b.start.History = append(b.start.History,
+				llm.Message{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: fmt.Sprint("wish ", i)}}}},
+				llm.Message{Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: answer}}}})
+			b.start.Sources = append(b.start.Sources,
+				contract.Source{MessageID: fmt.Sprint("u", i)}, contract.Source{MessageID: fmt.Sprint("a", i)})
+		}
+		b.start.History, b.start.Sources = b.start.History[:11], b.start.Sources[:11]
+	}
+	t.Run("once", func(t *testing.T) {
+		b := newBench(t, overflow, says("done"))
+		history(b)
+		if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+			t.Fatalf("%+v", fin)
+		}
+		if first, second := len(b.model.requests[0].Messages), len(b.model.requests[1].Messages); second >= first {
+			t.Errorf("%d messages, then %d", first, second)
+		}
+		got := b.compactions()
+		if len(got) != 2 || got[1].Phase != contract.CompactionCompleted || got[1].Trigger != contract.OverflowRetry {
+			t.Errorf("stages %+v", got)
+		}
+		if span := got[1].Spans[0]; span != (contract.Span{MessageID: "a0"}) {
+			t.Errorf("first span %+v, want all of a0", span)
+		}
+	})
+	t.Run("twice", func(t *testing.T) {
+		b := newBench(t, overflow, overflow)
+		history(b)
+		if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fault.CodeOf(fin.Err) != fault.ContextOverflow {
+			t.Fatalf("%+v", fin)
+		}
+	})
+	t.Run("nothing to drop", func(t *testing.T) {
+		b := newBench(t, overflow)
+		if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fault.CodeOf(fin.Err) != fault.ContextOverflow {
+			t.Fatalf("%+v", fin)
+		}
+		if got := b.compactions(); len(got) != 2 || got[1].Phase != contract.CompactionNoop {
+			t.Errorf("stages %+v, want a no-op", got)
+		}
+	})
+}
+
+// Units named by always_keep stay; a strategy that is not in force falls back to drop and says so.
+func TestCompactionFollowsTheAgent(t *testing.T) {
+	t.Parallel()
+	b := narrow(t, 20)
+	b.start.Agent.Compaction = &dsl.Compaction{
+		Strategy: contract.StrategySummarize, UpperThreshold: 0.9, LowerThreshold: 0.5,
+		AlwaysKeep: []string{"tool:shell.*"},
+	}
+	b.model.answers[1] = wants(call("kept", "shell.bash", `{"command":"true"}`))
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+		t.Fatalf("%+v", fin)
+	}
+	got := b.compactions()
+	if len(got) < 3 || got[1].Phase != contract.CompactionFailed || got[1].Fallback != contract.StrategyDrop {
+		t.Fatalf("stages %+v, want a failed one in second place", got)
+	}
+	if got[0].Upper != 0.9 || got[0].Lower != 0.5 {
+		t.Errorf("thresholds %v and %v", got[0].Upper, got[0].Lower)
+	}
+	last := b.model.requests[len(b.model.requests)-1]
+	if !slices.ContainsFunc(results(last), func(r llm.ToolResult) bool { return r.CallID == "kept" }) {
+		t.Error("the call that always_keep names was dropped")
+	}
+}
+
+// Old results of tools give way to a notice before anything is dropped, unless the agent's file switches that off.
+func TestPruningComesFirst(t *testing.T) {
+	t.Parallel()
+	protect, minimum := int64(600), int64(300)
+	for name, disabled := range map[string]bool{"on": false, "off": true} {
+		t.Run(name, func(t *testing.T) {
+			b := narrow(t, 10)
+			b.start.Routes["smart"] = routeTo("fake:wide")
+			b.start.Agent.Compaction = &dsl.Compaction{Prune: &dsl.Prune{
+				Disabled: disabled, ProtectTokens: &protect, MinimumSavings: &minimum,
+				ProtectedTools: []string{"file.list"},
+			}}
+			if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+				t.Fatalf("%+v", fin)
+			}
+			pruned := 0
+			for _, r := range results(b.model.requests[10]) {
+				if r.Content == "[Pruned — 300 tokens]" {
+					pruned++
+				}
+			}
+			if got := pruned > 0; got == disabled || len(b.compactions()) != 0 {
+				t.Errorf("%d results pruned, %d stages of compaction", pruned, len(b.compactions()))
+			}
+		})
+	}
+}
