@@ -381,6 +381,8 @@ var compared = map[string]string{
 	"AgentPolicy.content_gates":    "policy.content_gates",
 	"AgentPolicy.show_secrets":     "policy.redact_secrets",
 
+	"AgentNode.compaction": "compaction: summarize and delegate; the rest is free, as anything a model reads",
+
 	"AgentNode.include_tool_results_in_context": "free: what the model has seen before",
 	"AgentNode.parent_context":                  "free: text that its caller could say to it as well",
 }
