@@ -1,6 +1,8 @@
 package issues
 
 import (
+	"strings"
+
 	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -49,6 +51,9 @@ func (c Change) check() error {
 	}
 	if c.Status != "" && !c.Status.Known() {
 		return check.Field("status", "status must be one of %v.", Statuses())
+	}
+	if c.Comment != "" && strings.TrimSpace(c.Comment) == "" && c.Status == "" {
+		return check.Field("comment", "comment must not be blank.")
 	}
 	return checkMarkdown("comment", c.Comment)
 }
@@ -107,7 +112,7 @@ func (c Change) apply(i Issue, author string, now int64) (Changed, []Update, err
 	if len(out.Fields) > 0 {
 		n.Version++
 	}
-	if c.Comment != "" {
+	if strings.TrimSpace(c.Comment) != "" {
 		updates = append(updates, comment(author, c.Comment, ForAll, now))
 	}
 	if len(updates) > 0 {

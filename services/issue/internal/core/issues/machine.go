@@ -97,7 +97,7 @@ func statuses(wanted func(State) bool) (list []Status) {
 }
 
 // transition fails with conflict (reason invalid_transition) if an issue cannot go from one status to another, and with
-// validation_failed if a comment is needed there and missing.
+// validation_failed if it needs a comment and has none or a blank one.
 func transition(number int64, from, to Status, comment string) error {
 	if !slices.Contains(from.Legal(), to) {
 		legal := Names(from.Legal())
@@ -105,7 +105,7 @@ func transition(number int64, from, to Status, comment string) error {
 			to, strings.Join(legal, ", ")).
 			With("reason", ReasonTransition).With("from", string(from)).With("to", string(to)).With("legal", legal)
 	}
-	if st := stateOf(to); st.Comment != "" && comment == "" {
+	if st := stateOf(to); st.Comment != "" && strings.TrimSpace(comment) == "" {
 		return fault.New(fault.ValidationFailed, "%s", st.Comment).With("fields", []string{"comment"})
 	}
 	return nil

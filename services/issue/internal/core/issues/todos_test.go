@@ -131,9 +131,9 @@ func TestEveryTransition(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s to %s: %v", from, to, err)
 				}
-				bare := transition(7, from, to, "")
+				bare := transition(7, from, to, " \n\t")
 				if needed := to == Resolved || to == Rejected; needed != errors.Is(bare, fault.ValidationFailed) {
-					t.Errorf("%s to %s without a comment: %v", from, to, bare)
+					t.Errorf("%s to %s with a blank comment: %v", from, to, bare)
 				}
 				if to == Rejected && fault.From(bare).Msg != "Rejection requires an explanatory comment." {
 					t.Errorf("got %q", fault.From(bare).Msg)
