@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -16,24 +17,30 @@ import (
 // maxInput is far above the longest text of the API, which refuses longer ones.
 const maxInput = 1 << 20
 
-// textOf is a text of the command line; - reads standard input.
-func textOf(a kit.App, text string) (string, error) {
-	if text != "-" {
-		return text, nil
+// textOf is a text of the command line; - reads standard input. It fails for a text that is not UTF-8.
+func textOf(cmd *cobra.Command, a kit.App, text string) (string, error) {
+	if text == "-" {
+		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxInput))
+		if err != nil {
+			return "", err
+		}
+		text = string(data)
 	}
-	data, err := io.ReadAll(io.LimitReader(a.Stdin, maxInput))
-	return string(data), err
+	if !utf8.ValidString(text) {
+		return "", kit.Misused(cmd, "the text is not UTF-8")
+	}
+	return text, nil
 }
 
 func file(a kit.App, p *kit.Places) *cobra.Command {
 	var at place
 	var body string
 	cmd := &cobra.Command{
-		Use: "new TITLE", Short: "File an issue", Args: cobra.MinimumNArgs(1),
+		Use: "new TITLE", Short: "File an issue", Args: kit.Takes(1, -1),
 		Example: "  kaged issue new \"Login fails\" --body \"since Monday\"\n" +
 			"  kaged issue new Login fails --body - < report.md",
 		RunE: func(cmd *cobra.Command, words []string) error {
-			text, err := textOf(a, body)
+			text, err := textOf(cmd, a, body)
 			if err != nil {
 				return err
 			}
@@ -57,13 +64,13 @@ func comment(a kit.App, p *kit.Places) *cobra.Command {
 	var at place
 	var private bool
 	cmd := &cobra.Command{
-		Use: "comment NUMBER TEXT|-", Short: "Comment on an issue", Args: cobra.MinimumNArgs(2),
+		Use: "comment NUMBER TEXT|-", Short: "Comment on an issue", Args: kit.Takes(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := numbered(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			text, err := textOf(a, strings.Join(args[1:], " "))
+			text, err := textOf(cmd, a, strings.Join(args[1:], " "))
 			if err != nil {
 				return err
 			}
@@ -85,14 +92,14 @@ func closing(a kit.App, p *kit.Places) *cobra.Command {
 	var at place
 	var reject bool
 	cmd := &cobra.Command{
-		Use: "close NUMBER COMMENT|-", Short: "Resolve or reject an issue, with a comment", Args: cobra.MinimumNArgs(2),
+		Use: "close NUMBER COMMENT|-", Short: "Resolve or reject an issue, with a comment", Args: kit.Takes(2, -1),
 		Example: "  kaged issue close 7 fixed in the last release\n  kaged issue close 8 --reject works as documented",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := numbered(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			text, err := textOf(a, strings.Join(args[1:], " "))
+			text, err := textOf(cmd, a, strings.Join(args[1:], " "))
 			if err != nil {
 				return err
 			}

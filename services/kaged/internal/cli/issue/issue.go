@@ -14,16 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
 // Command is the group of commands about issues.
 func Command(a kit.App, p *kit.Places) *cobra.Command {
-	cmd := kit.Group("issue", "List, show, file, comment and close issues of a project")
-	cmd.AddCommand(list(a, p), board(a, p), show(a, p), file(a, p), comment(a, p), closing(a, p), export(a, p),
-		importing(a, p))
+	cmd := kit.Group("issue", "List, show, file, edit, comment and close issues of a project")
+	cmd.AddCommand(list(a, p), board(a, p), show(a, p), file(a, p), edit(a, p), comment(a, p), closing(a, p),
+		todo(a, p), export(a, p), importing(a, p))
 	return cmd
 }
 
@@ -67,7 +66,19 @@ type todoView struct {
 	Kind    string  `json:"kind"`
 	Phase   *string `json:"phase"`
 	// OriginAgent is the agent that proposed it. An import leaves it out.
-	OriginAgent *string `json:"origin_agent,omitempty"`
+	OriginAgent *string    `json:"origin_agent,omitempty"`
+	Notes       []noteView `json:"notes,omitempty"`
+	CreatedAt   int64      `json:"created_at,omitempty"`
+	CompletedAt *int64     `json:"completed_at,omitempty"`
+	VerifiedAt  *int64     `json:"verified_at,omitempty"`
+	VerifiedBy  *string    `json:"verified_by,omitempty"`
+}
+
+// noteView is a note on a todo as the API shows it.
+type noteView struct {
+	Text      string `json:"text"`
+	Author    string `json:"author"`
+	CreatedAt int64  `json:"created_at"`
 }
 
 // place is the project of a command, by its flags.
@@ -130,6 +141,9 @@ func list(a kit.App, p *kit.Places) *cobra.Command {
 			case asJSON:
 				return kit.WriteJSON(a.Stdout, map[string]any{"issues": page.Items})
 			}
+			if len(page.Items) == 0 {
+				return writeNone(a.Stdout, len(words) > 0 || status != "")
+			}
 			return writeList(a.Stdout, page.Items, page.More, time.Now())
 		},
 	}
@@ -141,11 +155,17 @@ func list(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-func writeList(w io.Writer, issues []issueView, more bool, now time.Time) error {
-	if len(issues) == 0 {
-		_, err := fmt.Fprintln(w, "There are no such issues.")
-		return err
+// writeNone says that a list is empty and what shows or makes issues.
+func writeNone(w io.Writer, filtered bool) error {
+	text := "No issue is open. File one with `kaged issue new TITLE`; --status all lists ended ones."
+	if filtered {
+		text = "No issue matches. --status all searches ended ones too."
 	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+func writeList(w io.Writer, issues []issueView, more bool, now time.Time) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "ISSUE\tSTATUS\tASSIGNED\tCHANGED\tTITLE")
 	for _, i := range issues {
@@ -210,7 +230,7 @@ func show(a kit.App, p *kit.Places) *cobra.Command {
 	var at place
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show NUMBER", Short: "Show an issue with its todos and updates", Args: cobra.ExactArgs(1),
+		Use: "show NUMBER", Short: "Show an issue with its todos and updates", Args: kit.Takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := numbered(cmd, args[0])
 			if err != nil {
@@ -245,47 +265,4 @@ func whole(ctx context.Context, c *client.Client, path string) (issueView, error
 	err := c.Do(ctx, http.MethodGet, path+"/todos", nil, &todos)
 	i.Todos = todos.Items
 	return i, err
-}
-
-// marks are how todos are shown, by status.
-var marks = map[string]string{"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "abandoned": "[-]"}
-
-// writeIssue shows an issue. Agents wrote its texts, so that control characters and changes of direction are shown as
-// such.
-func writeIssue(w io.Writer, i issueView) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "#%d %s\n", i.Number, termtext.Line(i.Title))
-	fmt.Fprintf(&b, "%s, filed by %s, version %d\n", i.Status, termtext.Line(i.CreatedBy), i.Version)
-	if i.Assignment != nil {
-		fmt.Fprintf(&b, "assigned to %s\n", termtext.Line(*i.Assignment))
-	}
-	if i.Body != "" {
-		fmt.Fprintf(&b, "\n%s\n", termtext.Lines(strings.TrimRight(i.Body, "\n")))
-	}
-	for k, t := range i.Todos {
-		if k == 0 {
-			b.WriteString("\n")
-		}
-		kind := ""
-		if t.Kind == "criterion" {
-			kind = " (criterion)"
-		}
-		fmt.Fprintf(&b, "- %s %s%s\n", marks[t.Status], termtext.Line(t.Content), kind)
-	}
-	for _, u := range i.Updates {
-		at := time.UnixMilli(u.CreatedAt).UTC().Format(time.RFC3339)
-		fmt.Fprintf(&b, "\n%s %s: %s\n", at, termtext.Line(u.Author), strings.ReplaceAll(u.Kind, "_", " "))
-		switch {
-		case u.Kind == "status_change":
-			fmt.Fprintf(&b, "  %s → %s\n", termtext.Line(fmt.Sprint(u.Metadata["old_status"])),
-				termtext.Line(fmt.Sprint(u.Metadata["new_status"])))
-		case u.Body != "":
-			fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(termtext.Lines(strings.TrimRight(u.Body, "\n")), "\n", "\n  "))
-		}
-	}
-	if len(i.Legal) > 0 {
-		fmt.Fprintf(&b, "\ncan become %s\n", strings.Join(i.Legal, ", "))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

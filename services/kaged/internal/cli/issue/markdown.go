@@ -65,11 +65,13 @@ func writeMarkdown(i issueView) (string, error) {
 		section(&b, "original_body", "## As it was filed", *i.OriginalBody)
 	}
 	for _, t := range i.Todos {
-		attributes, err := json.Marshal(todoView{ID: t.ID, Status: t.Status, Kind: t.Kind, Phase: t.Phase})
+		text := t.Content
+		t.Content = ""
+		attributes, err := json.Marshal(t)
 		if err != nil {
 			return "", err
 		}
-		section(&b, "todo "+string(attributes), "## Todo, "+t.Kind+", "+strings.ReplaceAll(t.Status, "_", " "), t.Content)
+		section(&b, "todo "+string(attributes), "## Todo, "+t.Kind+", "+strings.ReplaceAll(t.Status, "_", " "), text)
 	}
 	for _, u := range i.Updates {
 		text := u.Body

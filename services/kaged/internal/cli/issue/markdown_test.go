@@ -24,7 +24,9 @@ func anIssue(t *rapid.T) issueView {
 	todo := rapid.Custom(func(t *rapid.T) todoView {
 		return todoView{
 			ID: word.Draw(t, "id"), Content: lines.Draw(t, "content"), Status: "in_progress", Kind: "step",
-			Phase: optional.Draw(t, "phase"),
+			Phase: optional.Draw(t, "phase"), OriginAgent: optional.Draw(t, "origin"), CreatedAt: 1,
+			CompletedAt: rapid.Ptr(rapid.Int64(), true).Draw(t, "completed"), VerifiedBy: optional.Draw(t, "verifier"),
+			Notes: rapid.SampledFrom([][]noteView{nil, {{word.Draw(t, "note"), "ada", 1}}}).Draw(t, "notes"),
 		}
 	})
 	update := rapid.Custom(func(t *rapid.T) updateView {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,101 +140,4 @@ func importing(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	how.flags(cmd)
 	return cmd
-}
-
-// take files an issue of an export and returns its new number, and whether it was there as a whole already. An import
-// that was cut off goes on where it stopped: with the todos and comments that are missing, and with the end.
-func take(ctx context.Context, c *client.Client, path string, i issueView) (number int64, known bool, err error) {
-	body := i.Body
-	if i.OriginalBody != nil {
-		body = *i.OriginalBody
-	}
-	from := fmt.Sprintf("%s#%d", i.ProjectID, i.Number)
-	var filed issueView
-	in := map[string]any{"title": i.Title, "body": body, "client_id": "import:" + i.ID, "imported_from": from}
-	if err := c.Do(ctx, http.MethodPost, path, in, &filed); err != nil {
-		return 0, false, err
-	}
-	here := path + "/" + strconv.FormatInt(filed.Number, 10)
-	there, err := whole(ctx, c, here)
-	if err != nil {
-		return 0, false, err
-	}
-	known = len(there.Todos) > 0 || len(there.Updates) > 0 || there.Version > 1
-	if missing := i.Todos[min(len(there.Todos), len(i.Todos)):]; len(missing) > 0 {
-		known = false
-		if err := takeTodos(ctx, c, here, missing); err != nil {
-			return 0, false, err
-		}
-	}
-	took, err := takeComments(ctx, c, here, i.Updates)
-	if err != nil {
-		return 0, false, err
-	}
-	change := map[string]any{}
-	if body != i.Body {
-		change["body"] = i.Body
-	}
-	if i.Status != "open" && i.Status != "reopened" {
-		change["status"], change["comment"] = i.Status, fmt.Sprintf("Imported as %s from %s.", i.Status, from)
-	}
-	if there.Version > 1 || len(change) == 0 {
-		return filed.Number, known && !took, nil
-	}
-	return filed.Number, false, c.Do(ctx, http.MethodPatch, here, change, nil)
-}
-
-// takeComments adds the comments among updates that are missing, and reports whether there were any.
-func takeComments(ctx context.Context, c *client.Client, here string, updates []updateView) (took bool, err error) {
-	comments := slices.DeleteFunc(slices.Clone(updates), func(u updateView) bool { return u.Kind != "comment" })
-	if len(comments) == 0 {
-		return false, nil
-	}
-	there := 0
-	err = kit.Pages(ctx, c, here+"/updates?limit=200", func(u updateView) error {
-		if u.Kind == "comment" {
-			there++
-		}
-		return nil
-	})
-	if err != nil {
-		return false, err
-	}
-	for _, u := range comments[min(there, len(comments)):] {
-		at := time.UnixMilli(u.CreatedAt).UTC().Format(time.RFC3339)
-		text := fmt.Sprintf("%s, %s:\n\n%s", u.Author, at, u.Body)
-		if len(text) > maxComment {
-			text = u.Body
-		}
-		in := map[string]any{"body": text, "visibility": u.Visibility}
-		if err := c.Do(ctx, http.MethodPost, here+"/updates", in, nil); err != nil {
-			return took, err
-		}
-		took = true
-	}
-	return took, nil
-}
-
-// maxComment is the longest comment in bytes.
-const maxComment = 16 << 10
-
-func takeTodos(ctx context.Context, c *client.Client, here string, todos []todoView) error {
-	for _, t := range todos {
-		var added struct{ Items []todoView }
-		in := map[string]any{"items": []string{t.Content}, "kind": t.Kind}
-		if t.Phase != nil {
-			in["phase"] = *t.Phase
-		}
-		if err := c.Do(ctx, http.MethodPost, here+"/todos", in, &added); err != nil {
-			return err
-		}
-		if t.Status == "pending" || len(added.Items) != 1 {
-			continue
-		}
-		if err := c.Do(ctx, http.MethodPatch, here+"/todos/"+added.Items[0].ID, map[string]any{"status": t.Status},
-			nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }

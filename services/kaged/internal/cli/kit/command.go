@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -35,6 +36,18 @@ func Known(cmd *cobra.Command, list []string) error {
 		meant = fmt.Sprintf(", perhaps you mean `%s %s`", cmd.CommandPath(), s[0])
 	}
 	return Misused(cmd, "there is no command `%s %s`%s", cmd.CommandPath(), list[0], meant)
+}
+
+// Takes refuses fewer arguments than least and more than most, unless most is negative, and names them as the command's
+// usage does.
+func Takes(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, list []string) error {
+		if len(list) >= least && (most < 0 || len(list) <= most) {
+			return nil
+		}
+		_, names, _ := strings.Cut(cmd.Use, " ")
+		return Misused(cmd, "`%s` takes %s", cmd.CommandPath(), names)
+	}
 }
 
 // Nothing refuses arguments.

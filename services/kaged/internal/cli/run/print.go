@@ -207,7 +207,49 @@ func (p *printer) result(name, output string, failed bool) {
 	if failed {
 		mark = "✗"
 	}
+	if text, ok := checklist(output); ok && !failed {
+		p.step("%s %s %s", mark, termtext.Line(name), text)
+		return
+	}
 	p.step("%s %s %s", mark, termtext.Line(name), kit.Outline(output, 160))
+}
+
+// maxTodos is how many lines of a checklist a result shows.
+const maxTodos = 12
+
+// checklist is how many todos of a result of kaged.todo are done, and the lines of its checklist. It reports false for
+// the result of another tool.
+func checklist(output string) (string, bool) {
+	var list struct {
+		Todos    []struct{ Status string }
+		Markdown *string
+	}
+	if json.Unmarshal([]byte(output), &list) != nil || list.Markdown == nil || list.Todos == nil {
+		return "", false
+	}
+	done, all := 0, 0
+	for _, t := range list.Todos {
+		if t.Status == "completed" {
+			done++
+		}
+		if t.Status != "abandoned" {
+			all++
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d done", done, all)
+	lines := strings.Split(*list.Markdown, "\n")
+	for i, line := range lines {
+		if i == maxTodos {
+			fmt.Fprintf(&b, "\n  and %d lines more", len(lines)-i)
+			break
+		}
+		if line != "" {
+			indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+			fmt.Fprintf(&b, "\n  %s%s", indent, kit.Brief(strings.TrimSpace(line), 120))
+		}
+	}
+	return b.String(), true
 }
 
 // failure is the error that a run ended with.

@@ -180,3 +180,40 @@ func TestOutline(t *testing.T) {
 		t.Errorf("a long one: %q", got)
 	}
 }
+
+// A result of kaged.todo is shown as its checklist, cut to a dozen lines, with texts of agents made harmless.
+func TestPrinterShowsChecklists(t *testing.T) {
+	t.Parallel()
+	result := func(markdown string, statuses ...string) string {
+		todos := []map[string]string{}
+		for _, s := range statuses {
+			todos = append(todos, map[string]string{"status": s})
+		}
+		output, _ := json.Marshal(map[string]any{"todos": todos, "markdown": markdown})
+		payload, _ := json.Marshal(map[string]any{"tool_call_id": "1", "name": "kaged.todo", "output": string(output)})
+		return string(payload)
+	}
+	for name, tt := range map[string]struct{ payload, want string }{
+		"some": {
+			result("- [>] Write tests\n  → use rapid\n- [x] Look \x1b[2J", "in_progress", "completed", "abandoned"),
+			"✓ kaged.todo 1 of 2 done\n  - [>] Write tests\n    → use rapid\n  - [x] Look \\x1b[2J\n",
+		},
+		"none": {result(""), "✓ kaged.todo 0 of 0 done\n"},
+		"many": {
+			result(strings.TrimSuffix(strings.Repeat("- [ ] a\n", 14), "\n"), "pending"),
+			"✓ kaged.todo 0 of 1 done\n" + strings.Repeat("  - [ ] a\n", 12) + "  and 2 lines more\n",
+		},
+		"another tool": {
+			`{"tool_call_id":"1","name":"file.read","output":"{\"markdown\":\"x\"}"}`, "✓ file.read markdown=x\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, progress bytes.Buffer
+			p := newPrinter(&out, &progress, false)
+			p.frame(frame(t, "output", "message.tool_result", tt.payload), "R")
+			if got := progress.String(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
