@@ -24,6 +24,7 @@ import (
 // replica is an issue service in a process of its own.
 type replica struct {
 	issuev1.IssueServiceClient
+	tools   issuev1.IssueToolServiceClient
 	env     []string
 	process *kagedtest.Process
 }
@@ -41,7 +42,8 @@ func replicas(t *testing.T, n int) (list []*replica) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		list = append(list, &replica{
-			IssueServiceClient: issuev1.NewIssueServiceClient(conn), env: append(slices.Clone(env), "KAGED_DATA_DIR="+data),
+			IssueServiceClient: issuev1.NewIssueServiceClient(conn), tools: issuev1.NewIssueToolServiceClient(conn),
+			env: append(slices.Clone(env), "KAGED_DATA_DIR="+data),
 		})
 	}
 	return list
@@ -91,7 +93,8 @@ func (p *participant) heard(err error, acknowledge func()) bool {
 	switch {
 	case f == nil:
 		acknowledge()
-	case f.Code == fault.Conflict, f.Code == fault.NotFound:
+	case f.Code == fault.Conflict, f.Code == fault.NotFound, f.Code == fault.TodoNotFound, f.Code == fault.IssueNotFound,
+		f.Code == fault.InvalidTransition:
 	case f.Code == fault.Unavailable:
 		p.lost++
 		return false
@@ -105,7 +108,7 @@ func (p *participant) any() *replica { return p.replicas[p.random.IntN(len(p.rep
 
 func (p *participant) act(step int) {
 	number, text := 1+p.random.Int64N(5), fmt.Sprintf("%s in step %d", p.name, step)
-	switch p.random.IntN(5) {
+	switch p.random.IntN(7) {
 	case 0:
 		p.file(text)
 	case 1:
@@ -123,7 +126,38 @@ func (p *participant) act(step int) {
 			ProjectId: "p", Number: number, Items: []string{text},
 		})
 		p.heard(err, func() { p.noted[text] = number })
+	case 5:
+		p.work(number)
+	case 6:
+		p.verify(number)
 	}
+}
+
+// work starts, completes or drops a todo as an agent does. An index refuses a second todo at work, so a lost demotion
+// is an error.
+func (p *participant) work(number int64) {
+	agent := ident.WithCaller(p.t.Context(), ident.Caller{UserID: "ada", AgentPath: "primary"})
+	_, err := p.any().tools.WorkTodos(agent, &issuev1.WorkTodosRequest{
+		ProjectId: "p", Number: number, Action: []string{"start", "done", "drop"}[p.random.IntN(3)],
+		Content: p.name + " in step",
+	})
+	p.heard(err, func() {})
+}
+
+// verify starts, completes or takes back a todo as an operator does.
+func (p *participant) verify(number int64) {
+	list, err := p.any().ListIssueTodos(boarder(p.t), &apiv1.ListIssueTodosRequest{ProjectId: "p", Number: number})
+	if !p.heard(err, func() {}) || len(list.GetItems()) == 0 {
+		return
+	}
+	to := []apiv1.TodoStatus{
+		apiv1.TodoStatus_TODO_STATUS_PENDING, apiv1.TodoStatus_TODO_STATUS_IN_PROGRESS,
+		apiv1.TodoStatus_TODO_STATUS_COMPLETED,
+	}[p.random.IntN(3)]
+	_, err = p.any().UpdateIssueTodo(boarder(p.t), &apiv1.UpdateIssueTodoRequest{
+		ProjectId: "p", Number: number, Id: list.GetItems()[p.random.IntN(len(list.GetItems()))].GetId(), Status: to,
+	})
+	p.heard(err, func() {})
 }
 
 // file files an issue, again under the same client id until a replica says that it has.
@@ -154,8 +188,8 @@ func (p *participant) change(number int64, fill func(*apiv1.UpdateIssueRequest, 
 }
 
 // Fifty agents and people at one board of two replicas, each of which is killed time and again: no number is given
-// twice or left out, no acknowledged change is lost or overwrites another, each comment is there once, and each history
-// is a path through the state machine.
+// twice or left out, no acknowledged change is lost or overwrites another, each comment is there once, each history
+// is a path through the state machine, and at most one todo of an issue is at work.
 func TestABoardOutlivesItsReplicas(t *testing.T) {
 	t.Parallel()
 	const participants, steps, kills = 50, 12, 8
@@ -291,10 +325,17 @@ func (w *word) checkIssue(t *testing.T, r *replica, n int64, said, noted map[str
 	if err != nil {
 		t.Fatal(err)
 	}
+	working := 0
 	for i, todo := range todos.GetItems() {
 		once(noted, todo.GetContent())
+		if todo.GetStatus() == apiv1.TodoStatus_TODO_STATUS_IN_PROGRESS {
+			working++
+		}
 		if todo.GetPosition() != int32(i) {
 			t.Errorf("todo %d of #%d stands at %d", i, n, todo.GetPosition())
 		}
+	}
+	if working > 1 {
+		t.Errorf("%d todos of #%d are at work", working, n)
 	}
 }

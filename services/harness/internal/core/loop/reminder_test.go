@@ -61,6 +61,32 @@ func TestReminded(t *testing.T) {
 	}
 }
 
+// A run that outgrows its model's window drops its oldest steps, and each request before and after still has the
+// reminder.
+func TestRemindersSurviveCompaction(t *testing.T) {
+	b := narrow(t, 40)
+	b.start.Issue, b.start.Todos = 3, openTodos("Write tests", "Check tokens", "Logs are kept")
+	b.sink.store = func(context.Context, Half) (Stored, error) { return Stored{Todos: b.start.Todos}, nil }
+	if fin := b.run(t.Context()); fin.Outcome != contract.Completed || fin.Steps != 41 {
+		t.Fatalf("%+v", fin)
+	}
+	compacted := 0
+	for _, c := range b.compactions() {
+		if c.Phase == contract.CompactionCompleted {
+			compacted++
+		}
+	}
+	if compacted < 2 {
+		t.Fatalf("the run was compacted %d times, want several", compacted)
+	}
+	want := reminderOf(3, b.start.Todos)
+	for i, req := range b.model.requests {
+		if req.Note != want {
+			t.Errorf("request %d is reminded of %q, want %q", i, req.Note, want)
+		}
+	}
+}
+
 // A child knows of the issue as much as its parent tells it. T-TODO-BUBBLE-05.
 func TestChildrenAreNotReminded(t *testing.T) {
 	f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))
