@@ -4,7 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --check ]; then
-	copy=$(mktemp -d)
+	# The folder is the same each time, because Go's build cache knows packages of a workspace by their folder.
+	copy=$PWD/bin/generate-check
+	rm -rf "$copy"
+	mkdir -p "$copy"
 	trap 'rm -rf "$copy"' EXIT
 	git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - 2>/dev/null | tar -xf - -C "$copy"
 	cd "$copy"
