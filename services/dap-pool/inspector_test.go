@@ -3,7 +3,10 @@ package dappool_test
 import (
 	"bufio"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -11,6 +14,8 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/testkit"
+	"kaged.dev/services/dap-pool/internal/core"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
@@ -63,6 +68,57 @@ function look() {
 }
 look();
 `
+
+// An inspector runs code for every client with its path, so the path is told to the debugger alone: other users of the
+// host do not learn it at the port.
+func TestInspectorPathIsASecret(t *testing.T) {
+	t.Parallel()
+	program := testkit.Own(t, t.TempDir()).Join("program.js")
+	if err := os.WriteFile(program, []byte("setInterval(() => {}, 1000);\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range core.Builtin() {
+		if a.Inspector == nil {
+			continue
+		}
+		t.Run(a.Program, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), a.Program, a.Runs(&core.Start{Program: program})...)
+			stderr, err := cmd.StderrPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Wait()
+			defer cmd.Process.Kill()
+			at := ""
+			for lines := bufio.NewScanner(stderr); at == "" && lines.Scan(); {
+				_, at, _ = strings.Cut(lines.Text(), a.Listens)
+			}
+			address, path, ok := strings.Cut(strings.TrimSpace(at), "/")
+			if !ok || path == "" {
+				t.Fatalf("the runtime listens at %q, want an address and a path", at)
+			}
+			for _, ask := range []string{"/json", "/json/list", "/json/version", "/"} {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+ask, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.DefaultClient.Do(request)
+				if err != nil {
+					continue // no answer tells no path
+				}
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if strings.Contains(string(body), path) {
+					t.Errorf("%s tells the path to anyone: %s", ask, body)
+				}
+			}
+		})
+	}
+}
 
 // Values of every kind are shown as the language writes them, in bounds, and their parts are found by name.
 func TestInspectorValues(t *testing.T) {

@@ -62,6 +62,9 @@ type Adapter struct {
 	// not started at all.
 	Inspector *inspector.Dialect
 	Runs      func(s *Start) []string
+	// Hides are the runtime's options that keep the random path of its inspector from other users of the host: with it
+	// they run code in the program.
+	Hides []string
 	// Waits is the runtime's option for a program that waits for its debugger, ahead of the address; WaitsAt is the
 	// command line of one that can be attached to.
 	Waits, WaitsAt string
@@ -175,14 +178,17 @@ func lldb() *Adapter {
 func inspected(a Adapter) *Adapter {
 	a.Listens = "ws://"
 	a.Arguments = func(*Start) map[string]any { return map[string]any{} }
-	a.Runs = func(s *Start) []string { return append([]string{a.Waits + "127.0.0.1:0", s.Program}, s.Args...) }
+	a.Runs = func(s *Start) []string {
+		return slices.Concat(a.Hides, []string{a.Waits + "127.0.0.1:0", s.Program}, s.Args)
+	}
 	return &a
 }
 
 func node() *Adapter {
 	return inspected(Adapter{
 		Runtimes: []string{"node"}, Commands: [][]string{{"node"}}, Program: "node", Install: "apt-get install nodejs",
-		Inspector: inspector.Node, Waits: "--inspect-brk=", WaitsAt: "node --inspect=127.0.0.1:%d",
+		Inspector: inspector.Node, Hides: []string{"--inspect-publish-uid=stderr"},
+		Waits: "--inspect-brk=", WaitsAt: "node --inspect=127.0.0.1:%d",
 		Noise: func() func(string) bool {
 			return func(line string) bool {
 				return strings.HasPrefix(line, "Debugger listening on ws://") ||
