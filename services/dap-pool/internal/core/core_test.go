@@ -216,7 +216,7 @@ func TestOneSession(t *testing.T) {
 func TestNoBeginning(t *testing.T) {
 	t.Parallel()
 	caged := func(seccomp string) func(*core.Start) {
-		return func(s *core.Start) { s.Cage = &dsl.Cage{Seccomp: seccomp} }
+		return func(s *core.Start) { s.Cage, s.CageID = &dsl.Cage{Seccomp: seccomp}, "cage" }
 	}
 	for _, c := range []struct {
 		name, mode string

@@ -56,6 +56,26 @@ func TestAvailability(t *testing.T) {
 	p.EndRun("s", "")
 }
 
+// An agent with a policy and without a cage that lasts is refused before its adapter starts: a connection to the
+// adapter's port would be one to the host's loopback, at a number that a program in a cage chooses.
+func TestNoPortsOfTheHost(t *testing.T) {
+	t.Parallel()
+	p := core.New(core.Options{
+		Adapters: core.Builtin(), PerAgent: 1, Sessions: 100, StartTimeout: time.Minute, OutputBytes: 1,
+	}, absent{}, func() string { return "dap_a" }, slog.New(slog.DiscardHandler))
+	for _, runtime := range []string{"go", "python", "cpp", "node", "bun"} {
+		for _, request := range []core.Request{core.Launch, core.Attach} {
+			_, err := p.Start(t.Context(), core.Start{
+				Owner: contract.Owner{SessionID: "s"}, Root: "/p", Dir: "/p", Program: "/p/a", Runtime: runtime,
+				Request: request, Port: 1, ProcessID: 1, Cage: &dsl.Cage{Seccomp: "relaxed"},
+			})
+			if !errors.Is(err, fault.CageUnavailable) {
+				t.Errorf("%s, request %s: got %v, want cage_unavailable", runtime, request, err)
+			}
+		}
+	}
+}
+
 // T-FM-05: an adapter that ends at any request of the protocol fails that action and leaves no process; the agent
 // begins another session.
 func TestAdapterEndsAtEachRequest(t *testing.T) {

@@ -75,6 +75,10 @@ func (p *Pool) check(s *Start) (*Adapter, error) {
 	if p.opts.NoSandbox {
 		s.Cage, s.CageID = nil, ""
 	}
+	if s.caged() && s.CageID == "" {
+		return nil, fault.New(fault.CageUnavailable,
+			"A caged agent debugs in the cage of its run, and this call has none; let the agent debug in `kaged run`.")
+	}
 	if s.caged() && a.traces(s.Request) && s.Cage.Seccomp != "relaxed" {
 		return nil, fault.New(fault.DapRequiresRelaxedSeccomp,
 			"The debugger of %s traces processes, which the agent's cage forbids; ask the operator for seccomp: relaxed in it.",

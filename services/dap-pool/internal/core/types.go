@@ -13,7 +13,8 @@ type Start struct {
 	// Owner is the agent's call that begins it; Invocation is the agent's within its run, "" for the root agent.
 	Owner      contract.Owner
 	Invocation string
-	// Root is the project's folder. Cage is the agent's policy and CageID its cage, nil and empty without one.
+	// Root is the project's folder. Cage is the agent's policy and CageID its cage, nil and empty without one. A
+	// policy without a cage is refused: the ports of the adapter would be the host's.
 	Root   string
 	Cage   *dsl.Cage
 	CageID string
