@@ -146,6 +146,9 @@ func variableLength(entry string) ([]int, bool) {
 		if value&1 != 0 {
 			number = -number
 		}
+		if len(numbers) == cap(numbers) {
+			return nil, false
+		}
 		numbers = append(numbers, number)
 		value, shift = 0, 0
 	}

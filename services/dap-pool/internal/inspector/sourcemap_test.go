@@ -74,6 +74,9 @@ func TestSourceMapLies(t *testing.T) {
 			t.Errorf("%s: %v", name, m)
 		}
 	}
+	if numbers, ok := variableLength(strings.Repeat("A", 1<<20)); ok || numbers != nil {
+		t.Errorf("an entry of a million numbers is read to its end: %d", len(numbers))
+	}
 }
 
 func FuzzSourceMap(f *testing.F) {
