@@ -8,3 +8,6 @@ func (p *Pool) Lang(v View, path string) (string, error) { return p.lang(v, path
 
 // Entry returns the entry of a language.
 func (v View) Entry(list []Entry, lang string) (Entry, bool) { return v.entry(list, lang) }
+
+// Interpreter returns the program that runs a script.
+func Interpreter(path string) string { return interpreter(path) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -104,11 +105,14 @@ func (p *Pool) which(ctx context.Context, v View, e Entry, cage *dsl.Cage, names
 
 // interpreter returns the program that runs a script, as its first line names it, "" for a program of its own.
 func interpreter(path string) string {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	head := make([]byte, 256)
 	n, _ := io.ReadFull(file, head) // a short file is as good
 	line, _, _ := strings.Cut(string(head[:n]), "\n")

@@ -134,7 +134,7 @@ func inProject(root, path string, command []string) bool {
 func lookPath(root, path, name string) string {
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(inRoot(root, cmp.Or(dir, ".")), name)
-		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return file
 		}
 	}

@@ -1,10 +1,12 @@
 package core_test
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -145,6 +147,22 @@ func TestWhoseServer(t *testing.T) {
 	} {
 		if lang, _ := p.Lang(tt.view, tt.file); lang != tt.want {
 			t.Errorf("%s is %q, want %q", tt.file, lang, tt.want)
+		}
+	}
+}
+
+// A pipe in the place of a server's program, which an agent can put there, is not waited for, and is no script.
+func TestPipesAreNoPrograms(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script, pipe := filepath.Join(dir, "script"), filepath.Join(dir, "pipe")
+	err := os.WriteFile(script, []byte("#!/usr/bin/env -S node --x\n"), 0o700)
+	if err := errors.Join(err, syscall.Mkfifo(pipe, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{script: "node", pipe: "", dir: ""} {
+		if got := core.Interpreter(path); got != want {
+			t.Errorf("the interpreter of %s is %q, want %q", path, got, want)
 		}
 	}
 }
