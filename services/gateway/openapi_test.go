@@ -70,6 +70,12 @@ func TestDocsPage(t *testing.T) {
 	d.client().get("/docs/api").refused(t, "a stranger", 401, "unauthenticated")
 	c := d.operator()
 	page := c.get("/docs/api")
+	for _, html := range []answer{page, c.get("/"), d.client().get("/")} {
+		if policy := html.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "form-action 'none'") {
+			t.Errorf("got the policy %q of a page, want that no other page frames it", policy)
+		}
+	}
 	if page.status != 200 || !strings.Contains(page.body, "/api/v1/openapi.json") {
 		t.Errorf("the page: %d %s", page.status, page.body)
 	}
