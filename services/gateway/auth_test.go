@@ -485,13 +485,17 @@ func TestRepeatedHeaders(t *testing.T) {
 	t.Parallel()
 	sidecar := setup{config: map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}}
 	sent := http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"ann@x"}, "X-Kaged-User-Groups": {"a"}, "X-Kaged-Auth-Nonce": {"nonce"}, "X-Kaged-Csrf": {"t"}}
+	sent.Set("Content-Type", "application/json")
+	sent.Set("If-Match", "1")
+	named := slices.Sorted(maps.Keys(sent))
+	sent.Set("Authorization", "Bearer x")
 	for name, c := range map[string]struct {
 		setup setup
 		read  []string
 	}{
-		"loopback": {setup{}, []string{"X-Kaged-Csrf"}},
+		"loopback": {setup{}, []string{"X-Kaged-Csrf", "Content-Type", "If-Match", "Authorization"}},
 		"sidecar":  {sidecar, slices.Sorted(maps.Keys(sent))},
-		"insecure": {setup{insecure: true}, slices.Sorted(maps.Keys(sent))},
+		"insecure": {setup{insecure: true}, named},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,3 +170,34 @@ var languageServers = []*commonv1.RunningLanguageServer{{Id: "01L", Lang: "go", 
 
 const languageServersJSON = `{"servers":[{"id":"01L","lang":"go","command":["gopls"],"state":"ready","pid":7,"restart_count":0,` +
 	`"open_files":0,"project_id":"","root":"","caged":false,"started_at":0,"log":""}]}`
+
+// A slash in an id, written %2F, makes no other route of it: the route with the checked scope and body is called, or no
+// route.
+func TestSlashesInsideIDs(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c := d.operator()
+	for _, e := range contract() {
+		_, pattern, _ := strings.Cut(e.route, " ")
+		pattern, _, _ = strings.Cut(pattern, "?")
+		path, query, _ := strings.Cut(e.path, "?")
+		parts := strings.Split(path, "/")
+		for i, name := range strings.Split(pattern, "/") {
+			if !strings.HasPrefix(name, "{") || strings.HasSuffix(name, "...}") {
+				continue
+			}
+			for _, slash := range []string{"%2F", "%2f"} {
+				changed := slices.Clone(parts)
+				changed[i] += slash + "y"
+				d.manager.replies(e.reply, nil)
+				got := c.do(e.method, strings.Join(changed, "/")+"?"+query, e.body)
+				got.refused(t, e.route+" as "+strings.Join(changed, "/"), 404, "not_found")
+				d.manager.with(func() {
+					if len(d.manager.asked) > 0 {
+						t.Errorf("%s as %s: got a call of %v, want none", e.route, strings.Join(changed, "/"), d.manager.asked)
+					}
+				})
+			}
+		}
+	}
+}

@@ -31,6 +31,8 @@ const (
 	headerNonce     = "X-Kaged-Auth-Nonce"
 	headerCSRF      = "X-Kaged-CSRF"
 	headerToken     = "Authorization"
+	headerType      = "Content-Type"
+	headerIfMatch   = "If-Match" // the version to be changed
 	cookieSession   = "kaged_session"
 	cookieCSRF      = "kaged_csrf"
 )
@@ -188,7 +190,7 @@ const repeatedHeader access.Reason = "repeated_header"
 // repeated returns the first header with more than one value among those that the mode reads, "" for none. A proxy that adds its
 // header to one the client sent would else leave it to the order whose word counts.
 func repeated(h http.Header, mode access.Mode) string {
-	read := []string{headerCSRF}
+	read := []string{headerCSRF, headerType, headerIfMatch}
 	if mode != access.Loopback {
 		read = append(read, identityHeaders...)
 	}
@@ -343,7 +345,7 @@ func (s *Server) body(textBody string) layer {
 	limit := s.deps.Limits.Body
 	return func(next http.Handler) http.Handler {
 		return s.answered(func(w http.ResponseWriter, r *http.Request) error {
-			contentType := r.Header.Get("Content-Type")
+			contentType := r.Header.Get(headerType)
 			asText := textBody != "" && isMedia(contentType, "text/plain")
 			switch {
 			case (r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody) && !asText:

@@ -36,7 +36,8 @@ func (s *Server) routes() (http.Handler, error) {
 		return nil, fault.Wrap(err, fault.Internal, "The routes of the contract cannot be registered.")
 	}
 	for _, r := range contractRoutes() {
-		mux.Handle(r.pattern, api(around(transcoder, s.protectedWith(r.needed, r.textBody)...)))
+		layers := append([]layer{s.whole(r.pattern)}, s.protectedWith(r.needed, r.textBody)...)
+		mux.Handle(r.pattern, api(around(transcoder, layers...)))
 	}
 	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
 	mux.Handle(anything, unknown)
@@ -99,6 +100,29 @@ const anything = "/"
 // body; a path with NUL or with bytes that are not UTF-8 can name nothing, because neither gRPC nor Postgres carries it.
 func plain(p string) bool {
 	return path.Clean(p) == p && utf8.ValidString(p) && !strings.Contains(p, "\x00")
+}
+
+// whole answers not_found where a name in the path holds a slash, written %2F. The transcoder would read it as two
+// names and find another route than the checked one.
+func (s *Server) whole(pattern string) layer {
+	var names []string
+	for part := range strings.SplitSeq(pattern, "/") {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(part, "}"), "{")
+		if ok && !strings.HasSuffix(name, "...") {
+			names = append(names, name)
+		}
+	}
+	return func(next http.Handler) http.Handler {
+		return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+			for _, name := range names {
+				if strings.Contains(r.PathValue(name), "/") {
+					return fault.New(fault.NotFound, "There is no route %s.", shown(r.URL.Path))
+				}
+			}
+			next.ServeHTTP(w, r)
+			return nil
+		})
+	}
 }
 
 // unmatched says why no route takes the request.

@@ -62,11 +62,8 @@ func (s *Server) transcoder() (http.Handler, error) {
 	}), errors.Join(errs...)
 }
 
-// The header with the version to be changed, and its metadata key.
-const (
-	headerIfMatch = "If-Match"
-	ifMatch       = "if-match"
-)
+// ifMatch is the metadata key of [headerIfMatch].
+const ifMatch = "if-match"
 
 // marshaler is the transcoder's view of package wirejson.
 type marshaler struct{}
