@@ -16,8 +16,8 @@ import (
 )
 
 // Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration, the
-// files of the service token and of other secrets, the operator's files of modules, and the sockets of modules and of services in the
-// configuration, as far as they lie outside of the data directory. The zero Path leaves one out. It fails with bad_request for a path that leads
+// files of the service token and of other secrets, the operator's files of modules, and the sockets of modules, of the services they
+// need and of those in the configuration, by the file or the environment, as far as they lie outside of the data directory. The zero Path leaves one out. It fails with bad_request for a path that leads
 // nowhere.
 func Own(
 	file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string, modules ...Module,
@@ -44,7 +44,7 @@ func Own(
 	}
 	services := slices.Collect(maps.Keys(file.Services))
 	for _, m := range modules {
-		services = append(services, m.Name)
+		services = append(append(services, m.Name), m.Needs...)
 		for _, f := range m.Files {
 			path, err := f.place(file, m.Name, configPath, getenv)
 			if err != nil {

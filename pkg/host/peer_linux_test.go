@@ -321,16 +321,17 @@ func TestOwn(t *testing.T) {
 	own, err := host.Own(file, testkit.Own(t, file.Path), testkit.Own(t, filepath.Join(dir, "data")), func(name string) string {
 		return map[string]string{
 			"KAGED_NATS_URL_FILE": filepath.Join(dir, "link/nats"), "KAGED_SERVICES_C_D_LISTEN": "unix:" + filepath.Join(dir, "link/c.sock"),
-			"KAGED_SERVICES_C_D_FILE": filepath.Join(dir, "link/named"),
-			"KAGED_DATABASE_URL":      "postgres:///x?host=" + filepath.Join(dir, "link/pg") + ",127.0.0.1&port=5433",
+			"KAGED_SERVICES_E_ADDRESS": "unix:" + filepath.Join(dir, "link/e.sock"),
+			"KAGED_SERVICES_C_D_FILE":  filepath.Join(dir, "link/named"),
+			"KAGED_DATABASE_URL":       "postgres:///x?host=" + filepath.Join(dir, "link/pg") + ",127.0.0.1&port=5433",
 		}[name]
-	}, host.Module{Name: "c-d", Files: []host.OperatorFile{{Key: "file"}, {Key: "other", Default: "beside"}, {Key: "none"}}})
+	}, host.Module{Name: "c-d", Needs: []string{"e"}, Files: []host.OperatorFile{{Key: "file"}, {Key: "other", Default: "beside"}, {Key: "none"}}})
 	must(t, err)
 	var got []string
 	for _, p := range own {
 		got = append(got, strings.TrimPrefix(p.String(), dir))
 	}
-	if want := "/data /local.toml /token /nats /named /beside /run/a.sock /b.sock /c.sock /pg/.s.PGSQL.5433"; strings.Join(got, " ") != want {
+	if want := "/data /local.toml /token /nats /named /beside /run/a.sock /b.sock /c.sock /e.sock /pg/.s.PGSQL.5433"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	long := testkit.Own(t, filepath.Join(dir, strings.Repeat("long", 25)))
