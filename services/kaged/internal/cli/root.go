@@ -53,6 +53,7 @@ func Main(modules []host.Module) int {
 
 // Run runs the command until it is done or ctx ends, and returns its exit code.
 func Run(ctx context.Context, a kit.App) int {
+	a.Stdout, a.Stderr = kit.Screen(a.Stdout), kit.Screen(a.Stderr)
 	root := root(a)
 	root.SetArgs(a.Args)
 	root.SetIn(a.Stdin)

@@ -242,12 +242,13 @@ func execute(ctx context.Context, a kit.App, box *workbench.Sandbox, c workbench
 	defer restore()
 	refused := refusedList{w: a.Stderr, later: tty}
 	c.Refused = refused.add
-	c.Output = func(stderr bool, data []byte) {
-		if stderr {
-			_, _ = a.Stderr.Write(data) // nobody listens any more; the command goes on
+	stdout, stderr := kit.Raw(a.Stdout), kit.Raw(a.Stderr) // the command's own, as it would be without a cage
+	c.Output = func(failing bool, data []byte) {
+		if failing {
+			_, _ = stderr.Write(data) // nobody listens any more; the command goes on
 			refused.midline = len(data) > 0 && data[len(data)-1] != '\n'
 		} else {
-			_, _ = a.Stdout.Write(data)
+			_, _ = stdout.Write(data)
 		}
 	}
 	began := time.Now()

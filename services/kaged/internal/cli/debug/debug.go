@@ -166,7 +166,7 @@ func onTerminal(ctx context.Context, a kit.App, at api, frame int) error {
 	}
 	defer func() { _ = term.Restore(int(in.Fd()), state) }() // it is the terminal it was
 	s := &screen{
-		at: at, out: a.Stdout, frame: frame, every: time.NewTicker(refresh).C,
+		at: at, out: kit.Raw(a.Stdout), frame: frame, every: time.NewTicker(refresh).C,
 		size: func() (int, int) {
 			columns, rows, err := term.GetSize(int(in.Fd()))
 			if err != nil || columns < 20 || rows < 5 {

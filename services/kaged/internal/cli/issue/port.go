@@ -60,7 +60,7 @@ func export(a kit.App, p *kit.Places) *cobra.Command {
 			}
 			return how.in(a, p, cmd, func(ctx context.Context, c *client.Client, path string) error {
 				if dir == "" {
-					out := json.NewEncoder(a.Stdout)
+					out := json.NewEncoder(kit.JSON(a.Stdout))
 					out.SetEscapeHTML(false)
 					return everyIssue(ctx, c, path, func(i issueView) error { return out.Encode(i) })
 				}

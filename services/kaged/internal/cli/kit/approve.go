@@ -9,8 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
 	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
@@ -56,11 +54,6 @@ func (a App) AtTerminal() bool {
 	}
 	terminal.Close()
 	return true
-}
-
-func IsTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // ask shows what a call would do and returns whether the answer was yes. Any other answer is no; an s shows what was cut and

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"kaged.dev/pkg/termtext"
 )
 
 // RefusedLine says that a connection was refused.
@@ -39,14 +37,6 @@ func ShellQuote(text string) string {
 // plainWord is what no shell changes.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
-// Prose returns w itself, or if w is a terminal, a writer to it that removes what the terminal would obey or not show.
-func Prose(w io.Writer) io.Writer {
-	if IsTerminal(w) {
-		return termtext.NewWriter(w)
-	}
-	return w
-}
-
 // Ago is how long ago something began.
 func Ago(now time.Time, ms int64) string {
 	return max(now.Sub(time.UnixMilli(ms)), 0).Truncate(time.Second).String()
@@ -55,7 +45,7 @@ func Ago(now time.Time, ms int64) string {
 func Seconds(ms int64) string { return fmt.Sprintf("%.2fs", float64(ms)/1000) }
 
 func WriteJSON(w io.Writer, value any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(JSON(w))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(value)

@@ -30,7 +30,7 @@ type printer struct {
 // out may be, such as a pipe, gets the model's exact text.
 func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 	if !asJSON {
-		out = kit.Prose(out)
+		out = kit.Screen(out)
 	}
 	return &printer{
 		out: out, progress: progress, json: asJSON, calls: map[string]string{}, children: map[string]child{},
@@ -51,7 +51,7 @@ func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) 
 
 func (p *printer) show(f client.Frame, run string) {
 	if p.json && f.Channel != "control" {
-		fmt.Fprintf(p.out, "%s\n", f.Raw)
+		fmt.Fprintf(kit.JSON(p.out), "%s\n", f.Raw)
 	}
 	var m struct {
 		RunID        string `json:"run_id"`

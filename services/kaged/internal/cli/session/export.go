@@ -40,7 +40,7 @@ func sessionExport(a kit.App, p *kit.Places) *cobra.Command {
 			case markdown:
 				w = &markdownWriter{w: a.Stdout}
 			case jsonLines:
-				w = jsonWriter{a.Stdout}
+				w = jsonWriter{kit.JSON(a.Stdout)}
 			default:
 				return kit.Misused(cmd, "--format is %q and must be %s or %s", format, markdown, jsonLines)
 			}

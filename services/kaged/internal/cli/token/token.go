@@ -162,7 +162,7 @@ func revoke(a kit.App, p *kit.Places) *cobra.Command {
 					if err := c.Do(ctx, http.MethodDelete, path+"/"+url.PathEscape(t.ID), nil, nil); err != nil {
 						return err
 					}
-					_, err := fmt.Fprintf(a.Stdout, "token %s (%s): revoked\n", t.ID, t.Name)
+					_, err := fmt.Fprintf(a.Stdout, "token %s (%s): revoked\n", t.ID, kit.Brief(t.Name, 80))
 					return err
 				}
 				return fault.New(fault.NotFound, "There is no token %q; `kaged token list` shows those there are.", named[0])

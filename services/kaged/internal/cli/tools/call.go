@@ -15,7 +15,6 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/pkg/termtext"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	"kaged.dev/services/kaged/internal/cli/kit"
 	"kaged.dev/services/kaged/internal/workbench"
@@ -67,7 +66,7 @@ func toolsCall(a kit.App, p *kit.Places) *cobra.Command {
 			if err != nil {
 				return notStarted(err)
 			}
-			c := caller{app: a, bench: b, record: record, yes: yes, progress: kit.Prose(a.Stderr)}
+			c := caller{app: a, bench: b, record: record, yes: yes, progress: a.Stderr}
 			err = c.run(cmd.Context(), f.agent, strict, next)
 			return errors.Join(err, infrastructure(b.Close()))
 		},
@@ -194,10 +193,7 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 			return err
 		}
 		failed = failed || !ok
-		if kit.IsTerminal(c.app.Stdout) {
-			content = termtext.JSON(content)
-		}
-		if _, err := fmt.Fprintln(c.app.Stdout, content); err != nil {
+		if _, err := fmt.Fprintln(kit.JSON(c.app.Stdout), content); err != nil {
 			return infrastructure(fault.Wrap(err, fault.Internal, "The result cannot be written: %v.", err))
 		}
 	}
