@@ -32,6 +32,7 @@ var measurements = []measurement{
 	{"first-token", measureFirstToken},
 	{"burst", measureBurst},
 	{"pace", measurePace},
+	{"flood", measureFlood},
 	{"long-answers", measureLongAnswers},
 	{"idle", measureIdle},
 	{"grep", measureGrep},
