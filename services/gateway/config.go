@@ -33,6 +33,9 @@ type Config struct {
 	// is how long one may take. A request counts towards Requests once its body is there.
 	Bodies      int             `toml:"bodies"`
 	BodyTimeout config.Duration `toml:"body_timeout"`
+	// Answers is how many answers may be on their way to clients at once: with more, the oldest of the operator with
+	// most answers is broken off. A request does not count towards Requests while its answer is written.
+	Answers int `toml:"answers"`
 	// Requests is how many are served at once.
 	Requests int `toml:"requests"`
 	// RequestTimeout is how long one may take, ReadTimeout how long a client may take to send it.
@@ -61,6 +64,10 @@ type Config struct {
 	// once; with more the socket is closed with 1008 rate_limited.
 	ClientFrames int `toml:"client_frames"`
 	ClientBurst  int `toml:"client_burst"`
+	// ClientBytes is how many bytes of a socket's client are read each second on average, framing included, and
+	// ClientByteBurst how many at once; the rest waits on the client's side.
+	ClientBytes     int `toml:"client_bytes"`
+	ClientByteBurst int `toml:"client_byte_burst"`
 	// ReplayRate is how much of stored frames a socket is sent each second on average, and ReplayBurst how much at once. Live frames do
 	// not count.
 	ReplayRate  int `toml:"replay_rate"`
@@ -97,6 +104,7 @@ func DefaultConfig() Config {
 		HeaderLimit:     32 << 10,
 		Bodies:          256,
 		BodyTimeout:     config.Duration(10 * time.Second),
+		Answers:         256,
 		Requests:        1024,
 		RequestTimeout:  config.Duration(time.Minute),
 		ReadTimeout:     config.Duration(30 * time.Second),
@@ -111,6 +119,8 @@ func DefaultConfig() Config {
 		FrameLimit:      64 << 10,
 		ClientFrames:    100,
 		ClientBurst:     400,
+		ClientBytes:     1 << 20,
+		ClientByteBurst: 4 << 20,
 		ReplayRate:      8 << 20,
 		ReplayBurst:     32 << 20,
 		OutputBuffer:    4 << 20,
@@ -161,9 +171,12 @@ func (c Config) Validate() error {
 		{"frame_limit", c.FrameLimit},
 		{"client_frames", int64(c.ClientFrames)},
 		{"client_burst", int64(c.ClientBurst)},
+		{"client_bytes", int64(c.ClientBytes)},
+		{"client_byte_burst", int64(c.ClientByteBurst)},
 		{"replay_rate", int64(c.ReplayRate)},
 		{"replay_burst", int64(c.ReplayBurst)},
 		{"bodies", int64(c.Bodies)},
+		{"answers", int64(c.Answers)},
 		{"body_timeout", int64(c.BodyTimeout)},
 		{"output_buffer", int64(c.OutputBuffer)},
 		{"events_buffer", int64(c.EventsBuffer)},

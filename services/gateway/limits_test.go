@@ -2,11 +2,15 @@ package gateway_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +33,9 @@ func TestClientFramesAreLimited(t *testing.T) {
 		},
 		"subscriptions": func(s *ws) error {
 			return s.conn.WriteMessage(websocket.TextMessage, []byte(`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`))
+		},
+		"unasked pongs of the protocol": func(s *ws) error {
+			return s.conn.WriteControl(websocket.PongMessage, nil, time.Now().Add(deadline))
 		},
 		"pings of the protocol": func(s *ws) error {
 			return s.conn.WriteControl(websocket.PingMessage, []byte("x"), time.Now().Add(deadline))
@@ -90,6 +97,49 @@ func TestTricklingBodies(t *testing.T) {
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "others wait") {
 		t.Errorf("got %d %s and error %v for the oldest body, want 503 and why", resp.StatusCode, body, err)
+	}
+}
+
+// Unread answers keep no other request from being served, and the oldest of too many is broken off.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{config: map[string]any{"requests": 4, "answers": 8}})
+	c := d.operator()
+	long := &apiv1.SessionMessage{Id: "01M", Content: strings.Repeat("x", 1<<20)}
+	d.manager.replies(&apiv1.ListMessagesResponse{Items: slices.Repeat([]*apiv1.SessionMessage{long}, 12)}, nil)
+	const get = "/api/v1/sessions/01S/messages"
+	small := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		return errors.Join(raw.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+		}), err)
+	}}
+	var deaf []net.Conn
+	for range 24 {
+		conn, err := small.DialContext(t.Context(), "tcp", strings.TrimPrefix(d.base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nCookie: kaged_session=%s\r\n\r\n", get,
+			strings.TrimPrefix(d.base, "http://"), c.cookie("kaged_session")); err != nil {
+			t.Fatal(err)
+		}
+		// The answer has begun: it is written, and is read no further.
+		_ = conn.SetReadDeadline(time.Now().Add(deadline))
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		deaf = append(deaf, conn)
+	}
+	d.manager.replies(&apiv1.ListMessagesResponse{}, nil)
+	for range 20 {
+		if got := c.get(get); got.status != http.StatusOK {
+			t.Errorf("got %d %s beside answers that are not read, want 200", got.status, got.body)
+		}
+	}
+	_ = deaf[0].SetReadDeadline(time.Now().Add(deadline))
+	if n, err := io.Copy(io.Discard, deaf[0]); errors.Is(err, os.ErrDeadlineExceeded) || n >= 12<<20 {
+		t.Errorf("got %d bytes and error %v of the oldest answer, want that it was broken off", n, err)
 	}
 }
 

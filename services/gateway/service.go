@@ -141,6 +141,7 @@ func (s *Service) socketDeps() socket.Deps {
 		Since:    time.Now(),
 		Limits: socket.Limits{
 			Sockets: s.cfg.Sockets, Frame: s.cfg.FrameLimit, Frames: s.cfg.ClientFrames, FrameBurst: s.cfg.ClientBurst,
+			Bytes: s.cfg.ClientBytes, ByteBurst: s.cfg.ClientByteBurst,
 			Replay: s.cfg.ReplayRate, ReplayBurst: s.cfg.ReplayBurst,
 			Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer, Control: s.cfg.ControlBuffer,
 			Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
@@ -207,7 +208,8 @@ func (s *Service) open(address string) error {
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn, Backend: s.backend,
 		Launcher: s.control.Launcher, Sockets: s.hub, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
 		Limits: server.Limits{
-			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(),
+			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, Answers: s.cfg.Answers,
+			BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(),
 		},
 	})
 	if err != nil {

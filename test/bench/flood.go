@@ -14,8 +14,15 @@ const (
 	flooders = 10
 )
 
-// measureFlood has 20 sessions stream at a pace while 10 sockets of other sessions send frames as fast as the daemon takes them,
-// and attach again when it closes them: how late the deltas come. The floor is the same without the flood.
+// A flooding socket sends so many frames at each interval, twenty times its limit. Without an interval the sender's own
+// share of the machine would be measured.
+const (
+	floodFrames = 20
+	floodEvery  = 10 * time.Millisecond
+)
+
+// measureFlood has 20 sessions stream at a pace while 10 sockets of other sessions send too many frames, and attach
+// again when the daemon closes them: how late the deltas come. The floor is the same without the flood.
 func measureFlood(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: deltas, interval: pace})
@@ -53,12 +60,15 @@ func measureFlood(ctx context.Context, w *world) ([]Figure, error) {
 				Name: "flood/delivery/median", Value: ms(percentile(beside, 50)), Spread: spread(beside), Unit: "ms",
 				Floor: ms(percentile(alone, 50)),
 			},
-			{Name: "flood/delivery/p99", Value: ms(percentile(beside, 99)), Unit: "ms", Floor: ms(percentile(alone, 99)), Target: 20},
+			{
+				Name: "flood/delivery/p99", Value: ms(percentile(beside, 99)), Unit: "ms", Floor: ms(percentile(alone, 99)),
+				Target: 20,
+			},
 		}, nil
 	})
 }
 
-// flood sends pings on a session's sockets until ctx ends. That a socket is closed is what is expected.
+// flood sends pings on a session's sockets until ctx ends. The daemon is expected to close them.
 func (d *daemon) flood(ctx context.Context, session string) {
 	for ctx.Err() == nil {
 		socket, err := d.client.Attach(ctx, session, map[string]int64{}, true)
@@ -73,7 +83,10 @@ func (d *daemon) flood(ctx context.Context, session string) {
 				}
 			}
 		})
-		for ctx.Err() == nil && socket.Send("ping", map[string]any{}) == nil {
+		for n := 1; ctx.Err() == nil && socket.Send("ping", map[string]any{}) == nil; n++ {
+			if n%floodFrames == 0 {
+				time.Sleep(floodEvery)
+			}
 		}
 		socket.Close()
 		_ = reader.Wait() // it ends with the socket

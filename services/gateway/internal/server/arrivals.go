@@ -12,9 +12,9 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// arrivals are the request bodies being received. At the limit, the oldest body of the operator with most bodies is given up for a new
-// one: a client that trickles takes places from itself first, and an operator who sends few bodies keeps them until body_timeout.
-// No least rate besides: body_limit within body_timeout is one.
+// arrivals are the request bodies being received, or the answers being written. At the limit, the oldest body of the
+// operator with most bodies is given up for a new one: a client that trickles takes places from itself first, and an
+// operator with few bodies keeps them until body_timeout. No least rate besides: body_limit within body_timeout is one.
 type arrivals struct {
 	limit int
 

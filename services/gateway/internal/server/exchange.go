@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"time"
 
 	"kaged.dev/services/gateway/internal/core/access"
 )
@@ -18,6 +19,9 @@ type exchange struct {
 	status    int             // 0 until the header is written
 	bytes     int64
 	hijacked  bool
+
+	server *Server
+	holds  bool // a place among the requests that are served
 }
 
 type exchangeKey struct{}
@@ -42,9 +46,28 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
-	n, err := x.ResponseWriter.Write(p)
+	write := x.ResponseWriter.Write
+	if x.holds && len(p) > smallAnswer {
+		write = x.depart
+	}
+	n, err := write(p)
 	x.bytes += int64(n)
 	return n, err
+}
+
+// smallAnswer is the size of a part of an answer in bytes that net/http keeps until the handler has returned.
+const smallAnswer = 4 << 10
+
+// depart writes a part of an answer. Meanwhile the request holds no place among the served ones, because the client
+// may read slowly: a client that reads no answer takes places for answers from itself first, as a client that trickles
+// bodies does.
+func (x *exchange) depart(p []byte) (int, error) {
+	x.server.inFlight.Add(-1)
+	defer x.server.inFlight.Add(1)
+	conn := http.NewResponseController(x.ResponseWriter)
+	out := x.server.departing.enter(x.identity.UserID, func() { _ = conn.SetWriteDeadline(time.Now()) })
+	defer x.server.departing.leave(out)
+	return x.ResponseWriter.Write(p)
 }
 
 // Hijack implements http.Hijacker, for the upgrade to a WebSocket.

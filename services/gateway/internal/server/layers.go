@@ -83,7 +83,7 @@ func (s *Server) protectedWith(needed access.Scope, textBody string) []layer {
 func (s *Server) stamp(next http.Handler) http.Handler {
 	warnings := strings.Join(s.deps.Info.Warnings(), ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{ResponseWriter: w, requestID: ident.New()}
+		x := &exchange{ResponseWriter: w, requestID: ident.New(), server: s}
 		h := w.Header()
 		h.Set(headerRequestID, x.requestID)
 		h.Set(headerVersion, s.deps.Info.Version)
@@ -163,6 +163,7 @@ func (s *Server) room(next http.Handler) http.Handler {
 		if n > int64(s.deps.Limits.Requests) {
 			return full()
 		}
+		exchangeOf(r).holds = true
 		next.ServeHTTP(w, r)
 		return nil
 	})

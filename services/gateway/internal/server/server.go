@@ -50,7 +50,9 @@ type Limits struct {
 	// Body is the largest body in bytes.
 	Body int64
 	// Bodies is how many bodies may be on their way, and BodyTime how long one may take.
-	Bodies   int
+	Bodies int
+	// Answers is how many answers may be on their way to their clients.
+	Answers  int
 	BodyTime time.Duration
 	// Requests is how many are served at once.
 	Requests int
@@ -93,6 +95,7 @@ type Server struct {
 	inFlight  atomic.Int64
 	draining  atomic.Bool
 	arriving  *arrivals
+	departing *arrivals
 	// description returns the API's description, made when it is first asked for.
 	description func() ([]byte, error)
 }
@@ -101,6 +104,7 @@ type Server struct {
 func New(deps Deps) (*Server, error) {
 	s := &Server{
 		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: newArrivals(deps.Limits.Bodies),
+		departing: newArrivals(deps.Limits.Answers),
 	}
 	s.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(deps.Info.Version, false) })
 	routes, err := s.routes()

@@ -34,8 +34,11 @@ type Limits struct {
 	// Frame is the largest frame of a client in bytes.
 	Frame int64
 	// Frames is how many frames a client may send each second on average, pings included, and FrameBurst how many at once; 0 is no
-	// limit, here and for Replay.
+	// limit, here, for Bytes and for Replay.
 	Frames, FrameBurst int
+	// Bytes is how many bytes of a client are read each second on average, framing included, and ByteBurst how many at
+	// once; the rest waits on its side. It bounds uncounted frames, such as the empty parts of a message.
+	Bytes, ByteBurst int
 	// Replay is how many bytes of stored frames a client is sent each second on average, and ReplayBurst how many at once.
 	Replay, ReplayBurst int
 	// Output, Events and Control are how many bytes may wait for a slow client: of the channel output, of each other

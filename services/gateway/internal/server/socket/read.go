@@ -24,15 +24,12 @@ import (
 func (s *Socket) read() {
 	defer close(s.left)
 	s.touch()
-	s.conn.SetPongHandler(func(string) error { s.touch(); return nil })
+	s.conn.SetPongHandler(func(string) error { s.spend(); return nil })
 	s.conn.SetPingHandler(func(data string) error {
-		s.touch()
-		if !s.frames.Allow() {
-			s.close(codeRate, s.tooManyFrames())
-			return nil
+		if s.spend() {
+			// Whether the answer gets through is write's to find out.
+			_ = s.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongWait))
 		}
-		// Whether the answer gets through is write's to find out.
-		_ = s.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongWait))
 		return nil
 	})
 	for {
@@ -52,11 +49,7 @@ func (s *Socket) read() {
 			s.close(codePolicy, "Binary frames belong to a PTY channel, and none is open.")
 			continue
 		}
-		if !s.touch() {
-			continue
-		}
-		if !s.frames.Allow() {
-			s.close(codeRate, s.tooManyFrames())
+		if !s.spend() {
 			continue
 		}
 		if err := s.handle(data); err != nil {
@@ -65,8 +58,22 @@ func (s *Socket) read() {
 	}
 }
 
-func (s *Socket) tooManyFrames() string {
-	return fmt.Sprintf("The client sends more than %d frames a second; connect again and send fewer.", s.hub.deps.Limits.Frames)
+// closingPace is the time between two frames of a client that sends on while its socket closes.
+const closingPace = 10 * time.Millisecond
+
+// spend counts a frame of the client and reports whether it is to be handled. A client that sends too many is let go;
+// while the socket closes it is read from slowly, so that its frames wait on its own side.
+func (s *Socket) spend() bool {
+	if !s.touch() {
+		time.Sleep(closingPace)
+		return false
+	}
+	if s.frames.Allow() {
+		return true
+	}
+	s.close(codeRate, fmt.Sprintf("The client sends more than %d frames a second; connect again and send fewer.",
+		s.hub.deps.Limits.Frames))
+	return false
 }
 
 // pongWait is how long the answer to a ping waits for a frame that is being written.

@@ -51,7 +51,8 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) er
 		return err
 	}
 	s.published(hold)
-	conn, err := h.upgrader.Upgrade(w, r, maps.Clone(w.Header()))
+	slow := metered{w, limiter(h.deps.Limits.Bytes, h.deps.Limits.ByteBurst)}
+	conn, err := h.upgrader.Upgrade(slow, r, maps.Clone(w.Header()))
 	if err != nil {
 		s.cancel()
 		h.remove(s)
