@@ -6,6 +6,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// DeskSubject is the subject of notices for system sockets, kaged.sessionmanager.v1.DeskNotice each.
+const DeskSubject = "desk.changed"
+
 // Notify sends messages on a subject to its listeners of now, in order, and returns when the server has them. No notice
 // is kept: a listener that is away misses it. It fails with fault.Unavailable, and then some may have been sent.
 func (c *Conn) Notify(ctx context.Context, subject string, messages ...[]byte) error {

@@ -31,6 +31,8 @@ type Info struct {
 	Size int64
 	// ModTime is when the content last changed, in nanoseconds since the Unix epoch.
 	ModTime int64
+	// ChangeTime is when content, name, owner or mode last changed, which no process can set.
+	ChangeTime int64
 }
 
 // Stat describes the entry called name of an open folder, a link itself and not its target.
@@ -42,7 +44,7 @@ func StatAt(dir int, name string) (Info, error) {
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return Info{}, err
 	}
-	return Info{Mode: modeOf(uint32(st.Mode)), Size: st.Size, ModTime: st.Mtim.Nano()}, nil
+	return Info{Mode: modeOf(uint32(st.Mode)), Size: st.Size, ModTime: st.Mtim.Nano(), ChangeTime: st.Ctim.Nano()}, nil
 }
 
 func modeOf(mode uint32) fs.FileMode {

@@ -41,7 +41,9 @@ func All() []Backend {
 			Module: "session-manager",
 			Services: []protoreflect.ServiceDescriptor{
 				v11.File_kaged_sessionmanager_v1_audit_service_proto.Services().ByName("AuditService"),
+				v11.File_kaged_sessionmanager_v1_doctor_service_proto.Services().ByName("DoctorService"),
 				v11.File_kaged_sessionmanager_v1_dsl_service_proto.Services().ByName("DslService"),
+				v11.File_kaged_sessionmanager_v1_local_service_proto.Services().ByName("LocalService"),
 				v11.File_kaged_sessionmanager_v1_project_service_proto.Services().ByName("ProjectService"),
 				v11.File_kaged_sessionmanager_v1_session_service_proto.Services().ByName("SessionService"),
 				v11.File_kaged_sessionmanager_v1_token_service_proto.Services().ByName("TokenService"),
@@ -49,7 +51,9 @@ func All() []Backend {
 			Register: func(ctx context.Context, mux *runtime.ServeMux, conn grpc.ClientConnInterface) error {
 				return errors.Join(
 					v11.RegisterAuditServiceHandlerClient(ctx, mux, v11.NewAuditServiceClient(conn)),
+					v11.RegisterDoctorServiceHandlerClient(ctx, mux, v11.NewDoctorServiceClient(conn)),
 					v11.RegisterDslServiceHandlerClient(ctx, mux, v11.NewDslServiceClient(conn)),
+					v11.RegisterLocalServiceHandlerClient(ctx, mux, v11.NewLocalServiceClient(conn)),
 					v11.RegisterProjectServiceHandlerClient(ctx, mux, v11.NewProjectServiceClient(conn)),
 					v11.RegisterSessionServiceHandlerClient(ctx, mux, v11.NewSessionServiceClient(conn)),
 					v11.RegisterTokenServiceHandlerClient(ctx, mux, v11.NewTokenServiceClient(conn)),

@@ -2,7 +2,6 @@ package workbench
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"kaged.dev/pkg/compile"
@@ -157,11 +156,6 @@ var categories = map[toolrunnerv1.Category]string{
 	toolrunnerv1.Category_CATEGORY_READ: "read", toolrunnerv1.Category_CATEGORY_WRITE: "write", toolrunnerv1.Category_CATEGORY_ADMIN: "admin",
 }
 
-var deciders = map[compile.Layer]string{
-	compile.ByDefault: "default", compile.ByOperator: "operator", compile.ByProfile: "profile", compile.ByAgent: "agent",
-	compile.ByScope: "principal_scope",
-}
-
 var limitUnits = map[toolrunnerv1.LimitUnit]string{
 	toolrunnerv1.LimitUnit_LIMIT_UNIT_BYTES: "bytes", toolrunnerv1.LimitUnit_LIMIT_UNIT_MILLISECONDS: "ms", toolrunnerv1.LimitUnit_LIMIT_UNIT_COUNT: "count",
 }
@@ -170,19 +164,15 @@ func toolOf(t *toolrunnerv1.Tool, d compile.Decision) Tool {
 	out := Tool{
 		Name: t.GetName(), Namespace: t.GetNamespace(), Description: t.GetDescription(), Category: categories[t.GetCategory()],
 		Source: t.GetSource(), Plugin: t.GetPlugin(), DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
-		Enabled: d.Enabled, DecidedBy: deciders[d.By], Pattern: d.Pattern, ShownAs: d.ShownAs,
+		Enabled: d.Enabled, DecidedBy: d.By.String(), Pattern: d.Pattern, ShownAs: d.ShownAs,
 		Parameters: t.GetInputSchema().AsMap(), Returns: t.GetOutputSchema().AsMap(),
 		Requires: []Requirement{}, Limits: []Limit{}, Aliases: []Alias{},
 	}
-	if len(d.Names) > 0 && d.Names[0] != t.GetName() {
-		out.Actions = d.Names
-	}
+	out.Actions = d.Actions()
 	if t.GetRootOnly() {
 		out.PrincipalScope = "root-only"
 	}
-	if d.Pos.Line > 0 {
-		out.Place = fmt.Sprintf("%s:%d", d.Pos.File, d.Pos.Line)
-	}
+	out.Place = d.Place()
 	for _, r := range t.GetRequires() {
 		out.Requires = append(out.Requires, requirementOf(r))
 	}
@@ -221,39 +211,6 @@ func why(t Tool, d compile.Decision, reason *fault.Error) string {
 	if t.Enabled && reason != nil {
 		return strings.TrimSuffix(reason.Msg, ".")
 	}
-	text := ""
-	switch d.By {
-	case compile.ByScope:
-		return "for the root agent only"
-	case compile.ByOperator:
-		text = fmt.Sprintf("operator: [default_tools] %q", t.Pattern)
-		if !t.Enabled {
-			text += ", which no project overrides"
-		}
-	case compile.ByProfile:
-		text = "tools_profile: " + t.Pattern
-	case compile.ByAgent:
-		text = fmt.Sprintf("tools: %q (%s)", t.Pattern, t.Place)
-	default:
-		text = defaultWhy(t, d)
-	}
-	if t.ShownAs != "" {
-		text += ", shown as " + t.ShownAs
-	}
-	if len(t.Actions) > 0 {
-		text += ", " + strings.Join(t.Actions, ", ") + " only"
-	}
-	return text
-}
-
-func defaultWhy(t Tool, d compile.Decision) string {
-	switch {
-	case t.Enabled:
-		return "default of a root agent"
-	case t.DefaultRoot:
-		return "not in the agent's tools"
-	case d.By == 0:
-		return "listed since the project was compiled"
-	}
-	return "not given: tools: {" + t.Name + ": {enabled: true}}"
+	d.Tool = t.Name // a tool that is newer than the decisions has none
+	return d.Why(t.DefaultRoot)
 }

@@ -26,7 +26,7 @@ var File_kaged_sessionmanager_v1_project_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/project_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/language.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/project.proto2\xd3\v\n" +
+	"-kaged/sessionmanager/v1/project_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/agent.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1bkaged/api/v1/language.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/project.proto2\xd2\x0f\n" +
 	"\x0eProjectService\x12o\n" +
 	"\fListProjects\x12!.kaged.api.v1.ListProjectsRequest\x1a\".kaged.api.v1.ListProjectsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/projects\x12\xad\x01\n" +
 	"\vLoadProject\x12 .kaged.api.v1.LoadProjectRequest\x1a!.kaged.api.v1.LoadProjectResponse\"Y\x82\xbc\x18,\b\xc9\x01\x12\x0f\n" +
@@ -34,7 +34,11 @@ const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\rproject.state\x12\x05ready\x82\xd3\xe4\x93\x02#:\x01*b\aproject\"\x15/api/v1/projects/load\x12w\n" +
 	"\n" +
 	"GetProject\x12\x1f.kaged.api.v1.GetProjectRequest\x1a .kaged.api.v1.GetProjectResponse\"&\x82\xd3\xe4\x93\x02 b\aproject\x12\x15/api/v1/projects/{id}\x12\x9f\x01\n" +
-	"\x16GetProjectCapabilities\x12+.kaged.api.v1.GetProjectCapabilitiesRequest\x1a,.kaged.api.v1.GetProjectCapabilitiesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/projects/{id}/capabilities\x12\x87\x01\n" +
+	"\x16GetProjectCapabilities\x12+.kaged.api.v1.GetProjectCapabilitiesRequest\x1a,.kaged.api.v1.GetProjectCapabilitiesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/projects/{id}/capabilities\x12\x8a\x01\n" +
+	"\x11ListProjectAgents\x12&.kaged.api.v1.ListProjectAgentsRequest\x1a'.kaged.api.v1.ListProjectAgentsResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/projects/{id}/agents\x12\x86\x01\n" +
+	"\x10ListProjectFiles\x12%.kaged.api.v1.ListProjectFilesRequest\x1a&.kaged.api.v1.ListProjectFilesResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/projects/{id}/files\x12\x8a\x01\n" +
+	"\x0eGetProjectFile\x12#.kaged.api.v1.GetProjectFileRequest\x1a$.kaged.api.v1.GetProjectFileResponse\"-\x82\xd3\xe4\x93\x02'\x12%/api/v1/projects/{id}/files/{path=**}\x12Z\n" +
+	"\x13DownloadProjectFile\x12(.kaged.api.v1.DownloadProjectFileRequest\x1a\x17.kaged.api.v1.FileChunk0\x01\x12\x87\x01\n" +
 	"\rReloadProject\x12\".kaged.api.v1.ReloadProjectRequest\x1a#.kaged.api.v1.ReloadProjectResponse\"-\x82\xd3\xe4\x93\x02'b\aproject\"\x1c/api/v1/projects/{id}/reload\x12\x8f\x01\n" +
 	"\x12GetProjectApproval\x12'.kaged.api.v1.GetProjectApprovalRequest\x1a(.kaged.api.v1.GetProjectApprovalResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/projects/{id}/approval\x12\x85\x01\n" +
 	"\x0eApproveProject\x12#.kaged.api.v1.ApproveProjectRequest\x1a$.kaged.api.v1.ApproveProjectResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/v1/projects/{id}/approve\x12\x83\x01\n" +
@@ -48,46 +52,62 @@ var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{
 	(*v1.LoadProjectRequest)(nil),             // 1: kaged.api.v1.LoadProjectRequest
 	(*v1.GetProjectRequest)(nil),              // 2: kaged.api.v1.GetProjectRequest
 	(*v1.GetProjectCapabilitiesRequest)(nil),  // 3: kaged.api.v1.GetProjectCapabilitiesRequest
-	(*v1.ReloadProjectRequest)(nil),           // 4: kaged.api.v1.ReloadProjectRequest
-	(*v1.GetProjectApprovalRequest)(nil),      // 5: kaged.api.v1.GetProjectApprovalRequest
-	(*v1.ApproveProjectRequest)(nil),          // 6: kaged.api.v1.ApproveProjectRequest
-	(*v1.UnregisterProjectRequest)(nil),       // 7: kaged.api.v1.UnregisterProjectRequest
-	(*v1.ListLanguageServersRequest)(nil),     // 8: kaged.api.v1.ListLanguageServersRequest
-	(*v1.RestartLanguageServersRequest)(nil),  // 9: kaged.api.v1.RestartLanguageServersRequest
-	(*v1.ListProjectsResponse)(nil),           // 10: kaged.api.v1.ListProjectsResponse
-	(*v1.LoadProjectResponse)(nil),            // 11: kaged.api.v1.LoadProjectResponse
-	(*v1.GetProjectResponse)(nil),             // 12: kaged.api.v1.GetProjectResponse
-	(*v1.GetProjectCapabilitiesResponse)(nil), // 13: kaged.api.v1.GetProjectCapabilitiesResponse
-	(*v1.ReloadProjectResponse)(nil),          // 14: kaged.api.v1.ReloadProjectResponse
-	(*v1.GetProjectApprovalResponse)(nil),     // 15: kaged.api.v1.GetProjectApprovalResponse
-	(*v1.ApproveProjectResponse)(nil),         // 16: kaged.api.v1.ApproveProjectResponse
-	(*v1.UnregisterProjectResponse)(nil),      // 17: kaged.api.v1.UnregisterProjectResponse
-	(*v1.ListLanguageServersResponse)(nil),    // 18: kaged.api.v1.ListLanguageServersResponse
-	(*v1.RestartLanguageServersResponse)(nil), // 19: kaged.api.v1.RestartLanguageServersResponse
+	(*v1.ListProjectAgentsRequest)(nil),       // 4: kaged.api.v1.ListProjectAgentsRequest
+	(*v1.ListProjectFilesRequest)(nil),        // 5: kaged.api.v1.ListProjectFilesRequest
+	(*v1.GetProjectFileRequest)(nil),          // 6: kaged.api.v1.GetProjectFileRequest
+	(*v1.DownloadProjectFileRequest)(nil),     // 7: kaged.api.v1.DownloadProjectFileRequest
+	(*v1.ReloadProjectRequest)(nil),           // 8: kaged.api.v1.ReloadProjectRequest
+	(*v1.GetProjectApprovalRequest)(nil),      // 9: kaged.api.v1.GetProjectApprovalRequest
+	(*v1.ApproveProjectRequest)(nil),          // 10: kaged.api.v1.ApproveProjectRequest
+	(*v1.UnregisterProjectRequest)(nil),       // 11: kaged.api.v1.UnregisterProjectRequest
+	(*v1.ListLanguageServersRequest)(nil),     // 12: kaged.api.v1.ListLanguageServersRequest
+	(*v1.RestartLanguageServersRequest)(nil),  // 13: kaged.api.v1.RestartLanguageServersRequest
+	(*v1.ListProjectsResponse)(nil),           // 14: kaged.api.v1.ListProjectsResponse
+	(*v1.LoadProjectResponse)(nil),            // 15: kaged.api.v1.LoadProjectResponse
+	(*v1.GetProjectResponse)(nil),             // 16: kaged.api.v1.GetProjectResponse
+	(*v1.GetProjectCapabilitiesResponse)(nil), // 17: kaged.api.v1.GetProjectCapabilitiesResponse
+	(*v1.ListProjectAgentsResponse)(nil),      // 18: kaged.api.v1.ListProjectAgentsResponse
+	(*v1.ListProjectFilesResponse)(nil),       // 19: kaged.api.v1.ListProjectFilesResponse
+	(*v1.GetProjectFileResponse)(nil),         // 20: kaged.api.v1.GetProjectFileResponse
+	(*v1.FileChunk)(nil),                      // 21: kaged.api.v1.FileChunk
+	(*v1.ReloadProjectResponse)(nil),          // 22: kaged.api.v1.ReloadProjectResponse
+	(*v1.GetProjectApprovalResponse)(nil),     // 23: kaged.api.v1.GetProjectApprovalResponse
+	(*v1.ApproveProjectResponse)(nil),         // 24: kaged.api.v1.ApproveProjectResponse
+	(*v1.UnregisterProjectResponse)(nil),      // 25: kaged.api.v1.UnregisterProjectResponse
+	(*v1.ListLanguageServersResponse)(nil),    // 26: kaged.api.v1.ListLanguageServersResponse
+	(*v1.RestartLanguageServersResponse)(nil), // 27: kaged.api.v1.RestartLanguageServersResponse
 }
 var file_kaged_sessionmanager_v1_project_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.ProjectService.ListProjects:input_type -> kaged.api.v1.ListProjectsRequest
 	1,  // 1: kaged.sessionmanager.v1.ProjectService.LoadProject:input_type -> kaged.api.v1.LoadProjectRequest
 	2,  // 2: kaged.sessionmanager.v1.ProjectService.GetProject:input_type -> kaged.api.v1.GetProjectRequest
 	3,  // 3: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:input_type -> kaged.api.v1.GetProjectCapabilitiesRequest
-	4,  // 4: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.api.v1.ReloadProjectRequest
-	5,  // 5: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:input_type -> kaged.api.v1.GetProjectApprovalRequest
-	6,  // 6: kaged.sessionmanager.v1.ProjectService.ApproveProject:input_type -> kaged.api.v1.ApproveProjectRequest
-	7,  // 7: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.api.v1.UnregisterProjectRequest
-	8,  // 8: kaged.sessionmanager.v1.ProjectService.ListLanguageServers:input_type -> kaged.api.v1.ListLanguageServersRequest
-	9,  // 9: kaged.sessionmanager.v1.ProjectService.RestartLanguageServers:input_type -> kaged.api.v1.RestartLanguageServersRequest
-	10, // 10: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.api.v1.ListProjectsResponse
-	11, // 11: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.api.v1.LoadProjectResponse
-	12, // 12: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.api.v1.GetProjectResponse
-	13, // 13: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.api.v1.GetProjectCapabilitiesResponse
-	14, // 14: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.api.v1.ReloadProjectResponse
-	15, // 15: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:output_type -> kaged.api.v1.GetProjectApprovalResponse
-	16, // 16: kaged.sessionmanager.v1.ProjectService.ApproveProject:output_type -> kaged.api.v1.ApproveProjectResponse
-	17, // 17: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.api.v1.UnregisterProjectResponse
-	18, // 18: kaged.sessionmanager.v1.ProjectService.ListLanguageServers:output_type -> kaged.api.v1.ListLanguageServersResponse
-	19, // 19: kaged.sessionmanager.v1.ProjectService.RestartLanguageServers:output_type -> kaged.api.v1.RestartLanguageServersResponse
-	10, // [10:20] is the sub-list for method output_type
-	0,  // [0:10] is the sub-list for method input_type
+	4,  // 4: kaged.sessionmanager.v1.ProjectService.ListProjectAgents:input_type -> kaged.api.v1.ListProjectAgentsRequest
+	5,  // 5: kaged.sessionmanager.v1.ProjectService.ListProjectFiles:input_type -> kaged.api.v1.ListProjectFilesRequest
+	6,  // 6: kaged.sessionmanager.v1.ProjectService.GetProjectFile:input_type -> kaged.api.v1.GetProjectFileRequest
+	7,  // 7: kaged.sessionmanager.v1.ProjectService.DownloadProjectFile:input_type -> kaged.api.v1.DownloadProjectFileRequest
+	8,  // 8: kaged.sessionmanager.v1.ProjectService.ReloadProject:input_type -> kaged.api.v1.ReloadProjectRequest
+	9,  // 9: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:input_type -> kaged.api.v1.GetProjectApprovalRequest
+	10, // 10: kaged.sessionmanager.v1.ProjectService.ApproveProject:input_type -> kaged.api.v1.ApproveProjectRequest
+	11, // 11: kaged.sessionmanager.v1.ProjectService.UnregisterProject:input_type -> kaged.api.v1.UnregisterProjectRequest
+	12, // 12: kaged.sessionmanager.v1.ProjectService.ListLanguageServers:input_type -> kaged.api.v1.ListLanguageServersRequest
+	13, // 13: kaged.sessionmanager.v1.ProjectService.RestartLanguageServers:input_type -> kaged.api.v1.RestartLanguageServersRequest
+	14, // 14: kaged.sessionmanager.v1.ProjectService.ListProjects:output_type -> kaged.api.v1.ListProjectsResponse
+	15, // 15: kaged.sessionmanager.v1.ProjectService.LoadProject:output_type -> kaged.api.v1.LoadProjectResponse
+	16, // 16: kaged.sessionmanager.v1.ProjectService.GetProject:output_type -> kaged.api.v1.GetProjectResponse
+	17, // 17: kaged.sessionmanager.v1.ProjectService.GetProjectCapabilities:output_type -> kaged.api.v1.GetProjectCapabilitiesResponse
+	18, // 18: kaged.sessionmanager.v1.ProjectService.ListProjectAgents:output_type -> kaged.api.v1.ListProjectAgentsResponse
+	19, // 19: kaged.sessionmanager.v1.ProjectService.ListProjectFiles:output_type -> kaged.api.v1.ListProjectFilesResponse
+	20, // 20: kaged.sessionmanager.v1.ProjectService.GetProjectFile:output_type -> kaged.api.v1.GetProjectFileResponse
+	21, // 21: kaged.sessionmanager.v1.ProjectService.DownloadProjectFile:output_type -> kaged.api.v1.FileChunk
+	22, // 22: kaged.sessionmanager.v1.ProjectService.ReloadProject:output_type -> kaged.api.v1.ReloadProjectResponse
+	23, // 23: kaged.sessionmanager.v1.ProjectService.GetProjectApproval:output_type -> kaged.api.v1.GetProjectApprovalResponse
+	24, // 24: kaged.sessionmanager.v1.ProjectService.ApproveProject:output_type -> kaged.api.v1.ApproveProjectResponse
+	25, // 25: kaged.sessionmanager.v1.ProjectService.UnregisterProject:output_type -> kaged.api.v1.UnregisterProjectResponse
+	26, // 26: kaged.sessionmanager.v1.ProjectService.ListLanguageServers:output_type -> kaged.api.v1.ListLanguageServersResponse
+	27, // 27: kaged.sessionmanager.v1.ProjectService.RestartLanguageServers:output_type -> kaged.api.v1.RestartLanguageServersResponse
+	14, // [14:28] is the sub-list for method output_type
+	0,  // [0:14] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -24,6 +24,10 @@ const (
 	ProjectService_LoadProject_FullMethodName            = "/kaged.sessionmanager.v1.ProjectService/LoadProject"
 	ProjectService_GetProject_FullMethodName             = "/kaged.sessionmanager.v1.ProjectService/GetProject"
 	ProjectService_GetProjectCapabilities_FullMethodName = "/kaged.sessionmanager.v1.ProjectService/GetProjectCapabilities"
+	ProjectService_ListProjectAgents_FullMethodName      = "/kaged.sessionmanager.v1.ProjectService/ListProjectAgents"
+	ProjectService_ListProjectFiles_FullMethodName       = "/kaged.sessionmanager.v1.ProjectService/ListProjectFiles"
+	ProjectService_GetProjectFile_FullMethodName         = "/kaged.sessionmanager.v1.ProjectService/GetProjectFile"
+	ProjectService_DownloadProjectFile_FullMethodName    = "/kaged.sessionmanager.v1.ProjectService/DownloadProjectFile"
 	ProjectService_ReloadProject_FullMethodName          = "/kaged.sessionmanager.v1.ProjectService/ReloadProject"
 	ProjectService_GetProjectApproval_FullMethodName     = "/kaged.sessionmanager.v1.ProjectService/GetProjectApproval"
 	ProjectService_ApproveProject_FullMethodName         = "/kaged.sessionmanager.v1.ProjectService/ApproveProject"
@@ -51,6 +55,17 @@ type ProjectServiceClient interface {
 	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
 	// last compilation; and of every agent in which cage it works. Fails with not_found.
 	GetProjectCapabilities(ctx context.Context, in *v1.GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*v1.GetProjectCapabilitiesResponse, error)
+	// ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words
+	// and its limits. Fails with not_found, and with conflict before the first approval.
+	ListProjectAgents(ctx context.Context, in *v1.ListProjectAgentsRequest, opts ...grpc.CallOption) (*v1.ListProjectAgentsResponse, error)
+	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are left out. Fails with
+	// not_found and validation_failed.
+	ListProjectFiles(ctx context.Context, in *v1.ListProjectFilesRequest, opts ...grpc.CallOption) (*v1.ListProjectFilesResponse, error)
+	// GetProjectFile returns a file of the project. Fails with not_found, and with validation_failed for a folder and for a path that
+	// leaves the project or that the operator denies.
+	GetProjectFile(ctx context.Context, in *v1.GetProjectFileRequest, opts ...grpc.CallOption) (*v1.GetProjectFileResponse, error)
+	// DownloadProjectFile streams a file of the project, as it was when it was opened. Fails as GetProjectFile.
+	DownloadProjectFile(ctx context.Context, in *v1.DownloadProjectFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.FileChunk], error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(ctx context.Context, in *v1.ReloadProjectRequest, opts ...grpc.CallOption) (*v1.ReloadProjectResponse, error)
@@ -119,6 +134,55 @@ func (c *projectServiceClient) GetProjectCapabilities(ctx context.Context, in *v
 	}
 	return out, nil
 }
+
+func (c *projectServiceClient) ListProjectAgents(ctx context.Context, in *v1.ListProjectAgentsRequest, opts ...grpc.CallOption) (*v1.ListProjectAgentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListProjectAgentsResponse)
+	err := c.cc.Invoke(ctx, ProjectService_ListProjectAgents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *projectServiceClient) ListProjectFiles(ctx context.Context, in *v1.ListProjectFilesRequest, opts ...grpc.CallOption) (*v1.ListProjectFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListProjectFilesResponse)
+	err := c.cc.Invoke(ctx, ProjectService_ListProjectFiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *projectServiceClient) GetProjectFile(ctx context.Context, in *v1.GetProjectFileRequest, opts ...grpc.CallOption) (*v1.GetProjectFileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetProjectFileResponse)
+	err := c.cc.Invoke(ctx, ProjectService_GetProjectFile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *projectServiceClient) DownloadProjectFile(ctx context.Context, in *v1.DownloadProjectFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.FileChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ProjectService_ServiceDesc.Streams[0], ProjectService_DownloadProjectFile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[v1.DownloadProjectFileRequest, v1.FileChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProjectService_DownloadProjectFileClient = grpc.ServerStreamingClient[v1.FileChunk]
 
 func (c *projectServiceClient) ReloadProject(ctx context.Context, in *v1.ReloadProjectRequest, opts ...grpc.CallOption) (*v1.ReloadProjectResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -199,6 +263,17 @@ type ProjectServiceServer interface {
 	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
 	// last compilation; and of every agent in which cage it works. Fails with not_found.
 	GetProjectCapabilities(context.Context, *v1.GetProjectCapabilitiesRequest) (*v1.GetProjectCapabilitiesResponse, error)
+	// ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words
+	// and its limits. Fails with not_found, and with conflict before the first approval.
+	ListProjectAgents(context.Context, *v1.ListProjectAgentsRequest) (*v1.ListProjectAgentsResponse, error)
+	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are left out. Fails with
+	// not_found and validation_failed.
+	ListProjectFiles(context.Context, *v1.ListProjectFilesRequest) (*v1.ListProjectFilesResponse, error)
+	// GetProjectFile returns a file of the project. Fails with not_found, and with validation_failed for a folder and for a path that
+	// leaves the project or that the operator denies.
+	GetProjectFile(context.Context, *v1.GetProjectFileRequest) (*v1.GetProjectFileResponse, error)
+	// DownloadProjectFile streams a file of the project, as it was when it was opened. Fails as GetProjectFile.
+	DownloadProjectFile(*v1.DownloadProjectFileRequest, grpc.ServerStreamingServer[v1.FileChunk]) error
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(context.Context, *v1.ReloadProjectRequest) (*v1.ReloadProjectResponse, error)
@@ -239,6 +314,18 @@ func (UnimplementedProjectServiceServer) GetProject(context.Context, *v1.GetProj
 }
 func (UnimplementedProjectServiceServer) GetProjectCapabilities(context.Context, *v1.GetProjectCapabilitiesRequest) (*v1.GetProjectCapabilitiesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProjectCapabilities not implemented")
+}
+func (UnimplementedProjectServiceServer) ListProjectAgents(context.Context, *v1.ListProjectAgentsRequest) (*v1.ListProjectAgentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProjectAgents not implemented")
+}
+func (UnimplementedProjectServiceServer) ListProjectFiles(context.Context, *v1.ListProjectFilesRequest) (*v1.ListProjectFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProjectFiles not implemented")
+}
+func (UnimplementedProjectServiceServer) GetProjectFile(context.Context, *v1.GetProjectFileRequest) (*v1.GetProjectFileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProjectFile not implemented")
+}
+func (UnimplementedProjectServiceServer) DownloadProjectFile(*v1.DownloadProjectFileRequest, grpc.ServerStreamingServer[v1.FileChunk]) error {
+	return status.Error(codes.Unimplemented, "method DownloadProjectFile not implemented")
 }
 func (UnimplementedProjectServiceServer) ReloadProject(context.Context, *v1.ReloadProjectRequest) (*v1.ReloadProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadProject not implemented")
@@ -350,6 +437,71 @@ func _ProjectService_GetProjectCapabilities_Handler(srv interface{}, ctx context
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _ProjectService_ListProjectAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListProjectAgentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).ListProjectAgents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_ListProjectAgents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).ListProjectAgents(ctx, req.(*v1.ListProjectAgentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProjectService_ListProjectFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListProjectFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).ListProjectFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_ListProjectFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).ListProjectFiles(ctx, req.(*v1.ListProjectFilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProjectService_GetProjectFile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetProjectFileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProjectServiceServer).GetProjectFile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProjectService_GetProjectFile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProjectServiceServer).GetProjectFile(ctx, req.(*v1.GetProjectFileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProjectService_DownloadProjectFile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(v1.DownloadProjectFileRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ProjectServiceServer).DownloadProjectFile(m, &grpc.GenericServerStream[v1.DownloadProjectFileRequest, v1.FileChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProjectService_DownloadProjectFileServer = grpc.ServerStreamingServer[v1.FileChunk]
 
 func _ProjectService_ReloadProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.ReloadProjectRequest)
@@ -483,6 +635,18 @@ var ProjectService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ProjectService_GetProjectCapabilities_Handler,
 		},
 		{
+			MethodName: "ListProjectAgents",
+			Handler:    _ProjectService_ListProjectAgents_Handler,
+		},
+		{
+			MethodName: "ListProjectFiles",
+			Handler:    _ProjectService_ListProjectFiles_Handler,
+		},
+		{
+			MethodName: "GetProjectFile",
+			Handler:    _ProjectService_GetProjectFile_Handler,
+		},
+		{
 			MethodName: "ReloadProject",
 			Handler:    _ProjectService_ReloadProject_Handler,
 		},
@@ -507,6 +671,12 @@ var ProjectService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ProjectService_RestartLanguageServers_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "DownloadProjectFile",
+			Handler:       _ProjectService_DownloadProjectFile_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "kaged/sessionmanager/v1/project_service.proto",
 }

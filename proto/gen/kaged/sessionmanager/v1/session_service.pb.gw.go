@@ -875,6 +875,59 @@ func local_request_SessionService_ListProcesses_1(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
+var filter_SessionService_ListSessionChanges_0 = &utilities.DoubleArray{Encoding: map[string]int{"session_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_SessionService_ListSessionChanges_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.ListSessionChangesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SessionService_ListSessionChanges_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListSessionChanges(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SessionService_ListSessionChanges_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.ListSessionChangesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["session_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "session_id")
+	}
+	protoReq.SessionId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "session_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SessionService_ListSessionChanges_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListSessionChanges(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_SessionService_SignalProcess_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq apiv1.SignalProcessRequest
@@ -1619,6 +1672,26 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		}
 		forward_SessionService_ListProcesses_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_SessionService_ListSessionChanges_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/ListSessionChanges", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/changes"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SessionService_ListSessionChanges_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_ListSessionChanges_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_SessionService_SignalProcess_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2108,6 +2181,23 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		}
 		forward_SessionService_ListProcesses_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_SessionService_ListSessionChanges_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/ListSessionChanges", runtime.WithHTTPPathPattern("/api/v1/sessions/{session_id}/changes"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SessionService_ListSessionChanges_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_ListSessionChanges_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_SessionService_SignalProcess_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2338,57 +2428,59 @@ func (m response_SessionService_AnswerApproval_0) XXX_ResponseBody() interface{}
 }
 
 var (
-	pattern_SessionService_CreateSession_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
-	pattern_SessionService_ListSessions_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
-	pattern_SessionService_SearchSessions_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "sessions"}, ""))
-	pattern_SessionService_GetSession_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_UpdateSession_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_EndSession_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_PostMessage_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
-	pattern_SessionService_ListMessages_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
-	pattern_SessionService_ListRuns_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "runs"}, ""))
-	pattern_SessionService_GetRun_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id"}, ""))
-	pattern_SessionService_GetToolResult_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6, 1, 0, 4, 1, 5, 7}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "tool-results", "tool_call_id"}, ""))
-	pattern_SessionService_CancelRun_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "cancel"}, ""))
-	pattern_SessionService_ListInvocations_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "invocations"}, ""))
-	pattern_SessionService_GetInvocation_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id"}, ""))
-	pattern_SessionService_CancelInvocation_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id", "cancel"}, ""))
-	pattern_SessionService_ListProcesses_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "processes"}, ""))
-	pattern_SessionService_ListProcesses_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "processes"}, ""))
-	pattern_SessionService_SignalProcess_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "processes", "process_id", "signal"}, ""))
-	pattern_SessionService_GetSpend_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "spend"}, ""))
-	pattern_SessionService_GetDebug_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
-	pattern_SessionService_ControlDebug_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
-	pattern_SessionService_ListApprovals_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "approvals"}, ""))
-	pattern_SessionService_ListAllApprovals_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "approvals"}, ""))
-	pattern_SessionService_GetApproval_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
-	pattern_SessionService_AnswerApproval_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
+	pattern_SessionService_CreateSession_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
+	pattern_SessionService_ListSessions_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
+	pattern_SessionService_SearchSessions_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "sessions"}, ""))
+	pattern_SessionService_GetSession_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_UpdateSession_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_EndSession_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_PostMessage_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
+	pattern_SessionService_ListMessages_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
+	pattern_SessionService_ListRuns_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "runs"}, ""))
+	pattern_SessionService_GetRun_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id"}, ""))
+	pattern_SessionService_GetToolResult_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6, 1, 0, 4, 1, 5, 7}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "tool-results", "tool_call_id"}, ""))
+	pattern_SessionService_CancelRun_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "cancel"}, ""))
+	pattern_SessionService_ListInvocations_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "invocations"}, ""))
+	pattern_SessionService_GetInvocation_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id"}, ""))
+	pattern_SessionService_CancelInvocation_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id", "cancel"}, ""))
+	pattern_SessionService_ListProcesses_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "processes"}, ""))
+	pattern_SessionService_ListProcesses_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "processes"}, ""))
+	pattern_SessionService_ListSessionChanges_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "changes"}, ""))
+	pattern_SessionService_SignalProcess_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "processes", "process_id", "signal"}, ""))
+	pattern_SessionService_GetSpend_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "spend"}, ""))
+	pattern_SessionService_GetDebug_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
+	pattern_SessionService_ControlDebug_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
+	pattern_SessionService_ListApprovals_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "approvals"}, ""))
+	pattern_SessionService_ListAllApprovals_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "approvals"}, ""))
+	pattern_SessionService_GetApproval_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
+	pattern_SessionService_AnswerApproval_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
 )
 
 var (
-	forward_SessionService_CreateSession_0    = runtime.ForwardResponseMessage
-	forward_SessionService_ListSessions_0     = runtime.ForwardResponseMessage
-	forward_SessionService_SearchSessions_0   = runtime.ForwardResponseMessage
-	forward_SessionService_GetSession_0       = runtime.ForwardResponseMessage
-	forward_SessionService_UpdateSession_0    = runtime.ForwardResponseMessage
-	forward_SessionService_EndSession_0       = runtime.ForwardResponseMessage
-	forward_SessionService_PostMessage_0      = runtime.ForwardResponseMessage
-	forward_SessionService_ListMessages_0     = runtime.ForwardResponseMessage
-	forward_SessionService_ListRuns_0         = runtime.ForwardResponseMessage
-	forward_SessionService_GetRun_0           = runtime.ForwardResponseMessage
-	forward_SessionService_GetToolResult_0    = runtime.ForwardResponseMessage
-	forward_SessionService_CancelRun_0        = runtime.ForwardResponseMessage
-	forward_SessionService_ListInvocations_0  = runtime.ForwardResponseMessage
-	forward_SessionService_GetInvocation_0    = runtime.ForwardResponseMessage
-	forward_SessionService_CancelInvocation_0 = runtime.ForwardResponseMessage
-	forward_SessionService_ListProcesses_0    = runtime.ForwardResponseMessage
-	forward_SessionService_ListProcesses_1    = runtime.ForwardResponseMessage
-	forward_SessionService_SignalProcess_0    = runtime.ForwardResponseMessage
-	forward_SessionService_GetSpend_0         = runtime.ForwardResponseMessage
-	forward_SessionService_GetDebug_0         = runtime.ForwardResponseMessage
-	forward_SessionService_ControlDebug_0     = runtime.ForwardResponseMessage
-	forward_SessionService_ListApprovals_0    = runtime.ForwardResponseMessage
-	forward_SessionService_ListAllApprovals_0 = runtime.ForwardResponseMessage
-	forward_SessionService_GetApproval_0      = runtime.ForwardResponseMessage
-	forward_SessionService_AnswerApproval_0   = runtime.ForwardResponseMessage
+	forward_SessionService_CreateSession_0      = runtime.ForwardResponseMessage
+	forward_SessionService_ListSessions_0       = runtime.ForwardResponseMessage
+	forward_SessionService_SearchSessions_0     = runtime.ForwardResponseMessage
+	forward_SessionService_GetSession_0         = runtime.ForwardResponseMessage
+	forward_SessionService_UpdateSession_0      = runtime.ForwardResponseMessage
+	forward_SessionService_EndSession_0         = runtime.ForwardResponseMessage
+	forward_SessionService_PostMessage_0        = runtime.ForwardResponseMessage
+	forward_SessionService_ListMessages_0       = runtime.ForwardResponseMessage
+	forward_SessionService_ListRuns_0           = runtime.ForwardResponseMessage
+	forward_SessionService_GetRun_0             = runtime.ForwardResponseMessage
+	forward_SessionService_GetToolResult_0      = runtime.ForwardResponseMessage
+	forward_SessionService_CancelRun_0          = runtime.ForwardResponseMessage
+	forward_SessionService_ListInvocations_0    = runtime.ForwardResponseMessage
+	forward_SessionService_GetInvocation_0      = runtime.ForwardResponseMessage
+	forward_SessionService_CancelInvocation_0   = runtime.ForwardResponseMessage
+	forward_SessionService_ListProcesses_0      = runtime.ForwardResponseMessage
+	forward_SessionService_ListProcesses_1      = runtime.ForwardResponseMessage
+	forward_SessionService_ListSessionChanges_0 = runtime.ForwardResponseMessage
+	forward_SessionService_SignalProcess_0      = runtime.ForwardResponseMessage
+	forward_SessionService_GetSpend_0           = runtime.ForwardResponseMessage
+	forward_SessionService_GetDebug_0           = runtime.ForwardResponseMessage
+	forward_SessionService_ControlDebug_0       = runtime.ForwardResponseMessage
+	forward_SessionService_ListApprovals_0      = runtime.ForwardResponseMessage
+	forward_SessionService_ListAllApprovals_0   = runtime.ForwardResponseMessage
+	forward_SessionService_GetApproval_0        = runtime.ForwardResponseMessage
+	forward_SessionService_AnswerApproval_0     = runtime.ForwardResponseMessage
 )

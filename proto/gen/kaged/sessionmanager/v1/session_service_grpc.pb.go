@@ -20,30 +20,31 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SessionService_CreateSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/CreateSession"
-	SessionService_ListSessions_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ListSessions"
-	SessionService_SearchSessions_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/SearchSessions"
-	SessionService_GetSession_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/GetSession"
-	SessionService_UpdateSession_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
-	SessionService_EndSession_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/EndSession"
-	SessionService_PostMessage_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/PostMessage"
-	SessionService_ListMessages_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ListMessages"
-	SessionService_ListRuns_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/ListRuns"
-	SessionService_GetRun_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetRun"
-	SessionService_GetToolResult_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetToolResult"
-	SessionService_CancelRun_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/CancelRun"
-	SessionService_ListInvocations_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListInvocations"
-	SessionService_GetInvocation_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
-	SessionService_CancelInvocation_FullMethodName = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
-	SessionService_ListProcesses_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
-	SessionService_SignalProcess_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/SignalProcess"
-	SessionService_GetSpend_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetSpend"
-	SessionService_GetDebug_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetDebug"
-	SessionService_ControlDebug_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
-	SessionService_ListApprovals_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
-	SessionService_ListAllApprovals_FullMethodName = "/kaged.sessionmanager.v1.SessionService/ListAllApprovals"
-	SessionService_GetApproval_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetApproval"
-	SessionService_AnswerApproval_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
+	SessionService_CreateSession_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/CreateSession"
+	SessionService_ListSessions_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListSessions"
+	SessionService_SearchSessions_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/SearchSessions"
+	SessionService_GetSession_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetSession"
+	SessionService_UpdateSession_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
+	SessionService_EndSession_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/EndSession"
+	SessionService_PostMessage_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/PostMessage"
+	SessionService_ListMessages_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListMessages"
+	SessionService_ListRuns_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/ListRuns"
+	SessionService_GetRun_FullMethodName             = "/kaged.sessionmanager.v1.SessionService/GetRun"
+	SessionService_GetToolResult_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetToolResult"
+	SessionService_CancelRun_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/CancelRun"
+	SessionService_ListInvocations_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListInvocations"
+	SessionService_GetInvocation_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
+	SessionService_CancelInvocation_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
+	SessionService_ListProcesses_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
+	SessionService_ListSessionChanges_FullMethodName = "/kaged.sessionmanager.v1.SessionService/ListSessionChanges"
+	SessionService_SignalProcess_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/SignalProcess"
+	SessionService_GetSpend_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetSpend"
+	SessionService_GetDebug_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetDebug"
+	SessionService_ControlDebug_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
+	SessionService_ListApprovals_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
+	SessionService_ListAllApprovals_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/ListAllApprovals"
+	SessionService_GetApproval_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/GetApproval"
+	SessionService_AnswerApproval_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -97,6 +98,9 @@ type SessionServiceClient interface {
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(ctx context.Context, in *v1.ListProcessesRequest, opts ...grpc.CallOption) (*v1.ListProcessesResponse, error)
+	// ListSessionChanges lists the files of the project that differ from what they were when the session first changed them, and
+	// those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away.
+	ListSessionChanges(ctx context.Context, in *v1.ListSessionChangesRequest, opts ...grpc.CallOption) (*v1.ListSessionChangesResponse, error)
 	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
@@ -294,6 +298,16 @@ func (c *sessionServiceClient) ListProcesses(ctx context.Context, in *v1.ListPro
 	return out, nil
 }
 
+func (c *sessionServiceClient) ListSessionChanges(ctx context.Context, in *v1.ListSessionChangesRequest, opts ...grpc.CallOption) (*v1.ListSessionChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListSessionChangesResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListSessionChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) SignalProcess(ctx context.Context, in *v1.SignalProcessRequest, opts ...grpc.CallOption) (*v1.SignalProcessResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.SignalProcessResponse)
@@ -425,6 +439,9 @@ type SessionServiceServer interface {
 	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
 	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
 	ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error)
+	// ListSessionChanges lists the files of the project that differ from what they were when the session first changed them, and
+	// those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away.
+	ListSessionChanges(context.Context, *v1.ListSessionChangesRequest) (*v1.ListSessionChangesResponse, error)
 	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
@@ -509,6 +526,9 @@ func (UnimplementedSessionServiceServer) CancelInvocation(context.Context, *v1.C
 }
 func (UnimplementedSessionServiceServer) ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
+}
+func (UnimplementedSessionServiceServer) ListSessionChanges(context.Context, *v1.ListSessionChangesRequest) (*v1.ListSessionChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSessionChanges not implemented")
 }
 func (UnimplementedSessionServiceServer) SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignalProcess not implemented")
@@ -843,6 +863,24 @@ func _SessionService_ListProcesses_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_ListSessionChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListSessionChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListSessionChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListSessionChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListSessionChanges(ctx, req.(*v1.ListSessionChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_SignalProcess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.SignalProcessRequest)
 	if err := dec(in); err != nil {
@@ -1057,6 +1095,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProcesses",
 			Handler:    _SessionService_ListProcesses_Handler,
+		},
+		{
+			MethodName: "ListSessionChanges",
+			Handler:    _SessionService_ListSessionChanges_Handler,
 		},
 		{
 			MethodName: "SignalProcess",

@@ -445,6 +445,682 @@ func (x *WriteProjectResponse) GetSha256() string {
 	return ""
 }
 
+// ListFolderRequest names a folder.
+type ListFolderRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project's folder, absolute.
+	Root string `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
+	// The folder, relative to the root; empty for the root.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Only entries with a greater name.
+	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// How many at most, at least 1.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFolderRequest) Reset() {
+	*x = ListFolderRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFolderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFolderRequest) ProtoMessage() {}
+
+func (x *ListFolderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFolderRequest.ProtoReflect.Descriptor instead.
+func (*ListFolderRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListFolderRequest) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+func (x *ListFolderRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ListFolderRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListFolderRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ListFolderResponse holds entries in the order of names.
+type ListFolderResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The entries.
+	Entries []*FolderEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Whether there are more.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFolderResponse) Reset() {
+	*x = ListFolderResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFolderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFolderResponse) ProtoMessage() {}
+
+func (x *ListFolderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFolderResponse.ProtoReflect.Descriptor instead.
+func (*ListFolderResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListFolderResponse) GetEntries() []*FolderEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ListFolderResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// FolderEntry is an entry of a folder.
+type FolderEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// file, folder, link or other.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Its size in bytes.
+	Size int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// When its content last changed, in milliseconds.
+	ModifiedAt    int64 `protobuf:"varint,4,opt,name=modified_at,json=modifiedAt,proto3" json:"modified_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FolderEntry) Reset() {
+	*x = FolderEntry{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FolderEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FolderEntry) ProtoMessage() {}
+
+func (x *FolderEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FolderEntry.ProtoReflect.Descriptor instead.
+func (*FolderEntry) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FolderEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FolderEntry) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *FolderEntry) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *FolderEntry) GetModifiedAt() int64 {
+	if x != nil {
+		return x.ModifiedAt
+	}
+	return 0
+}
+
+// ReadFileRequest names a file.
+type ReadFileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project's folder, absolute.
+	Root string `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
+	// The file, relative to the root.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadFileRequest) Reset() {
+	*x = ReadFileRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadFileRequest) ProtoMessage() {}
+
+func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
+func (*ReadFileRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReadFileRequest) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+func (x *ReadFileRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+// ReadFileChunk is a part of a file. The first has the size, and no data for an empty file.
+type ReadFileChunk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The size when it was opened.
+	Size int64 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
+	// When its content last changed, in milliseconds.
+	ModifiedAt int64 `protobuf:"varint,2,opt,name=modified_at,json=modifiedAt,proto3" json:"modified_at,omitempty"`
+	// The next bytes.
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadFileChunk) Reset() {
+	*x = ReadFileChunk{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadFileChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadFileChunk) ProtoMessage() {}
+
+func (x *ReadFileChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadFileChunk.ProtoReflect.Descriptor instead.
+func (*ReadFileChunk) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReadFileChunk) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *ReadFileChunk) GetModifiedAt() int64 {
+	if x != nil {
+		return x.ModifiedAt
+	}
+	return 0
+}
+
+func (x *ReadFileChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ListChangesRequest names a session and its project.
+type ListChangesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The project's folder, absolute.
+	Root string `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
+	// The session.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// When the session began, in milliseconds.
+	Since int64 `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Only this file, relative to the root; empty for all.
+	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChangesRequest) Reset() {
+	*x = ListChangesRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChangesRequest) ProtoMessage() {}
+
+func (x *ListChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChangesRequest.ProtoReflect.Descriptor instead.
+func (*ListChangesRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListChangesRequest) GetRoot() string {
+	if x != nil {
+		return x.Root
+	}
+	return ""
+}
+
+func (x *ListChangesRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ListChangesRequest) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *ListChangesRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+// ListChangesResponse holds files that differ, in the order of their paths.
+type ListChangesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files.
+	Files []*ChangedFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	// Whether there are more.
+	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// The commit of HEAD, empty outside a repository.
+	Head          string `protobuf:"bytes,3,opt,name=head,proto3" json:"head,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChangesResponse) Reset() {
+	*x = ListChangesResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChangesResponse) ProtoMessage() {}
+
+func (x *ListChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChangesResponse.ProtoReflect.Descriptor instead.
+func (*ListChangesResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListChangesResponse) GetFiles() []*ChangedFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ListChangesResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ListChangesResponse) GetHead() string {
+	if x != nil {
+		return x.Head
+	}
+	return ""
+}
+
+// ChangedFile is a file that differs from what it was.
+type ChangedFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its path, relative to the root.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// created, modified or deleted.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// tool or outside.
+	Origin string `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
+	// The agents whose tools changed it.
+	Agents []string `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Added lines.
+	Added int32 `protobuf:"varint,5,opt,name=added,proto3" json:"added,omitempty"`
+	// Removed lines.
+	Removed int32 `protobuf:"varint,6,opt,name=removed,proto3" json:"removed,omitempty"`
+	// A unified diff.
+	Diff string `protobuf:"bytes,7,opt,name=diff,proto3" json:"diff,omitempty"`
+	// Whether the diff was cut.
+	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// Why there is no diff: binary, too_large or image_lost; empty if there is one.
+	NoDiff        string `protobuf:"bytes,9,opt,name=no_diff,json=noDiff,proto3" json:"no_diff,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangedFile) Reset() {
+	*x = ChangedFile{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangedFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangedFile) ProtoMessage() {}
+
+func (x *ChangedFile) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangedFile.ProtoReflect.Descriptor instead.
+func (*ChangedFile) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ChangedFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ChangedFile) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ChangedFile) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *ChangedFile) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *ChangedFile) GetAdded() int32 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *ChangedFile) GetRemoved() int32 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *ChangedFile) GetDiff() string {
+	if x != nil {
+		return x.Diff
+	}
+	return ""
+}
+
+func (x *ChangedFile) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ChangedFile) GetNoDiff() string {
+	if x != nil {
+		return x.NoDiff
+	}
+	return ""
+}
+
+// ExamineRequest is empty.
+type ExamineRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExamineRequest) Reset() {
+	*x = ExamineRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExamineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExamineRequest) ProtoMessage() {}
+
+func (x *ExamineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExamineRequest.ProtoReflect.Descriptor instead.
+func (*ExamineRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
+}
+
+// ExamineResponse is what was found.
+type ExamineResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the machine gives to cages.
+	Cages *v1.CageReport `protobuf:"bytes,1,opt,name=cages,proto3" json:"cages,omitempty"`
+	// The language servers.
+	LanguageServers []*v1.LanguageServerReport `protobuf:"bytes,2,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
+	// The rest that was looked at.
+	Checks        []*v1.MachineCheck `protobuf:"bytes,3,rep,name=checks,proto3" json:"checks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExamineResponse) Reset() {
+	*x = ExamineResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExamineResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExamineResponse) ProtoMessage() {}
+
+func (x *ExamineResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExamineResponse.ProtoReflect.Descriptor instead.
+func (*ExamineResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExamineResponse) GetCages() *v1.CageReport {
+	if x != nil {
+		return x.Cages
+	}
+	return nil
+}
+
+func (x *ExamineResponse) GetLanguageServers() []*v1.LanguageServerReport {
+	if x != nil {
+		return x.LanguageServers
+	}
+	return nil
+}
+
+func (x *ExamineResponse) GetChecks() []*v1.MachineCheck {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
 // ProjectFile is one file.
 type ProjectFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -464,7 +1140,7 @@ type ProjectFile struct {
 
 func (x *ProjectFile) Reset() {
 	*x = ProjectFile{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +1152,7 @@ func (x *ProjectFile) String() string {
 func (*ProjectFile) ProtoMessage() {}
 
 func (x *ProjectFile) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[4]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +1165,7 @@ func (x *ProjectFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectFile.ProtoReflect.Descriptor instead.
 func (*ProjectFile) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProjectFile) GetPath() string {
@@ -539,7 +1215,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +1227,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[5]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +1240,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListToolsRequest) GetContext() *ToolContext {
@@ -619,7 +1295,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +1307,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[6]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +1320,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Tool) GetName() string {
@@ -777,7 +1453,7 @@ type ReadWhen struct {
 
 func (x *ReadWhen) Reset() {
 	*x = ReadWhen{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +1465,7 @@ func (x *ReadWhen) String() string {
 func (*ReadWhen) ProtoMessage() {}
 
 func (x *ReadWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[7]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +1478,7 @@ func (x *ReadWhen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadWhen.ProtoReflect.Descriptor instead.
 func (*ReadWhen) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadWhen) GetParameters() []*ParameterMatch {
@@ -825,7 +1501,7 @@ type ParameterMatch struct {
 
 func (x *ParameterMatch) Reset() {
 	*x = ParameterMatch{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +1513,7 @@ func (x *ParameterMatch) String() string {
 func (*ParameterMatch) ProtoMessage() {}
 
 func (x *ParameterMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[8]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +1526,7 @@ func (x *ParameterMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParameterMatch.ProtoReflect.Descriptor instead.
 func (*ParameterMatch) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ParameterMatch) GetParameter() string {
@@ -884,7 +1560,7 @@ type ToolRequirement struct {
 
 func (x *ToolRequirement) Reset() {
 	*x = ToolRequirement{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1572,7 @@ func (x *ToolRequirement) String() string {
 func (*ToolRequirement) ProtoMessage() {}
 
 func (x *ToolRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[9]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1585,7 @@ func (x *ToolRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRequirement.ProtoReflect.Descriptor instead.
 func (*ToolRequirement) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ToolRequirement) GetKind() string {
@@ -957,7 +1633,7 @@ type ToolLimit struct {
 
 func (x *ToolLimit) Reset() {
 	*x = ToolLimit{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1645,7 @@ func (x *ToolLimit) String() string {
 func (*ToolLimit) ProtoMessage() {}
 
 func (x *ToolLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[10]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1658,7 @@ func (x *ToolLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolLimit.ProtoReflect.Descriptor instead.
 func (*ToolLimit) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ToolLimit) GetKey() string {
@@ -1026,7 +1702,7 @@ type Availability struct {
 
 func (x *Availability) Reset() {
 	*x = Availability{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1714,7 @@ func (x *Availability) String() string {
 func (*Availability) ProtoMessage() {}
 
 func (x *Availability) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[11]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1727,7 @@ func (x *Availability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Availability.ProtoReflect.Descriptor instead.
 func (*Availability) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Availability) GetAvailable() bool {
@@ -1088,7 +1764,7 @@ type ToolAlias struct {
 
 func (x *ToolAlias) Reset() {
 	*x = ToolAlias{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1776,7 @@ func (x *ToolAlias) String() string {
 func (*ToolAlias) ProtoMessage() {}
 
 func (x *ToolAlias) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[12]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1789,7 @@ func (x *ToolAlias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolAlias.ProtoReflect.Descriptor instead.
 func (*ToolAlias) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToolAlias) GetName() string {
@@ -1162,7 +1838,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1850,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[13]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1863,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -1240,7 +1916,7 @@ type ToolContext struct {
 
 func (x *ToolContext) Reset() {
 	*x = ToolContext{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1928,7 @@ func (x *ToolContext) String() string {
 func (*ToolContext) ProtoMessage() {}
 
 func (x *ToolContext) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[14]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1941,7 @@ func (x *ToolContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolContext.ProtoReflect.Descriptor instead.
 func (*ToolContext) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ToolContext) GetSessionId() string {
@@ -1398,7 +2074,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +2086,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[15]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +2099,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1452,7 +2128,7 @@ type RunToolRequest struct {
 
 func (x *RunToolRequest) Reset() {
 	*x = RunToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +2140,7 @@ func (x *RunToolRequest) String() string {
 func (*RunToolRequest) ProtoMessage() {}
 
 func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[16]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +2153,7 @@ func (x *RunToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolRequest.ProtoReflect.Descriptor instead.
 func (*RunToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RunToolRequest) GetCallId() string {
@@ -1526,7 +2202,7 @@ type ToolGrant struct {
 
 func (x *ToolGrant) Reset() {
 	*x = ToolGrant{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +2214,7 @@ func (x *ToolGrant) String() string {
 func (*ToolGrant) ProtoMessage() {}
 
 func (x *ToolGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[17]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +2227,7 @@ func (x *ToolGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolGrant.ProtoReflect.Descriptor instead.
 func (*ToolGrant) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ToolGrant) GetFingerprint() string {
@@ -1578,7 +2254,7 @@ type RunToolEvent struct {
 
 func (x *RunToolEvent) Reset() {
 	*x = RunToolEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +2266,7 @@ func (x *RunToolEvent) String() string {
 func (*RunToolEvent) ProtoMessage() {}
 
 func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +2279,7 @@ func (x *RunToolEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunToolEvent.ProtoReflect.Descriptor instead.
 func (*RunToolEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunToolEvent) GetEvent() isRunToolEvent_Event {
@@ -1680,7 +2356,7 @@ type ApprovalNeeded struct {
 
 func (x *ApprovalNeeded) Reset() {
 	*x = ApprovalNeeded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +2368,7 @@ func (x *ApprovalNeeded) String() string {
 func (*ApprovalNeeded) ProtoMessage() {}
 
 func (x *ApprovalNeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[19]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +2381,7 @@ func (x *ApprovalNeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalNeeded.ProtoReflect.Descriptor instead.
 func (*ApprovalNeeded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApprovalNeeded) GetSubject() *v1.ApprovalSubject {
@@ -1742,7 +2418,7 @@ type ToolOutput struct {
 
 func (x *ToolOutput) Reset() {
 	*x = ToolOutput{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +2430,7 @@ func (x *ToolOutput) String() string {
 func (*ToolOutput) ProtoMessage() {}
 
 func (x *ToolOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[20]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +2443,7 @@ func (x *ToolOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOutput.ProtoReflect.Descriptor instead.
 func (*ToolOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ToolOutput) GetStream() string {
@@ -1805,7 +2481,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +2493,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[21]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +2506,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ToolResult) GetContent() string {
@@ -1890,7 +2566,7 @@ type CancelToolRequest struct {
 
 func (x *CancelToolRequest) Reset() {
 	*x = CancelToolRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2578,7 @@ func (x *CancelToolRequest) String() string {
 func (*CancelToolRequest) ProtoMessage() {}
 
 func (x *CancelToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[22]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2591,7 @@ func (x *CancelToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelToolRequest.ProtoReflect.Descriptor instead.
 func (*CancelToolRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CancelToolRequest) GetSessionId() string {
@@ -1948,7 +2624,7 @@ type CancelToolResponse struct {
 
 func (x *CancelToolResponse) Reset() {
 	*x = CancelToolResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2636,7 @@ func (x *CancelToolResponse) String() string {
 func (*CancelToolResponse) ProtoMessage() {}
 
 func (x *CancelToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[23]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2649,7 @@ func (x *CancelToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelToolResponse.ProtoReflect.Descriptor instead.
 func (*CancelToolResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{33}
 }
 
 // EndSessionRequest names the session.
@@ -1987,7 +2663,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2675,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[24]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2688,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EndSessionRequest) GetSessionId() string {
@@ -2033,7 +2709,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2721,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[25]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2734,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EndSessionResponse) GetAudit() []*v1.AuditRecord {
@@ -2079,7 +2755,7 @@ type WatchWorkspaceRequest struct {
 
 func (x *WatchWorkspaceRequest) Reset() {
 	*x = WatchWorkspaceRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2767,7 @@ func (x *WatchWorkspaceRequest) String() string {
 func (*WatchWorkspaceRequest) ProtoMessage() {}
 
 func (x *WatchWorkspaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[26]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2780,7 @@ func (x *WatchWorkspaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWorkspaceRequest.ProtoReflect.Descriptor instead.
 func (*WatchWorkspaceRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WatchWorkspaceRequest) GetAcknowledged() string {
@@ -2135,7 +2811,7 @@ type WorkspaceEvent struct {
 
 func (x *WorkspaceEvent) Reset() {
 	*x = WorkspaceEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2823,7 @@ func (x *WorkspaceEvent) String() string {
 func (*WorkspaceEvent) ProtoMessage() {}
 
 func (x *WorkspaceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2836,7 @@ func (x *WorkspaceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkspaceEvent.ProtoReflect.Descriptor instead.
 func (*WorkspaceEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WorkspaceEvent) GetId() string {
@@ -2228,7 +2904,7 @@ type ViewDebugRequest struct {
 
 func (x *ViewDebugRequest) Reset() {
 	*x = ViewDebugRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2240,7 +2916,7 @@ func (x *ViewDebugRequest) String() string {
 func (*ViewDebugRequest) ProtoMessage() {}
 
 func (x *ViewDebugRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2929,7 @@ func (x *ViewDebugRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewDebugRequest.ProtoReflect.Descriptor instead.
 func (*ViewDebugRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ViewDebugRequest) GetSessionId() string {
@@ -2297,7 +2973,7 @@ type ViewDebugResponse struct {
 
 func (x *ViewDebugResponse) Reset() {
 	*x = ViewDebugResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2985,7 @@ func (x *ViewDebugResponse) String() string {
 func (*ViewDebugResponse) ProtoMessage() {}
 
 func (x *ViewDebugResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[29]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2998,7 @@ func (x *ViewDebugResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewDebugResponse.ProtoReflect.Descriptor instead.
 func (*ViewDebugResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ViewDebugResponse) GetSessions() []*v1.DebugSession {
@@ -2364,7 +3040,7 @@ type ControlDebugRequest struct {
 
 func (x *ControlDebugRequest) Reset() {
 	*x = ControlDebugRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +3052,7 @@ func (x *ControlDebugRequest) String() string {
 func (*ControlDebugRequest) ProtoMessage() {}
 
 func (x *ControlDebugRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[30]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +3065,7 @@ func (x *ControlDebugRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlDebugRequest.ProtoReflect.Descriptor instead.
 func (*ControlDebugRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ControlDebugRequest) GetSessionId() string {
@@ -2461,7 +3137,7 @@ type ControlDebugResponse struct {
 
 func (x *ControlDebugResponse) Reset() {
 	*x = ControlDebugResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +3149,7 @@ func (x *ControlDebugResponse) String() string {
 func (*ControlDebugResponse) ProtoMessage() {}
 
 func (x *ControlDebugResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[31]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +3162,7 @@ func (x *ControlDebugResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlDebugResponse.ProtoReflect.Descriptor instead.
 func (*ControlDebugResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ControlDebugResponse) GetState() *v1.DebugState {
@@ -2512,7 +3188,7 @@ type HoldWorkspaceRequest struct {
 
 func (x *HoldWorkspaceRequest) Reset() {
 	*x = HoldWorkspaceRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +3200,7 @@ func (x *HoldWorkspaceRequest) String() string {
 func (*HoldWorkspaceRequest) ProtoMessage() {}
 
 func (x *HoldWorkspaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[32]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +3213,7 @@ func (x *HoldWorkspaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldWorkspaceRequest.ProtoReflect.Descriptor instead.
 func (*HoldWorkspaceRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{42}
 }
 
 // HoldWorkspaceEvent says that the workspace is held.
@@ -2549,7 +3225,7 @@ type HoldWorkspaceEvent struct {
 
 func (x *HoldWorkspaceEvent) Reset() {
 	*x = HoldWorkspaceEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +3237,7 @@ func (x *HoldWorkspaceEvent) String() string {
 func (*HoldWorkspaceEvent) ProtoMessage() {}
 
 func (x *HoldWorkspaceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[33]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +3250,7 @@ func (x *HoldWorkspaceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldWorkspaceEvent.ProtoReflect.Descriptor instead.
 func (*HoldWorkspaceEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{43}
 }
 
 // HoldRunRequest names the run.
@@ -2588,7 +3264,7 @@ type HoldRunRequest struct {
 
 func (x *HoldRunRequest) Reset() {
 	*x = HoldRunRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +3276,7 @@ func (x *HoldRunRequest) String() string {
 func (*HoldRunRequest) ProtoMessage() {}
 
 func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[34]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +3289,7 @@ func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunRequest.ProtoReflect.Descriptor instead.
 func (*HoldRunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HoldRunRequest) GetContext() *ToolContext {
@@ -2639,7 +3315,7 @@ type HoldRunEvent struct {
 
 func (x *HoldRunEvent) Reset() {
 	*x = HoldRunEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +3327,7 @@ func (x *HoldRunEvent) String() string {
 func (*HoldRunEvent) ProtoMessage() {}
 
 func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +3340,7 @@ func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunEvent.ProtoReflect.Descriptor instead.
 func (*HoldRunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HoldRunEvent) GetEvent() isHoldRunEvent_Event {
@@ -2719,7 +3395,7 @@ type RunOpened struct {
 
 func (x *RunOpened) Reset() {
 	*x = RunOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +3407,7 @@ func (x *RunOpened) String() string {
 func (*RunOpened) ProtoMessage() {}
 
 func (x *RunOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[36]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +3420,7 @@ func (x *RunOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOpened.ProtoReflect.Descriptor instead.
 func (*RunOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{46}
 }
 
 // HoldCageRequest describes the cage of an invocation.
@@ -2760,7 +3436,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2772,7 +3448,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2785,7 +3461,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -2819,7 +3495,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +3507,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +3520,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -2925,7 +3601,7 @@ type CageOpened struct {
 
 func (x *CageOpened) Reset() {
 	*x = CageOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3613,7 @@ func (x *CageOpened) String() string {
 func (*CageOpened) ProtoMessage() {}
 
 func (x *CageOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[39]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3626,7 @@ func (x *CageOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
 func (*CageOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CageOpened) GetTier() string {
@@ -3001,7 +3677,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3689,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[40]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3702,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CageEnded) GetReason() string {
@@ -3056,7 +3732,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3744,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[41]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3757,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{41}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -3109,7 +3785,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3797,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[42]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3810,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{42}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -3157,7 +3833,7 @@ type ListLanguageServersRequest struct {
 
 func (x *ListLanguageServersRequest) Reset() {
 	*x = ListLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3169,7 +3845,7 @@ func (x *ListLanguageServersRequest) String() string {
 func (*ListLanguageServersRequest) ProtoMessage() {}
 
 func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[43]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3182,7 +3858,7 @@ func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{43}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListLanguageServersRequest) GetProjectId() string {
@@ -3210,7 +3886,7 @@ type ListLanguageServersResponse struct {
 
 func (x *ListLanguageServersResponse) Reset() {
 	*x = ListLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3898,7 @@ func (x *ListLanguageServersResponse) String() string {
 func (*ListLanguageServersResponse) ProtoMessage() {}
 
 func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3911,7 @@ func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{44}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -3262,7 +3938,7 @@ type StopLanguageServersRequest struct {
 
 func (x *StopLanguageServersRequest) Reset() {
 	*x = StopLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3950,7 @@ func (x *StopLanguageServersRequest) String() string {
 func (*StopLanguageServersRequest) ProtoMessage() {}
 
 func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3963,7 @@ func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{45}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StopLanguageServersRequest) GetProjectId() string {
@@ -3331,7 +4007,7 @@ type StopLanguageServersResponse struct {
 
 func (x *StopLanguageServersResponse) Reset() {
 	*x = StopLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +4019,7 @@ func (x *StopLanguageServersResponse) String() string {
 func (*StopLanguageServersResponse) ProtoMessage() {}
 
 func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +4032,7 @@ func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{46}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StopLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -3388,7 +4064,7 @@ type SignalProcessRequest struct {
 
 func (x *SignalProcessRequest) Reset() {
 	*x = SignalProcessRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +4076,7 @@ func (x *SignalProcessRequest) String() string {
 func (*SignalProcessRequest) ProtoMessage() {}
 
 func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +4089,7 @@ func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalProcessRequest.ProtoReflect.Descriptor instead.
 func (*SignalProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{47}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SignalProcessRequest) GetSessionId() string {
@@ -3446,7 +4122,7 @@ type SignalProcessResponse struct {
 
 func (x *SignalProcessResponse) Reset() {
 	*x = SignalProcessResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +4134,7 @@ func (x *SignalProcessResponse) String() string {
 func (*SignalProcessResponse) ProtoMessage() {}
 
 func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +4147,7 @@ func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalProcessResponse.ProtoReflect.Descriptor instead.
 func (*SignalProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{48}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{58}
 }
 
 // ListProcessesRequest selects what runs.
@@ -3485,7 +4161,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +4173,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +4186,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{49}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -3533,7 +4209,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3545,7 +4221,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3558,7 +4234,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{50}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -3579,7 +4255,7 @@ var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescript
 
 const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
+	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/machine.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
 	"\x12ReadProjectRequest\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12H\n" +
@@ -3599,7 +4275,54 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
 	"was_sha256\x18\x04 \x01(\tR\twasSha256\".\n" +
 	"\x14WriteProjectResponse\x12\x16\n" +
-	"\x06sha256\x18\x01 \x01(\tR\x06sha256\"\xa1\x01\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\"g\n" +
+	"\x11ListFolderRequest\x12\x12\n" +
+	"\x04root\x18\x01 \x01(\tR\x04root\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"d\n" +
+	"\x12ListFolderResponse\x12:\n" +
+	"\aentries\x18\x01 \x03(\v2 .kaged.toolrunner.v1.FolderEntryR\aentries\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"j\n" +
+	"\vFolderEntry\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x1f\n" +
+	"\vmodified_at\x18\x04 \x01(\x03R\n" +
+	"modifiedAt\"9\n" +
+	"\x0fReadFileRequest\x12\x12\n" +
+	"\x04root\x18\x01 \x01(\tR\x04root\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"X\n" +
+	"\rReadFileChunk\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x1f\n" +
+	"\vmodified_at\x18\x02 \x01(\x03R\n" +
+	"modifiedAt\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"q\n" +
+	"\x12ListChangesRequest\x12\x12\n" +
+	"\x04root\x18\x01 \x01(\tR\x04root\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\x03R\x05since\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\"\x7f\n" +
+	"\x13ListChangesResponse\x126\n" +
+	"\x05files\x18\x01 \x03(\v2 .kaged.toolrunner.v1.ChangedFileR\x05files\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x12\n" +
+	"\x04head\x18\x03 \x01(\tR\x04head\"\xe0\x01\n" +
+	"\vChangedFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06origin\x18\x03 \x01(\tR\x06origin\x12\x16\n" +
+	"\x06agents\x18\x04 \x03(\tR\x06agents\x12\x14\n" +
+	"\x05added\x18\x05 \x01(\x05R\x05added\x12\x18\n" +
+	"\aremoved\x18\x06 \x01(\x05R\aremoved\x12\x12\n" +
+	"\x04diff\x18\a \x01(\tR\x04diff\x12\x1c\n" +
+	"\ttruncated\x18\b \x01(\bR\ttruncated\x12\x17\n" +
+	"\ano_diff\x18\t \x01(\tR\x06noDiff\"\x10\n" +
+	"\x0eExamineRequest\"\xcd\x01\n" +
+	"\x0fExamineResponse\x121\n" +
+	"\x05cages\x18\x01 \x01(\v2\x1b.kaged.common.v1.CageReportR\x05cages\x12P\n" +
+	"\x10language_servers\x18\x02 \x03(\v2%.kaged.common.v1.LanguageServerReportR\x0flanguageServers\x125\n" +
+	"\x06checks\x18\x03 \x03(\v2\x1d.kaged.common.v1.MachineCheckR\x06checks\"\xa1\x01\n" +
 	"\vProjectFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x124\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1e.kaged.toolrunner.v1.FileStateR\x05state\x12\x18\n" +
@@ -3835,10 +4558,15 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xab\r\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\x9a\x10\n" +
 	"\x11ToolRunnerService\x12`\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12c\n" +
-	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12Z\n" +
+	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12]\n" +
+	"\n" +
+	"ListFolder\x12&.kaged.toolrunner.v1.ListFolderRequest\x1a'.kaged.toolrunner.v1.ListFolderResponse\x12V\n" +
+	"\bReadFile\x12$.kaged.toolrunner.v1.ReadFileRequest\x1a\".kaged.toolrunner.v1.ReadFileChunk0\x01\x12`\n" +
+	"\vListChanges\x12'.kaged.toolrunner.v1.ListChangesRequest\x1a(.kaged.toolrunner.v1.ListChangesResponse\x12T\n" +
+	"\aExamine\x12#.kaged.toolrunner.v1.ExamineRequest\x1a$.kaged.toolrunner.v1.ExamineResponse\x12Z\n" +
 	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
 	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12]\n" +
 	"\n" +
@@ -3871,7 +4599,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
@@ -3880,164 +4608,190 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ReadProjectResponse)(nil),         // 4: kaged.toolrunner.v1.ReadProjectResponse
 	(*WriteProjectRequest)(nil),         // 5: kaged.toolrunner.v1.WriteProjectRequest
 	(*WriteProjectResponse)(nil),        // 6: kaged.toolrunner.v1.WriteProjectResponse
-	(*ProjectFile)(nil),                 // 7: kaged.toolrunner.v1.ProjectFile
-	(*ListToolsRequest)(nil),            // 8: kaged.toolrunner.v1.ListToolsRequest
-	(*Tool)(nil),                        // 9: kaged.toolrunner.v1.Tool
-	(*ReadWhen)(nil),                    // 10: kaged.toolrunner.v1.ReadWhen
-	(*ParameterMatch)(nil),              // 11: kaged.toolrunner.v1.ParameterMatch
-	(*ToolRequirement)(nil),             // 12: kaged.toolrunner.v1.ToolRequirement
-	(*ToolLimit)(nil),                   // 13: kaged.toolrunner.v1.ToolLimit
-	(*Availability)(nil),                // 14: kaged.toolrunner.v1.Availability
-	(*ToolAlias)(nil),                   // 15: kaged.toolrunner.v1.ToolAlias
-	(*ListToolsResponse)(nil),           // 16: kaged.toolrunner.v1.ListToolsResponse
-	(*ToolContext)(nil),                 // 17: kaged.toolrunner.v1.ToolContext
-	(*JobPolicy)(nil),                   // 18: kaged.toolrunner.v1.JobPolicy
-	(*RunToolRequest)(nil),              // 19: kaged.toolrunner.v1.RunToolRequest
-	(*ToolGrant)(nil),                   // 20: kaged.toolrunner.v1.ToolGrant
-	(*RunToolEvent)(nil),                // 21: kaged.toolrunner.v1.RunToolEvent
-	(*ApprovalNeeded)(nil),              // 22: kaged.toolrunner.v1.ApprovalNeeded
-	(*ToolOutput)(nil),                  // 23: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),                  // 24: kaged.toolrunner.v1.ToolResult
-	(*CancelToolRequest)(nil),           // 25: kaged.toolrunner.v1.CancelToolRequest
-	(*CancelToolResponse)(nil),          // 26: kaged.toolrunner.v1.CancelToolResponse
-	(*EndSessionRequest)(nil),           // 27: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),          // 28: kaged.toolrunner.v1.EndSessionResponse
-	(*WatchWorkspaceRequest)(nil),       // 29: kaged.toolrunner.v1.WatchWorkspaceRequest
-	(*WorkspaceEvent)(nil),              // 30: kaged.toolrunner.v1.WorkspaceEvent
-	(*ViewDebugRequest)(nil),            // 31: kaged.toolrunner.v1.ViewDebugRequest
-	(*ViewDebugResponse)(nil),           // 32: kaged.toolrunner.v1.ViewDebugResponse
-	(*ControlDebugRequest)(nil),         // 33: kaged.toolrunner.v1.ControlDebugRequest
-	(*ControlDebugResponse)(nil),        // 34: kaged.toolrunner.v1.ControlDebugResponse
-	(*HoldWorkspaceRequest)(nil),        // 35: kaged.toolrunner.v1.HoldWorkspaceRequest
-	(*HoldWorkspaceEvent)(nil),          // 36: kaged.toolrunner.v1.HoldWorkspaceEvent
-	(*HoldRunRequest)(nil),              // 37: kaged.toolrunner.v1.HoldRunRequest
-	(*HoldRunEvent)(nil),                // 38: kaged.toolrunner.v1.HoldRunEvent
-	(*RunOpened)(nil),                   // 39: kaged.toolrunner.v1.RunOpened
-	(*HoldCageRequest)(nil),             // 40: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),               // 41: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),                  // 42: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),                   // 43: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),          // 44: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),         // 45: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListLanguageServersRequest)(nil),  // 46: kaged.toolrunner.v1.ListLanguageServersRequest
-	(*ListLanguageServersResponse)(nil), // 47: kaged.toolrunner.v1.ListLanguageServersResponse
-	(*StopLanguageServersRequest)(nil),  // 48: kaged.toolrunner.v1.StopLanguageServersRequest
-	(*StopLanguageServersResponse)(nil), // 49: kaged.toolrunner.v1.StopLanguageServersResponse
-	(*SignalProcessRequest)(nil),        // 50: kaged.toolrunner.v1.SignalProcessRequest
-	(*SignalProcessResponse)(nil),       // 51: kaged.toolrunner.v1.SignalProcessResponse
-	(*ListProcessesRequest)(nil),        // 52: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),       // 53: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                                 // 54: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*structpb.Struct)(nil),             // 55: google.protobuf.Struct
-	(*v1.Error)(nil),                    // 56: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),               // 57: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),           // 58: kaged.common.v1.LanguageServer
-	(*v1.Debugging)(nil),                // 59: kaged.common.v1.Debugging
-	(*v1.ApprovalSubject)(nil),          // 60: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),              // 61: kaged.common.v1.AuditRecord
-	(*v1.DebugSession)(nil),             // 62: kaged.common.v1.DebugSession
-	(*v1.DebugView)(nil),                // 63: kaged.common.v1.DebugView
-	(*v1.DebugState)(nil),               // 64: kaged.common.v1.DebugState
-	(*v1.DebugVariable)(nil),            // 65: kaged.common.v1.DebugVariable
-	(*v1.DebugEvent)(nil),               // 66: kaged.common.v1.DebugEvent
-	(*v1.NetworkAttempt)(nil),           // 67: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),              // 68: kaged.common.v1.CageFinding
-	(*v1.RunningLanguageServer)(nil),    // 69: kaged.common.v1.RunningLanguageServer
-	(*v1.RunningProcess)(nil),           // 70: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),              // 71: kaged.common.v1.RunningCage
+	(*ListFolderRequest)(nil),           // 7: kaged.toolrunner.v1.ListFolderRequest
+	(*ListFolderResponse)(nil),          // 8: kaged.toolrunner.v1.ListFolderResponse
+	(*FolderEntry)(nil),                 // 9: kaged.toolrunner.v1.FolderEntry
+	(*ReadFileRequest)(nil),             // 10: kaged.toolrunner.v1.ReadFileRequest
+	(*ReadFileChunk)(nil),               // 11: kaged.toolrunner.v1.ReadFileChunk
+	(*ListChangesRequest)(nil),          // 12: kaged.toolrunner.v1.ListChangesRequest
+	(*ListChangesResponse)(nil),         // 13: kaged.toolrunner.v1.ListChangesResponse
+	(*ChangedFile)(nil),                 // 14: kaged.toolrunner.v1.ChangedFile
+	(*ExamineRequest)(nil),              // 15: kaged.toolrunner.v1.ExamineRequest
+	(*ExamineResponse)(nil),             // 16: kaged.toolrunner.v1.ExamineResponse
+	(*ProjectFile)(nil),                 // 17: kaged.toolrunner.v1.ProjectFile
+	(*ListToolsRequest)(nil),            // 18: kaged.toolrunner.v1.ListToolsRequest
+	(*Tool)(nil),                        // 19: kaged.toolrunner.v1.Tool
+	(*ReadWhen)(nil),                    // 20: kaged.toolrunner.v1.ReadWhen
+	(*ParameterMatch)(nil),              // 21: kaged.toolrunner.v1.ParameterMatch
+	(*ToolRequirement)(nil),             // 22: kaged.toolrunner.v1.ToolRequirement
+	(*ToolLimit)(nil),                   // 23: kaged.toolrunner.v1.ToolLimit
+	(*Availability)(nil),                // 24: kaged.toolrunner.v1.Availability
+	(*ToolAlias)(nil),                   // 25: kaged.toolrunner.v1.ToolAlias
+	(*ListToolsResponse)(nil),           // 26: kaged.toolrunner.v1.ListToolsResponse
+	(*ToolContext)(nil),                 // 27: kaged.toolrunner.v1.ToolContext
+	(*JobPolicy)(nil),                   // 28: kaged.toolrunner.v1.JobPolicy
+	(*RunToolRequest)(nil),              // 29: kaged.toolrunner.v1.RunToolRequest
+	(*ToolGrant)(nil),                   // 30: kaged.toolrunner.v1.ToolGrant
+	(*RunToolEvent)(nil),                // 31: kaged.toolrunner.v1.RunToolEvent
+	(*ApprovalNeeded)(nil),              // 32: kaged.toolrunner.v1.ApprovalNeeded
+	(*ToolOutput)(nil),                  // 33: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),                  // 34: kaged.toolrunner.v1.ToolResult
+	(*CancelToolRequest)(nil),           // 35: kaged.toolrunner.v1.CancelToolRequest
+	(*CancelToolResponse)(nil),          // 36: kaged.toolrunner.v1.CancelToolResponse
+	(*EndSessionRequest)(nil),           // 37: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),          // 38: kaged.toolrunner.v1.EndSessionResponse
+	(*WatchWorkspaceRequest)(nil),       // 39: kaged.toolrunner.v1.WatchWorkspaceRequest
+	(*WorkspaceEvent)(nil),              // 40: kaged.toolrunner.v1.WorkspaceEvent
+	(*ViewDebugRequest)(nil),            // 41: kaged.toolrunner.v1.ViewDebugRequest
+	(*ViewDebugResponse)(nil),           // 42: kaged.toolrunner.v1.ViewDebugResponse
+	(*ControlDebugRequest)(nil),         // 43: kaged.toolrunner.v1.ControlDebugRequest
+	(*ControlDebugResponse)(nil),        // 44: kaged.toolrunner.v1.ControlDebugResponse
+	(*HoldWorkspaceRequest)(nil),        // 45: kaged.toolrunner.v1.HoldWorkspaceRequest
+	(*HoldWorkspaceEvent)(nil),          // 46: kaged.toolrunner.v1.HoldWorkspaceEvent
+	(*HoldRunRequest)(nil),              // 47: kaged.toolrunner.v1.HoldRunRequest
+	(*HoldRunEvent)(nil),                // 48: kaged.toolrunner.v1.HoldRunEvent
+	(*RunOpened)(nil),                   // 49: kaged.toolrunner.v1.RunOpened
+	(*HoldCageRequest)(nil),             // 50: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),               // 51: kaged.toolrunner.v1.HoldCageEvent
+	(*CageOpened)(nil),                  // 52: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),                   // 53: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),          // 54: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),         // 55: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListLanguageServersRequest)(nil),  // 56: kaged.toolrunner.v1.ListLanguageServersRequest
+	(*ListLanguageServersResponse)(nil), // 57: kaged.toolrunner.v1.ListLanguageServersResponse
+	(*StopLanguageServersRequest)(nil),  // 58: kaged.toolrunner.v1.StopLanguageServersRequest
+	(*StopLanguageServersResponse)(nil), // 59: kaged.toolrunner.v1.StopLanguageServersResponse
+	(*SignalProcessRequest)(nil),        // 60: kaged.toolrunner.v1.SignalProcessRequest
+	(*SignalProcessResponse)(nil),       // 61: kaged.toolrunner.v1.SignalProcessResponse
+	(*ListProcessesRequest)(nil),        // 62: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 63: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 64: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*v1.CageReport)(nil),               // 65: kaged.common.v1.CageReport
+	(*v1.LanguageServerReport)(nil),     // 66: kaged.common.v1.LanguageServerReport
+	(*v1.MachineCheck)(nil),             // 67: kaged.common.v1.MachineCheck
+	(*structpb.Struct)(nil),             // 68: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 69: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 70: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 71: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),                // 72: kaged.common.v1.Debugging
+	(*v1.ApprovalSubject)(nil),          // 73: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 74: kaged.common.v1.AuditRecord
+	(*v1.DebugSession)(nil),             // 75: kaged.common.v1.DebugSession
+	(*v1.DebugView)(nil),                // 76: kaged.common.v1.DebugView
+	(*v1.DebugState)(nil),               // 77: kaged.common.v1.DebugState
+	(*v1.DebugVariable)(nil),            // 78: kaged.common.v1.DebugVariable
+	(*v1.DebugEvent)(nil),               // 79: kaged.common.v1.DebugEvent
+	(*v1.NetworkAttempt)(nil),           // 80: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 81: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 82: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 83: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 84: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	54, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	7,  // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
-	0,  // 2: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
-	17, // 3: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	55, // 4: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	55, // 5: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
-	1,  // 6: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
-	15, // 7: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
-	12, // 8: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
-	13, // 9: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
-	14, // 10: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
-	10, // 11: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	10, // 12: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	11, // 13: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
-	2,  // 14: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	56, // 15: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	55, // 16: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
-	10, // 17: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	9,  // 18: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	57, // 19: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
-	18, // 20: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	58, // 21: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
-	59, // 22: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
-	17, // 23: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	20, // 24: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
-	23, // 25: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
-	24, // 26: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
-	22, // 27: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	60, // 28: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	61, // 29: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	56, // 30: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	61, // 31: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	61, // 32: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	61, // 33: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	62, // 34: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
-	63, // 35: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
-	64, // 36: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
-	65, // 37: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
-	17, // 38: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	39, // 39: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	66, // 40: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	17, // 41: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	42, // 42: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	67, // 43: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	43, // 44: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	68, // 45: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	68, // 46: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	69, // 47: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	69, // 48: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	61, // 49: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
-	70, // 50: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	71, // 51: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 52: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	5,  // 53: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
-	8,  // 54: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	19, // 55: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	25, // 56: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	37, // 57: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	35, // 58: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
-	29, // 59: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	40, // 60: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	44, // 61: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	52, // 62: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	50, // 63: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
-	46, // 64: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
-	48, // 65: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
-	31, // 66: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
-	33, // 67: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
-	27, // 68: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 69: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	6,  // 70: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
-	16, // 71: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	21, // 72: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	26, // 73: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	38, // 74: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	36, // 75: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
-	30, // 76: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	41, // 77: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	45, // 78: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	53, // 79: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	51, // 80: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
-	47, // 81: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
-	49, // 82: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
-	32, // 83: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
-	34, // 84: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
-	28, // 85: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	69, // [69:86] is the sub-list for method output_type
-	52, // [52:69] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	64, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	17, // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
+	9,  // 2: kaged.toolrunner.v1.ListFolderResponse.entries:type_name -> kaged.toolrunner.v1.FolderEntry
+	14, // 3: kaged.toolrunner.v1.ListChangesResponse.files:type_name -> kaged.toolrunner.v1.ChangedFile
+	65, // 4: kaged.toolrunner.v1.ExamineResponse.cages:type_name -> kaged.common.v1.CageReport
+	66, // 5: kaged.toolrunner.v1.ExamineResponse.language_servers:type_name -> kaged.common.v1.LanguageServerReport
+	67, // 6: kaged.toolrunner.v1.ExamineResponse.checks:type_name -> kaged.common.v1.MachineCheck
+	0,  // 7: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
+	27, // 8: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	68, // 9: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	68, // 10: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	1,  // 11: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
+	25, // 12: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
+	22, // 13: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
+	23, // 14: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
+	24, // 15: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
+	20, // 16: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	20, // 17: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	21, // 18: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
+	2,  // 19: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
+	69, // 20: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	68, // 21: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	20, // 22: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	19, // 23: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
+	70, // 24: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	28, // 25: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
+	71, // 26: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	72, // 27: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
+	27, // 28: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	30, // 29: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
+	33, // 30: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
+	34, // 31: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
+	32, // 32: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
+	73, // 33: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	74, // 34: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	69, // 35: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	74, // 36: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	74, // 37: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	74, // 38: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	75, // 39: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	76, // 40: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
+	77, // 41: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
+	78, // 42: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
+	27, // 43: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	49, // 44: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
+	79, // 45: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	27, // 46: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	52, // 47: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	80, // 48: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	53, // 49: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	81, // 50: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	81, // 51: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	82, // 52: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	82, // 53: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	74, // 54: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	83, // 55: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	84, // 56: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 57: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	5,  // 58: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
+	7,  // 59: kaged.toolrunner.v1.ToolRunnerService.ListFolder:input_type -> kaged.toolrunner.v1.ListFolderRequest
+	10, // 60: kaged.toolrunner.v1.ToolRunnerService.ReadFile:input_type -> kaged.toolrunner.v1.ReadFileRequest
+	12, // 61: kaged.toolrunner.v1.ToolRunnerService.ListChanges:input_type -> kaged.toolrunner.v1.ListChangesRequest
+	15, // 62: kaged.toolrunner.v1.ToolRunnerService.Examine:input_type -> kaged.toolrunner.v1.ExamineRequest
+	18, // 63: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	29, // 64: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	35, // 65: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	47, // 66: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	45, // 67: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
+	39, // 68: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	50, // 69: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	54, // 70: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	62, // 71: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	60, // 72: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
+	56, // 73: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	58, // 74: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	41, // 75: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
+	43, // 76: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
+	37, // 77: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 78: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	6,  // 79: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
+	8,  // 80: kaged.toolrunner.v1.ToolRunnerService.ListFolder:output_type -> kaged.toolrunner.v1.ListFolderResponse
+	11, // 81: kaged.toolrunner.v1.ToolRunnerService.ReadFile:output_type -> kaged.toolrunner.v1.ReadFileChunk
+	13, // 82: kaged.toolrunner.v1.ToolRunnerService.ListChanges:output_type -> kaged.toolrunner.v1.ListChangesResponse
+	16, // 83: kaged.toolrunner.v1.ToolRunnerService.Examine:output_type -> kaged.toolrunner.v1.ExamineResponse
+	26, // 84: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	31, // 85: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	36, // 86: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	48, // 87: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	46, // 88: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
+	40, // 89: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	51, // 90: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	55, // 91: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	63, // 92: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	61, // 93: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
+	57, // 94: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	59, // 95: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	42, // 96: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
+	44, // 97: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
+	38, // 98: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	78, // [78:99] is the sub-list for method output_type
+	57, // [57:78] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -4045,19 +4799,19 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	if File_kaged_toolrunner_v1_tool_runner_service_proto != nil {
 		return
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[18].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[28].OneofWrappers = []any{
 		(*RunToolEvent_Output)(nil),
 		(*RunToolEvent_Result)(nil),
 		(*RunToolEvent_Approval)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[27].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37].OneofWrappers = []any{
 		(*WorkspaceEvent_Record)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[35].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45].OneofWrappers = []any{
 		(*HoldRunEvent_Opened)(nil),
 		(*HoldRunEvent_Debug)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[38].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -4068,7 +4822,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   52,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

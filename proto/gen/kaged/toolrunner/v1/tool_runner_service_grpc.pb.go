@@ -21,6 +21,10 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ToolRunnerService_ReadProject_FullMethodName         = "/kaged.toolrunner.v1.ToolRunnerService/ReadProject"
 	ToolRunnerService_WriteProject_FullMethodName        = "/kaged.toolrunner.v1.ToolRunnerService/WriteProject"
+	ToolRunnerService_ListFolder_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/ListFolder"
+	ToolRunnerService_ReadFile_FullMethodName            = "/kaged.toolrunner.v1.ToolRunnerService/ReadFile"
+	ToolRunnerService_ListChanges_FullMethodName         = "/kaged.toolrunner.v1.ToolRunnerService/ListChanges"
+	ToolRunnerService_Examine_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/Examine"
 	ToolRunnerService_ListTools_FullMethodName           = "/kaged.toolrunner.v1.ToolRunnerService/ListTools"
 	ToolRunnerService_RunTool_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
 	ToolRunnerService_CancelTool_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
@@ -52,6 +56,17 @@ type ToolRunnerServiceClient interface {
 	// in a repository's own folder, with file_too_large, with file_changed_since_read if the file is another than was_sha256
 	// says, and with file_busy; then nothing has changed.
 	WriteProject(ctx context.Context, in *WriteProjectRequest, opts ...grpc.CallOption) (*WriteProjectResponse, error)
+	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are left out.
+	// Fails with not_found and invalid_params.
+	ListFolder(ctx context.Context, in *ListFolderRequest, opts ...grpc.CallOption) (*ListFolderResponse, error)
+	// ReadFile streams a file of a project for people; the first chunk says what it is. Fails with file_not_found, file_not_regular,
+	// and with invalid_params and capability_denied for a path that leaves the project or that the operator denies.
+	ReadFile(ctx context.Context, in *ReadFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadFileChunk], error)
+	// ListChanges compares the files of a project with what they were before a session's tools changed them, and files that changed
+	// since then with HEAD. Fails with not_found if root is not a folder.
+	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
+	// Examine looks at the machine: cages, language servers, git. It fails for nothing that is missing.
+	Examine(ctx context.Context, in *ExamineRequest, opts ...grpc.CallOption) (*ExamineResponse, error)
 	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
@@ -130,6 +145,55 @@ func (c *toolRunnerServiceClient) WriteProject(ctx context.Context, in *WritePro
 	return out, nil
 }
 
+func (c *toolRunnerServiceClient) ListFolder(ctx context.Context, in *ListFolderRequest, opts ...grpc.CallOption) (*ListFolderResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFolderResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_ListFolder_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolRunnerServiceClient) ReadFile(ctx context.Context, in *ReadFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadFileChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[0], ToolRunnerService_ReadFile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadFileRequest, ReadFileChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_ReadFileClient = grpc.ServerStreamingClient[ReadFileChunk]
+
+func (c *toolRunnerServiceClient) ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListChangesResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_ListChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolRunnerServiceClient) Examine(ctx context.Context, in *ExamineRequest, opts ...grpc.CallOption) (*ExamineResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExamineResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_Examine_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *toolRunnerServiceClient) ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListToolsResponse)
@@ -142,7 +206,7 @@ func (c *toolRunnerServiceClient) ListTools(ctx context.Context, in *ListToolsRe
 
 func (c *toolRunnerServiceClient) RunTool(ctx context.Context, in *RunToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunToolEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[0], ToolRunnerService_RunTool_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[1], ToolRunnerService_RunTool_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +235,7 @@ func (c *toolRunnerServiceClient) CancelTool(ctx context.Context, in *CancelTool
 
 func (c *toolRunnerServiceClient) HoldRun(ctx context.Context, in *HoldRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldRunEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[1], ToolRunnerService_HoldRun_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[2], ToolRunnerService_HoldRun_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +254,7 @@ type ToolRunnerService_HoldRunClient = grpc.ServerStreamingClient[HoldRunEvent]
 
 func (c *toolRunnerServiceClient) HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[2], ToolRunnerService_HoldWorkspace_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[3], ToolRunnerService_HoldWorkspace_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +273,7 @@ type ToolRunnerService_HoldWorkspaceClient = grpc.ServerStreamingClient[HoldWork
 
 func (c *toolRunnerServiceClient) WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[3], ToolRunnerService_WatchWorkspace_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[4], ToolRunnerService_WatchWorkspace_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +286,7 @@ type ToolRunnerService_WatchWorkspaceClient = grpc.BidiStreamingClient[WatchWork
 
 func (c *toolRunnerServiceClient) HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[4], ToolRunnerService_HoldCage_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ToolRunnerService_ServiceDesc.Streams[5], ToolRunnerService_HoldCage_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -333,6 +397,17 @@ type ToolRunnerServiceServer interface {
 	// in a repository's own folder, with file_too_large, with file_changed_since_read if the file is another than was_sha256
 	// says, and with file_busy; then nothing has changed.
 	WriteProject(context.Context, *WriteProjectRequest) (*WriteProjectResponse, error)
+	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are left out.
+	// Fails with not_found and invalid_params.
+	ListFolder(context.Context, *ListFolderRequest) (*ListFolderResponse, error)
+	// ReadFile streams a file of a project for people; the first chunk says what it is. Fails with file_not_found, file_not_regular,
+	// and with invalid_params and capability_denied for a path that leaves the project or that the operator denies.
+	ReadFile(*ReadFileRequest, grpc.ServerStreamingServer[ReadFileChunk]) error
+	// ListChanges compares the files of a project with what they were before a session's tools changed them, and files that changed
+	// since then with HEAD. Fails with not_found if root is not a folder.
+	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)
+	// Examine looks at the machine: cages, language servers, git. It fails for nothing that is missing.
+	Examine(context.Context, *ExamineRequest) (*ExamineResponse, error)
 	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
@@ -396,6 +471,18 @@ func (UnimplementedToolRunnerServiceServer) ReadProject(context.Context, *ReadPr
 }
 func (UnimplementedToolRunnerServiceServer) WriteProject(context.Context, *WriteProjectRequest) (*WriteProjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WriteProject not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ListFolder(context.Context, *ListFolderRequest) (*ListFolderResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFolder not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ReadFile(*ReadFileRequest, grpc.ServerStreamingServer[ReadFileChunk]) error {
+	return status.Error(codes.Unimplemented, "method ReadFile not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListChanges not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) Examine(context.Context, *ExamineRequest) (*ExamineResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Examine not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTools not implemented")
@@ -495,6 +582,71 @@ func _ToolRunnerService_WriteProject_Handler(srv interface{}, ctx context.Contex
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ToolRunnerServiceServer).WriteProject(ctx, req.(*WriteProjectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolRunnerService_ListFolder_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFolderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).ListFolder(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_ListFolder_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).ListFolder(ctx, req.(*ListFolderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolRunnerService_ReadFile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadFileRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ToolRunnerServiceServer).ReadFile(m, &grpc.GenericServerStream[ReadFileRequest, ReadFileChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolRunnerService_ReadFileServer = grpc.ServerStreamingServer[ReadFileChunk]
+
+func _ToolRunnerService_ListChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).ListChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_ListChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).ListChanges(ctx, req.(*ListChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolRunnerService_Examine_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExamineRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).Examine(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_Examine_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).Examine(ctx, req.(*ExamineRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -746,6 +898,18 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ToolRunnerService_WriteProject_Handler,
 		},
 		{
+			MethodName: "ListFolder",
+			Handler:    _ToolRunnerService_ListFolder_Handler,
+		},
+		{
+			MethodName: "ListChanges",
+			Handler:    _ToolRunnerService_ListChanges_Handler,
+		},
+		{
+			MethodName: "Examine",
+			Handler:    _ToolRunnerService_Examine_Handler,
+		},
+		{
 			MethodName: "ListTools",
 			Handler:    _ToolRunnerService_ListTools_Handler,
 		},
@@ -787,6 +951,11 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ReadFile",
+			Handler:       _ToolRunnerService_ReadFile_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "RunTool",
 			Handler:       _ToolRunnerService_RunTool_Handler,
