@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core"
 	"kaged.dev/services/tool-runner/internal/core/calls"
+	"kaged.dev/services/tool-runner/internal/core/changes"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/memories"
@@ -162,6 +163,12 @@ type Config struct {
 	ProjectFiles      int   `toml:"project_files"`
 	ProjectFileBytes  int64 `toml:"project_file_bytes"`
 	ProjectTotalBytes int64 `toml:"project_total_bytes"`
+
+	// ChangeFileBytes is the largest file whose content before a session's first change is kept, ChangeSessionBytes bounds
+	// those of a session together, and ChangesKeptFor is for how long after the last new one they are kept.
+	ChangeFileBytes    int64           `toml:"change_file_bytes"`
+	ChangeSessionBytes int64           `toml:"change_session_bytes"`
+	ChangesKeptFor     config.Duration `toml:"changes_kept_for"`
 }
 
 // DefaultConfig returns the specification's values.
@@ -192,6 +199,7 @@ func DefaultConfig() Config {
 		DebugTimeout: config.Duration(30 * time.Second), DebugMaxTimeout: config.Duration(5 * time.Minute),
 		CLITimeout: config.Duration(120 * time.Second), CLIOutputBytes: 200 << 10, CLIValueBytes: 64 << 10,
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
+		ChangeFileBytes: 5 << 20, ChangeSessionBytes: 256 << 20, ChangesKeptFor: config.Duration(30 * 24 * time.Hour),
 	}
 }
 
@@ -357,6 +365,9 @@ func (c Config) options() core.Options {
 		},
 		Project: project.Options{
 			Files: c.ProjectFiles, FileBytes: c.ProjectFileBytes, TotalBytes: c.ProjectTotalBytes,
+		},
+		Changes: changes.Limits{
+			FileBytes: c.ChangeFileBytes, SessionBytes: c.ChangeSessionBytes, KeptFor: c.ChangesKeptFor.D(),
 		},
 		Processes: processes.Options{
 			KeptFor: c.ProcessesKeptFor.D(), Ended: c.EndedProcesses, Sessions: c.ProcessSessions, Patience: c.ShellGrace.D(),

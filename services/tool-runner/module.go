@@ -42,6 +42,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	}
 	if !env.DataDir.IsZero() && !env.Private { // what a process for one command starts ends with it
 		deps.Processes = env.DataDir.Join("tool-runner", "processes")
+		deps.Images = env.DataDir.Join("tool-runner", "changes")
 	}
 	return New(cfg, deps)
 }

@@ -15,6 +15,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/adapter/dappool"
 	issueadapter "kaged.dev/services/tool-runner/internal/adapter/issues"
 	"kaged.dev/services/tool-runner/internal/adapter/lsppool"
+	"kaged.dev/services/tool-runner/internal/adapter/machine"
 	"kaged.dev/services/tool-runner/internal/core"
 	"kaged.dev/services/tool-runner/internal/core/tracker"
 	"kaged.dev/services/tool-runner/internal/server"
@@ -36,6 +37,8 @@ type Deps struct {
 	Issues issuev1.IssueToolServiceClient
 	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
 	Journal string
+	// Images is the folder of what files were before sessions changed them; empty for none.
+	Images string
 	// Processes is the folder of the tables of background processes; empty for memory.
 	Processes string
 	// Tools declares the operator's commands.
@@ -61,7 +64,7 @@ type Service struct {
 // New builds the service; it starts nothing, dials nothing and touches no file.
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
-	opts.Journal, opts.Processes.Dir = deps.Journal, deps.Processes
+	opts.Journal, opts.Images, opts.Processes.Dir = deps.Journal, deps.Images, deps.Processes
 	opts.Changed = logChanges(deps.Log)
 	opts.Dispatch.Forbidden, opts.Dispatch.Memory = deps.Forbidden, deps.Memory
 	client := supervisor.New(deps.Sandbox)
@@ -79,7 +82,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{languages: languages, runner: runner, server: server.New(runner)}, nil
+	return &Service{languages: languages, runner: runner, server: server.New(runner, machine.New(deps.Sandbox, deps.LSP))}, nil
 }
 
 // Register adds the service to a gRPC server.

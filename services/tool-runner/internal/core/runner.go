@@ -23,6 +23,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/calls"
 	"kaged.dev/services/tool-runner/internal/core/catalogue"
+	"kaged.dev/services/tool-runner/internal/core/changes"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 	"kaged.dev/services/tool-runner/internal/core/debugging"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
@@ -51,6 +52,9 @@ type Options struct {
 	Sessions, Files int
 	// Processes bounds the table of background processes.
 	Processes processes.Options
+	// Changes bounds the images of changed files, Images is their folder, empty for none.
+	Changes changes.Limits
+	Images  string
 	// Journal is the folder where changes of files are noted while they are made, empty for none.
 	Journal string
 	// LateEvery is how often watchers are told of processes that ended between runs.
@@ -110,6 +114,10 @@ type Runner struct {
 	parsers    *syntax.Parsers
 	project    project.Options
 	files      *change.Writer
+	images     *changes.Images
+	rules      paths.Rules
+	lookupEnv  func(string) (string, bool)
+	sniff      text.Sniffer
 	journal    *change.Journal // nil for none
 	languages  []*syntax.Language
 	journalDir string // "" for none
@@ -128,6 +136,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		draining:  make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 		languages: deps.Languages, journalDir: opts.Journal, log: deps.Log,
+		images: changes.NewImages(opts.Images, opts.Changes, deps.Log), rules: opts.Rules, lookupEnv: deps.LookupEnv, sniff: deps.Sniff,
 	}
 	r.drain = sync.OnceFunc(func() { close(r.draining) })
 	if opts.Journal != "" {
@@ -135,7 +144,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	}
 	r.files = change.NewWriter(r.journal, opts.Changed)
 	builtin := tools.Catalogue(tools.Deps{
-		Files: r.files, Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands,
+		Files: r.files, Images: r.images, Reads: r.reads, Sniff: deps.Sniff, Commands: deps.Commands,
 		Processes: r.processes, Languages: deps.Servers, Told: r.told, Tracker: deps.Tracker, LookupEnv: deps.LookupEnv,
 		Debuggers: r.debuggers,
 		NoSandbox: deps.NoSandbox, Parsers: r.parsers, Limits: opts.Tools,
@@ -403,6 +412,25 @@ func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, 
 // WriteProject writes a file of a project; see [project.Write].
 func (r *Runner) WriteProject(ctx context.Context, w project.Writing) (sha256 string, err error) {
 	return project.Write(ctx, r.project, r.files, r.dispatcher.Hold, w)
+}
+
+// ListFolder lists a folder of a project for people; see [project.List].
+func (r *Runner) ListFolder(root, folder, after string, limit int) ([]project.Entry, bool, error) {
+	return project.List(root, r.rules, folder, after, limit)
+}
+
+// ReadFile gives a file of a project to send; see [project.Stream].
+func (r *Runner) ReadFile(
+	ctx context.Context, root, name string, send func(size, modifiedAt int64, data []byte) error,
+) error {
+	return project.Stream(ctx, root, r.rules, name, send)
+}
+
+// Changes returns the files that a session has changed; see [changes.Images.List].
+func (r *Runner) Changes(ctx context.Context, root, session, path string, since int64) (changes.Found, error) {
+	return r.images.List(ctx, changes.Query{
+		Root: root, Rules: r.rules, Session: session, Since: since, Path: path, LookupEnv: r.lookupEnv, Sniff: r.sniff,
+	})
 }
 
 // EndSession cancels a session's calls, forgets what it read and ends its commands, those in the background too. It returns

@@ -3,24 +3,32 @@
 package server
 
 import (
+	"context"
 	"sync"
 
 	"kaged.dev/services/tool-runner/internal/core"
 
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
 // Server serves ToolRunnerService.
 type Server struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
-	runner *core.Runner
+	runner  *core.Runner
+	machine Machine
 	// listing renders the catalogue, once and when it is first asked for: a command that calls one tool does not pay for it.
 	listing func() ([]*toolrunnerv1.Tool, error)
 }
 
+// Machine looks at what the workspace's machine has for agents. What cannot be asked is part of the answer.
+type Machine interface {
+	Examine(context.Context) (*commonv1.CageReport, []*commonv1.LanguageServerReport, []*commonv1.MachineCheck)
+}
+
 // New returns a server of runner.
-func New(runner *core.Runner) *Server {
-	return &Server{runner: runner, listing: sync.OnceValues(func() ([]*toolrunnerv1.Tool, error) {
+func New(runner *core.Runner, machine Machine) *Server {
+	return &Server{runner: runner, machine: machine, listing: sync.OnceValues(func() ([]*toolrunnerv1.Tool, error) {
 		return catalogueToProto(runner.Catalogue())
 	})}
 }

@@ -102,7 +102,7 @@ func (d Deps) lspEdit(
 	if !p.Apply {
 		return result, nil
 	}
-	if err := d.Files.Apply(changes...); err != nil {
+	if err := d.applyKept(call, changes...); err != nil {
 		return codeLspResult{}, err
 	}
 	for i, r := range plan {

@@ -50,7 +50,7 @@ func (d Deps) decode(doc *document, data []byte) (err error) {
 // was read.
 func (d Deps) replace(call *tool.Call, doc *document, after string) error {
 	data := text.Encode(after, doc.encoding)
-	if err := d.apply(change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
+	if err := d.apply(call, change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
 		return err
 	}
 	d.saw(call, doc.path, reads.Sum(data))

@@ -444,7 +444,7 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 		return nil, changedMeanwhile(one.file)
 	}
 	after := astgrep.Apply(data, one.changes)
-	if err := w.deps.apply(change.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
+	if err := w.deps.apply(w.call, change.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
 		return nil, err
 	}
 	// A caller that had read the file still knows it: the answer shows the changes. A caller that

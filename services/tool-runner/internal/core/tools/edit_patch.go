@@ -96,7 +96,7 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 	if err != nil {
 		return editPatchResult{}, unfound(err, p.Patch)
 	}
-	if err := d.apply(w.changes...); err != nil {
+	if err := d.apply(call, w.changes...); err != nil {
 		return editPatchResult{}, err
 	}
 	for _, f := range w.files {

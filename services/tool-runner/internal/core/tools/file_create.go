@@ -29,6 +29,7 @@ func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams)
 	if err := d.unredacted(change.Change{At: path, Data: content}); err != nil {
 		return fileWriteResult{}, err
 	}
+	d.Images.Keep(call.From, path)
 	if err := d.Files.Create(path, content); err != nil {
 		return fileWriteResult{}, err
 	}

@@ -74,7 +74,7 @@ func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams
 		return fileWriteResult{}, err
 	}
 	content := before.form.take(p.Content)
-	if err := d.apply(change.Change{At: path, Was: before.was, Data: content}); err != nil {
+	if err := d.apply(call, change.Change{At: path, Was: before.was, Data: content}); err != nil {
 		return fileWriteResult{}, err
 	}
 	return d.written(call, path, content, d.diffTo(before, content), false), nil

@@ -10,12 +10,24 @@ import (
 	"kaged.dev/pkg/redact"
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
 // apply makes changes with content written by a model, unless [Deps.unredacted] refuses them.
-func (d Deps) apply(changes ...change.Change) error {
+func (d Deps) apply(call *tool.Call, changes ...change.Change) error {
 	if err := d.unredacted(changes...); err != nil {
 		return err
+	}
+	return d.applyKept(call, changes...)
+}
+
+// applyKept makes changes of a call, and keeps before what the files are.
+func (d Deps) applyKept(call *tool.Call, changes ...change.Change) error {
+	for _, c := range changes {
+		d.Images.Keep(call.From, c.At)
+		if c.Move != nil {
+			d.Images.Keep(call.From, *c.Move)
+		}
 	}
 	return d.Files.Apply(changes...)
 }

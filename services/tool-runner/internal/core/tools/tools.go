@@ -9,6 +9,7 @@ import (
 	"kaged.dev/pkg/syntax"
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/text"
+	"kaged.dev/services/tool-runner/internal/core/changes"
 	"kaged.dev/services/tool-runner/internal/core/debugging"
 	"kaged.dev/services/tool-runner/internal/core/language"
 	"kaged.dev/services/tool-runner/internal/core/memories"
@@ -22,6 +23,8 @@ import (
 type Deps struct {
 	// Files changes files.
 	Files *change.Writer
+	// Images keeps what files are before their first change by a session; nil for a test that needs none.
+	Images *changes.Images
 	// Reads are the read records.
 	Reads *reads.Records
 	// Sniff names a file's content type by its first bytes.

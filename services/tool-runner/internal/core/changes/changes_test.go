@@ -1,0 +1,226 @@
+package changes_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/workspace/paths"
+	"kaged.dev/services/tool-runner/internal/core/changes"
+)
+
+// place is a project with a session.
+type place struct {
+	t            *testing.T
+	root, images string
+	session      string
+	began        time.Time
+	kept         *changes.Images
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{t: t, root: t.TempDir(), images: t.TempDir(), session: ident.New()}
+	p.open()
+	return p
+}
+
+// open is the start of another process on the same folder.
+func (p *place) open() {
+	p.kept = changes.NewImages(p.images, changes.Limits{FileBytes: 64, SessionBytes: 200, KeptFor: time.Hour},
+		slog.New(slog.DiscardHandler))
+}
+
+func (p *place) write(name, text string) {
+	p.t.Helper()
+	at := filepath.Join(p.root, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// tool writes a file as a file tool of an agent does.
+func (p *place) tool(agent, name, text string) {
+	p.t.Helper()
+	p.keep(agent, name)
+	p.write(name, text)
+}
+
+func (p *place) keep(agent, name string) {
+	p.t.Helper()
+	space, err := paths.Open(p.root, paths.Rules{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer space.Close()
+	at, err := space.Resolve("path", name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.kept.Keep(contract.Caller{SessionID: p.session, Agent: agent}, at)
+}
+
+func (p *place) remove(name string) {
+	p.t.Helper()
+	if err := os.Remove(filepath.Join(p.root, name)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) git(args ...string) {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.t.Context(), "git", append([]string{
+		"-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "core.autocrlf=false",
+	}, args...)...)
+	cmd.Dir = p.root
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		p.t.Fatalf("git %v: %v %s", args, err, out)
+	}
+}
+
+func (p *place) list() (string, changes.Found) {
+	p.t.Helper()
+	found, err := p.kept.List(p.t.Context(), changes.Query{
+		Root: p.root, Session: p.session, Since: p.began.UnixMilli(), LookupEnv: func(string) (string, bool) { return "", false },
+		Sniff: http.DetectContentType,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var text []string
+	for _, f := range found.Files {
+		text = append(text, fmt.Sprintf("%s %s %s %v +%d -%d%s", f.Path, f.Kind, f.Origin, f.Agents, f.Added, f.Removed, f.NoDiff))
+	}
+	return strings.Join(text, "\n"), found
+}
+
+// A file is compared with what it was before the session's first change of it, whoever changed it then, also by another process. One
+// that is as it was, or was made and removed again, is no change.
+func TestChangesByTools(t *testing.T) {
+	p := newPlace(t)
+	p.write("edited", "one\ntwo\n")
+	p.write("back", "same\n")
+	p.write("gone", "x\n")
+	p.tool("primary", "edited", "one\n2\n")
+	p.open()
+	p.tool("primary.subagents.writer", "edited", "one\n2\n3\n")
+	p.tool("primary", "back", "other\n")
+	p.write("back", "same\n")
+	p.tool("primary", "new/file", "n\n")
+	p.tool("primary", "brief", "b\n")
+	p.remove("brief")
+	p.keep("primary", "gone")
+	p.remove("gone")
+	p.tool("primary", "binary", "a\x00b")
+	p.write("large", strings.Repeat("x", 100))
+	p.tool("primary", "large", "small")
+	got, found := p.list()
+	want := "binary created tool [primary] +0 -0binary\n" +
+		"edited modified tool [primary primary.subagents.writer] +2 -1\n" +
+		"gone deleted tool [primary] +0 -1\n" +
+		"large modified tool [primary] +0 -0image_lost\n" +
+		"new/file created tool [primary] +1 -0"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if diff := found.Files[1].Diff; !strings.Contains(diff, "-two\n+2\n+3\n") || found.Head != "" {
+		t.Errorf("diff %q, head %q", diff, found.Head)
+	}
+	if other, _ := p.other(); other != "" {
+		t.Errorf("another session: %s", other)
+	}
+}
+
+func (p *place) other() (string, changes.Found) {
+	q := *p
+	q.session = ident.New()
+	return q.list()
+}
+
+// What a shell changed since the session began is compared with HEAD and marked; files that git ignores, that are as in HEAD, or that
+// changed before, are left out.
+func TestChangesOutside(t *testing.T) {
+	p := newPlace(t)
+	p.git("init", "-q")
+	p.write(".gitignore", "ignored\n")
+	for _, name := range []string{"edited", "gone", "sub/gone", "same", "before", "tool", "unborn"} {
+		p.write(name, name+"\n")
+	}
+	p.git("add", "-A")
+	p.git("commit", "-qm", "first")
+	p.write("before", "changed before\n")
+	p.began = p.later()
+	p.write("edited", "changed\n")
+	p.write("same", "same\n")
+	p.write("ignored", "i\n")
+	p.write("made", "m\n")
+	p.remove("gone")
+	p.remove("sub/gone")
+	p.tool("primary", "tool", "by a tool\n")
+	got, found := p.list()
+	want := "edited modified outside [] +1 -1\ngone deleted outside [] +0 -1\nmade created outside [] +1 -0\n" +
+		"sub/gone deleted outside [] +0 -1\ntool modified tool [primary] +1 -1"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if len(found.Head) != 40 || found.Truncated {
+		t.Errorf("head %q, truncated %v", found.Head, found.Truncated)
+	}
+}
+
+// later returns a time after every change so far, by the clock of the file system.
+func (p *place) later() time.Time {
+	p.t.Helper()
+	probe := filepath.Join(p.t.TempDir(), "probe")
+	at := func() time.Time {
+		if err := os.WriteFile(probe, []byte("x"), 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+		info, err := os.Stat(probe)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	first := at()
+	for now := first; ; now = at() {
+		if now.UnixMilli() > first.UnixMilli()+1 {
+			return now
+		}
+	}
+}
+
+// A line that kill -9 cut off, folders that are no repositories, and roots that are none do no harm.
+func TestChangesAfterTrouble(t *testing.T) {
+	p := newPlace(t)
+	p.tool("primary", "a", "a\n")
+	index := filepath.Join(p.images, p.session, "index.jsonl")
+	f, err := os.OpenFile(index, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString("\n{\"path\":\"/half")
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p.open()
+	p.tool("primary", "b", "b\n")
+	p.write(".git/HEAD", "ref: refs/heads/none\n")
+	if got, _ := p.list(); got != "a created tool [primary] +1 -0\nb created tool [primary] +1 -0" {
+		t.Error(got)
+	}
+	_, err = p.kept.List(t.Context(), changes.Query{Root: filepath.Join(p.root, "none"), Session: p.session})
+	if !errors.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+}

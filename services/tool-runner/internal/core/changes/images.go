@@ -1,0 +1,248 @@
+// Package changes says what a session has changed in its project.
+//
+// [Images] keeps, per session, the content that each file had before the session's first change of it by a file tool. The image is
+// stored before the change is made, so that it survives kill -9 in between. [Images.List] compares images with the files as they
+// are, and files that nobody's tool touched but that changed since the session began with HEAD of the project's repository, which is
+// read by a library: git itself never runs.
+//
+// A session's folder holds images by their SHA-256 and index.jsonl, to which a line is appended for each file and agent.
+package changes
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/workspace/paths"
+)
+
+// Limits bound the images.
+type Limits struct {
+	// FileBytes is the largest file whose content is kept, SessionBytes bounds the images of a session together.
+	FileBytes, SessionBytes int64
+	// KeptFor is how long the images of a session are kept after its last new one.
+	KeptFor time.Duration
+}
+
+// Images keeps images of files. It is safe for concurrent use.
+type Images struct {
+	dir    string // "" for none
+	limits Limits
+	log    *slog.Logger
+
+	mu       sync.Mutex // guards the fields below, and the files of the sessions
+	sessions map[string]*kept
+	swept    time.Time
+}
+
+// kept is what is known of a session's images.
+type kept struct {
+	agents map[string]map[string]bool // by path
+	bytes  int64
+	used   time.Time
+}
+
+// record is a line of an index. Later lines of a path only add an agent.
+type record struct {
+	Path  string `json:"path"`
+	Agent string `json:"agent"`
+	At    int64  `json:"at"`
+	// SHA256 is that of the content, "" for a file that was missing or could not be read.
+	SHA256 string `json:"sha256,omitempty"`
+	// Missing says that there was no file, Unkept that its content is not kept.
+	Missing bool `json:"missing,omitempty"`
+	Unkept  bool `json:"unkept,omitempty"`
+}
+
+// NewImages returns images below a folder; for "" none are kept.
+func NewImages(dir string, limits Limits, log *slog.Logger) *Images {
+	return &Images{dir: dir, limits: limits, log: log, sessions: map[string]*kept{}}
+}
+
+const indexName = "index.jsonl"
+
+// Keep stores what files are before a caller's change of them, for those that the session has not changed yet. A failure is logged
+// and keeps no change from being made: the file then counts as one without an image.
+func (i *Images) Keep(from contract.Caller, files ...paths.Path) {
+	if i == nil || i.dir == "" || !ident.Valid(from.SessionID) {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.sweep()
+	s, err := i.session(from.SessionID)
+	for _, p := range files {
+		if err != nil {
+			break
+		}
+		agents := s.agents[p.Abs()]
+		if agents[from.Agent] {
+			continue
+		}
+		r := record{Path: p.Abs(), Agent: from.Agent, At: time.Now().UnixMilli()}
+		if agents == nil {
+			i.keep(from.SessionID, s, p, &r)
+		}
+		if err = i.note(from.SessionID, r); err == nil {
+			s.add(r)
+		}
+	}
+	if err != nil {
+		i.log.Warn("the earlier content of changed files was not kept", "session_id", from.SessionID, "error", err)
+	}
+}
+
+func (s *kept) add(r record) {
+	if s.agents[r.Path] == nil {
+		s.agents[r.Path] = map[string]bool{}
+	}
+	s.agents[r.Path][r.Agent] = true
+}
+
+// session returns what is known of a session, from its index the first time.
+func (i *Images) session(id string) (*kept, error) {
+	s := i.sessions[id]
+	if s == nil {
+		s = &kept{agents: map[string]map[string]bool{}}
+		if err := os.MkdirAll(i.folder(id), 0o700); err != nil {
+			return nil, err
+		}
+		list, err := i.read(id)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list {
+			s.add(r)
+		}
+		images, err := os.ReadDir(i.folder(id))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range images {
+			if info, err := e.Info(); err == nil && e.Name() != indexName {
+				s.bytes += info.Size()
+			}
+		}
+		i.sessions[id] = s
+	}
+	s.used = time.Now()
+	return s, nil
+}
+
+func (i *Images) folder(id string) string { return filepath.Join(i.dir, id) }
+
+// keep stores the content of a file and fills in its record.
+func (i *Images) keep(id string, s *kept, p paths.Path, r *record) {
+	f, info, err := p.OpenFile()
+	if errors.Is(err, fault.FileNotFound) {
+		r.Missing = true
+		return
+	}
+	if err != nil {
+		r.Unkept = true
+		return
+	}
+	defer f.Close()
+	if info.Size() > i.limits.FileBytes || s.bytes+info.Size() > i.limits.SessionBytes {
+		r.Unkept = true
+		return
+	}
+	data, err := io.ReadAll(io.LimitReader(f, i.limits.FileBytes+1))
+	if err != nil || int64(len(data)) > i.limits.FileBytes {
+		r.Unkept = true
+		return
+	}
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:])
+	if err := i.store(id, name, data); err != nil {
+		i.log.Warn("the earlier content of a changed file was not kept", "path", p.Abs(), "error", err)
+		r.Unkept = true
+		return
+	}
+	r.SHA256 = name
+	s.bytes += int64(len(data))
+}
+
+// store writes an image under its name, whole or not at all.
+func (i *Images) store(id, name string, data []byte) error {
+	at := filepath.Join(i.folder(id), name)
+	if _, err := os.Stat(at); err == nil {
+		return nil
+	}
+	if err := os.WriteFile(at+".tmp", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(at+".tmp", at)
+}
+
+func (i *Images) note(id string, r record) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(i.folder(id), indexName), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	// A line of its own: the one before may have been cut off by the death of its process.
+	_, err = f.Write(append([]byte{'\n'}, line...))
+	return errors.Join(err, f.Close())
+}
+
+// read returns the lines of a session's index; a line that was cut off is passed over.
+func (i *Images) read(id string) ([]record, error) {
+	f, err := os.Open(filepath.Join(i.folder(id), indexName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []record
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 64<<10)
+	for lines.Scan() {
+		var r record
+		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Path != "" {
+			list = append(list, r)
+		}
+	}
+	return list, lines.Err()
+}
+
+// sweepEvery is how often old images are looked for.
+const sweepEvery = time.Hour
+
+// sweep removes the images of sessions that have changed nothing for long.
+func (i *Images) sweep() {
+	if time.Since(i.swept) < sweepEvery {
+		return
+	}
+	i.swept = time.Now()
+	entries, _ := os.ReadDir(i.dir) // there is none before the first image
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(i.dir, e.Name(), indexName))
+		if err == nil && time.Since(info.ModTime()) > i.limits.KeptFor {
+			delete(i.sessions, e.Name())
+			_ = os.RemoveAll(filepath.Join(i.dir, e.Name())) // tried again in an hour
+		}
+	}
+	for id, s := range i.sessions {
+		if time.Since(s.used) > sweepEvery {
+			delete(i.sessions, id) // its index has the same
+		}
+	}
+}
