@@ -23,10 +23,13 @@ import (
 	"kaged.dev/services/session-manager/internal/audit"
 	"kaged.dev/services/session-manager/internal/database/migrations"
 	"kaged.dev/services/session-manager/internal/operators"
+	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 	"kaged.dev/services/session-manager/internal/projects"
+	projectscore "kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 	sagasstore "kaged.dev/services/session-manager/internal/sagas/store"
 	"kaged.dev/services/session-manager/internal/sessions"
+	"kaged.dev/services/session-manager/internal/sessions/core/desk"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
@@ -79,10 +82,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	workspaces := toolrunner.New(deps.ToolRunner)
 	s.audit = audit.New(s.pool, deps.Log)
-	s.operators = operators.New(cfg.Operators, operators.Deps{DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig})
+	s.operators = operators.New(cfg.Operators, operators.Deps{
+		DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig, Version: deps.Version, Workspace: workspaces, Parts: s.parts(),
+	})
 	s.projects = projects.New(cfg.Projects, projects.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Version: deps.Version,
 		Workspace: workspaces,
+		Changed: func(owner, id string, state projectscore.State) {
+			s.sessions.Desk.Tell(owner, desk.Project{ID: id, State: string(state)})
+		},
 	})
 	s.sessions = sessions.New(cfg.Sessions, sessions.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
@@ -90,7 +98,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		NoSandbox: deps.NoSandbox,
 		Telemetry: deps.Telemetry,
 	})
-	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces)
+	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces,
+		func(owner, id string) { s.sessions.Desk.Tell(owner, desk.Removed{ID: id}) })
 	return s, nil
 }
 
@@ -118,6 +127,14 @@ func (s *Service) Ready(ctx context.Context) error {
 		return err
 	}
 	return postgres.Ping(ctx, pool)
+}
+
+// parts are what the doctor asks besides the workspace.
+func (s *Service) parts() []doctor.Part {
+	return []doctor.Part{
+		{Name: "PostgreSQL", Check: func(ctx context.Context) (string, error) { return "answers", s.Ready(ctx) }},
+		{Name: "NATS", Check: func(context.Context) (string, error) { return "connected", s.sessions.Streaming() }},
+	}
 }
 
 // Drain implements host.Drainer: runs end, or reach their next completed step, and sockets are told.

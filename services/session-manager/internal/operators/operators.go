@@ -9,6 +9,7 @@ import (
 
 	"kaged.dev/pkg/postgres/database"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
@@ -22,6 +23,10 @@ type Deps struct {
 	Log *slog.Logger
 	// LocalConfig is the path of local.toml; "" stands for an empty configuration.
 	LocalConfig string
+	// Version is kaged's, Workspace the default one, Parts what the doctor asks besides.
+	Version   string
+	Workspace doctor.Workspace
+	Parts     []doctor.Part
 }
 
 // Operators is the context.
@@ -31,6 +36,7 @@ type Operators struct {
 	rotate  bool
 	service *operator.Service
 	tokens  *tokens.Service
+	doctor  *server.Doctor
 }
 
 // New returns the context. Nothing is started.
@@ -42,6 +48,7 @@ func New(cfg Config, deps Deps) *Operators {
 			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
 		}),
 		tokens: &tokens.Service{Store: store.NewTokens(deps.DB), Log: deps.Log},
+		doctor: server.NewDoctor(&doctor.Doctor{Local: local, Workspace: deps.Workspace, Parts: deps.Parts}, deps.Version),
 	}
 }
 
@@ -49,6 +56,8 @@ func New(cfg Config, deps Deps) *Operators {
 func (o *Operators) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterOperatorServiceServer(r, server.New(o.service, o.tokens))
 	sessionmanagerv1.RegisterTokenServiceServer(r, server.NewTokens(o.tokens))
+	sessionmanagerv1.RegisterLocalServiceServer(r, server.NewLocal(o.Local))
+	sessionmanagerv1.RegisterDoctorServiceServer(r, o.doctor)
 }
 
 // Boot makes the secrets that gateways share, before the first request.

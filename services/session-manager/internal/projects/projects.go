@@ -21,6 +21,8 @@ type Deps struct {
 	Log       *slog.Logger
 	Local     localconfig.Source
 	Workspace projects.Workspace
+	// Changed is told of each stored change of a project; the state is "" where it is not known.
+	Changed func(owner, id string, state projects.State)
 	// Version is kaged's; a snapshot of another version is compiled again.
 	Version string
 }
@@ -35,7 +37,7 @@ type Projects struct {
 func New(cfg Config, deps Deps) *Projects {
 	kept := store.NewProjects(deps.DB)
 	return &Projects{projects.New(projects.Deps{
-		Registry: kept, Approvals: kept, Contents: kept, History: kept, Config: deps.Local, Workspace: deps.Workspace,
+		Registry: told{kept, deps.Changed}, Approvals: kept, Contents: kept, History: kept, Config: deps.Local, Workspace: deps.Workspace,
 		Log: deps.Log, Version: deps.Version,
 		Bounds: projects.Bounds{Prompts: cfg.MaxPrompts, Files: cfg.ProjectFiles, PromptCache: cfg.PromptCache},
 	})}

@@ -3,6 +3,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/pkg/telemetry"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	deskadapter "kaged.dev/services/session-manager/internal/adapter/desk"
 	"kaged.dev/services/session-manager/internal/adapter/framejson"
 	"kaged.dev/services/session-manager/internal/adapter/harness"
 	"kaged.dev/services/session-manager/internal/adapter/issues"
@@ -21,6 +23,7 @@ import (
 	"kaged.dev/services/session-manager/internal/adapter/metered"
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/sessions/core/desk"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/live"
@@ -57,8 +60,10 @@ type Sessions struct {
 	// Service answers for sessions, for sagas.
 	Service *sessions.Service
 	cfg     Config
-	live    *live.Registry
-	stream  *jetstream.Stream
+	// Desk tells consoles of changes, also for other contexts.
+	Desk   *desk.Desk
+	live   *live.Registry
+	stream *jetstream.Stream
 }
 
 // New returns the context. Nothing is started.
@@ -74,7 +79,9 @@ func New(cfg Config, deps Deps) *Sessions {
 			})
 		},
 	}, deps.Log)
+	told := desk.New(desk.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: deskadapter.Send(stream), Log: deps.Log})
 	registry = live.NewRegistry(live.Deps{
+		Told:   told.Changed,
 		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
 		Stream: metered.Stream(stream, deps.Telemetry), Projects: deps.Projects, Log: deps.Log,
 		Runs: runs.Deps{
@@ -92,17 +99,30 @@ func New(cfg Config, deps Deps) *Sessions {
 			AttachWait: cfg.AttachWait.D(), Farewell: cfg.Farewell.D(),
 		},
 		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools,
+		Told:   told.Tell,
 		Issues: tracker, Peers: sessionmanager.New(deps.Dial),
 		Renderer: framejson.Renderer{}, Log: deps.Log,
 	})
 	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })
 	deps.Telemetry.Observe(telemetry.Queue, func() float64 { return float64(service.Waiting()) })
-	return &Sessions{cfg: cfg, live: registry, stream: stream, Service: service}
+	return &Sessions{cfg: cfg, Desk: told, live: registry, stream: stream, Service: service}
+}
+
+// limitsOf returns how many sessions may have a run at work by an operator's configuration: in a project, and of the operator.
+func limitsOf(local localconfig.Source) func(ctx context.Context, owner string) (perProject, perOperator int) {
+	return func(ctx context.Context, owner string) (perProject, perOperator int) {
+		var limits localconfig.Limits
+		if cfg, err := local.Config(ctx, owner); err == nil {
+			limits = cfg.Limits()
+		}
+		return cmp.Or(limits.SessionsPerProject, desk.PerProject), cmp.Or(limits.SessionsPerOperator, desk.PerOperator)
+	}
 }
 
 // Register adds the context's services.
 func (s *Sessions) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterSessionServiceServer(r, server.New(s.Service))
+	sessionmanagerv1.RegisterDeskServiceServer(r, server.NewDesk(s.Desk))
 	sessionmanagerv1.RegisterAttachServiceServer(r, server.NewAttach(s.Service, s.cfg.AttachTimeout.D()))
 }
 
@@ -112,12 +132,16 @@ func ProbeWrite(ctx context.Context, tx pgx.Tx) error { return store.ProbeWrite(
 // Stream connects to NATS and publishes frames until ctx ends. It outlives [Sessions.Run], whose last frames go through it.
 func (s *Sessions) Stream(ctx context.Context) { s.stream.Run(ctx) }
 
+// Streaming fails with unavailable while frames wait for NATS.
+func (s *Sessions) Streaming() error { return s.stream.Ready() }
+
 // Run keeps leases and puts abandoned runs in order until ctx ends, and returns when every session is out of memory.
 func (s *Sessions) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { s.Service.TellWorkspaces(ctx) })
 	work.Go(func() { s.Service.WatchWorkspaces(ctx) })
 	work.Go(func() { s.Service.FillWords(ctx) })
+	work.Go(func() { s.Desk.Run(ctx) })
 	s.live.Run(ctx)
 	work.Wait()
 }

@@ -78,6 +78,25 @@ func (s *Stream) connect(ctx context.Context) (*connection, error) {
 	return &connection{conn, f}, nil
 }
 
+// Notify sends messages on a subject; see [bus.Conn.Notify].
+func (s *Stream) Notify(ctx context.Context, subject string, messages ...[]byte) error {
+	c := s.frames.Load()
+	if c == nil {
+		_, err := s.open()
+		return err
+	}
+	return c.conn.Notify(ctx, subject, messages...)
+}
+
+// Ready fails with unavailable while NATS is away.
+func (s *Stream) Ready() error {
+	if c := s.frames.Load(); c != nil {
+		return c.conn.Ready()
+	}
+	_, err := s.open()
+	return err
+}
+
 func (s *Stream) open() (*bus.Frames, error) {
 	if c := s.frames.Load(); c != nil {
 		return c.frames, nil

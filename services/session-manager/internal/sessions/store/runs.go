@@ -137,3 +137,19 @@ func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, e
 	steps[n-1].Results, steps[n-1].Done = results, true
 	return steps, nil
 }
+
+// Running implements [desk.Store]. The version is the time of the count by the database's clock.
+func (s *Sessions) Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error) {
+	rows, err := db.New(s.db).CountRunning(ctx, owner)
+	if err != nil {
+		return nil, 0, database.Fail(err, "count running sessions")
+	}
+	perProject = map[string]int{}
+	for _, r := range rows {
+		version = r.Version
+		if r.Running > 0 {
+			perProject[r.ProjectID] = int(r.Running)
+		}
+	}
+	return perProject, version, nil
+}

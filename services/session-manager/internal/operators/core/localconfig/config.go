@@ -8,6 +8,8 @@ package localconfig
 
 import (
 	"context"
+	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -117,4 +119,49 @@ func (c *Config) Route(alias string) (contract.Route, error) {
 // RouteTo returns the route of a session's override: one target, "provider:model", which may turn out to be unusable.
 func (c *Config) RouteTo(target string) contract.Route {
 	return contract.Route{Alias: target, Targets: []contract.Target{c.target(target)}}
+}
+
+// Aliases returns the routes of all aliases by name.
+func (c *Config) Aliases() []contract.Route {
+	var list []contract.Route
+	for _, alias := range slices.Sorted(maps.Keys(c.models)) {
+		route, _ := c.Route(alias) // it is bound
+		list = append(list, route)
+	}
+	return list
+}
+
+// Provider is a provider as people are shown it: without a secret.
+type Provider struct {
+	Name, Driver string
+	// BaseURL has neither credentials nor a query; "" stands for the driver's own.
+	BaseURL string
+	// HasKey says that it has a key of its own.
+	HasKey bool
+	// Headers are the names of its own headers.
+	Headers []string
+	// Unusable says why calls cannot go there, nil where they can.
+	Unusable *fault.Error
+}
+
+// Providers returns the providers by name.
+func (c *Config) Providers() []Provider {
+	var list []Provider
+	for _, name := range slices.Sorted(maps.Keys(c.providers)) {
+		p := c.providers[name]
+		list = append(list, Provider{
+			Name: name, Driver: p.target.Driver, BaseURL: withoutSecrets(p.target.BaseURL), HasKey: p.target.APIKey != "",
+			Headers: slices.Sorted(maps.Keys(p.target.Headers)), Unusable: p.unusable,
+		})
+	}
+	return list
+}
+
+// withoutSecrets returns a URL without the parts that may hold a key. A text that is no URL is left out.
+func withoutSecrets(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -130,6 +130,34 @@ func (w *workspace) ReadProject(_ context.Context, _, root string, paths []strin
 	return folder, nil
 }
 
+func (w *workspace) ListFolder(
+	_ context.Context, _, root, path, after string, limit int,
+) (list []projects.Entry, more bool, _ error) {
+	entries, err := os.ReadDir(filepath.Join(root, path))
+	if err != nil {
+		return nil, false, fault.New(fault.FileNotFound, "There is no file at %s.", path)
+	}
+	for _, e := range entries {
+		if e.Name() > after {
+			list = append(list, projects.Entry{Name: e.Name(), Kind: "file"})
+		}
+	}
+	return list[:min(len(list), limit)], len(list) > limit, nil
+}
+
+func (w *workspace) ReadFile(
+	_ context.Context, _, root, path string, take func(size, modifiedAt int64, data []byte) error,
+) error {
+	if strings.Contains(path, "..") {
+		return fault.New(fault.InvalidParams, "The path %s leads outside the project.", path)
+	}
+	content, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		return fault.New(fault.FileNotFound, "There is no file at %s.", path)
+	}
+	return take(int64(len(content)), 7, content)
+}
+
 func (w *workspace) WriteProject(_ context.Context, _, root, path string, content []byte, was string) (string, error) {
 	if w.beforeWrite != nil {
 		w.beforeWrite()

@@ -44,11 +44,12 @@ type Saga struct {
 	sessions Sessions
 	store    Store
 	files    Workspace
+	removed  func(owner, id string)
 }
 
-// New returns a Saga.
-func New(p Projects, s Sessions, store Store, files Workspace) *Saga {
-	return &Saga{p, s, store, files}
+// New returns a Saga. removed is told of each removed project.
+func New(p Projects, s Sessions, store Store, files Workspace, removed func(owner, id string)) *Saga {
+	return &Saga{p, s, store, files, removed}
 }
 
 // Removed is an unregistered project.
@@ -89,6 +90,7 @@ func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (
 			return Removed{}, err
 		}
 		if removed {
+			s.removed(owner, id)
 			return Removed{ID: id, Path: p.Path, SessionsEnded: ended, UnregisteredAt: r.TS}, nil
 		}
 	}

@@ -36,7 +36,7 @@ func music(t *testing.T, end ending) (*unregister.Saga, *pgxpool.Pool) {
 	if _, _, err := registry.Save(t.Context(), p, "", nil, none); err != nil {
 		t.Fatal(err)
 	}
-	return unregister.New(registry, end, store.New(pool), servers{}), pool
+	return unregister.New(registry, end, store.New(pool), servers{}, func(string, string) {}), pool
 }
 
 // servers is a workspace with a language server.

@@ -89,7 +89,9 @@ type Deps struct {
 	Stream   frames.Stream
 	Projects Projects
 	Runs     runs.Deps
-	Log      *slog.Logger
+	// Told is told of each committed change of a session; it never waits.
+	Told func(before, after record.Session, c record.Change)
+	Log  *slog.Logger
 }
 
 // Registry holds the live sessions. It is safe for concurrent use.

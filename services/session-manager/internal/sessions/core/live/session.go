@@ -195,9 +195,12 @@ func (s *Session) number(list []frames.Durable) {
 func (s *Session) applied(c record.Change, between crash.Point) {
 	s.lastN += int64(len(c.Outbox))
 	s.mu.Lock()
-	s.record = c.On(s.record)
+	before := s.record
+	s.record = c.On(before)
+	after := s.record
 	s.mu.Unlock()
 	crash.At(between)
+	s.g.Told(before, after, c)
 	s.frames.EmitDurable(c.Outbox)
 }
 

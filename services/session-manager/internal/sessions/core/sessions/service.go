@@ -116,6 +116,8 @@ type Tools interface {
 	EndSession(ctx context.Context, workspace, session string) ([]contract.Record, error)
 	// Running returns what runs for a session, or for all where that is empty, the oldest first. It fails with unavailable.
 	Running(ctx context.Context, workspace, session string) (Running, error)
+	// Changes returns the files that a session has changed. It fails with not_found and unavailable.
+	Changes(ctx context.Context, workspace string, q ChangesQuery) (Changes, error)
 	// SignalProcess sends a signal to a command of a session. It fails with the codes of ToolRunnerService.SignalProcess.
 	SignalProcess(ctx context.Context, workspace, session, process, signal string) error
 	// Debug shows what agents of a session debug. It fails with not_found for an unknown debug session and with
@@ -167,6 +169,8 @@ type Deps struct {
 	Tools    Tools
 	Issues   Issues
 	Peers    Peers
+	// Told is told what an operator's consoles show; see package desk.
+	Told     func(owner string, what any)
 	Renderer frames.Renderer
 	Log      *slog.Logger
 }

@@ -59,6 +59,39 @@ func (q *Queries) ActiveRuns(ctx context.Context, promptChars int32, owner strin
 	return items, nil
 }
 
+const countRunning = `-- name: CountRunning :many
+select coalesce(r.project_id, '')::text as project_id, count(r.id)::int as running, (extract(epoch from now.at) * 1000000)::bigint as version
+from (select statement_timestamp() as at) now
+left join runs r on r.owner_user_id = $1 and r.state = 'running'
+group by r.project_id, now.at
+`
+
+type CountRunningRow struct {
+	ProjectID string
+	Running   int32
+	Version   int64
+}
+
+func (q *Queries) CountRunning(ctx context.Context, owner string) ([]CountRunningRow, error) {
+	rows, err := q.db.Query(ctx, countRunning, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CountRunningRow{}
+	for rows.Next() {
+		var i CountRunningRow
+		if err := rows.Scan(&i.ProjectID, &i.Running, &i.Version); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countTries = `-- name: CountTries :one
 select count(*)::int from runs where session_id = $1 and trigger_message_id = $2
 `

@@ -49,3 +49,9 @@ from runs r
 left join messages m on m.id = r.trigger_message_id
 where r.state in ('pending', 'running') and r.owner_user_id = @owner and (@session_id::text = '' or r.session_id = @session_id::text)
 order by r.created_at, r.id;
+
+-- name: CountRunning :many
+select coalesce(r.project_id, '')::text as project_id, count(r.id)::int as running, (extract(epoch from now.at) * 1000000)::bigint as version
+from (select statement_timestamp() as at) now
+left join runs r on r.owner_user_id = @owner and r.state = 'running'
+group by r.project_id, now.at;

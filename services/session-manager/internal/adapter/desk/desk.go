@@ -1,0 +1,107 @@
+// Package desk sends what consoles are told as notices on NATS.
+package desk
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/wirejson"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/desk"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// Notifier sends a message on a subject to its listeners of now.
+type Notifier interface {
+	Notify(ctx context.Context, subject string, messages ...[]byte) error
+}
+
+// Send returns the Send of a desk. Notices that cannot be written are left out.
+func Send(to Notifier) func(context.Context, []desk.Notice) error {
+	return func(ctx context.Context, list []desk.Notice) error {
+		messages := make([][]byte, 0, len(list))
+		for _, n := range list {
+			kind, payload, version := Frame(n.What)
+			text, err := wirejson.Marshal(payload)
+			if err != nil {
+				continue
+			}
+			data, err := proto.Marshal(&sessionmanagerv1.DeskNotice{
+				OwnerUserId: n.Owner, Type: kind, Payload: text, Version: version,
+			})
+			if err == nil {
+				messages = append(messages, data)
+			}
+		}
+		return to.Notify(ctx, bus.DeskSubject, messages...)
+	}
+}
+
+// Frame returns the type and the payload of the frame that tells of something, and the version of a count.
+func Frame(what any) (kind string, payload proto.Message, version int64) {
+	switch w := what.(type) {
+	case desk.Session:
+		return "session.changed", sessionChanged(w.Session), 0
+	case desk.Project:
+		p := &apiv1.ProjectChanged{ProjectId: w.ID}
+		if state, known := states[w.State]; known {
+			p.State = &state
+		}
+		return "project.changed", p, 0
+	case desk.Removed:
+		return "project.changed", &apiv1.ProjectChanged{ProjectId: w.ID, Removed: true}, 0
+	case desk.Waiting:
+		return "approval.requested", &apiv1.ApprovalWaiting{
+			Id: w.ID, SessionId: w.SessionID, ProjectId: w.ProjectID, RunId: w.RunID, Tool: w.Subject.Tool,
+			AgentPath: w.Subject.Agent, RequestedAt: w.RequestedAt, ExpiresAt: w.ExpiresAt,
+		}, 0
+	case desk.Over:
+		return "approval.resolved", &apiv1.ApprovalOver{
+			Id: w.ID, SessionId: w.SessionID, ProjectId: w.ProjectID, State: string(w.State),
+		}, 0
+	case desk.Count:
+		return "sessions.running_count", CountProto(w), w.Version
+	}
+	return "system.missed", &apiv1.SystemMissed{}, 0
+}
+
+var states = map[string]apiv1.ProjectState{
+	"ready": apiv1.ProjectState_PROJECT_STATE_READY, "pending": apiv1.ProjectState_PROJECT_STATE_PENDING,
+	"invalid": apiv1.ProjectState_PROJECT_STATE_INVALID,
+}
+
+func sessionChanged(s record.Session) *apiv1.SessionChanged {
+	out := &apiv1.SessionChanged{
+		SessionId: s.ID, ProjectId: s.ProjectID, State: sessionStates[s.State], Name: unlessEmpty(s.Label),
+		BlockedReason: unlessEmpty(s.Blocked()), RunId: unlessEmpty(s.CurrentRun), UpdatedAt: s.UpdatedAt,
+	}
+	return out
+}
+
+var sessionStates = map[record.State]apiv1.SessionState{
+	record.Idle: apiv1.SessionState_SESSION_STATE_IDLE, record.Queued: apiv1.SessionState_SESSION_STATE_QUEUED,
+	record.Running: apiv1.SessionState_SESSION_STATE_RUNNING, record.Paused: apiv1.SessionState_SESSION_STATE_PAUSED,
+	record.Failed: apiv1.SessionState_SESSION_STATE_FAILED, record.Ended: apiv1.SessionState_SESSION_STATE_ENDED,
+}
+
+func unlessEmpty(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// CountProto returns a count as the API shows it.
+func CountProto(c desk.Count) *apiv1.RunningCount {
+	out := &apiv1.RunningCount{
+		Total: int32(c.Total()), PerProject: map[string]int32{}, PerOperator: map[string]int32{c.Owner: int32(c.Total())},
+		Limits: &apiv1.RunningLimits{PerProject: int32(c.PerProjectLimit), PerOperator: int32(c.PerOperatorLimit)},
+	}
+	for id, n := range c.PerProject {
+		out.PerProject[id] = int32(n)
+	}
+	return out
+}
