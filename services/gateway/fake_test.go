@@ -27,6 +27,9 @@ type manager struct {
 	sessionmanagerv1.UnimplementedAttachServiceServer
 	sessionmanagerv1.UnimplementedRegistryServiceServer
 	sessionmanagerv1.UnimplementedTokenServiceServer
+	sessionmanagerv1.UnimplementedLocalServiceServer
+	sessionmanagerv1.UnimplementedDoctorServiceServer
+	sessionmanagerv1.UnimplementedDeskServiceServer
 	issuev1.UnimplementedIssueServiceServer
 
 	mu       sync.Mutex // guards the fields below
@@ -94,6 +97,9 @@ func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAttachServiceServer(r, m)
 	sessionmanagerv1.RegisterRegistryServiceServer(r, m)
 	sessionmanagerv1.RegisterTokenServiceServer(r, m)
+	sessionmanagerv1.RegisterLocalServiceServer(r, m)
+	sessionmanagerv1.RegisterDoctorServiceServer(r, m)
+	sessionmanagerv1.RegisterDeskServiceServer(r, m)
 }
 
 // Run implements host.Service.

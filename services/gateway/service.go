@@ -29,9 +29,11 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/frames"
 	"kaged.dev/services/gateway/internal/adapter/holder"
 	"kaged.dev/services/gateway/internal/adapter/lease"
+	"kaged.dev/services/gateway/internal/adapter/notices"
 	"kaged.dev/services/gateway/internal/adapter/registry"
 	"kaged.dev/services/gateway/internal/core/access"
 	"kaged.dev/services/gateway/internal/server"
+	"kaged.dev/services/gateway/internal/server/desk"
 	"kaged.dev/services/gateway/internal/server/socket"
 )
 
@@ -70,6 +72,7 @@ type Service struct {
 	audit   *auditlog.Log
 	frames  *frames.Frames
 	hub     *socket.Hub
+	desk    *desk.Hub
 	control *server.Control
 
 	listening chan struct{} // closed when the fields below are set
@@ -98,8 +101,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets,
 		Tokens: apitokens.Tokens{Operators: operators},
 	}
-	s.hub = socket.New(s.socketDeps())
-	deps.Telemetry.Observe(telemetry.Sockets, func() float64 { return float64(s.hub.Count()) })
+	limits := s.socketDeps()
+	s.hub = socket.New(limits)
+	s.desk = desk.New(desk.Deps{
+		Log: deps.Log, Version: deps.Version, Ready: s.frames.Ready, Count: notices.Count(conn), Limits: limits.Limits,
+	})
+	deps.Telemetry.Observe(telemetry.Sockets, func() float64 { return float64(s.hub.Count() + s.desk.Count()) })
 	s.control = &server.Control{
 		Info: s.info, Operators: operators, Audit: s.audit, Renew: secrets.Set, Listener: s.BaseURL,
 		Launcher: &server.Launcher{Operators: operators, Base: s.uiURL},
@@ -172,7 +179,8 @@ func (s *Service) Run(ctx context.Context) error {
 	var audit, others sync.WaitGroup
 	auditing, stopAudit := context.WithCancel(work)
 	audit.Go(func() { s.audit.Run(auditing) })
-	others.Go(func() { s.frames.Run(work, s.hub) })
+	others.Go(func() { s.frames.Run(work, listeners{s.hub, s.desk, s.deps.Log}) })
+	others.Go(func() { s.desk.Run(work) })
 	others.Go(func() { s.hub.Run(work) })
 	err = s.serve(ctx, listener)
 	stop()
@@ -181,6 +189,24 @@ func (s *Service) Run(ctx context.Context) error {
 	stopAudit()
 	audit.Wait()
 	return err
+}
+
+// listeners passes on what the bus brings: frames to the sockets of sessions, notices to system sockets.
+type listeners struct {
+	*socket.Hub
+	desk *desk.Hub
+	log  *slog.Logger
+}
+
+// Connected implements [frames.Listener].
+func (l listeners) Connected(ctx context.Context, conn *bus.Conn) error {
+	return notices.Listen(ctx, conn, l.log, l.desk.Tell)
+}
+
+// Missed implements [frames.Listener].
+func (l listeners) Missed(storeLost bool) {
+	l.Hub.Missed(storeLost)
+	l.desk.Missed()
 }
 
 // listen opens the HTTP listener. It fails with fault.Unavailable, in the system's words.
@@ -206,7 +232,7 @@ func (s *Service) open(address string) error {
 	}
 	s.http, err = server.New(server.Deps{
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn, Backend: s.backend,
-		Launcher: s.control.Launcher, Sockets: s.hub, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
+		Launcher: s.control.Launcher, Sockets: s.hub, SystemSocket: s.desk.Upgrade, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
 		Limits: server.Limits{
 			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, Answers: s.cfg.Answers,
 			BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(),
@@ -242,6 +268,7 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	}
 	s.http.Drain()
 	s.hub.Close()
+	s.desk.Close()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownTimeout.D())
 	defer cancel()
 	if err := srv.Shutdown(end); err != nil {
@@ -262,6 +289,7 @@ func (s *Service) Drain(ctx context.Context) {
 	default:
 	}
 	s.hub.Close()
+	s.desk.Close()
 	s.hub.Wait(ctx)
 }
 

@@ -52,6 +52,19 @@ var own = []ownRoute{
 		answers: map[string]any{"200": nil},
 	},
 	{
+		method: http.MethodGet, path: "/api/v1/projects/{id}/download/{path}", id: "DownloadProjectFile",
+		text:    "Returns the bytes of a file of the project.",
+		answers: map[string]any{"200": "application/octet-stream"},
+	},
+	{
+		method: http.MethodGet, path: "/api/v1/socket", id: "SystemSocket",
+		text: "The system socket, subprotocol kaged.v1: what changes for the operator, on the channel system. system.hello comes first, " +
+			"then sessions.running_count, session.changed, project.changed, approval.requested, approval.resolved, issue.created, " +
+			"issue.updated and system.missed.",
+		query:   [][2]string{{"csrf", "The CSRF token, where it is in no header."}},
+		answers: map[string]any{"101": nil},
+	},
+	{
 		method: http.MethodGet, path: "/api/versions", id: "Versions", open: true, text: "Lists the versions of the API.",
 		answers: map[string]any{"200": &apiv1.Versions{}},
 	},

@@ -80,6 +80,8 @@ func (s *Server) ownRoutes() []ownRoute {
 		{"GET /api/v1/openapi.json", access.ScopeRead, s.openAPI},
 		{"GET /docs/api", access.ScopeRead, s.docs},
 		{"GET /docs/api/{file}", access.ScopeRead, s.docs},
+		{"GET /api/v1/projects/{id}/download/{path...}", access.ScopeRead, s.download},
+		{"GET /api/v1/socket", access.ScopeRead, s.systemSocket},
 		{"GET /api/v1/sessions/{id}/socket", access.ScopeRun, s.socket},
 	}
 }

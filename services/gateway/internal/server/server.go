@@ -80,6 +80,9 @@ type Deps struct {
 	Backend  func(module string) grpc.ClientConnInterface
 	Launcher *Launcher
 	Sockets  Sockets
+	// SystemSocket makes a system socket of a request, whose caller and CSRF token have been checked; it fails before anything was
+	// written.
+	SystemSocket func(w http.ResponseWriter, r *http.Request) error
 	// Ready says whether requests can be served.
 	Ready  func(context.Context) error
 	Limits Limits

@@ -19,6 +19,14 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	return s.deps.Sockets.Upgrade(w, r, r.PathValue("id"))
 }
 
+// systemSocket answers GET /api/v1/socket, with the CSRF token as a session's socket.
+func (s *Server) systemSocket(w http.ResponseWriter, r *http.Request) error {
+	if err := s.checkCSRF(r, upgradeToken(r)); err != nil {
+		return err
+	}
+	return s.deps.SystemSocket(w, r)
+}
+
 func upgradeToken(r *http.Request) string {
 	if token := r.Header.Get(headerCSRF); token != "" {
 		return token

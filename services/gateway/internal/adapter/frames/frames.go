@@ -28,6 +28,8 @@ type Listener interface {
 	Deliver(session, channel string, b channel.Batch)
 	// Missed tells that batches may have been missed, and whether the store itself was lost.
 	Missed(storeLost bool)
+	// Connected takes the connection once there is one, before anything comes; it fails with unavailable.
+	Connected(ctx context.Context, conn *bus.Conn) error
 }
 
 // Frames is the connection. Make one with [New]; it works while [Frames.Run] does.
@@ -72,6 +74,9 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 	frames := bus.ReadFrames(conn)
 	incarnation, err := frames.Incarnation(ctx)
 	if err != nil {
+		return err
+	}
+	if err := to.Connected(ctx, conn); err != nil {
 		return err
 	}
 	missed := make(chan struct{}, 1)

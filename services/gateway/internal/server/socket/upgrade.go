@@ -30,7 +30,7 @@ func unanswered(http.ResponseWriter, *http.Request, int, error) {}
 // is an HTTP answer. It fails with bad_request for a request that is no handshake of [Protocol], validation_failed for a
 // takeover that is neither 0 nor 1, with what holding the session fails with, and with unavailable; nothing is written then.
 func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) error {
-	if err := checkHandshake(w, r); err != nil {
+	if err := CheckHandshake(w, r); err != nil {
 		return err
 	}
 	takeover, err := takeoverOf(r)
@@ -62,9 +62,9 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) er
 	return nil
 }
 
-// checkHandshake makes sure that the upgrade will work before the session is held: a handshake that fails must not end
+// CheckHandshake makes sure that the upgrade will work before the session is held: a handshake that fails must not end
 // another socket.
-func checkHandshake(w http.ResponseWriter, r *http.Request) error {
+func CheckHandshake(w http.ResponseWriter, r *http.Request) error {
 	if !websocket.IsWebSocketUpgrade(r) {
 		return handshake("This is a socket; send an upgrade to WebSocket.")
 	}

@@ -1,0 +1,203 @@
+// Package desk serves system sockets: GET /api/v1/socket, one channel system with what changes for an operator anywhere in kaged.
+//
+// Frames are numbered by the socket, from 1, and kept for nobody: a client that comes back, or that is told system.missed, fetches
+// what it shows. Every socket of an operator gets the same frames, whichever gateway it is at.
+//
+// A socket has two goroutines, which end with it: one reads, one writes. [Hub.Run] waits for all.
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/gateway/internal/server/socket"
+)
+
+// RunningCount is the type of frames with a count.
+const RunningCount = "sessions.running_count"
+
+// Frame is what an operator is told.
+type Frame struct {
+	Type    string
+	Payload json.RawMessage
+	// Version orders frames with a count; it is 0 for others.
+	Version int64
+}
+
+// Deps are what a [Hub] works with.
+type Deps struct {
+	Log *slog.Logger
+	// Version is kaged's.
+	Version string
+	// Ready fails while no notices come.
+	Ready func() error
+	// Count returns the frame with the count of the caller in ctx.
+	Count func(ctx context.Context) (Frame, error)
+	// Limits are those of sessions' sockets: Sockets, Frame, Frames, FrameBurst, Events, Idle, Flush and Closing count.
+	Limits socket.Limits
+}
+
+// Hub has the system sockets of a gateway. It is safe for concurrent use.
+type Hub struct {
+	deps     Deps
+	upgrader websocket.Upgrader
+	working  sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	byOwner map[string]map[*client]bool
+	count   int
+	closed  bool
+}
+
+// New returns a hub without sockets.
+func New(deps Deps) *Hub {
+	return &Hub{
+		deps: deps, byOwner: map[string]map[*client]bool{},
+		upgrader: websocket.Upgrader{
+			ReadBufferSize: 1 << 10, WriteBufferSize: 4 << 10, WriteBufferPool: &sync.Pool{},
+			Subprotocols: []string{socket.Protocol},
+			CheckOrigin:  func(*http.Request) bool { return true }, // a layer before has
+			Error:        func(http.ResponseWriter, *http.Request, int, error) {},
+		},
+	}
+}
+
+// Upgrade makes a socket of a request whose caller and CSRF token were checked. It fails with bad_request for a request that is no
+// handshake, and with unavailable; nothing is written then.
+func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request) error {
+	if err := socket.CheckHandshake(w, r); err != nil {
+		return err
+	}
+	if err := h.deps.Ready(); err != nil {
+		return err
+	}
+	c := newClient(h, ident.CallerFrom(r.Context()).UserID)
+	if err := h.add(c); err != nil {
+		return err
+	}
+	// Asked for once the socket hears of changes, so that none falls in between.
+	count, err := h.deps.Count(r.Context())
+	if err != nil {
+		h.remove(c)
+		return err
+	}
+	conn, err := h.upgrader.Upgrade(w, r, maps.Clone(w.Header()))
+	if err != nil {
+		h.remove(c)
+		return fault.Wrap(err, fault.BadRequest, "The upgrade to a WebSocket failed.")
+	}
+	c.start(conn, count)
+	return nil
+}
+
+// Tell passes a frame to the sockets of an operator. It does not block.
+func (h *Hub) Tell(owner string, f Frame) {
+	h.mu.Lock()
+	list := make([]*client, 0, len(h.byOwner[owner]))
+	for c := range h.byOwner[owner] {
+		list = append(list, c)
+	}
+	h.mu.Unlock()
+	for _, c := range list {
+		c.tell(f)
+	}
+}
+
+// Missed tells every socket that notices may have been lost.
+func (h *Hub) Missed() {
+	h.each(func(c *client) { c.tell(Frame{Type: "system.missed", Payload: json.RawMessage("{}")}) })
+}
+
+// Close refuses new sockets and closes those that are there with server_shutdown. It does not wait; see [Hub.Run].
+func (h *Hub) Close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.each(func(c *client) { c.close(codeShutdown, "The gateway is stopping; connect again.") })
+}
+
+// Run keeps the hub until ctx ends, and closes sockets while notices have been away for longer than the grace. Then it closes
+// what is left and returns when every socket has gone.
+func (h *Hub) Run(ctx context.Context) {
+	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Grace/3), time.Millisecond))
+	defer tick.Stop()
+	there := time.Now()
+	for {
+		select {
+		case now := <-tick.C:
+			if h.deps.Ready() == nil {
+				there = now
+			} else if now.Sub(there) >= h.deps.Limits.Grace {
+				h.each(func(c *client) { c.close(codeShutdown, "What changes cannot be told; connect again later.") })
+			}
+		case <-ctx.Done():
+			h.Close()
+			h.working.Wait()
+			return
+		}
+	}
+}
+
+// Count returns how many sockets there are.
+func (h *Hub) Count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count
+}
+
+func (h *Hub) each(f func(*client)) {
+	h.mu.Lock()
+	var all []*client
+	for _, list := range h.byOwner {
+		for c := range list {
+			all = append(all, c)
+		}
+	}
+	h.mu.Unlock()
+	for _, c := range all {
+		f(c)
+	}
+}
+
+func (h *Hub) add(c *client) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
+	case h.count >= h.deps.Limits.Sockets:
+		return fault.New(fault.Unavailable, "The gateway has as many sockets as it may; close one or try again later.").
+			With("subsystem", "gateway")
+	}
+	if h.byOwner[c.owner] == nil {
+		h.byOwner[c.owner] = map[*client]bool{}
+	}
+	h.byOwner[c.owner][c] = true
+	h.count++
+	h.working.Add(1)
+	return nil
+}
+
+func (h *Hub) remove(c *client) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.byOwner[c.owner], c)
+	if len(h.byOwner[c.owner]) == 0 {
+		delete(h.byOwner, c.owner)
+	}
+	h.count--
+	h.working.Done()
+}
+
+// hello is the first frame.
+func (h *Hub) hello() *apiv1.SystemHello { return &apiv1.SystemHello{DaemonVersion: h.deps.Version} }
