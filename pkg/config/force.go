@@ -12,10 +12,7 @@ type DormantKey struct {
 
 // Dormant are the keys without effect. This list is the one place: [File.NotInForce] and the reference page are made from it,
 // and a test wants every other key to be read by some part of kaged.
-var Dormant = []DormantKey{
-	{Table: "limits", Name: "sessions_per_project", Lacks: "sessions of a project are not counted"},
-	{Table: "limits", Name: "sessions_per_operator", Lacks: "sessions of an operator are not counted"},
-}
+var Dormant = []DormantKey{}
 
 // Reason says in one sentence what has no effect.
 func (d DormantKey) Reason() string { return d.says(d.Name) }

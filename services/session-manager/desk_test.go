@@ -13,12 +13,13 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// ListChanges says whose changes were asked for.
+// ListChanges repeats the question.
 func (r *toolRunner) ListChanges(
 	_ context.Context, req *toolrunnerv1.ListChangesRequest,
 ) (*toolrunnerv1.ListChangesResponse, error) {
 	return &toolrunnerv1.ListChangesResponse{Head: "c", Files: []*toolrunnerv1.ChangedFile{
-		{Path: req.GetRoot() + "|" + req.GetSessionId() + "|" + req.GetPath(), Kind: "modified", Origin: "tool", Added: 1, Diff: "d"},
+		{Path: req.GetRoot() + "|" + req.GetSessionId() + "|" +
+			req.GetPath(), Kind: "modified", Origin: "tool", Added: 1, Diff: "d"},
 		{Path: "z", Kind: "created", Origin: "outside", NoDiff: "binary"},
 	}}, nil
 }
@@ -31,7 +32,7 @@ func (r *toolRunner) Examine(context.Context, *toolrunnerv1.ExamineRequest) (*to
 	}, nil
 }
 
-// An operator sees what a session changed in its project, and nobody else does.
+// An operator sees the changes of the own sessions alone.
 func TestListSessionChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

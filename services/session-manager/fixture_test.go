@@ -64,6 +64,9 @@ smart = "fake:one"
 [providers.fake]
 driver = "openai-chat"
 base_url = "http://127.0.0.1:1/v1"
+[limits]
+sessions_per_project = 1000
+sessions_per_operator = 1000
 `)
 	w.bus = bus.Config{InProcess: w.nats}
 	w.frames = w.nats.Frames(t, bus.FramesConfig{})

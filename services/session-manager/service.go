@@ -83,7 +83,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	workspaces := toolrunner.New(deps.ToolRunner)
 	s.audit = audit.New(s.pool, deps.Log)
 	s.operators = operators.New(cfg.Operators, operators.Deps{
-		DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig, Version: deps.Version, Workspace: workspaces, Parts: s.parts(),
+		DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig, Version: deps.Version, Workspace: workspaces,
+		Parts: s.parts(),
 	})
 	s.projects = projects.New(cfg.Projects, projects.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Version: deps.Version,
@@ -129,7 +130,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return postgres.Ping(ctx, pool)
 }
 
-// parts are what the doctor asks besides the workspace.
+// parts are the doctor's questions besides the workspace.
 func (s *Service) parts() []doctor.Part {
 	return []doctor.Part{
 		{Name: "PostgreSQL", Check: func(ctx context.Context) (string, error) { return "answers", s.Ready(ctx) }},

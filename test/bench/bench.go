@@ -108,7 +108,8 @@ func (w *world) prepare() error {
 		filepath.Join(w.project, "small.txt"):              "one\ntwo\nthree\n",
 		filepath.Join(w.dir, "local.toml"): fmt.Sprintf(
 			"[models]\nbench = \"bench:bench\"\n\n[providers.bench]\ndriver = \"anthropic\"\n"+
-				"base_url = %q\napi_key = \"sk-bench\"\n[limits]\nlive_agents = 10\n"+
+				"base_url = %q\napi_key = \"sk-bench\"\n[limits]\nlive_agents = 10\nsessions_per_project = 100000\n"+
+				"sessions_per_operator = 100000\n"+
 				"[services.harness]\nparallel_agents = 16\n", w.model.url),
 	}
 	for path, content := range files {

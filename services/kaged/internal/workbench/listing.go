@@ -211,6 +211,6 @@ func why(t Tool, d compile.Decision, reason *fault.Error) string {
 	if t.Enabled && reason != nil {
 		return strings.TrimSuffix(reason.Msg, ".")
 	}
-	d.Tool = t.Name // a tool that is newer than the decisions has none
+	d.Tool = t.Name // a tool newer than the decisions has an empty one
 	return d.Why(t.DefaultRoot)
 }

@@ -23,7 +23,7 @@ type Deps struct {
 	Log *slog.Logger
 	// LocalConfig is the path of local.toml; "" stands for an empty configuration.
 	LocalConfig string
-	// Version is kaged's, Workspace the default one, Parts what the doctor asks besides.
+	// Version is kaged's, Workspace the default one, Parts the doctor's other questions.
 	Version   string
 	Workspace doctor.Workspace
 	Parts     []doctor.Part
@@ -48,7 +48,9 @@ func New(cfg Config, deps Deps) *Operators {
 			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
 		}),
 		tokens: &tokens.Service{Store: store.NewTokens(deps.DB), Log: deps.Log},
-		doctor: server.NewDoctor(&doctor.Doctor{Local: local, Workspace: deps.Workspace, Parts: deps.Parts}, deps.Version),
+		doctor: server.NewDoctor(
+			&doctor.Doctor{Local: local, Workspace: deps.Workspace, Parts: deps.Parts}, deps.Version,
+		),
 	}
 }
 

@@ -37,8 +37,9 @@ type Projects struct {
 func New(cfg Config, deps Deps) *Projects {
 	kept := store.NewProjects(deps.DB)
 	return &Projects{projects.New(projects.Deps{
-		Registry: told{kept, deps.Changed}, Approvals: kept, Contents: kept, History: kept, Config: deps.Local, Workspace: deps.Workspace,
-		Log: deps.Log, Version: deps.Version,
+		Registry: told{kept, deps.Changed}, Approvals: kept, Contents: kept, History: kept, Config: deps.Local,
+		Workspace: deps.Workspace,
+		Log:       deps.Log, Version: deps.Version,
 		Bounds: projects.Bounds{Prompts: cfg.MaxPrompts, Files: cfg.ProjectFiles, PromptCache: cfg.PromptCache},
 	})}
 }

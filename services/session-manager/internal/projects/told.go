@@ -15,7 +15,8 @@ type told struct {
 
 // Save implements [projects.Registry].
 func (t told) Save(
-	ctx context.Context, p projects.Project, was string, snapshot *projects.Snapshot, records func(created bool) []audit.Record,
+	ctx context.Context, p projects.Project, was string, snapshot *projects.Snapshot,
+	records func(created bool) []audit.Record,
 ) (projects.Project, bool, error) {
 	saved, created, err := t.Registry.Save(ctx, p, was, snapshot, records)
 	if err == nil {

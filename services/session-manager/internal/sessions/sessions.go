@@ -79,7 +79,9 @@ func New(cfg Config, deps Deps) *Sessions {
 			})
 		},
 	}, deps.Log)
-	told := desk.New(desk.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: deskadapter.Send(stream), Log: deps.Log})
+	told := desk.New(
+		desk.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: deskadapter.Send(stream), Log: deps.Log},
+	)
 	registry = live.NewRegistry(live.Deps{
 		Told:   told.Changed,
 		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
@@ -100,6 +102,7 @@ func New(cfg Config, deps Deps) *Sessions {
 		},
 		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools,
 		Told:   told.Tell,
+		Limits: limitsOf(deps.Local),
 		Issues: tracker, Peers: sessionmanager.New(deps.Dial),
 		Renderer: framejson.Renderer{}, Log: deps.Log,
 	})
@@ -108,7 +111,8 @@ func New(cfg Config, deps Deps) *Sessions {
 	return &Sessions{cfg: cfg, Desk: told, live: registry, stream: stream, Service: service}
 }
 
-// limitsOf returns how many sessions may have a run at work by an operator's configuration: in a project, and of the operator.
+// limitsOf returns how many sessions may have a run at work by an operator's configuration: in a project, and of the
+// operator.
 func limitsOf(local localconfig.Source) func(ctx context.Context, owner string) (perProject, perOperator int) {
 	return func(ctx context.Context, owner string) (perProject, perOperator int) {
 		var limits localconfig.Limits

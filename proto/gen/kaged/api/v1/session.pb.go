@@ -91,6 +91,253 @@ func (SessionState) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{0}
 }
 
+// ResumeSessionRequest names a queued session.
+type ResumeSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeSessionRequest) Reset() {
+	*x = ResumeSessionRequest{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeSessionRequest) ProtoMessage() {}
+
+func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
+func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ResumeSessionRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ResumeSessionResponse says that its run is at work.
+type ResumeSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The run.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// running.
+	State SessionState `protobuf:"varint,3,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
+	// When.
+	ResumedAt     int64 `protobuf:"varint,4,opt,name=resumed_at,json=resumedAt,proto3" json:"resumed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeSessionResponse) Reset() {
+	*x = ResumeSessionResponse{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeSessionResponse) ProtoMessage() {}
+
+func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
+func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ResumeSessionResponse) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ResumeSessionResponse) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ResumeSessionResponse) GetState() SessionState {
+	if x != nil {
+		return x.State
+	}
+	return SessionState_SESSION_STATE_UNSPECIFIED
+}
+
+func (x *ResumeSessionResponse) GetResumedAt() int64 {
+	if x != nil {
+		return x.ResumedAt
+	}
+	return 0
+}
+
+// DiscardQueuedRequest names a queued session.
+type DiscardQueuedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardQueuedRequest) Reset() {
+	*x = DiscardQueuedRequest{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardQueuedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardQueuedRequest) ProtoMessage() {}
+
+func (x *DiscardQueuedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardQueuedRequest.ProtoReflect.Descriptor instead.
+func (*DiscardQueuedRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DiscardQueuedRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// DiscardQueuedResponse says that the message was withdrawn.
+type DiscardQueuedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// idle.
+	State SessionState `protobuf:"varint,2,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
+	// The message.
+	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// The run, which is cancelled.
+	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// When.
+	DiscardedAt   int64 `protobuf:"varint,5,opt,name=discarded_at,json=discardedAt,proto3" json:"discarded_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardQueuedResponse) Reset() {
+	*x = DiscardQueuedResponse{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardQueuedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardQueuedResponse) ProtoMessage() {}
+
+func (x *DiscardQueuedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardQueuedResponse.ProtoReflect.Descriptor instead.
+func (*DiscardQueuedResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DiscardQueuedResponse) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *DiscardQueuedResponse) GetState() SessionState {
+	if x != nil {
+		return x.State
+	}
+	return SessionState_SESSION_STATE_UNSPECIFIED
+}
+
+func (x *DiscardQueuedResponse) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *DiscardQueuedResponse) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *DiscardQueuedResponse) GetDiscardedAt() int64 {
+	if x != nil {
+		return x.DiscardedAt
+	}
+	return 0
+}
+
 // CreateSessionRequest begins a session.
 type CreateSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -112,7 +359,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[0]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -124,7 +371,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[0]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -137,7 +384,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{0}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateSessionRequest) GetProjectId() string {
@@ -205,7 +452,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[1]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -217,7 +464,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[1]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -230,7 +477,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{1}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateSessionResponse) GetId() string {
@@ -297,7 +544,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +556,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +569,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListSessionsRequest) GetProjectId() string {
@@ -361,7 +608,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +620,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +633,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListSessionsResponse) GetItems() []*SessionSummary {
@@ -443,7 +690,7 @@ type SessionSummary struct {
 
 func (x *SessionSummary) Reset() {
 	*x = SessionSummary{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +702,7 @@ func (x *SessionSummary) String() string {
 func (*SessionSummary) ProtoMessage() {}
 
 func (x *SessionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +715,7 @@ func (x *SessionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionSummary.ProtoReflect.Descriptor instead.
 func (*SessionSummary) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SessionSummary) GetId() string {
@@ -573,7 +820,7 @@ type SearchSessionsRequest struct {
 
 func (x *SearchSessionsRequest) Reset() {
 	*x = SearchSessionsRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +832,7 @@ func (x *SearchSessionsRequest) String() string {
 func (*SearchSessionsRequest) ProtoMessage() {}
 
 func (x *SearchSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +845,7 @@ func (x *SearchSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsRequest.ProtoReflect.Descriptor instead.
 func (*SearchSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SearchSessionsRequest) GetQ() string {
@@ -644,7 +891,7 @@ type SearchSessionsResponse struct {
 
 func (x *SearchSessionsResponse) Reset() {
 	*x = SearchSessionsResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +903,7 @@ func (x *SearchSessionsResponse) String() string {
 func (*SearchSessionsResponse) ProtoMessage() {}
 
 func (x *SearchSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +916,7 @@ func (x *SearchSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsResponse.ProtoReflect.Descriptor instead.
 func (*SearchSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SearchSessionsResponse) GetItems() []*FoundSession {
@@ -728,7 +975,7 @@ type FoundSession struct {
 
 func (x *FoundSession) Reset() {
 	*x = FoundSession{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +987,7 @@ func (x *FoundSession) String() string {
 func (*FoundSession) ProtoMessage() {}
 
 func (x *FoundSession) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +1000,7 @@ func (x *FoundSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FoundSession.ProtoReflect.Descriptor instead.
 func (*FoundSession) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FoundSession) GetId() string {
@@ -858,7 +1105,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1117,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1130,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetSessionRequest) GetId() string {
@@ -904,7 +1151,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1163,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1176,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -987,7 +1234,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1246,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1259,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Session) GetId() string {
@@ -1165,7 +1412,7 @@ type SessionBudget struct {
 
 func (x *SessionBudget) Reset() {
 	*x = SessionBudget{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1424,7 @@ func (x *SessionBudget) String() string {
 func (*SessionBudget) ProtoMessage() {}
 
 func (x *SessionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1437,7 @@ func (x *SessionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionBudget.ProtoReflect.Descriptor instead.
 func (*SessionBudget) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SessionBudget) GetLimit() *BudgetLimit {
@@ -1238,7 +1485,7 @@ type AgentUse struct {
 
 func (x *AgentUse) Reset() {
 	*x = AgentUse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1497,7 @@ func (x *AgentUse) String() string {
 func (*AgentUse) ProtoMessage() {}
 
 func (x *AgentUse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1510,7 @@ func (x *AgentUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentUse.ProtoReflect.Descriptor instead.
 func (*AgentUse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AgentUse) GetAgentPath() string {
@@ -1309,7 +1556,7 @@ type SessionTotals struct {
 
 func (x *SessionTotals) Reset() {
 	*x = SessionTotals{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1568,7 @@ func (x *SessionTotals) String() string {
 func (*SessionTotals) ProtoMessage() {}
 
 func (x *SessionTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1581,7 @@ func (x *SessionTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionTotals.ProtoReflect.Descriptor instead.
 func (*SessionTotals) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SessionTotals) GetTokensIn() int64 {
@@ -1381,7 +1628,7 @@ type LiveSubagent struct {
 
 func (x *LiveSubagent) Reset() {
 	*x = LiveSubagent{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1640,7 @@ func (x *LiveSubagent) String() string {
 func (*LiveSubagent) ProtoMessage() {}
 
 func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1653,7 @@ func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiveSubagent.ProtoReflect.Descriptor instead.
 func (*LiveSubagent) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LiveSubagent) GetInvocationId() string {
@@ -1481,7 +1728,7 @@ type UpdateSessionRequest struct {
 
 func (x *UpdateSessionRequest) Reset() {
 	*x = UpdateSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1740,7 @@ func (x *UpdateSessionRequest) String() string {
 func (*UpdateSessionRequest) ProtoMessage() {}
 
 func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1753,7 @@ func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateSessionRequest) GetId() string {
@@ -1569,7 +1816,7 @@ type UpdateSessionResponse struct {
 
 func (x *UpdateSessionResponse) Reset() {
 	*x = UpdateSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1828,7 @@ func (x *UpdateSessionResponse) String() string {
 func (*UpdateSessionResponse) ProtoMessage() {}
 
 func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1841,7 @@ func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateSessionResponse) GetSession() *Session {
@@ -1617,7 +1864,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1876,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1889,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EndSessionRequest) GetId() string {
@@ -1670,7 +1917,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1929,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1942,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EndSessionResponse) GetSession() *Session {
@@ -1709,7 +1956,28 @@ var File_kaged_api_v1_session_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\"\xd3\x01\n" +
+	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\"5\n" +
+	"\x14ResumeSessionRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\x9e\x01\n" +
+	"\x15ResumeSessionResponse\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x120\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x1a.kaged.api.v1.SessionStateR\x05state\x12\x1d\n" +
+	"\n" +
+	"resumed_at\x18\x04 \x01(\x03R\tresumedAt\"5\n" +
+	"\x14DiscardQueuedRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\xc1\x01\n" +
+	"\x15DiscardQueuedResponse\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x120\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1a.kaged.api.v1.SessionStateR\x05state\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x03 \x01(\tR\tmessageId\x12\x15\n" +
+	"\x06run_id\x18\x04 \x01(\tR\x05runId\x12!\n" +
+	"\fdiscarded_at\x18\x05 \x01(\x03R\vdiscardedAt\"\xd3\x01\n" +
 	"\x14CreateSessionRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -1911,61 +2179,67 @@ func file_kaged_api_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_api_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_kaged_api_v1_session_proto_goTypes = []any{
 	(SessionState)(0),              // 0: kaged.api.v1.SessionState
-	(*CreateSessionRequest)(nil),   // 1: kaged.api.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil),  // 2: kaged.api.v1.CreateSessionResponse
-	(*ListSessionsRequest)(nil),    // 3: kaged.api.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),   // 4: kaged.api.v1.ListSessionsResponse
-	(*SessionSummary)(nil),         // 5: kaged.api.v1.SessionSummary
-	(*SearchSessionsRequest)(nil),  // 6: kaged.api.v1.SearchSessionsRequest
-	(*SearchSessionsResponse)(nil), // 7: kaged.api.v1.SearchSessionsResponse
-	(*FoundSession)(nil),           // 8: kaged.api.v1.FoundSession
-	(*GetSessionRequest)(nil),      // 9: kaged.api.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),     // 10: kaged.api.v1.GetSessionResponse
-	(*Session)(nil),                // 11: kaged.api.v1.Session
-	(*SessionBudget)(nil),          // 12: kaged.api.v1.SessionBudget
-	(*AgentUse)(nil),               // 13: kaged.api.v1.AgentUse
-	(*SessionTotals)(nil),          // 14: kaged.api.v1.SessionTotals
-	(*LiveSubagent)(nil),           // 15: kaged.api.v1.LiveSubagent
-	(*UpdateSessionRequest)(nil),   // 16: kaged.api.v1.UpdateSessionRequest
-	(*UpdateSessionResponse)(nil),  // 17: kaged.api.v1.UpdateSessionResponse
-	(*EndSessionRequest)(nil),      // 18: kaged.api.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),     // 19: kaged.api.v1.EndSessionResponse
-	(*structpb.Value)(nil),         // 20: google.protobuf.Value
-	(*BudgetLimit)(nil),            // 21: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),              // 22: kaged.api.v1.BudgetUse
+	(*ResumeSessionRequest)(nil),   // 1: kaged.api.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),  // 2: kaged.api.v1.ResumeSessionResponse
+	(*DiscardQueuedRequest)(nil),   // 3: kaged.api.v1.DiscardQueuedRequest
+	(*DiscardQueuedResponse)(nil),  // 4: kaged.api.v1.DiscardQueuedResponse
+	(*CreateSessionRequest)(nil),   // 5: kaged.api.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),  // 6: kaged.api.v1.CreateSessionResponse
+	(*ListSessionsRequest)(nil),    // 7: kaged.api.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),   // 8: kaged.api.v1.ListSessionsResponse
+	(*SessionSummary)(nil),         // 9: kaged.api.v1.SessionSummary
+	(*SearchSessionsRequest)(nil),  // 10: kaged.api.v1.SearchSessionsRequest
+	(*SearchSessionsResponse)(nil), // 11: kaged.api.v1.SearchSessionsResponse
+	(*FoundSession)(nil),           // 12: kaged.api.v1.FoundSession
+	(*GetSessionRequest)(nil),      // 13: kaged.api.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),     // 14: kaged.api.v1.GetSessionResponse
+	(*Session)(nil),                // 15: kaged.api.v1.Session
+	(*SessionBudget)(nil),          // 16: kaged.api.v1.SessionBudget
+	(*AgentUse)(nil),               // 17: kaged.api.v1.AgentUse
+	(*SessionTotals)(nil),          // 18: kaged.api.v1.SessionTotals
+	(*LiveSubagent)(nil),           // 19: kaged.api.v1.LiveSubagent
+	(*UpdateSessionRequest)(nil),   // 20: kaged.api.v1.UpdateSessionRequest
+	(*UpdateSessionResponse)(nil),  // 21: kaged.api.v1.UpdateSessionResponse
+	(*EndSessionRequest)(nil),      // 22: kaged.api.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),     // 23: kaged.api.v1.EndSessionResponse
+	(*structpb.Value)(nil),         // 24: google.protobuf.Value
+	(*BudgetLimit)(nil),            // 25: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),              // 26: kaged.api.v1.BudgetUse
 }
 var file_kaged_api_v1_session_proto_depIdxs = []int32{
-	20, // 0: kaged.api.v1.CreateSessionRequest.budget:type_name -> google.protobuf.Value
-	0,  // 1: kaged.api.v1.CreateSessionResponse.state:type_name -> kaged.api.v1.SessionState
-	5,  // 2: kaged.api.v1.ListSessionsResponse.items:type_name -> kaged.api.v1.SessionSummary
-	0,  // 3: kaged.api.v1.SessionSummary.state:type_name -> kaged.api.v1.SessionState
-	8,  // 4: kaged.api.v1.SearchSessionsResponse.items:type_name -> kaged.api.v1.FoundSession
-	0,  // 5: kaged.api.v1.FoundSession.state:type_name -> kaged.api.v1.SessionState
-	11, // 6: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
-	0,  // 7: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
-	15, // 8: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
-	14, // 9: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
-	12, // 10: kaged.api.v1.Session.budget:type_name -> kaged.api.v1.SessionBudget
-	21, // 11: kaged.api.v1.SessionBudget.limit:type_name -> kaged.api.v1.BudgetLimit
-	22, // 12: kaged.api.v1.SessionBudget.spent:type_name -> kaged.api.v1.BudgetUse
-	22, // 13: kaged.api.v1.SessionBudget.reserved:type_name -> kaged.api.v1.BudgetUse
-	13, // 14: kaged.api.v1.SessionBudget.by_agent:type_name -> kaged.api.v1.AgentUse
-	20, // 15: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
-	20, // 16: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
-	20, // 17: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
-	20, // 18: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
-	20, // 19: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
-	20, // 20: kaged.api.v1.UpdateSessionRequest.budget:type_name -> google.protobuf.Value
-	11, // 21: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
-	11, // 22: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	0,  // 0: kaged.api.v1.ResumeSessionResponse.state:type_name -> kaged.api.v1.SessionState
+	0,  // 1: kaged.api.v1.DiscardQueuedResponse.state:type_name -> kaged.api.v1.SessionState
+	24, // 2: kaged.api.v1.CreateSessionRequest.budget:type_name -> google.protobuf.Value
+	0,  // 3: kaged.api.v1.CreateSessionResponse.state:type_name -> kaged.api.v1.SessionState
+	9,  // 4: kaged.api.v1.ListSessionsResponse.items:type_name -> kaged.api.v1.SessionSummary
+	0,  // 5: kaged.api.v1.SessionSummary.state:type_name -> kaged.api.v1.SessionState
+	12, // 6: kaged.api.v1.SearchSessionsResponse.items:type_name -> kaged.api.v1.FoundSession
+	0,  // 7: kaged.api.v1.FoundSession.state:type_name -> kaged.api.v1.SessionState
+	15, // 8: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
+	0,  // 9: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
+	19, // 10: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
+	18, // 11: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
+	16, // 12: kaged.api.v1.Session.budget:type_name -> kaged.api.v1.SessionBudget
+	25, // 13: kaged.api.v1.SessionBudget.limit:type_name -> kaged.api.v1.BudgetLimit
+	26, // 14: kaged.api.v1.SessionBudget.spent:type_name -> kaged.api.v1.BudgetUse
+	26, // 15: kaged.api.v1.SessionBudget.reserved:type_name -> kaged.api.v1.BudgetUse
+	17, // 16: kaged.api.v1.SessionBudget.by_agent:type_name -> kaged.api.v1.AgentUse
+	24, // 17: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
+	24, // 18: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
+	24, // 19: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
+	24, // 20: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
+	24, // 21: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
+	24, // 22: kaged.api.v1.UpdateSessionRequest.budget:type_name -> google.protobuf.Value
+	15, // 23: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
+	15, // 24: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_session_proto_init() }
@@ -1974,22 +2248,22 @@ func file_kaged_api_v1_session_proto_init() {
 		return
 	}
 	file_kaged_api_v1_budget_proto_init()
-	file_kaged_api_v1_session_proto_msgTypes[1].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[3].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[4].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[5].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[6].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[7].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[8].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[9].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[10].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[13].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[11].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[14].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[17].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_session_proto_rawDesc), len(file_kaged_api_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,7 +26,7 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto2\xbc\x1c\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto2\xe4\x1e\n" +
 	"\x0eSessionService\x12\x99\x01\n" +
 	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"?\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x85\x01\n" +
 	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12u\n" +
@@ -35,7 +35,9 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"GetSession\x12\x1f.kaged.api.v1.GetSessionRequest\x1a .kaged.api.v1.GetSessionResponse\"&\x82\xd3\xe4\x93\x02 b\asession\x12\x15/api/v1/sessions/{id}\x12\x83\x01\n" +
 	"\rUpdateSession\x12\".kaged.api.v1.UpdateSessionRequest\x1a#.kaged.api.v1.UpdateSessionResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\asession\x1a\x15/api/v1/sessions/{id}\x12~\n" +
 	"\n" +
-	"EndSession\x12\x1f.kaged.api.v1.EndSessionRequest\x1a .kaged.api.v1.EndSessionResponse\"-\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02 b\asession*\x15/api/v1/sessions/{id}\x12\x93\x01\n" +
+	"EndSession\x12\x1f.kaged.api.v1.EndSessionRequest\x1a .kaged.api.v1.EndSessionResponse\"-\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02 b\asession*\x15/api/v1/sessions/{id}\x12\x8d\x01\n" +
+	"\rResumeSession\x12\".kaged.api.v1.ResumeSessionRequest\x1a#.kaged.api.v1.ResumeSessionResponse\"3\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02&\"$/api/v1/sessions/{session_id}/resume\x12\x95\x01\n" +
+	"\rDiscardQueued\x12\".kaged.api.v1.DiscardQueuedRequest\x1a#.kaged.api.v1.DiscardQueuedResponse\";\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02.*,/api/v1/sessions/{session_id}/queued-message\x12\x93\x01\n" +
 	"\vPostMessage\x12 .kaged.api.v1.PostMessageRequest\x1a!.kaged.api.v1.PostMessageResponse\"?\x82\xbc\x18\x03\b\xca\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/sessions/{session_id}/messages\x12\x85\x01\n" +
 	"\fListMessages\x12!.kaged.api.v1.ListMessagesRequest\x1a\".kaged.api.v1.ListMessagesResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/sessions/{session_id}/messages\x12u\n" +
 	"\bListRuns\x12\x1d.kaged.api.v1.ListRunsRequest\x1a\x1e.kaged.api.v1.ListRunsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/sessions/{session_id}/runs\x12}\n" +
@@ -66,50 +68,54 @@ var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(*v1.GetSessionRequest)(nil),          // 3: kaged.api.v1.GetSessionRequest
 	(*v1.UpdateSessionRequest)(nil),       // 4: kaged.api.v1.UpdateSessionRequest
 	(*v1.EndSessionRequest)(nil),          // 5: kaged.api.v1.EndSessionRequest
-	(*v1.PostMessageRequest)(nil),         // 6: kaged.api.v1.PostMessageRequest
-	(*v1.ListMessagesRequest)(nil),        // 7: kaged.api.v1.ListMessagesRequest
-	(*v1.ListRunsRequest)(nil),            // 8: kaged.api.v1.ListRunsRequest
-	(*v1.GetRunRequest)(nil),              // 9: kaged.api.v1.GetRunRequest
-	(*v1.GetToolResultRequest)(nil),       // 10: kaged.api.v1.GetToolResultRequest
-	(*v1.CancelRunRequest)(nil),           // 11: kaged.api.v1.CancelRunRequest
-	(*v1.ListInvocationsRequest)(nil),     // 12: kaged.api.v1.ListInvocationsRequest
-	(*v1.GetInvocationRequest)(nil),       // 13: kaged.api.v1.GetInvocationRequest
-	(*v1.CancelInvocationRequest)(nil),    // 14: kaged.api.v1.CancelInvocationRequest
-	(*v1.ListProcessesRequest)(nil),       // 15: kaged.api.v1.ListProcessesRequest
-	(*v1.ListSessionChangesRequest)(nil),  // 16: kaged.api.v1.ListSessionChangesRequest
-	(*v1.SignalProcessRequest)(nil),       // 17: kaged.api.v1.SignalProcessRequest
-	(*v1.GetSpendRequest)(nil),            // 18: kaged.api.v1.GetSpendRequest
-	(*v1.GetDebugRequest)(nil),            // 19: kaged.api.v1.GetDebugRequest
-	(*v1.ControlDebugRequest)(nil),        // 20: kaged.api.v1.ControlDebugRequest
-	(*v1.ListApprovalsRequest)(nil),       // 21: kaged.api.v1.ListApprovalsRequest
-	(*v1.ListAllApprovalsRequest)(nil),    // 22: kaged.api.v1.ListAllApprovalsRequest
-	(*v1.GetApprovalRequest)(nil),         // 23: kaged.api.v1.GetApprovalRequest
-	(*v1.AnswerApprovalRequest)(nil),      // 24: kaged.api.v1.AnswerApprovalRequest
-	(*v1.CreateSessionResponse)(nil),      // 25: kaged.api.v1.CreateSessionResponse
-	(*v1.ListSessionsResponse)(nil),       // 26: kaged.api.v1.ListSessionsResponse
-	(*v1.SearchSessionsResponse)(nil),     // 27: kaged.api.v1.SearchSessionsResponse
-	(*v1.GetSessionResponse)(nil),         // 28: kaged.api.v1.GetSessionResponse
-	(*v1.UpdateSessionResponse)(nil),      // 29: kaged.api.v1.UpdateSessionResponse
-	(*v1.EndSessionResponse)(nil),         // 30: kaged.api.v1.EndSessionResponse
-	(*v1.PostMessageResponse)(nil),        // 31: kaged.api.v1.PostMessageResponse
-	(*v1.ListMessagesResponse)(nil),       // 32: kaged.api.v1.ListMessagesResponse
-	(*v1.ListRunsResponse)(nil),           // 33: kaged.api.v1.ListRunsResponse
-	(*v1.GetRunResponse)(nil),             // 34: kaged.api.v1.GetRunResponse
-	(*v1.GetToolResultResponse)(nil),      // 35: kaged.api.v1.GetToolResultResponse
-	(*v1.CancelRunResponse)(nil),          // 36: kaged.api.v1.CancelRunResponse
-	(*v1.ListInvocationsResponse)(nil),    // 37: kaged.api.v1.ListInvocationsResponse
-	(*v1.GetInvocationResponse)(nil),      // 38: kaged.api.v1.GetInvocationResponse
-	(*v1.CancelInvocationResponse)(nil),   // 39: kaged.api.v1.CancelInvocationResponse
-	(*v1.ListProcessesResponse)(nil),      // 40: kaged.api.v1.ListProcessesResponse
-	(*v1.ListSessionChangesResponse)(nil), // 41: kaged.api.v1.ListSessionChangesResponse
-	(*v1.SignalProcessResponse)(nil),      // 42: kaged.api.v1.SignalProcessResponse
-	(*v1.GetSpendResponse)(nil),           // 43: kaged.api.v1.GetSpendResponse
-	(*v1.GetDebugResponse)(nil),           // 44: kaged.api.v1.GetDebugResponse
-	(*v1.ControlDebugResponse)(nil),       // 45: kaged.api.v1.ControlDebugResponse
-	(*v1.ListApprovalsResponse)(nil),      // 46: kaged.api.v1.ListApprovalsResponse
-	(*v1.ListAllApprovalsResponse)(nil),   // 47: kaged.api.v1.ListAllApprovalsResponse
-	(*v1.GetApprovalResponse)(nil),        // 48: kaged.api.v1.GetApprovalResponse
-	(*v1.AnswerApprovalResponse)(nil),     // 49: kaged.api.v1.AnswerApprovalResponse
+	(*v1.ResumeSessionRequest)(nil),       // 6: kaged.api.v1.ResumeSessionRequest
+	(*v1.DiscardQueuedRequest)(nil),       // 7: kaged.api.v1.DiscardQueuedRequest
+	(*v1.PostMessageRequest)(nil),         // 8: kaged.api.v1.PostMessageRequest
+	(*v1.ListMessagesRequest)(nil),        // 9: kaged.api.v1.ListMessagesRequest
+	(*v1.ListRunsRequest)(nil),            // 10: kaged.api.v1.ListRunsRequest
+	(*v1.GetRunRequest)(nil),              // 11: kaged.api.v1.GetRunRequest
+	(*v1.GetToolResultRequest)(nil),       // 12: kaged.api.v1.GetToolResultRequest
+	(*v1.CancelRunRequest)(nil),           // 13: kaged.api.v1.CancelRunRequest
+	(*v1.ListInvocationsRequest)(nil),     // 14: kaged.api.v1.ListInvocationsRequest
+	(*v1.GetInvocationRequest)(nil),       // 15: kaged.api.v1.GetInvocationRequest
+	(*v1.CancelInvocationRequest)(nil),    // 16: kaged.api.v1.CancelInvocationRequest
+	(*v1.ListProcessesRequest)(nil),       // 17: kaged.api.v1.ListProcessesRequest
+	(*v1.ListSessionChangesRequest)(nil),  // 18: kaged.api.v1.ListSessionChangesRequest
+	(*v1.SignalProcessRequest)(nil),       // 19: kaged.api.v1.SignalProcessRequest
+	(*v1.GetSpendRequest)(nil),            // 20: kaged.api.v1.GetSpendRequest
+	(*v1.GetDebugRequest)(nil),            // 21: kaged.api.v1.GetDebugRequest
+	(*v1.ControlDebugRequest)(nil),        // 22: kaged.api.v1.ControlDebugRequest
+	(*v1.ListApprovalsRequest)(nil),       // 23: kaged.api.v1.ListApprovalsRequest
+	(*v1.ListAllApprovalsRequest)(nil),    // 24: kaged.api.v1.ListAllApprovalsRequest
+	(*v1.GetApprovalRequest)(nil),         // 25: kaged.api.v1.GetApprovalRequest
+	(*v1.AnswerApprovalRequest)(nil),      // 26: kaged.api.v1.AnswerApprovalRequest
+	(*v1.CreateSessionResponse)(nil),      // 27: kaged.api.v1.CreateSessionResponse
+	(*v1.ListSessionsResponse)(nil),       // 28: kaged.api.v1.ListSessionsResponse
+	(*v1.SearchSessionsResponse)(nil),     // 29: kaged.api.v1.SearchSessionsResponse
+	(*v1.GetSessionResponse)(nil),         // 30: kaged.api.v1.GetSessionResponse
+	(*v1.UpdateSessionResponse)(nil),      // 31: kaged.api.v1.UpdateSessionResponse
+	(*v1.EndSessionResponse)(nil),         // 32: kaged.api.v1.EndSessionResponse
+	(*v1.ResumeSessionResponse)(nil),      // 33: kaged.api.v1.ResumeSessionResponse
+	(*v1.DiscardQueuedResponse)(nil),      // 34: kaged.api.v1.DiscardQueuedResponse
+	(*v1.PostMessageResponse)(nil),        // 35: kaged.api.v1.PostMessageResponse
+	(*v1.ListMessagesResponse)(nil),       // 36: kaged.api.v1.ListMessagesResponse
+	(*v1.ListRunsResponse)(nil),           // 37: kaged.api.v1.ListRunsResponse
+	(*v1.GetRunResponse)(nil),             // 38: kaged.api.v1.GetRunResponse
+	(*v1.GetToolResultResponse)(nil),      // 39: kaged.api.v1.GetToolResultResponse
+	(*v1.CancelRunResponse)(nil),          // 40: kaged.api.v1.CancelRunResponse
+	(*v1.ListInvocationsResponse)(nil),    // 41: kaged.api.v1.ListInvocationsResponse
+	(*v1.GetInvocationResponse)(nil),      // 42: kaged.api.v1.GetInvocationResponse
+	(*v1.CancelInvocationResponse)(nil),   // 43: kaged.api.v1.CancelInvocationResponse
+	(*v1.ListProcessesResponse)(nil),      // 44: kaged.api.v1.ListProcessesResponse
+	(*v1.ListSessionChangesResponse)(nil), // 45: kaged.api.v1.ListSessionChangesResponse
+	(*v1.SignalProcessResponse)(nil),      // 46: kaged.api.v1.SignalProcessResponse
+	(*v1.GetSpendResponse)(nil),           // 47: kaged.api.v1.GetSpendResponse
+	(*v1.GetDebugResponse)(nil),           // 48: kaged.api.v1.GetDebugResponse
+	(*v1.ControlDebugResponse)(nil),       // 49: kaged.api.v1.ControlDebugResponse
+	(*v1.ListApprovalsResponse)(nil),      // 50: kaged.api.v1.ListApprovalsResponse
+	(*v1.ListAllApprovalsResponse)(nil),   // 51: kaged.api.v1.ListAllApprovalsResponse
+	(*v1.GetApprovalResponse)(nil),        // 52: kaged.api.v1.GetApprovalResponse
+	(*v1.AnswerApprovalResponse)(nil),     // 53: kaged.api.v1.AnswerApprovalResponse
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.api.v1.CreateSessionRequest
@@ -118,52 +124,56 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	3,  // 3: kaged.sessionmanager.v1.SessionService.GetSession:input_type -> kaged.api.v1.GetSessionRequest
 	4,  // 4: kaged.sessionmanager.v1.SessionService.UpdateSession:input_type -> kaged.api.v1.UpdateSessionRequest
 	5,  // 5: kaged.sessionmanager.v1.SessionService.EndSession:input_type -> kaged.api.v1.EndSessionRequest
-	6,  // 6: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.api.v1.PostMessageRequest
-	7,  // 7: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.api.v1.ListMessagesRequest
-	8,  // 8: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.api.v1.ListRunsRequest
-	9,  // 9: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.api.v1.GetRunRequest
-	10, // 10: kaged.sessionmanager.v1.SessionService.GetToolResult:input_type -> kaged.api.v1.GetToolResultRequest
-	11, // 11: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.api.v1.CancelRunRequest
-	12, // 12: kaged.sessionmanager.v1.SessionService.ListInvocations:input_type -> kaged.api.v1.ListInvocationsRequest
-	13, // 13: kaged.sessionmanager.v1.SessionService.GetInvocation:input_type -> kaged.api.v1.GetInvocationRequest
-	14, // 14: kaged.sessionmanager.v1.SessionService.CancelInvocation:input_type -> kaged.api.v1.CancelInvocationRequest
-	15, // 15: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.api.v1.ListProcessesRequest
-	16, // 16: kaged.sessionmanager.v1.SessionService.ListSessionChanges:input_type -> kaged.api.v1.ListSessionChangesRequest
-	17, // 17: kaged.sessionmanager.v1.SessionService.SignalProcess:input_type -> kaged.api.v1.SignalProcessRequest
-	18, // 18: kaged.sessionmanager.v1.SessionService.GetSpend:input_type -> kaged.api.v1.GetSpendRequest
-	19, // 19: kaged.sessionmanager.v1.SessionService.GetDebug:input_type -> kaged.api.v1.GetDebugRequest
-	20, // 20: kaged.sessionmanager.v1.SessionService.ControlDebug:input_type -> kaged.api.v1.ControlDebugRequest
-	21, // 21: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
-	22, // 22: kaged.sessionmanager.v1.SessionService.ListAllApprovals:input_type -> kaged.api.v1.ListAllApprovalsRequest
-	23, // 23: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
-	24, // 24: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
-	25, // 25: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
-	26, // 26: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
-	27, // 27: kaged.sessionmanager.v1.SessionService.SearchSessions:output_type -> kaged.api.v1.SearchSessionsResponse
-	28, // 28: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
-	29, // 29: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
-	30, // 30: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
-	31, // 31: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
-	32, // 32: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
-	33, // 33: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
-	34, // 34: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
-	35, // 35: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
-	36, // 36: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
-	37, // 37: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
-	38, // 38: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
-	39, // 39: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
-	40, // 40: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
-	41, // 41: kaged.sessionmanager.v1.SessionService.ListSessionChanges:output_type -> kaged.api.v1.ListSessionChangesResponse
-	42, // 42: kaged.sessionmanager.v1.SessionService.SignalProcess:output_type -> kaged.api.v1.SignalProcessResponse
-	43, // 43: kaged.sessionmanager.v1.SessionService.GetSpend:output_type -> kaged.api.v1.GetSpendResponse
-	44, // 44: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
-	45, // 45: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
-	46, // 46: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
-	47, // 47: kaged.sessionmanager.v1.SessionService.ListAllApprovals:output_type -> kaged.api.v1.ListAllApprovalsResponse
-	48, // 48: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
-	49, // 49: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
-	25, // [25:50] is the sub-list for method output_type
-	0,  // [0:25] is the sub-list for method input_type
+	6,  // 6: kaged.sessionmanager.v1.SessionService.ResumeSession:input_type -> kaged.api.v1.ResumeSessionRequest
+	7,  // 7: kaged.sessionmanager.v1.SessionService.DiscardQueued:input_type -> kaged.api.v1.DiscardQueuedRequest
+	8,  // 8: kaged.sessionmanager.v1.SessionService.PostMessage:input_type -> kaged.api.v1.PostMessageRequest
+	9,  // 9: kaged.sessionmanager.v1.SessionService.ListMessages:input_type -> kaged.api.v1.ListMessagesRequest
+	10, // 10: kaged.sessionmanager.v1.SessionService.ListRuns:input_type -> kaged.api.v1.ListRunsRequest
+	11, // 11: kaged.sessionmanager.v1.SessionService.GetRun:input_type -> kaged.api.v1.GetRunRequest
+	12, // 12: kaged.sessionmanager.v1.SessionService.GetToolResult:input_type -> kaged.api.v1.GetToolResultRequest
+	13, // 13: kaged.sessionmanager.v1.SessionService.CancelRun:input_type -> kaged.api.v1.CancelRunRequest
+	14, // 14: kaged.sessionmanager.v1.SessionService.ListInvocations:input_type -> kaged.api.v1.ListInvocationsRequest
+	15, // 15: kaged.sessionmanager.v1.SessionService.GetInvocation:input_type -> kaged.api.v1.GetInvocationRequest
+	16, // 16: kaged.sessionmanager.v1.SessionService.CancelInvocation:input_type -> kaged.api.v1.CancelInvocationRequest
+	17, // 17: kaged.sessionmanager.v1.SessionService.ListProcesses:input_type -> kaged.api.v1.ListProcessesRequest
+	18, // 18: kaged.sessionmanager.v1.SessionService.ListSessionChanges:input_type -> kaged.api.v1.ListSessionChangesRequest
+	19, // 19: kaged.sessionmanager.v1.SessionService.SignalProcess:input_type -> kaged.api.v1.SignalProcessRequest
+	20, // 20: kaged.sessionmanager.v1.SessionService.GetSpend:input_type -> kaged.api.v1.GetSpendRequest
+	21, // 21: kaged.sessionmanager.v1.SessionService.GetDebug:input_type -> kaged.api.v1.GetDebugRequest
+	22, // 22: kaged.sessionmanager.v1.SessionService.ControlDebug:input_type -> kaged.api.v1.ControlDebugRequest
+	23, // 23: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
+	24, // 24: kaged.sessionmanager.v1.SessionService.ListAllApprovals:input_type -> kaged.api.v1.ListAllApprovalsRequest
+	25, // 25: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
+	26, // 26: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
+	27, // 27: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
+	28, // 28: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
+	29, // 29: kaged.sessionmanager.v1.SessionService.SearchSessions:output_type -> kaged.api.v1.SearchSessionsResponse
+	30, // 30: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
+	31, // 31: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
+	32, // 32: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
+	33, // 33: kaged.sessionmanager.v1.SessionService.ResumeSession:output_type -> kaged.api.v1.ResumeSessionResponse
+	34, // 34: kaged.sessionmanager.v1.SessionService.DiscardQueued:output_type -> kaged.api.v1.DiscardQueuedResponse
+	35, // 35: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
+	36, // 36: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
+	37, // 37: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
+	38, // 38: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
+	39, // 39: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
+	40, // 40: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
+	41, // 41: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
+	42, // 42: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
+	43, // 43: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
+	44, // 44: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
+	45, // 45: kaged.sessionmanager.v1.SessionService.ListSessionChanges:output_type -> kaged.api.v1.ListSessionChangesResponse
+	46, // 46: kaged.sessionmanager.v1.SessionService.SignalProcess:output_type -> kaged.api.v1.SignalProcessResponse
+	47, // 47: kaged.sessionmanager.v1.SessionService.GetSpend:output_type -> kaged.api.v1.GetSpendResponse
+	48, // 48: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
+	49, // 49: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
+	50, // 50: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
+	51, // 51: kaged.sessionmanager.v1.SessionService.ListAllApprovals:output_type -> kaged.api.v1.ListAllApprovalsResponse
+	52, // 52: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
+	53, // 53: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
+	27, // [27:54] is the sub-list for method output_type
+	0,  // [0:27] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

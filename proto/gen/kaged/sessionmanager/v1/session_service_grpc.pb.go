@@ -26,6 +26,8 @@ const (
 	SessionService_GetSession_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetSession"
 	SessionService_UpdateSession_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
 	SessionService_EndSession_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/EndSession"
+	SessionService_ResumeSession_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ResumeSession"
+	SessionService_DiscardQueued_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/DiscardQueued"
 	SessionService_PostMessage_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/PostMessage"
 	SessionService_ListMessages_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListMessages"
 	SessionService_ListRuns_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/ListRuns"
@@ -70,7 +72,16 @@ type SessionServiceClient interface {
 	// EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm,
 	// not_found and gone.
 	EndSession(ctx context.Context, in *v1.EndSessionRequest, opts ...grpc.CallOption) (*v1.EndSessionResponse, error)
-	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Fails with validation_failed,
+	// ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session
+	// that is not queued (details.current_state) and while there is no slot (details reason, running_count, limit), and
+	// project_not_ready.
+	ResumeSession(ctx context.Context, in *v1.ResumeSessionRequest, opts ...grpc.CallOption) (*v1.ResumeSessionResponse, error)
+	// DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with
+	// not_found, gone, and conflict for a session that is not queued (details.current_state).
+	DiscardQueued(ctx context.Context, in *v1.DiscardQueuedRequest, opts ...grpc.CallOption) (*v1.DiscardQueuedResponse, error)
+	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of
+	// the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so
+	// (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed,
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
 	// (details.current_state), and project_not_ready.
 	PostMessage(ctx context.Context, in *v1.PostMessageRequest, opts ...grpc.CallOption) (*v1.PostMessageResponse, error)
@@ -192,6 +203,26 @@ func (c *sessionServiceClient) EndSession(ctx context.Context, in *v1.EndSession
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.EndSessionResponse)
 	err := c.cc.Invoke(ctx, SessionService_EndSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ResumeSession(ctx context.Context, in *v1.ResumeSessionRequest, opts ...grpc.CallOption) (*v1.ResumeSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ResumeSessionResponse)
+	err := c.cc.Invoke(ctx, SessionService_ResumeSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) DiscardQueued(ctx context.Context, in *v1.DiscardQueuedRequest, opts ...grpc.CallOption) (*v1.DiscardQueuedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.DiscardQueuedResponse)
+	err := c.cc.Invoke(ctx, SessionService_DiscardQueued_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +442,16 @@ type SessionServiceServer interface {
 	// EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm,
 	// not_found and gone.
 	EndSession(context.Context, *v1.EndSessionRequest) (*v1.EndSessionResponse, error)
-	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Fails with validation_failed,
+	// ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session
+	// that is not queued (details.current_state) and while there is no slot (details reason, running_count, limit), and
+	// project_not_ready.
+	ResumeSession(context.Context, *v1.ResumeSessionRequest) (*v1.ResumeSessionResponse, error)
+	// DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with
+	// not_found, gone, and conflict for a session that is not queued (details.current_state).
+	DiscardQueued(context.Context, *v1.DiscardQueuedRequest) (*v1.DiscardQueuedResponse, error)
+	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of
+	// the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so
+	// (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed,
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
 	// (details.current_state), and project_not_ready.
 	PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error)
@@ -496,6 +536,12 @@ func (UnimplementedSessionServiceServer) UpdateSession(context.Context, *v1.Upda
 }
 func (UnimplementedSessionServiceServer) EndSession(context.Context, *v1.EndSessionRequest) (*v1.EndSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
+}
+func (UnimplementedSessionServiceServer) ResumeSession(context.Context, *v1.ResumeSessionRequest) (*v1.ResumeSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeSession not implemented")
+}
+func (UnimplementedSessionServiceServer) DiscardQueued(context.Context, *v1.DiscardQueuedRequest) (*v1.DiscardQueuedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DiscardQueued not implemented")
 }
 func (UnimplementedSessionServiceServer) PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PostMessage not implemented")
@@ -679,6 +725,42 @@ func _SessionService_EndSession_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SessionServiceServer).EndSession(ctx, req.(*v1.EndSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ResumeSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ResumeSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ResumeSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ResumeSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ResumeSession(ctx, req.(*v1.ResumeSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_DiscardQueued_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.DiscardQueuedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).DiscardQueued(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_DiscardQueued_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).DiscardQueued(ctx, req.(*v1.DiscardQueuedRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1055,6 +1137,14 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndSession",
 			Handler:    _SessionService_EndSession_Handler,
+		},
+		{
+			MethodName: "ResumeSession",
+			Handler:    _SessionService_ResumeSession_Handler,
+		},
+		{
+			MethodName: "DiscardQueued",
+			Handler:    _SessionService_DiscardQueued_Handler,
 		},
 		{
 			MethodName: "PostMessage",

@@ -199,9 +199,7 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 	if f.maxOutputTokens != 0 {
 		message["max_output_tokens_override"] = f.maxOutputTokens
 	}
-	var posted struct {
-		RunID string `json:"run_id"`
-	}
+	var posted posted
 	if err := c.Do(ctx, http.MethodPost, "/api/v1/sessions/"+session+"/messages", message, &posted); err != nil {
 		return busy(err, session)
 	}
@@ -212,6 +210,10 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 	}
 	show := newPrinter(a.Stdout, a.Stderr, f.json)
 	show.asks = !f.yes && a.AtTerminal()
+	if posted.Queued {
+		stop := posted.awaitSlot(ctx, a, c, session)
+		defer stop()
+	}
 	outcome, err := follow(ctx, a, c, socket, session, posted.RunID, f.yes, show)
 	if err != nil {
 		return err

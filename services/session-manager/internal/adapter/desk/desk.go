@@ -1,4 +1,4 @@
-// Package desk sends what consoles are told as notices on NATS.
+// Package desk sends notices for consoles on NATS.
 package desk
 
 import (
@@ -97,7 +97,9 @@ func unlessEmpty(text string) *string {
 // CountProto returns a count as the API shows it.
 func CountProto(c desk.Count) *apiv1.RunningCount {
 	out := &apiv1.RunningCount{
-		Total: int32(c.Total()), PerProject: map[string]int32{}, PerOperator: map[string]int32{c.Owner: int32(c.Total())},
+		Total: int32(c.Total()), PerProject: map[string]int32{}, PerOperator: map[string]int32{
+			c.Owner: int32(c.Total()),
+		},
 		Limits: &apiv1.RunningLimits{PerProject: int32(c.PerProjectLimit), PerOperator: int32(c.PerOperatorLimit)},
 	}
 	for id, n := range c.PerProject {

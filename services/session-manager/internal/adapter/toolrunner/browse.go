@@ -24,7 +24,11 @@ func (w *Workspaces) ListFolder(
 	})
 	var list []projects.Entry
 	for _, e := range resp.GetEntries() {
-		list = append(list, projects.Entry{Name: e.GetName(), Kind: e.GetKind(), Size: e.GetSize(), ModifiedAt: e.GetModifiedAt()})
+		list = append(
+			list, projects.Entry{
+				Name: e.GetName(), Kind: e.GetKind(), Size: e.GetSize(), ModifiedAt: e.GetModifiedAt(),
+			},
+		)
 	}
 	return list, resp.GetMore(), err
 }

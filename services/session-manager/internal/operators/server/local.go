@@ -48,7 +48,9 @@ func (s *Local) ListAliases(ctx context.Context, _ *apiv1.ListAliasesRequest) (*
 const redacted = "<redacted>"
 
 // ListProviders lists the providers without their secrets.
-func (s *Local) ListProviders(ctx context.Context, _ *apiv1.ListProvidersRequest) (*apiv1.ListProvidersResponse, error) {
+func (s *Local) ListProviders(
+	ctx context.Context, _ *apiv1.ListProvidersRequest,
+) (*apiv1.ListProvidersResponse, error) {
 	cfg, err := s.config(ctx)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ func (s *Server) GetProjectFile(
 
 func fileToProto(f projects.Content) *apiv1.GetProjectFileResponse {
 	return &apiv1.GetProjectFileResponse{
-		Path: f.Path, Size: f.Size, ModifiedAt: f.ModifiedAt, Text: f.Text, Sha256: unlessEmpty(f.SHA256), Binary: f.Binary,
+		Path: f.Path, Size: f.Size, ModifiedAt: f.ModifiedAt, Text: f.Text, Sha256: unlessEmpty(f.SHA256),
+		Binary: f.Binary,
 	}
 }
 

@@ -131,7 +131,13 @@ func client(t *testing.T, toml string, folders map[string]map[string]string) ses
 		Bounds: projects.Bounds{Prompts: 8 << 20, Files: 1024, PromptCache: 32 << 20},
 	})
 	return sessionmanagerv1.NewProjectServiceClient(serve(t, func(r grpc.ServiceRegistrar) {
-		sessionmanagerv1.RegisterProjectServiceServer(r, server.New(registry, unregister.New(registry, twoSessions{}, sagasstore.New(pool), workspaces, func(string, string) {})))
+		sessionmanagerv1.RegisterProjectServiceServer(
+			r, server.New(
+				registry, unregister.New(
+					registry, twoSessions{}, sagasstore.New(pool), workspaces, func(string, string) {},
+				),
+			),
+		)
 	}))
 }
 

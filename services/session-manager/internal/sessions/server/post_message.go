@@ -16,7 +16,12 @@ func (s *Server) PostMessage(ctx context.Context, req *apiv1.PostMessageRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.PostMessageResponse{
+	resp := &apiv1.PostMessageResponse{
 		Id: posted.MessageID, SessionId: posted.SessionID, AcceptedAt: posted.AcceptedAt, RunId: posted.RunID,
-	}, nil
+	}
+	if full := posted.Full; full != nil {
+		resp.Queued, resp.Reason = true, full.Reason
+		resp.RunningCount, resp.Limit = int32(full.Running), int32(full.Limit)
+	}
+	return resp, nil
 }

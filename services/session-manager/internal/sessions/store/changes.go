@@ -35,6 +35,9 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 	var p database.Pipeline
 	err = db.New(&p).AssertLease(ctx, f.Session, f.Holder, f.Epoch)
 	if err == nil {
+		err = assertSlot(ctx, &p, c)
+	}
+	if err == nil {
 		err = queue(ctx, &p, f.Session, c)
 	}
 	if err != nil {
@@ -47,10 +50,41 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 	if postgres.IsUnique(err, "runs_one_on_issue") { // looked at after the keys of the run: it is another run
 		return record.IssueBusy(c.NewRun.Issue)
 	}
+	if full := noSlot(err); full != nil {
+		return full
+	}
 	if again && postgres.IsUnique(err, "") {
 		return nil // Its ids are its own: an earlier try was committed.
 	}
 	return refused(f, lost(err))
+}
+
+// assertSlot words the question whether the run that a change begins has a slot.
+func assertSlot(ctx context.Context, p *database.Pipeline, c record.Change) error {
+	run := cmp.Or(c.NewRun, c.StartRun)
+	if c.Slot == nil || run == nil {
+		return nil
+	}
+	return db.New(p).AssertSlot(ctx, db.AssertSlotParams{
+		Owner: run.Owner, ProjectID: run.ProjectID, RunID: run.ID, PerProject: int32(c.Slot.PerProject),
+		PerOperator: int32(c.Slot.PerOperator),
+	})
+}
+
+// noSlotState is the SQLSTATE of assert_slot.
+const noSlotState = "KG002"
+
+// noSlot turns an exception of assert_slot into a fault, nil for another error.
+func noSlot(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != noSlotState {
+		return nil
+	}
+	var full record.FullSlots
+	if err := json.Unmarshal([]byte(pg.Detail), &full); err != nil {
+		return fault.Wrap(err, fault.Internal, "The count of running sessions cannot be read.")
+	}
+	return record.NoSlot(full)
 }
 
 // largeChange is the text of a change in bytes from which on it is stored while no other such change is: worded, as JSON, as a
@@ -174,6 +208,20 @@ func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
 			return err
 		}
 		if err := q.InsertRun(ctx, params); err != nil {
+			return err
+		}
+	}
+	if r := c.StartRun; r != nil {
+		params, err := runParams(*r)
+		if err != nil {
+			return err
+		}
+		if err := q.StartRun(ctx, r.StartedAt, params.CageStatus, params.PromptHashes, r.ID); err != nil {
+			return err
+		}
+	}
+	if len(c.Superseded) > 0 {
+		if err := q.SupersedeMessages(ctx, c.Superseded); err != nil {
 			return err
 		}
 	}

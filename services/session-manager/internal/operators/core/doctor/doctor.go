@@ -1,4 +1,5 @@
-// Package doctor says what of kaged works here and what mends the rest. It changes nothing and asks no provider of models.
+// Package doctor looks at the parts of kaged and at remedies. It only looks, and asks no provider of
+// models.
 package doctor
 
 import (
@@ -20,13 +21,13 @@ type Workspace interface {
 // Part is a part of kaged that can be asked whether it works.
 type Part struct {
 	Name string
-	// Check says what is found, or fails.
+	// Check returns the finding, or fails.
 	Check func(ctx context.Context) (found string, err error)
 }
 
-// Report is what was found.
+// Report is the result of a look.
 type Report struct {
-	// OK says that nothing is missing and cages can be made.
+	// OK says that all needed parts are there and cages can be made.
 	OK bool
 	contract.Machine
 }
@@ -42,7 +43,7 @@ type Doctor struct {
 // patience is how long each part may take to answer.
 const patience = 10 * time.Second
 
-// Look looks at everything for an operator. What does not answer is a check that says so.
+// Look looks at everything for an operator. A silent part is a check that says so.
 func (d *Doctor) Look(ctx context.Context, user string) Report {
 	var checks []contract.MachineCheck
 	for _, p := range d.Parts {
@@ -55,11 +56,14 @@ func (d *Doctor) Look(ctx context.Context, user string) Report {
 	if err != nil {
 		machine = contract.Machine{Cages: contract.CageReport{Unavailable: "The workspace does not answer."}}
 		checks = append(checks, contract.MachineCheck{
-			Name: "workspace", State: contract.CheckMissing, Detail: fault.From(err).Msg, Fix: "start tool-runner and its services",
+			Name: "workspace", State: contract.CheckMissing, Detail: fault.From(err).Msg,
+			Fix: "start tool-runner and its services",
 		})
 	}
 	machine.Checks = append(checks, machine.Checks...)
-	broken := slices.ContainsFunc(machine.Checks, func(c contract.MachineCheck) bool { return c.State == contract.CheckMissing })
+	broken := slices.ContainsFunc(
+		machine.Checks, func(c contract.MachineCheck) bool { return c.State == contract.CheckMissing },
+	)
 	return Report{OK: machine.Cages.Tier != "" && !broken, Machine: machine}
 }
 
@@ -73,12 +77,15 @@ func (p Part) look(ctx context.Context) contract.MachineCheck {
 	return contract.MachineCheck{Name: p.Name, State: contract.CheckOK, Detail: found}
 }
 
-// models says where each alias goes, and what is missing on the way.
+// models says where each alias goes, and the gaps on the way.
 func (d *Doctor) models(ctx context.Context, user string) []contract.MachineCheck {
 	cfg, err := d.Local.Config(ctx, user)
 	if err != nil {
 		return []contract.MachineCheck{
-			{Name: "configuration", State: contract.CheckMissing, Detail: fault.From(err).Msg, Fix: "kaged config check"},
+			{
+				Name: "configuration", State: contract.CheckMissing, Detail: fault.From(err).Msg,
+				Fix: "kaged config check",
+			},
 		}
 	}
 	aliases := cfg.Aliases()

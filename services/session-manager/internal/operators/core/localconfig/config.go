@@ -150,7 +150,8 @@ func (c *Config) Providers() []Provider {
 	for _, name := range slices.Sorted(maps.Keys(c.providers)) {
 		p := c.providers[name]
 		list = append(list, Provider{
-			Name: name, Driver: p.target.Driver, BaseURL: withoutSecrets(p.target.BaseURL), HasKey: p.target.APIKey != "",
+			Name: name, Driver: p.target.Driver, BaseURL: withoutSecrets(p.target.BaseURL),
+			HasKey:  p.target.APIKey != "",
 			Headers: slices.Sorted(maps.Keys(p.target.Headers)), Unusable: p.unusable,
 		})
 	}

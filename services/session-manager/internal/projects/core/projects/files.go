@@ -92,7 +92,8 @@ func (s *Service) File(ctx context.Context, owner, id, name string) (Content, er
 
 var errEnough = errors.New("enough is known of the file")
 
-// Download gives a file of a project to take, a piece at a time. It fails with not_found and validation_failed, and as take does.
+// Download gives a file of a project to take, a piece at a time. It fails with not_found and validation_failed, and
+// as take does.
 func (s *Service) Download(
 	ctx context.Context, owner, id, name string, take func(size, modifiedAt int64, chunk []byte) error,
 ) error {
@@ -106,7 +107,7 @@ func (s *Service) Download(
 	return browsing(s.Workspace.ReadFile(ctx, p.Workspace, p.Path, name, take))
 }
 
-// browsing says what is wrong with a path in the words of the API.
+// browsing words a wrong path as the API does.
 func browsing(err error) error {
 	f := fault.From(err)
 	switch fault.CodeOf(err) {

@@ -9,7 +9,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A folder comes in pages of names, and a file as text where it is some; what is missing or outside has the API's codes.
+// A folder comes in pages of names, and a file as text where it is some; what is missing or outside has the API's
+// codes.
 func TestFiles(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -32,7 +33,8 @@ func TestFiles(t *testing.T) {
 		if got.Text != nil {
 			text = *got.Text
 		}
-		if shown := fmt.Sprint(text, " ", got.Binary, " ", got.SHA256 != ""); err != nil || shown != want || got.Path != name {
+		if shown := fmt.Sprint(text, " ", got.Binary, " ", got.SHA256 != ""); err != nil || shown != want ||
+			got.Path != name {
 			t.Errorf("%s: got %q, want %q; %v", name, shown, want, err)
 		}
 	}

@@ -22,8 +22,8 @@ type Workspace interface {
 	// is that of the replaced file, "" where there is no file yet: it fails with file_changed_since_read if the file is
 	// another, and with file_busy.
 	WriteProject(ctx context.Context, workspace, root, path string, content []byte, was string) (sha256 string, err error)
-	// ListFolder returns the entries of a folder of the project in root whose names come after a name, in order, at most limit, and
-	// whether there are more. It fails with file_not_found and invalid_params.
+	// ListFolder returns the entries of a folder of the project in root whose names come after a name, in order, at
+	// most limit, and whether there are more. It fails with file_not_found and invalid_params.
 	ListFolder(ctx context.Context, workspace, root, path, after string, limit int) ([]Entry, bool, error)
 	// ReadFile gives a file of the project in root to take, a piece at a time; the first may be empty. It fails with
 	// file_not_found, file_not_regular, invalid_params and capability_denied, and as take does.

@@ -1,9 +1,9 @@
-// Package desk tells the consoles of operators what changes: sessions, projects, approvals that wait, and how many sessions have a run at
-// work.
+// Package desk tells the consoles of operators of changes: sessions, projects, approvals that wait, and how many
+// sessions have a run at work.
 //
-// Notices are told after the change was committed and are kept nowhere: a console that misses some fetches again. A count is
-// taken after the commit that made it necessary, by one goroutine, so that a crowd of changes costs few counts; of two counts the
-// one that was taken later is right, which its version tells.
+// Notices are told after the change was committed and are kept nowhere: a console that misses some fetches again. A
+// count is taken after the commit that made it necessary, by one goroutine, so that a crowd of changes costs few
+// counts; of two counts the one that was taken later is right, which its version tells.
 package desk
 
 import (
@@ -14,7 +14,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// How many sessions may have a run at work at once, in a project and of an operator, without other limits in local.toml.
+// How many sessions may have a run at work at once, in a project and of an operator, without other limits in
+// local.toml.
 const (
 	PerProject  = 4
 	PerOperator = 16
@@ -23,7 +24,7 @@ const (
 // Notice is something that an operator is told of.
 type Notice struct {
 	Owner string
-	// What is one of the types below.
+	// The value is of one of the types below.
 	What any
 }
 
@@ -77,12 +78,12 @@ type Store interface {
 	Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error)
 }
 
-// Deps are what a Desk works with. Every field is needed.
+// Deps are the collaborators of a Desk. Every field is needed.
 type Deps struct {
 	Store Store
 	// Limits returns how many sessions may have a run at work in a project of an operator, and of the operator.
 	Limits func(ctx context.Context, owner string) (perProject, perOperator int)
-	// Send sends notices to whom they concern.
+	// Send sends notices to their operators.
 	Send func(ctx context.Context, list []Notice) error
 	Log  *slog.Logger
 }
@@ -97,7 +98,7 @@ type Desk struct {
 	mu      sync.Mutex // guards the fields below
 	waiting []Notice
 	lost    map[string]bool // operators of whom notices were dropped
-	count   map[string]bool // operators whose count changed
+	count   map[string]bool // operators with a changed count
 }
 
 // maxWaiting is how many notices wait for NATS; of more their operators are told that they missed some.
@@ -151,7 +152,7 @@ func (d *Desk) Changed(before, after record.Session, c record.Change) {
 	}
 }
 
-// shown is what a notice of a session shows.
+// shown has the fields of a session in notices.
 func shown(s record.Session) [4]string {
 	return [4]string{string(s.State), s.Label, s.Blocked(), s.CurrentRun}
 }

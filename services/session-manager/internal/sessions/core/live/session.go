@@ -168,7 +168,7 @@ func harmless(err error) bool {
 	case fault.Cancelled, fault.DeadlineExceeded:
 		return true
 	}
-	return false
+	return record.IsNoSlot(err)
 }
 
 // settle applies a change again whose answer was lost, and returns the loss if it cannot be found out what became of it.

@@ -19,6 +19,12 @@ type Change struct {
 	Messages []Message
 	// NewRun is added.
 	NewRun *Run
+	// Slot bounds the run that NewRun or StartRun begins, nil for no bound.
+	Slot *Slot
+	// StartRun is the pending run that begins, as it is from then on.
+	StartRun *Run
+	// Superseded are messages that no model is given any more.
+	Superseded []string
 	// EndRun ends the session's run.
 	EndRun *RunEnd
 	// Worked is how long a run has worked so far, nil where that is not kept.
@@ -124,6 +130,9 @@ func (c Change) On(s Session) Session {
 		s.CurrentRun, s.CurrentMessage, s.PromptHashes = c.NewRun.ID, c.NewRun.TriggerMessageID, c.NewRun.PromptHashes
 		s.Cage, s.CancelRequested = c.NewRun.Cage, false
 	}
+	if c.StartRun != nil {
+		s.PromptHashes, s.Cage = c.StartRun.PromptHashes, c.StartRun.Cage
+	}
 	if c.CancelRequested != "" && c.CancelRequested == s.CurrentRun {
 		s.CancelRequested = true
 	}
@@ -155,6 +164,9 @@ func set[T any](field *T, value *T) {
 		*field = *value
 	}
 }
+
+// Slot bounds how many sessions have a run at work at once: in a project, and of an operator.
+type Slot struct{ PerProject, PerOperator int }
 
 // RunCage is the status of a run's cage.
 type RunCage struct {

@@ -182,6 +182,43 @@ func IssueBusy(number int64) *fault.Error {
 		With("reason", ReasonIssueBusy).With("number", number)
 }
 
+// The reasons why there is no slot.
+const (
+	PerProject  = "per_project"
+	PerOperator = "per_operator"
+)
+
+// FullSlots says that as many sessions have a run at work as may: the reason is [PerProject] or [PerOperator].
+type FullSlots struct {
+	Reason  string `json:"reason"`
+	Running int    `json:"running_count"`
+	Limit   int    `json:"limit"`
+}
+
+// NoSlot is the answer where a run cannot begin because of that.
+func NoSlot(f FullSlots) *fault.Error {
+	return fault.New(fault.Conflict, "Concurrency limit still reached; no slot available.").
+		With("reason", f.Reason).With("running_count", f.Running).With("limit", f.Limit)
+}
+
+// NoSlotOf returns what [NoSlot] says.
+func NoSlotOf(err error) (f FullSlots) {
+	d := fault.From(err).Details
+	f.Reason, _ = d["reason"].(string)
+	f.Running, _ = d["running_count"].(int)
+	f.Limit, _ = d["limit"].(int)
+	return f
+}
+
+// IsNoSlot reports whether err is a [NoSlot].
+func IsNoSlot(err error) bool {
+	if err == nil || fault.CodeOf(err) != fault.Conflict {
+		return false
+	}
+	reason := NoSlotOf(err).Reason
+	return reason == PerProject || reason == PerOperator
+}
+
 // RunNotFound is the answer for a run that its session does not have.
 func RunNotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no run %q in this session.", id)

@@ -25,6 +25,12 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 		return RunDetail{}, err
 	}
 	defer release()
+	if detail.State == record.RunPending {
+		if _, err := s.discard(ctx, l); err != nil {
+			return RunDetail{}, err
+		}
+		return s.detail(ctx, session, run)
+	}
 	current := l.CurrentRun()
 	if current == nil || current.ID() != run {
 		// It ended in between, or nobody carried it out and it ended when the session became live.

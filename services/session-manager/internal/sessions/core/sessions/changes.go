@@ -10,7 +10,7 @@ type Changes struct {
 	Head string
 }
 
-// FileChange is a file that differs from what it was.
+// FileChange is a file that differs from its earlier content.
 type FileChange struct {
 	Path, Kind, Origin string
 	Agents             []string
@@ -28,7 +28,8 @@ type ChangesQuery struct {
 	Since int64
 }
 
-// Changes returns the changed files of a session of the caller, ended ones too. It fails with not_found and unavailable.
+// Changes returns the changed files of a session of the caller, ended ones too. It fails with not_found and
+// unavailable.
 func (s *Service) Changes(ctx context.Context, id, path string) (Changes, error) {
 	found, err := s.find(ctx, id)
 	if err != nil {

@@ -31,12 +31,14 @@ type Post struct {
 type Posted struct {
 	MessageID, SessionID, RunID string
 	AcceptedAt                  int64
+	// Full says why the run waits for a slot, nil for one that is at work.
+	Full *Full
 }
 
-// Post stores a message and starts a run; both are on disk when it returns. It fails with validation_failed and
-// payload_too_large, with not_found, with gone for an ended session, with conflict for a running one
-// (details.current_message), a queued or paused one (details.current_state) and one on whose issue another run is at
-// work (details.reason issue_busy), and with project_not_ready.
+// Post stores a message and starts a run, or lets it wait where there is no slot for it; both are on disk when it
+// returns. It fails with validation_failed and payload_too_large, with not_found, with gone for an ended session,
+// with conflict for a running one (details.current_message), a queued or paused one (details.current_state) and one
+// on whose issue another run is at work (details.reason issue_busy), and with project_not_ready.
 func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	patch, err := s.checkPost(in)
 	if err != nil {
@@ -64,6 +66,9 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 			return Posted{}, err
 		}
 		err = p.start(l)
+		if record.IsNoSlot(err) {
+			err = p.wait(l, err)
+		}
 		if err == nil {
 			return p.posted(), nil
 		}
@@ -93,9 +98,14 @@ func (s *Service) Waiting() int { return int(s.waiting.Load()) }
 // from the harness. A turn is waited for when the session is this message's, so that a session somebody else changes holds up
 // no other.
 func (p *posting) start(l *live.Session) error {
+	return p.begin(l, func(current record.Session) (record.Change, error) { return p.decide(current, record.Posted) })
+}
+
+// begin carries out the run that decide words, as [posting.start] says.
+func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Change, error)) error {
 	var ready *runs.Run
 	err := l.Update(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
-		c, err := p.decide(current)
+		c, err := decide(current)
 		if err != nil {
 			return c, err
 		}
@@ -118,7 +128,7 @@ func (p *posting) start(l *live.Session) error {
 func (p *posting) posted() Posted {
 	of := p.spec.Session
 	p.s.Projects.MarkOpened(p.ctx, of.Owner, of.ProjectID)
-	return Posted{MessageID: p.message, SessionID: of.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt}
+	return Posted{MessageID: p.message, SessionID: of.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt, Full: p.full}
 }
 
 // postTries is how often a message is prepared that finds that another one was answered meanwhile.
@@ -179,6 +189,8 @@ type posting struct {
 	inputs  projects.Inputs
 	// spec is the run it starts; set by decide.
 	spec runs.Spec
+	// full says why the run waits, nil for one that does not.
+	full *Full
 }
 
 // prepare gathers what the run works with: the conversation so far, and prompts and routes as of now.
@@ -192,15 +204,16 @@ func (p *posting) prepare(l *live.Session) error {
 	return cmp.Or(err, failure)
 }
 
-// decide returns the change that takes the message in.
-func (p *posting) decide(current record.Session) (record.Change, error) {
+// decide returns the change that takes the message in: as [record.Posted] with a run that begins, or as
+// [record.Throttled].
+func (p *posting) decide(current record.Session, as record.Event) (record.Change, error) {
 	if err := accepts(current); err != nil {
 		return record.Change{}, err
 	}
 	if current.MessageCount != int64(len(p.history)) {
 		return record.Change{}, errOvertaken
 	}
-	next, err := current.State.On(record.Posted)
+	next, err := current.State.On(as)
 	if err != nil {
 		return record.Change{}, err
 	}
@@ -213,7 +226,10 @@ func (p *posting) decide(current record.Session) (record.Change, error) {
 	message := record.Message{
 		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,
 	}
-	c := record.Change{At: at, Session: p.patch, NewRun: &run, Messages: []record.Message{message}, Audit: p.audit(current)}
+	c := record.Change{
+		At: at, Session: p.patch, NewRun: &run, Messages: []record.Message{message}, Audit: p.audit(current),
+		Slot: p.s.slot(p.ctx, current.Owner),
+	}
 	c.Session.State = next
 	p.spec = runs.Spec{
 		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
@@ -240,6 +256,11 @@ func (p *posting) audit(current record.Session) []audit.Record {
 	posted := about(p.ctx, current, "message.posted", payload)
 	posted.RunID = p.run
 	records := append([]audit.Record{posted}, notResumed(p.ctx, current, "The operator's next message came first.")...)
+	return append(records, p.prompts(current)...)
+}
+
+// prompts records which prompts are others than before, and which were held back.
+func (p *posting) prompts(current record.Session) (records []audit.Record) {
 	for _, path := range p.inputs.ChangedPrompts {
 		r := about(p.ctx, current, "prompt.reloaded", map[string]any{"path": path, "sha256": p.inputs.PromptHashes[path]})
 		r.RunID = p.run

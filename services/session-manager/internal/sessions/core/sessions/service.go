@@ -169,8 +169,10 @@ type Deps struct {
 	Tools    Tools
 	Issues   Issues
 	Peers    Peers
-	// Told is told what an operator's consoles show; see package desk.
-	Told     func(owner string, what any)
+	// Told takes notices for an operator's consoles; see package desk.
+	Told func(owner string, what any)
+	// Limits returns how many sessions may have a run at work in a project of an operator, and of the operator.
+	Limits   func(ctx context.Context, owner string) (perProject, perOperator int)
 	Renderer frames.Renderer
 	Log      *slog.Logger
 }

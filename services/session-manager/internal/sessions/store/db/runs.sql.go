@@ -59,6 +59,29 @@ func (q *Queries) ActiveRuns(ctx context.Context, promptChars int32, owner strin
 	return items, nil
 }
 
+const assertSlot = `-- name: AssertSlot :exec
+select assert_slot($1, $2, $3, $4::int, $5::int)
+`
+
+type AssertSlotParams struct {
+	Owner       string
+	ProjectID   string
+	RunID       string
+	PerProject  int32
+	PerOperator int32
+}
+
+func (q *Queries) AssertSlot(ctx context.Context, arg AssertSlotParams) error {
+	_, err := q.db.Exec(ctx, assertSlot,
+		arg.Owner,
+		arg.ProjectID,
+		arg.RunID,
+		arg.PerProject,
+		arg.PerOperator,
+	)
+	return err
+}
+
 const countRunning = `-- name: CountRunning :many
 select coalesce(r.project_id, '')::text as project_id, count(r.id)::int as running, (extract(epoch from now.at) * 1000000)::bigint as version
 from (select statement_timestamp() as at) now
@@ -400,5 +423,29 @@ update runs set cage_status = $1 where id = $2
 
 func (q *Queries) SetCageStatus(ctx context.Context, cageStatus string, iD string) error {
 	_, err := q.db.Exec(ctx, setCageStatus, cageStatus, iD)
+	return err
+}
+
+const startRun = `-- name: StartRun :exec
+update runs set state = 'running', started_at = $1::bigint, cage_status = $2, prompt_hashes = $3
+where id = $4 and state = 'pending'
+`
+
+func (q *Queries) StartRun(ctx context.Context, startedAt int64, cageStatus string, promptHashes json.RawMessage, iD string) error {
+	_, err := q.db.Exec(ctx, startRun,
+		startedAt,
+		cageStatus,
+		promptHashes,
+		iD,
+	)
+	return err
+}
+
+const supersedeMessages = `-- name: SupersedeMessages :exec
+update messages set superseded = true where id = any($1::text[])
+`
+
+func (q *Queries) SupersedeMessages(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, supersedeMessages, ids)
 	return err
 }

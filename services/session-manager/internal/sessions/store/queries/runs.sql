@@ -55,3 +55,13 @@ select coalesce(r.project_id, '')::text as project_id, count(r.id)::int as runni
 from (select statement_timestamp() as at) now
 left join runs r on r.owner_user_id = @owner and r.state = 'running'
 group by r.project_id, now.at;
+
+-- name: AssertSlot :exec
+select assert_slot(@owner, @project_id, @run_id, @per_project::int, @per_operator::int);
+
+-- name: StartRun :exec
+update runs set state = 'running', started_at = @started_at::bigint, cage_status = @cage_status, prompt_hashes = @prompt_hashes
+where id = @id and state = 'pending';
+
+-- name: SupersedeMessages :exec
+update messages set superseded = true where id = any(@ids::text[]);

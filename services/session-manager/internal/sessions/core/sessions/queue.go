@@ -1,0 +1,181 @@
+package sessions
+
+import (
+	"context"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+)
+
+// Full is why a run waits for a slot.
+type Full struct {
+	// Reason is record.PerProject or record.PerOperator.
+	Reason string
+	// Running is how many sessions had a run at work there, Limit how many may.
+	Running, Limit int
+}
+
+// slot returns the bounds of a run's start by its operator's configuration.
+func (s *Service) slot(ctx context.Context, owner string) *record.Slot {
+	perProject, perOperator := s.Limits(ctx, owner)
+	return &record.Slot{PerProject: perProject, PerOperator: perOperator}
+}
+
+// wait stores the message with a run that waits for a slot.
+func (p *posting) wait(l *live.Session, why error) error {
+	full := record.NoSlotOf(why)
+	return l.Update(p.ctx, "", func(current record.Session) (record.Change, error) {
+		c, err := p.decide(current, record.Throttled)
+		if err != nil {
+			return c, err
+		}
+		c.Slot, c.NewRun.State, c.NewRun.StartedAt, c.NewRun.Cage = nil, record.RunPending, 0, ""
+		queued := about(p.ctx, current, "run.queued", map[string]any{
+			"reason": full.Reason, "running_count": full.Running, "limit": full.Limit,
+		})
+		queued.RunID = p.run
+		c.Audit = append(c.Audit, queued)
+		d, err := frames.RenderDurable(
+			p.s.Renderer, p.run+".queued", frames.SessionState{State: string(c.Session.State)},
+		)
+		c.Outbox = []frames.Durable{d}
+		p.full = &Full{full.Reason, full.Running, full.Limit}
+		return c, err
+	}, nil)
+}
+
+// Resumed says that a run that waited is at work.
+type Resumed struct {
+	SessionID, RunID string
+	At               int64
+}
+
+// Resume starts the run of a queued session if there is a slot. It fails with not_found and gone, with conflict for a
+// session that is not queued (details.current_state) and while there is no slot (details reason, running_count,
+// limit), and as Post does.
+func (s *Service) Resume(ctx context.Context, id string) (Resumed, error) {
+	l, release, err := s.acquire(ctx, id)
+	if err != nil {
+		return Resumed{}, err
+	}
+	defer release()
+	current, err := l.Settled(ctx)
+	if err == nil {
+		err = queued(current)
+	}
+	if err != nil {
+		return Resumed{}, err
+	}
+	run, err := s.Store.Run(ctx, id, current.CurrentRun)
+	if err != nil {
+		return Resumed{}, err
+	}
+	p := &posting{
+		ctx: ctx, s: s, in: Post{SessionID: id}, requestID: ident.CallerFrom(ctx).RequestID,
+		message: run.TriggerMessageID, run: run.ID, answer: run.MessageID,
+	}
+	if err := p.prepare(l); err != nil {
+		return Resumed{}, err
+	}
+	if err := p.begin(
+		l, func(current record.Session) (record.Change, error) { return p.resume(current, run) },
+	); err != nil {
+		return Resumed{}, err
+	}
+	p.posted()
+	return Resumed{SessionID: id, RunID: run.ID, At: p.spec.Run.StartedAt}, nil
+}
+
+// resume returns the change that starts a run that waited.
+func (p *posting) resume(current record.Session, run record.Run) (record.Change, error) {
+	if err := queued(current); err != nil {
+		return record.Change{}, err
+	}
+	if current.CurrentRun != run.ID || current.MessageCount != int64(len(p.history)) {
+		return record.Change{}, errOvertaken
+	}
+	next, err := current.State.On(record.Resumed)
+	if err != nil {
+		return record.Change{}, err
+	}
+	at := now()
+	run.State, run.StartedAt, run.PromptHashes = record.RunRunning, at, p.inputs.PromptHashes
+	run.Cage = runs.CageAtStart(p.inputs.Snapshot)
+	c := record.Change{At: at, StartRun: &run, Slot: p.s.slot(p.ctx, current.Owner), Session: record.Patch{State: next}}
+	resumed := about(p.ctx, current, "run.dequeued", map[string]any{"message_id": run.TriggerMessageID})
+	resumed.RunID = run.ID
+	c.Audit = append([]audit.Record{resumed}, p.prompts(current)...)
+	p.spec = runs.Spec{
+		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
+		Stored: record.History(p.history),
+	}
+	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)
+	return c, err
+}
+
+// queued fails with conflict for a session that is not queued.
+func queued(of record.Session) error {
+	if of.State != record.Queued {
+		return fault.New(fault.Conflict, "Session is not in queued state.").With("current_state", string(of.State))
+	}
+	return nil
+}
+
+// Discarded says that a message that waited was withdrawn.
+type Discarded struct {
+	SessionID, MessageID, RunID string
+	At                          int64
+}
+
+// Discard withdraws the message of a queued session; it stays in the history as superseded. It fails with not_found,
+// gone, and conflict (details.current_state) for a session that is not queued.
+func (s *Service) Discard(ctx context.Context, id string) (Discarded, error) {
+	l, release, err := s.acquire(ctx, id)
+	if err != nil {
+		return Discarded{}, err
+	}
+	defer release()
+	return s.discard(ctx, l)
+}
+
+func (s *Service) discard(ctx context.Context, l *live.Session) (Discarded, error) {
+	var out Discarded
+	err := l.Update(ctx, "", func(current record.Session) (record.Change, error) {
+		if err := queued(current); err != nil {
+			return record.Change{}, err
+		}
+		next, err := current.State.On(record.Discarded)
+		if err != nil {
+			return record.Change{}, err
+		}
+		out = Discarded{current.ID, current.CurrentMessage, current.CurrentRun, now()}
+		c := record.Change{At: out.At, Session: record.Patch{State: next}, Superseded: []string{current.CurrentMessage}}
+		r := about(ctx, current, "message.discarded", map[string]any{"message_id": current.CurrentMessage})
+		r.RunID = current.CurrentRun
+		c.Audit = []audit.Record{r}
+		return c, s.dropPending(&c, current)
+	}, nil)
+	return out, err
+}
+
+// dropPending adds the end of a queued session's run to the change that ends its wait, with the frames of both.
+func (s *Service) dropPending(c *record.Change, current record.Session) error {
+	c.EndRun = &record.RunEnd{RunID: current.CurrentRun, State: record.RunCancelled, StopReason: llm.StopAborted}
+	for kind, p := range []frames.Payload{
+		frames.RunEnded{RunID: current.CurrentRun, Outcome: string(record.RunCancelled)},
+		frames.SessionState{State: string(c.Session.State), BlockedReason: current.BlockedReason},
+	} {
+		d, err := frames.RenderDurable(s.Renderer, current.CurrentRun+".discarded."+[]string{"run", "state"}[kind], p)
+		if err != nil {
+			return err
+		}
+		c.Outbox = append(c.Outbox, d)
+	}
+	return nil
+}
