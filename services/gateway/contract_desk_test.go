@@ -12,23 +12,42 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// deskContract is what a console asks for beside sessions.
+// deskContract has the routes of a console beside sessions.
 func deskContract() []exchange {
 	const project = "/api/v1/projects/music-site"
 	return []exchange{
+		{
+			"POST /api/v1/sessions/{session_id}/resume", "POST", "/api/v1/sessions/01S/resume", "",
+			&apiv1.ResumeSessionRequest{SessionId: "01S"},
+			&apiv1.ResumeSessionResponse{
+				SessionId: "01S", RunId: "01R", State: apiv1.SessionState_SESSION_STATE_RUNNING, ResumedAt: 3,
+			},
+			200, `{"session_id":"01S","run_id":"01R","state":"running","resumed_at":3}`,
+		},
+		{
+			"DELETE /api/v1/sessions/{session_id}/queued-message", "DELETE", "/api/v1/sessions/01S/queued-message", "",
+			&apiv1.DiscardQueuedRequest{SessionId: "01S"},
+			&apiv1.DiscardQueuedResponse{
+				SessionId: "01S", State: apiv1.SessionState_SESSION_STATE_IDLE, MessageId: "01M", RunId: "01R",
+				DiscardedAt: 3,
+			},
+			200, `{"session_id":"01S","state":"idle","message_id":"01M","run_id":"01R","discarded_at":3}`,
+		},
 		{
 			"GET /api/v1/local/aliases", "GET", "/api/v1/local/aliases", "", &apiv1.ListAliasesRequest{},
 			&apiv1.ListAliasesResponse{Items: []*apiv1.ModelAlias{{
 				Name: "smart", Targets: []*apiv1.ModelTarget{{Provider: "p", Model: "m", Reason: proto.String("r")}},
 			}}}, 200,
-			`{"items":[{"name":"smart","targets":[{"provider":"p","model":"m","usable":false,"reason":"r"}],"usable":false}]}`,
+			`{"items":[{"name":"smart","targets":[{"provider":"p","model":"m","usable":false,"reason":"r"}],` +
+				`"usable":false}]}`,
 		},
 		{
 			"GET /api/v1/local/providers", "GET", "/api/v1/local/providers", "", &apiv1.ListProvidersRequest{},
 			&apiv1.ListProvidersResponse{Items: []*apiv1.Provider{{
 				Name: "p", Driver: "openai", ApiKey: proto.String("<redacted>"), Usable: true,
 			}}}, 200,
-			`{"items":[{"name":"p","driver":"openai","base_url":null,"api_key":"<redacted>","headers":[],"usable":true,"reason":null}]}`,
+			`{"items":[{"name":"p","driver":"openai","base_url":null,"api_key":"<redacted>","headers":[],` +
+				`"usable":true,"reason":null}]}`,
 		},
 		{
 			"GET /api/v1/doctor", "GET", "/api/v1/doctor", "", &apiv1.GetDoctorRequest{},
@@ -37,26 +56,37 @@ func deskContract() []exchange {
 				Checks:          []*commonv1.MachineCheck{{Name: "git", State: "ok", Detail: "d"}},
 				LanguageServers: []*commonv1.LanguageServerReport{{Lang: "go", Command: "gopls", Install: "i"}},
 			}, 200,
-			`{"ok":true,"version":"1","cages":{"tier":"userns","layers":[]},"checks":[{"name":"git","state":"ok","detail":"d"}],` +
+			`{"ok":true,"version":"1","cages":{"tier":"userns","layers":[]},"checks":[{"name":"git",` +
+				`"state":"ok","detail":"d"}],` +
 				`"language_servers":[{"lang":"go","command":"gopls","in_cage":false,"install":"i"}]}`,
 		},
 		{
-			"GET /api/v1/projects/{id}/agents", "GET", project + "/agents", "", &apiv1.ListProjectAgentsRequest{Id: "music-site"},
+			"GET /api/v1/projects/{id}/agents", "GET", project +
+				"/agents", "", &apiv1.ListProjectAgentsRequest{Id: "music-site"},
 			&apiv1.ListProjectAgentsResponse{Items: []*apiv1.ProjectAgent{{
-				AgentPath: "primary", Model: "smart", Prompt: "p.md", Cage: &apiv1.AgentCage{Sentences: []string{"s"}, Summary: "none"},
+				AgentPath: "primary", Model: "smart", Prompt: "p.md", Cage: &apiv1.AgentCage{
+					Sentences: []string{"s"}, Summary: "none",
+				},
 				Tools:  []*apiv1.AgentTool{{Name: "file.read", Enabled: true, Why: "w", DecidedBy: "default"}},
 				Limits: &apiv1.AgentLimits{MaxSteps: proto.Int32(3)},
 			}}}, 200,
-			`{"items":[{"agent_path":"primary","parent_path":null,"description":"","model":"smart","bound_to":null,"prompt":"p.md",` +
+			`{"items":[{"agent_path":"primary","parent_path":null,"description":"","model":"smart",` +
+				`"bound_to":null,"prompt":"p.md",` +
 				`"tools":[{"name":"file.read","enabled":true,"why":"w","decided_by":"default","writes":false}],` +
-				`"cage":{"caged":false,"sentences":["s"],"summary":"none"},"limits":{"max_steps":3,"max_output_tokens":null,` +
-				`"budget_usd":null,"budget_tokens":null,"budget_calls":null,"budget_walltime_ms":null,"live_agents":null,"depth":null}}]}`,
+				`"cage":{"caged":false,"sentences":["s"],"summary":"none"},"limits":{"max_steps":3,` +
+				`"max_output_tokens":null,` +
+				`"budget_usd":null,"budget_tokens":null,"budget_calls":null,"budget_walltime_ms":null,` +
+				`"live_agents":null,"depth":null}}]}`,
 		},
 		{
 			"GET /api/v1/projects/{id}/files", "GET", project + "/files?path=src&limit=2", "",
 			&apiv1.ListProjectFilesRequest{Id: "music-site", Path: "src", Limit: 2},
-			&apiv1.ListProjectFilesResponse{Items: []*apiv1.ProjectEntry{{Name: "a", Path: "src/a", Kind: "file", Size: 1, ModifiedAt: 2}}},
-			200, `{"items":[{"name":"a","path":"src/a","kind":"file","size":1,"modified_at":2}],"next_cursor":null,"has_more":false}`,
+			&apiv1.ListProjectFilesResponse{
+				Items: []*apiv1.ProjectEntry{{Name: "a", Path: "src/a", Kind: "file", Size: 1, ModifiedAt: 2}},
+			},
+			200,
+			`{"items":[{"name":"a","path":"src/a","kind":"file","size":1,"modified_at":2}],"next_cursor":null,` +
+				`"has_more":false}`,
 		},
 		{
 			"GET /api/v1/projects/{id}/files/{path...}", "GET", project + "/files/src/a%20b", "",
@@ -68,16 +98,18 @@ func deskContract() []exchange {
 			"GET /api/v1/sessions/{session_id}/changes", "GET", "/api/v1/sessions/01S/changes?path=a", "",
 			&apiv1.ListSessionChangesRequest{SessionId: "01S", Path: "a"},
 			&apiv1.ListSessionChangesResponse{Items: []*apiv1.FileChange{{
-				Path: "a", Kind: "created", Origin: "tool", Agents: []string{"primary"}, Added: proto.Int32(1), Removed: proto.Int32(0),
-				Diff: proto.String("d"),
+				Path: "a", Kind: "created", Origin: "tool", Agents: []string{"primary"}, Added: proto.Int32(1),
+				Removed: proto.Int32(0),
+				Diff:    proto.String("d"),
 			}}}, 200,
-			`{"items":[{"path":"a","kind":"created","origin":"tool","agents":["primary"],"added":1,"removed":0,"diff":"d","no_diff":null}],` +
+			`{"items":[{"path":"a","kind":"created","origin":"tool","agents":["primary"],"added":1,"removed":0,` +
+				`"diff":"d","no_diff":null}],` +
 				`"truncated":false,"head":null}`,
 		},
 	}
 }
 
-// DownloadProjectFile streams what the path says.
+// DownloadProjectFile streams a page.
 func (m *manager) DownloadProjectFile(
 	r *apiv1.DownloadProjectFileRequest, stream grpc.ServerStreamingServer[apiv1.FileChunk],
 ) error {
@@ -100,7 +132,9 @@ func TestDownload(t *testing.T) {
 	got := c.get("/api/v1/projects/p/download/src/a%22b.html")
 	disposition := got.header.Get("Content-Disposition")
 	if got.status != 200 || got.body != "<script>two" || got.header.Get("Content-Type") != "application/octet-stream" ||
-		!strings.HasPrefix(disposition, "attachment; filename=") || got.header.Get("X-Content-Type-Options") != "nosniff" {
+		!strings.HasPrefix(
+			disposition, "attachment; filename=",
+		) || got.header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d %q %v", got.status, got.body, got.header)
 	}
 	c.get("/api/v1/projects/p/download/none").refused(t, "a missing file", 404, "not_found")

@@ -47,3 +47,15 @@ func (m *manager) ListSessionChanges(
 ) (*apiv1.ListSessionChangesResponse, error) {
 	return reply[*apiv1.ListSessionChangesResponse](ctx, m, r)
 }
+
+func (m *manager) ResumeSession(
+	ctx context.Context, r *apiv1.ResumeSessionRequest,
+) (*apiv1.ResumeSessionResponse, error) {
+	return reply[*apiv1.ResumeSessionResponse](ctx, m, r)
+}
+
+func (m *manager) DiscardQueued(
+	ctx context.Context, r *apiv1.DiscardQueuedRequest,
+) (*apiv1.DiscardQueuedResponse, error) {
+	return reply[*apiv1.DiscardQueuedResponse](ctx, m, r)
+}

@@ -191,7 +191,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// listeners passes on what the bus brings: frames to the sockets of sessions, notices to system sockets.
+// listeners passes on messages of the bus: frames to the sockets of sessions, notices to system sockets.
 type listeners struct {
 	*socket.Hub
 	desk *desk.Hub
@@ -232,7 +232,10 @@ func (s *Service) open(address string) error {
 	}
 	s.http, err = server.New(server.Deps{
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn, Backend: s.backend,
-		Launcher: s.control.Launcher, Sockets: s.hub, SystemSocket: s.desk.Upgrade, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
+		Launcher: s.control.Launcher, Sockets: s.hub, SystemSocket: s.desk.Upgrade, Frames: s.frames,
+		Watch: func(session string) server.Watch {
+			return s.hub.Watch(session)
+		}, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
 		Limits: server.Limits{
 			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, Answers: s.cfg.Answers,
 			BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(),

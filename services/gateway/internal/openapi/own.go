@@ -57,9 +57,21 @@ var own = []ownRoute{
 		answers: map[string]any{"200": "application/octet-stream"},
 	},
 	{
+		method: http.MethodGet, path: "/api/v1/sessions/{id}/stream", id: "StreamSession",
+		text: "The frames of a session as server-sent events, for any number of readers; the session is not " +
+			"held. Each event has the frame " +
+			"as data, its type, and the place in all channels as id: Last-Event-ID resumes, without it the " +
+			"stream begins with what comes. " +
+			"The last event is closing {code, reason}: session_ended, resume_failed or server_shutdown.",
+		query:   [][2]string{{"channels", "output, events, or both with a comma; both without it."}},
+		answers: map[string]any{"200": "text/event-stream"},
+	},
+	{
 		method: http.MethodGet, path: "/api/v1/socket", id: "SystemSocket",
-		text: "The system socket, subprotocol kaged.v1: what changes for the operator, on the channel system. system.hello comes first, " +
-			"then sessions.running_count, session.changed, project.changed, approval.requested, approval.resolved, issue.created, " +
+		text: "The system socket, subprotocol kaged.v1: what changes for the operator, on the channel system. " +
+			"system.hello comes first, " +
+			"then sessions.running_count, session.changed, project.changed, approval.requested, " +
+			"approval.resolved, issue.created, " +
 			"issue.updated and system.missed.",
 		query:   [][2]string{{"csrf", "The CSRF token, where it is in no header."}},
 		answers: map[string]any{"101": nil},

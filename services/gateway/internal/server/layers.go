@@ -65,6 +65,9 @@ func (s *Server) api() []layer {
 	}
 }
 
+// unbound are the layers of answers without an end: those of api but for the bound of time.
+func (s *Server) unbound() []layer { return []layer{s.known, s.room} }
+
 // protected are the layers of routes for known operators and tokens of a scope, outermost first and inside of api.
 func (s *Server) protected(needed access.Scope) []layer { return s.protectedWith(needed, "") }
 

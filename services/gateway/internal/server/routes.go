@@ -26,6 +26,8 @@ func (s *Server) routes() (http.Handler, error) {
 			mux.Handle(r.pattern, h)
 		case anybody:
 			mux.Handle(r.pattern, api(h))
+		case endless:
+			mux.Handle(r.pattern, around(around(h, s.protected(access.ScopeRead)...), s.unbound()...))
 		default:
 			mux.Handle(r.pattern, api(around(h, s.protected(r.needed)...)))
 		}
@@ -63,6 +65,8 @@ type ownRoute struct {
 const (
 	anybody access.Scope = ""
 	probe   access.Scope = "probe"
+	// endless is the need of a route for tokens of the scope read with an answer without an end.
+	endless access.Scope = "endless"
 )
 
 // ownRoutes is the table of routes that the gateway answers itself. Package openapi describes them.
@@ -81,6 +85,7 @@ func (s *Server) ownRoutes() []ownRoute {
 		{"GET /docs/api", access.ScopeRead, s.docs},
 		{"GET /docs/api/{file}", access.ScopeRead, s.docs},
 		{"GET /api/v1/projects/{id}/download/{path...}", access.ScopeRead, s.download},
+		{"GET /api/v1/sessions/{id}/stream", endless, s.stream},
 		{"GET /api/v1/socket", access.ScopeRead, s.systemSocket},
 		{"GET /api/v1/sessions/{id}/socket", access.ScopeRun, s.socket},
 	}

@@ -80,8 +80,11 @@ type Deps struct {
 	Backend  func(module string) grpc.ClientConnInterface
 	Launcher *Launcher
 	Sockets  Sockets
-	// SystemSocket makes a system socket of a request, whose caller and CSRF token have been checked; it fails before anything was
-	// written.
+	// Frames are the published frames of sessions, and Watch watches one.
+	Frames Frames
+	Watch  func(session string) Watch
+	// SystemSocket makes a system socket of a request with a checked caller and CSRF token; it fails before
+	// anything was written.
 	SystemSocket func(w http.ResponseWriter, r *http.Request) error
 	// Ready says whether requests can be served.
 	Ready  func(context.Context) error
@@ -97,6 +100,9 @@ type Server struct {
 	handler   http.Handler
 	inFlight  atomic.Int64
 	draining  atomic.Bool
+	streams   atomic.Int64
+	stopping  chan struct{} // closed by Drain
+	drain     func()
 	arriving  *arrivals
 	departing *arrivals
 	// description returns the API's description, made when it is first asked for.
@@ -109,6 +115,8 @@ func New(deps Deps) (*Server, error) {
 		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: newArrivals(deps.Limits.Bodies),
 		departing: newArrivals(deps.Limits.Answers),
 	}
+	s.stopping = make(chan struct{})
+	s.drain = sync.OnceFunc(func() { close(s.stopping) })
 	s.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(deps.Info.Version, false) })
 	routes, err := s.routes()
 	if err != nil {
@@ -122,4 +130,7 @@ func New(deps Deps) (*Server, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Drain makes the server refuse new requests with fault.Unavailable. Those it works on are finished.
-func (s *Server) Drain() { s.draining.Store(true) }
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.drain()
+}

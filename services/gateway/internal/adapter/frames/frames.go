@@ -28,7 +28,7 @@ type Listener interface {
 	Deliver(session, channel string, b channel.Batch)
 	// Missed tells that batches may have been missed, and whether the store itself was lost.
 	Missed(storeLost bool)
-	// Connected takes the connection once there is one, before anything comes; it fails with unavailable.
+	// Connected takes the connection once there is one, before the first frame; it fails with unavailable.
 	Connected(ctx context.Context, conn *bus.Conn) error
 }
 
@@ -141,6 +141,20 @@ func (f *Frames) Stored(ctx context.Context, session, name string, from int64) i
 			}
 		}
 	}
+}
+
+// Next returns the number that the next frame of a channel will have, 0 where no frame is kept. It fails with
+// unavailable.
+func (f *Frames) Next(ctx context.Context, session, name string) (int64, error) {
+	o := f.open.Load()
+	if o == nil {
+		return 0, f.Ready()
+	}
+	tail, found, err := o.frames.Tail(ctx, session, name)
+	if err != nil || !found {
+		return 0, err
+	}
+	return tail.Next(), nil
 }
 
 func batch(b bus.Batch) channel.Batch {

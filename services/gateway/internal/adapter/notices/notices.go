@@ -1,4 +1,4 @@
-// Package notices reads what session-manager and the service issue tell of changes, and asks for counts.
+// Package notices reads notices of session-manager and of the service issue, and asks for counts.
 package notices
 
 import (

@@ -36,7 +36,7 @@ type client struct {
 	hub    *Hub
 	owner  string
 	conn   *websocket.Conn // set by start
-	frames *rate.Limiter   // of what the client sends
+	frames *rate.Limiter   // of the client's frames
 	wake   chan struct{}   // has room for one
 	left   chan struct{}   // closed when read has returned
 	ends   sync.WaitGroup  // read and write
@@ -62,7 +62,8 @@ func newClient(h *Hub, owner string) *client {
 	}
 }
 
-// start begins the work on a connection that is upgraded: hello, the count as of now, and what came since it was asked for.
+// start begins the work on a connection that is upgraded: hello, the count as of now, and the frames since that
+// question.
 func (c *client) start(conn *websocket.Conn, count Frame) {
 	c.mu.Lock()
 	c.conn, c.begun = conn, true
@@ -200,7 +201,8 @@ func (c *client) read() {
 		switch f := new(apiv1.ClientFrame); {
 		case !c.frames.Allow():
 			c.close(codeRate, "The client sends too many frames; connect again and send fewer.")
-		case kind != websocket.TextMessage || wirejson.Unmarshal(data, f) != nil || f.GetChannel() != channelControl || f.GetType() != "ping":
+		case kind != websocket.TextMessage || wirejson.Unmarshal(data, f) != nil ||
+			f.GetChannel() != channelControl || f.GetType() != "ping":
 			c.close(codePolicy, "A client of the system socket sends control ping and nothing else.")
 		default:
 			c.mu.Lock()
@@ -210,7 +212,7 @@ func (c *client) read() {
 	}
 }
 
-// write sends what waits, and pings, until the client has left or the closing frame is sent.
+// write sends waiting frames, and pings, until the client has left or the closing frame is sent.
 func (c *client) write() {
 	defer c.conn.Close()
 	limits := c.hub.deps.Limits
@@ -261,7 +263,9 @@ func (c *client) goodbye(final *apiv1.Closing) {
 	if final.GetCode() == codeShutdown {
 		status = websocket.CloseGoingAway
 	}
-	_ = c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status, final.GetCode()), time.Now().Add(limits.Closing))
+	_ = c.conn.WriteControl(
+		websocket.CloseMessage, websocket.FormatCloseMessage(status, final.GetCode()), time.Now().Add(limits.Closing),
+	)
 	ended := time.NewTimer(limits.Flush)
 	defer ended.Stop()
 	select {

@@ -1,7 +1,8 @@
-// Package desk serves system sockets: GET /api/v1/socket, one channel system with what changes for an operator anywhere in kaged.
+// Package desk serves system sockets: GET /api/v1/socket, one channel system with the changes of an operator's
+// sessions, anywhere in kaged.
 //
-// Frames are numbered by the socket, from 1, and kept for nobody: a client that comes back, or that is told system.missed, fetches
-// what it shows. Every socket of an operator gets the same frames, whichever gateway it is at.
+// Frames are numbered by the socket, from 1, and not kept: a client that comes back, or that is told system.missed,
+// fetches its view again. Every socket of an operator gets the same frames, whichever gateway it is at.
 //
 // A socket has two goroutines, which end with it: one reads, one writes. [Hub.Run] waits for all.
 package desk
@@ -26,7 +27,7 @@ import (
 // RunningCount is the type of frames with a count.
 const RunningCount = "sessions.running_count"
 
-// Frame is what an operator is told.
+// Frame is a notice for an operator.
 type Frame struct {
 	Type    string
 	Payload json.RawMessage
@@ -34,7 +35,7 @@ type Frame struct {
 	Version int64
 }
 
-// Deps are what a [Hub] works with.
+// Deps are the collaborators of a [Hub].
 type Deps struct {
 	Log *slog.Logger
 	// Version is kaged's.
@@ -72,8 +73,8 @@ func New(deps Deps) *Hub {
 	}
 }
 
-// Upgrade makes a socket of a request whose caller and CSRF token were checked. It fails with bad_request for a request that is no
-// handshake, and with unavailable; nothing is written then.
+// Upgrade makes a socket of a request with a checked caller and CSRF token. It fails with bad_request for a
+// request that is no handshake, and with unavailable; then the answer is unwritten.
 func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request) error {
 	if err := socket.CheckHandshake(w, r); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request) error {
 	if err := h.add(c); err != nil {
 		return err
 	}
-	// Asked for once the socket hears of changes, so that none falls in between.
+	// Asked for once the socket hears of changes, so that no change falls in between.
 	count, err := h.deps.Count(r.Context())
 	if err != nil {
 		h.remove(c)
@@ -126,8 +127,8 @@ func (h *Hub) Close() {
 	h.each(func(c *client) { c.close(codeShutdown, "The gateway is stopping; connect again.") })
 }
 
-// Run keeps the hub until ctx ends, and closes sockets while notices have been away for longer than the grace. Then it closes
-// what is left and returns when every socket has gone.
+// Run keeps the hub until ctx ends, and closes sockets while notices have been away for longer than the grace. Then
+// it closes the rest and returns when every socket has gone.
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()

@@ -25,6 +25,7 @@ type Hub struct {
 
 	mu        sync.RWMutex // guards the fields below
 	bySession map[string][]*Socket
+	watches   map[string][]*Watch // replaced and never changed, by session
 	count     int
 	closed    bool
 	empty     chan struct{} // closed when the last socket has gone after closed was set
@@ -35,6 +36,7 @@ func New(deps Deps) *Hub {
 	return &Hub{
 		deps:      deps,
 		bySession: map[string][]*Socket{},
+		watches:   map[string][]*Watch{},
 		empty:     make(chan struct{}),
 		upgrader: websocket.Upgrader{
 			ReadBufferSize:  readBuffer,
@@ -103,8 +105,11 @@ func (h *Hub) Deliver(session, name string, b channel.Batch) {
 		return
 	}
 	h.mu.RLock()
-	sockets := h.bySession[session]
+	sockets, watches := h.bySession[session], h.watches[session]
 	h.mu.RUnlock()
+	for _, w := range watches {
+		w.deliver(name, b)
+	}
 	for _, s := range sockets {
 		s.live(lane, b)
 	}

@@ -1,0 +1,127 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/fault"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// sse is a stream of events as a client reads it.
+type sse struct {
+	t    *testing.T
+	body *bufio.Reader
+}
+
+func (c *client) stream(t *testing.T, query, last string) *sse {
+	t.Helper()
+	r, err := http.NewRequestWithContext(
+		t.Context(), http.MethodGet, c.d.base+"/api/v1/sessions/"+session+"/stream"+query, nil,
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+	}
+	s := &sse{t, bufio.NewReader(resp.Body)}
+	s.next() // the comment that it begins with
+	return s
+}
+
+// next returns the next event, its lines joined by |.
+func (s *sse) next() string {
+	s.t.Helper()
+	var lines []string
+	for {
+		line, err := s.body.ReadString('\n')
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if line = strings.TrimSuffix(line, "\n"); line == "" {
+			if got := strings.Join(lines, "|"); got != ": alive" {
+				return got
+			}
+			lines = nil
+			continue
+		}
+		lines = append(lines, line)
+	}
+}
+
+// Readers follow a session that a socket holds, each from where it was, with every frame once and in the order of its
+// channel; a place that is gone, or never was, is resume_failed.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	d.manager.replies(&apiv1.GetSessionResponse{Session: &apiv1.Session{Id: session}}, nil)
+	c := d.operator()
+	held := c.socket(session)
+	held.hello(`{}`)
+	q.publish(session, "output", 2)
+	q.publish(session, "events", 1)
+	live, resumed := c.stream(t, "", ""), c.stream(t, "?channels=output", "output:1,events:0")
+	event := func(id, channel string, n int) string {
+		return "id: " + id + "|event: message.delta|data: " + q.all(session, channel, n)[0]
+	}
+	if got, want := resumed.next(), event("output:2", "output", 2); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	q.publish(session, "output", 3)
+	for i := 3; i <= 5; i++ {
+		if got, want := live.next(), event(fmt.Sprintf("output:%d,events:1", i), "output", i); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got, want := resumed.next(), event(fmt.Sprintf("output:%d", i), "output", i); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	q.publish(session, "events", 1)
+	if got, want := live.next(), event("output:5,events:2", "events", 2); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := c.stream(t, "", "output:99").next(); !strings.Contains(
+		got, `event: closing|data: {"code":"resume_failed"`,
+	) {
+		t.Error(got)
+	}
+	d.service().Drain(t.Context())
+	if got := live.next(); !strings.Contains(got, `event: closing|data: {"code":"server_shutdown"`) {
+		t.Error(got)
+	}
+}
+
+// A session that has no frame yet is followed from its first one, and another operator's session is not found.
+func TestStreamFromNothing(t *testing.T) {
+	t.Parallel()
+	d, q := onSession(t, setup{})
+	d.manager.replies(&apiv1.GetSessionResponse{Session: &apiv1.Session{Id: session}}, nil)
+	c := d.operator()
+	s := c.stream(t, "", "")
+	q.publish(session, "output", 2)
+	for i := 1; i <= 2; i++ {
+		if got := s.next(); !strings.HasPrefix(got, fmt.Sprintf("id: output:%d,events:0|", i)) {
+			t.Error(got)
+		}
+	}
+	const path = "/api/v1/sessions/" + session + "/stream"
+	c.get(path+"?channels=control").refused(t, "a channel there is not", 400, "validation_failed")
+	c.header = http.Header{"Last-Event-ID": {"nonsense"}}
+	c.get(path).refused(t, "an id that no event had", 400, "validation_failed")
+	c.header = http.Header{}
+	d.manager.replies(nil, fault.New(fault.NotFound, "There is no session."))
+	c.get(path).refused(t, "another's session", 404, "not_found")
+	d.client().get(path).refused(t, "a stranger", 401, "unauthenticated")
+}
