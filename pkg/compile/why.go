@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// String returns the layer's name in outputs, "" for none.
+// String returns the layer's name in outputs, "" for the zero value.
 func (l Layer) String() string {
 	return [...]string{"", "default", "operator", "profile", "agent", "principal_scope"}[l]
 }
@@ -29,7 +29,7 @@ func (d Decision) Actions() []string {
 	return nil
 }
 
-// Why says in a few words what decided, and for a tool that is off how to get it. defaultRoot is that of the catalogue.
+// Why gives the reason in a few words, and for a disabled tool the way to get it. defaultRoot is that of the catalogue.
 func (d Decision) Why(defaultRoot bool) string {
 	text := ""
 	switch d.By {
@@ -75,8 +75,8 @@ type Explained struct {
 	Decisions []Decision
 }
 
-// ExplainAll explains the tools of every agent of a project, parents before children, and returns the catalogue. It returns none for
-// files that do not compile. It fails as Catalogue does.
+// ExplainAll explains the tools of every agent of a project, parents before children, and returns the catalogue. The
+// list is empty for files that do not compile. It fails as Catalogue does.
 func ExplainAll(in Input) ([]Explained, catalogue.Tools, error) {
 	parsed := dsl.Parse(in.Files)
 	if parsed.Project == nil {

@@ -10,20 +10,22 @@ const (
 	CheckMissing  = "missing"
 )
 
-// Machine is what a machine has for agents.
+// Machine is a machine's equipment for agents.
 type Machine struct {
 	Cages           CageReport
 	LanguageServers []LanguageServerReport
 	Checks          []MachineCheck
 }
 
-// CageReport is what a machine gives to cages. Tier is how they are enforced, "" where there can be none; Unavailable says why then.
+// CageReport is a machine's support for cages. Tier is how they are enforced, "" where there can be none; Unavailable
+// says why then.
 type CageReport struct {
 	Tier, Unavailable string
 	Layers            []CageLayerReport
 }
 
-// CageLayerReport is one thing cages are made of: By is what enforces it, Reason why it is not enforced, Fix what mends it.
+// CageLayerReport is one thing cages are made of: By names the enforcer, Reason the gap, Fix the
+// remedy.
 type CageLayerReport struct{ Name, State, By, Reason, Fix string }
 
 // LanguageServerReport is the server of a language as far as a machine has it.
@@ -35,14 +37,16 @@ type LanguageServerReport struct {
 	Install    string
 }
 
-// MachineCheck is one thing that was looked at: Detail is what was found, Fix what mends it.
+// MachineCheck is one thing that was looked at: Detail is the finding, Fix the remedy.
 type MachineCheck struct{ Name, State, Detail, Fix string }
 
 // Proto returns r on the wire.
 func (r CageReport) Proto() *commonv1.CageReport {
 	out := &commonv1.CageReport{Tier: r.Tier, Unavailable: r.Unavailable}
 	for _, l := range r.Layers {
-		out.Layers = append(out.Layers, &commonv1.CageLayerReport{Name: l.Name, State: l.State, By: l.By, Reason: l.Reason, Fix: l.Fix})
+		out.Layers = append(
+			out.Layers, &commonv1.CageLayerReport{Name: l.Name, State: l.State, By: l.By, Reason: l.Reason, Fix: l.Fix},
+		)
 	}
 	return out
 }
@@ -52,7 +56,8 @@ func (m Machine) ServersProto() []*commonv1.LanguageServerReport {
 	var out []*commonv1.LanguageServerReport
 	for _, s := range m.LanguageServers {
 		out = append(out, &commonv1.LanguageServerReport{
-			Lang: s.Lang, Command: s.Command, Program: s.Program, InCage: s.InCage, CageReason: s.CageReason, Install: s.Install,
+			Lang: s.Lang, Command: s.Command, Program: s.Program, InCage: s.InCage, CageReason: s.CageReason,
+			Install: s.Install,
 		})
 	}
 	return out
@@ -84,7 +89,9 @@ func MachineFromProto(
 		})
 	}
 	for _, c := range checks {
-		m.Checks = append(m.Checks, MachineCheck{Name: c.GetName(), State: c.GetState(), Detail: c.GetDetail(), Fix: c.GetFix()})
+		m.Checks = append(
+			m.Checks, MachineCheck{Name: c.GetName(), State: c.GetState(), Detail: c.GetDetail(), Fix: c.GetFix()},
+		)
 	}
 	return m
 }

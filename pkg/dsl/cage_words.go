@@ -44,7 +44,11 @@ func (c *Cage) fileSentences() []string {
 	}
 	var list []string
 	if len(writes) > 0 {
-		list = append(list, "Reads and writes "+strings.Join(writes, ", ")+"; hidden files and files of build tools in it stay read-only.")
+		list = append(
+			list,
+			"Reads and writes "+strings.Join(writes, ", ")+"; hidden files and files of build tools in it stay "+
+				"read-only.",
+		)
 	}
 	if len(reads) > 0 {
 		list = append(list, "Reads "+strings.Join(reads, ", ")+".")

@@ -164,8 +164,9 @@ type Config struct {
 	ProjectFileBytes  int64 `toml:"project_file_bytes"`
 	ProjectTotalBytes int64 `toml:"project_total_bytes"`
 
-	// ChangeFileBytes is the largest file whose content before a session's first change is kept, ChangeSessionBytes bounds
-	// those of a session together, and ChangesKeptFor is for how long after the last new one they are kept.
+	// ChangeFileBytes is the largest file of which the content before a session's first change is kept,
+	// ChangeSessionBytes bounds those of a session together, and ChangesKeptFor is for how long after the last new
+	// one they are kept.
 	ChangeFileBytes    int64           `toml:"change_file_bytes"`
 	ChangeSessionBytes int64           `toml:"change_session_bytes"`
 	ChangesKeptFor     config.Duration `toml:"changes_kept_for"`

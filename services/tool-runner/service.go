@@ -37,7 +37,7 @@ type Deps struct {
 	Issues issuev1.IssueToolServiceClient
 	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
 	Journal string
-	// Images is the folder of what files were before sessions changed them; empty for none.
+	// Images is the folder of files as they were before sessions changed them; empty for no images.
 	Images string
 	// Processes is the folder of the tables of background processes; empty for memory.
 	Processes string
@@ -82,7 +82,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{languages: languages, runner: runner, server: server.New(runner, machine.New(deps.Sandbox, deps.LSP))}, nil
+	return &Service{
+		languages: languages, runner: runner, server: server.New(runner, machine.New(deps.Sandbox, deps.LSP)),
+	}, nil
 }
 
 // Register adds the service to a gRPC server.

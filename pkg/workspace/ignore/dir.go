@@ -248,8 +248,8 @@ func readAll(f *os.File, size int64) []byte {
 	return content[:n]
 }
 
-// Repository returns the work tree that a folder is in, the folder of its own data, and that of the data which its work trees
-// share; "" outside of repositories. The folder is absolute and real.
+// Repository returns the work tree that a folder is in, the folder of its own data, and that of the data which its
+// work trees share; "" outside of repositories. The folder is absolute and real.
 func Repository(dir string) (root, own, common string) {
 	for {
 		if at := filepath.Join(dir, RepoName); isRepo(at) {

@@ -52,7 +52,7 @@ type Options struct {
 	Sessions, Files int
 	// Processes bounds the table of background processes.
 	Processes processes.Options
-	// Changes bounds the images of changed files, Images is their folder, empty for none.
+	// Changes bounds the images of changed files, Images is their folder, empty for no images.
 	Changes changes.Limits
 	Images  string
 	// Journal is the folder where changes of files are noted while they are made, empty for none.
@@ -136,7 +136,9 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		draining:  make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 		languages: deps.Languages, journalDir: opts.Journal, log: deps.Log,
-		images: changes.NewImages(opts.Images, opts.Changes, deps.Log), rules: opts.Rules, lookupEnv: deps.LookupEnv, sniff: deps.Sniff,
+		images: changes.NewImages(
+			opts.Images, opts.Changes, deps.Log,
+		), rules: opts.Rules, lookupEnv: deps.LookupEnv, sniff: deps.Sniff,
 	}
 	r.drain = sync.OnceFunc(func() { close(r.draining) })
 	if opts.Journal != "" {

@@ -37,7 +37,7 @@ func (s *Server) ReadFile(
 	return s.runner.ReadFile(stream.Context(), req.GetRoot(), req.GetPath(), send)
 }
 
-// ListChanges compares the files of a project with what they were.
+// ListChanges compares the files of a project with their earlier content.
 func (s *Server) ListChanges(
 	ctx context.Context, req *toolrunnerv1.ListChangesRequest,
 ) (*toolrunnerv1.ListChangesResponse, error) {
@@ -48,8 +48,9 @@ func (s *Server) ListChanges(
 	resp := &toolrunnerv1.ListChangesResponse{Truncated: found.Truncated, Head: found.Head}
 	for _, f := range found.Files {
 		resp.Files = append(resp.Files, &toolrunnerv1.ChangedFile{
-			Path: f.Path, Kind: f.Kind, Origin: f.Origin, Agents: f.Agents, Added: int32(f.Added), Removed: int32(f.Removed),
-			Diff: f.Diff, Truncated: f.Truncated, NoDiff: f.NoDiff,
+			Path: f.Path, Kind: f.Kind, Origin: f.Origin, Agents: f.Agents, Added: int32(f.Added),
+			Removed: int32(f.Removed),
+			Diff:    f.Diff, Truncated: f.Truncated, NoDiff: f.NoDiff,
 		})
 	}
 	return resp, nil

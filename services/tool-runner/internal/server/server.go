@@ -21,7 +21,7 @@ type Server struct {
 	listing func() ([]*toolrunnerv1.Tool, error)
 }
 
-// Machine looks at what the workspace's machine has for agents. What cannot be asked is part of the answer.
+// Machine looks at the workspace's machine. A silent part is part of the answer.
 type Machine interface {
 	Examine(context.Context) (*commonv1.CageReport, []*commonv1.LanguageServerReport, []*commonv1.MachineCheck)
 }

@@ -1,4 +1,4 @@
-// Package machine looks at what the workspace's machine has for agents.
+// Package machine looks at the equipment of the workspace's machine for agents.
 package machine
 
 import (

@@ -92,21 +92,26 @@ func (p *place) git(args ...string) {
 func (p *place) list() (string, changes.Found) {
 	p.t.Helper()
 	found, err := p.kept.List(p.t.Context(), changes.Query{
-		Root: p.root, Session: p.session, Since: p.began.UnixMilli(), LookupEnv: func(string) (string, bool) { return "", false },
-		Sniff: http.DetectContentType,
+		Root: p.root, Session: p.session, Since: p.began.UnixMilli(),
+		LookupEnv: func(string) (string, bool) { return "", false },
+		Sniff:     http.DetectContentType,
 	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	var text []string
 	for _, f := range found.Files {
-		text = append(text, fmt.Sprintf("%s %s %s %v +%d -%d%s", f.Path, f.Kind, f.Origin, f.Agents, f.Added, f.Removed, f.NoDiff))
+		text = append(
+			text, fmt.Sprintf(
+				"%s %s %s %v +%d -%d%s", f.Path, f.Kind, f.Origin, f.Agents, f.Added, f.Removed, f.NoDiff,
+			),
+		)
 	}
 	return strings.Join(text, "\n"), found
 }
 
-// A file is compared with what it was before the session's first change of it, whoever changed it then, also by another process. One
-// that is as it was, or was made and removed again, is no change.
+// A file is compared with its content before the session's first change of it, by any agent, also by
+// another process. One that is as it was, or was made and removed again, is no change.
 func TestChangesByTools(t *testing.T) {
 	p := newPlace(t)
 	p.write("edited", "one\ntwo\n")
@@ -148,8 +153,8 @@ func (p *place) other() (string, changes.Found) {
 	return q.list()
 }
 
-// What a shell changed since the session began is compared with HEAD and marked; files that git ignores, that are as in HEAD, or that
-// changed before, are left out.
+// A file changed by a shell since the session began is compared with HEAD and marked; files that git ignores, that
+// are as in HEAD, or that changed before, are left out.
 func TestChangesOutside(t *testing.T) {
 	p := newPlace(t)
 	p.git("init", "-q")
@@ -201,7 +206,7 @@ func (p *place) later() time.Time {
 	}
 }
 
-// A line that kill -9 cut off, folders that are no repositories, and roots that are none do no harm.
+// A line that kill -9 cut off, folders that are no repositories, and missing roots do no harm.
 func TestChangesAfterTrouble(t *testing.T) {
 	p := newPlace(t)
 	p.tool("primary", "a", "a\n")

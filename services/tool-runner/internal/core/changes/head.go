@@ -30,7 +30,7 @@ type head struct {
 	tree   *object.Tree // nil where HEAD has no such folder
 }
 
-// openHead returns HEAD of the repository that a folder is in, nil for none or one without a commit.
+// openHead returns HEAD of the repository that a folder is in, nil without a repository or a commit.
 func openHead(root string) *head {
 	top, own, common := ignore.Repository(root)
 	if top == "" {
@@ -135,7 +135,8 @@ func (l *listing) outside(ctx context.Context) error {
 	return nil
 }
 
-// changedSince returns the files that git does not ignore and whose content, name or mode changed since the session began.
+// changedSince returns the files, without ignored ones, of which content, name or mode changed since the session
+// began.
 func (l *listing) changedSince(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var list []string
@@ -163,8 +164,8 @@ func (l *listing) changedSince(ctx context.Context) ([]string, error) {
 	return list, err
 }
 
-// missingFrom returns the files of HEAD that are gone from folders which changed since the session began, and whether all folders
-// were looked at.
+// missingFrom returns the files of HEAD that are gone from folders which changed since the session began, and whether
+// all folders were looked at.
 func (l *listing) missingFrom(ctx context.Context, h *head) (list []string, whole bool) {
 	if h.tree == nil {
 		return nil, true
@@ -197,7 +198,8 @@ func (l *listing) missingFrom(ctx context.Context, h *head) (list []string, whol
 	return list, true
 }
 
-// names returns the entries of a folder that changed since the session began, none for a missing folder, nil for an unchanged one.
+// names returns the entries of a folder that changed since the session began, an empty set for a missing folder, nil
+// for an unchanged one.
 func (l *listing) names(rel string) map[string]bool {
 	none := map[string]bool{}
 	at, err := l.space.Resolve("path", path.Join(".", rel))

@@ -1,11 +1,12 @@
-// Package changes says what a session has changed in its project.
+// Package changes finds the changes of a session in its project.
 //
-// [Images] keeps, per session, the content that each file had before the session's first change of it by a file tool. The image is
-// stored before the change is made, so that it survives kill -9 in between. [Images.List] compares images with the files as they
-// are, and files that nobody's tool touched but that changed since the session began with HEAD of the project's repository, which is
-// read by a library: git itself never runs.
+// [Images] keeps, per session, the content that each file had before the session's first change of it by a file tool.
+// The image is stored before the change is made, so that it survives kill -9 in between. [Images.List] compares
+// images with the files as they are, and untouched files that changed since the session began
+// with HEAD of the project's repository, which is read by a library: git itself never runs.
 //
-// A session's folder holds images by their SHA-256 and index.jsonl, to which a line is appended for each file and agent.
+// A session's folder holds images by their SHA-256 and index.jsonl, to which a line is appended for each file and
+// agent.
 package changes
 
 import (
@@ -30,7 +31,7 @@ import (
 
 // Limits bound the images.
 type Limits struct {
-	// FileBytes is the largest file whose content is kept, SessionBytes bounds the images of a session together.
+	// FileBytes is the largest kept file, SessionBytes bounds the images of a session together.
 	FileBytes, SessionBytes int64
 	// KeptFor is how long the images of a session are kept after its last new one.
 	KeptFor time.Duration
@@ -38,7 +39,7 @@ type Limits struct {
 
 // Images keeps images of files. It is safe for concurrent use.
 type Images struct {
-	dir    string // "" for none
+	dir    string // "" for no images
 	limits Limits
 	log    *slog.Logger
 
@@ -47,7 +48,7 @@ type Images struct {
 	swept    time.Time
 }
 
-// kept is what is known of a session's images.
+// kept are the known images of a session.
 type kept struct {
 	agents map[string]map[string]bool // by path
 	bytes  int64
@@ -66,15 +67,15 @@ type record struct {
 	Unkept  bool `json:"unkept,omitempty"`
 }
 
-// NewImages returns images below a folder; for "" none are kept.
+// NewImages returns images below a folder; for "" it keeps no images.
 func NewImages(dir string, limits Limits, log *slog.Logger) *Images {
 	return &Images{dir: dir, limits: limits, log: log, sessions: map[string]*kept{}}
 }
 
 const indexName = "index.jsonl"
 
-// Keep stores what files are before a caller's change of them, for those that the session has not changed yet. A failure is logged
-// and keeps no change from being made: the file then counts as one without an image.
+// Keep stores the content of files before a caller's change of them, for those that the session has not changed yet. A
+// failure is logged and keeps no change from being made: the file then counts as one without an image.
 func (i *Images) Keep(from contract.Caller, files ...paths.Path) {
 	if i == nil || i.dir == "" || !ident.Valid(from.SessionID) {
 		return
@@ -111,7 +112,7 @@ func (s *kept) add(r record) {
 	s.agents[r.Path][r.Agent] = true
 }
 
-// session returns what is known of a session, from its index the first time.
+// session returns the known images of a session, from its index the first time.
 func (i *Images) session(id string) (*kept, error) {
 	s := i.sessions[id]
 	if s == nil {
@@ -226,13 +227,13 @@ func (i *Images) read(id string) ([]record, error) {
 // sweepEvery is how often old images are looked for.
 const sweepEvery = time.Hour
 
-// sweep removes the images of sessions that have changed nothing for long.
+// sweep removes the images of sessions without a change for long.
 func (i *Images) sweep() {
 	if time.Since(i.swept) < sweepEvery {
 		return
 	}
 	i.swept = time.Now()
-	entries, _ := os.ReadDir(i.dir) // there is none before the first image
+	entries, _ := os.ReadDir(i.dir) // the folder comes with the first image
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(i.dir, e.Name(), indexName))
 		if err == nil && time.Since(info.ModTime()) > i.limits.KeptFor {

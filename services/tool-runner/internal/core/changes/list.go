@@ -37,7 +37,7 @@ const (
 	ImageLost = "image_lost"
 )
 
-// File is a file that differs from what it was.
+// File is a file that differs from its earlier content.
 type File struct {
 	// Path is relative to the project's root.
 	Path         string
@@ -50,7 +50,7 @@ type File struct {
 	NoDiff       string
 }
 
-// Found is what was found.
+// Found is the result of a search.
 type Found struct {
 	Files     []File
 	Truncated bool

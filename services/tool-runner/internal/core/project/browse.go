@@ -24,9 +24,9 @@ type Entry struct {
 	ModifiedAt int64
 }
 
-// List returns the entries of a folder whose names come after a name, in order, at most limit, and whether there are more. Names that
-// are not UTF-8 and denied paths are left out. It fails with not_found if root is no folder, with file_not_found, and with
-// invalid_params for a path that is no folder or leaves the project.
+// List returns the entries of a folder after a name, in order, at most limit, and whether there are
+// more. Names that are not UTF-8 and denied paths are left out. It fails with not_found if root is no folder, with
+// file_not_found, and with invalid_params for a path that is no folder or leaves the project.
 func List(root string, rules paths.Rules, folder, after string, limit int) ([]Entry, bool, error) {
 	space, err := paths.Open(root, rules)
 	if err != nil {
@@ -52,7 +52,9 @@ func List(root string, rules paths.Rules, folder, after string, limit int) ([]En
 	if err != nil {
 		return nil, false, at.Failure("listed", err)
 	}
-	names = slices.DeleteFunc(names, func(e fs.DirEntry) bool { return e.Name() <= after || !utf8.ValidString(e.Name()) })
+	names = slices.DeleteFunc(
+		names, func(e fs.DirEntry) bool { return e.Name() <= after || !utf8.ValidString(e.Name()) },
+	)
 	more := len(names) > limit
 	return described(f, names[:min(len(names), limit)]), more, nil
 }
@@ -85,11 +87,13 @@ func kindOf(mode fs.FileMode) string {
 // chunkBytes is how much of a file goes out at once.
 const chunkBytes = 256 << 10
 
-// Stream gives a file to send, a piece at a time, as it was when it was opened: a file that shrinks ends early, and what is added is
-// left out. The first piece may be empty. It fails with not_found if root is no folder, with file_not_found, file_not_regular,
-// invalid_params and capability_denied, and as send does.
+// Stream gives a file to send, a piece at a time, as it was when it was opened: a file that shrinks ends early, and
+// additions are left out. The first piece may be empty. It fails with not_found if root is no folder, with
+// file_not_found, file_not_regular, invalid_params and capability_denied, and as send does.
 func Stream(
-	ctx context.Context, root string, rules paths.Rules, name string, send func(size, modifiedAt int64, data []byte) error,
+	ctx context.Context, root string, rules paths.Rules, name string, send func(
+		size, modifiedAt int64, data []byte,
+	) error,
 ) error {
 	space, err := paths.Open(root, rules)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/project"
 )
 
-// A folder is listed in the order of names, a page at a time, without what the operator denies; a file is streamed whole, and
-// nothing outside the project or denied is shown.
+// A folder is listed in the order of names, a page at a time, without denied paths; a file is streamed
+// whole, and no file outside the project or denied is shown.
 func TestBrowse(t *testing.T) {
 	root := t.TempDir()
 	large := strings.Repeat("0123456789abcdef", 40000)
@@ -59,7 +59,8 @@ func TestBrowse(t *testing.T) {
 		t.Errorf("an empty file: %q, %v", got, err)
 	}
 	for name, want := range map[string]fault.Code{
-		".env": fault.CapabilityDenied, "out/passwd": fault.InvalidParams, "../x": fault.InvalidParams, "sub": fault.FileNotRegular,
+		".env": fault.CapabilityDenied, "out/passwd": fault.InvalidParams, "../x": fault.InvalidParams,
+		"sub":  fault.FileNotRegular,
 		"none": fault.FileNotFound,
 	} {
 		if _, err := read(name); !errors.Is(err, want) {

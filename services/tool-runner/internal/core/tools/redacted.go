@@ -21,7 +21,7 @@ func (d Deps) apply(call *tool.Call, changes ...change.Change) error {
 	return d.applyKept(call, changes...)
 }
 
-// applyKept makes changes of a call, and keeps before what the files are.
+// applyKept makes changes of a call after it has kept the files' content.
 func (d Deps) applyKept(call *tool.Call, changes ...change.Change) error {
 	for _, c := range changes {
 		d.Images.Keep(call.From, c.At)

@@ -23,7 +23,7 @@ import (
 type Deps struct {
 	// Files changes files.
 	Files *change.Writer
-	// Images keeps what files are before their first change by a session; nil for a test that needs none.
+	// Images keeps the content of files before their first change by a session; nil in tests.
 	Images *changes.Images
 	// Reads are the read records.
 	Reads *reads.Records
