@@ -89,12 +89,22 @@ func (c *client) start(conn *websocket.Conn, count Frame) {
 	}()
 }
 
+// maxEarly is how many frames wait for the upgrade; of more the last says that some were missed.
+const maxEarly = 1024
+
+// missed says that notices may have been lost.
+var missed = Frame{Type: "system.missed", Payload: json.RawMessage("{}")}
+
 // tell takes a frame for the client.
 func (c *client) tell(f Frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.begun {
-		c.early = append(c.early, f)
+		if len(c.early) < maxEarly {
+			c.early = append(c.early, f)
+		} else {
+			c.early[maxEarly-1] = missed
+		}
 		return
 	}
 	c.take(f)

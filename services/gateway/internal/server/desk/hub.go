@@ -116,7 +116,7 @@ func (h *Hub) Tell(owner string, f Frame) {
 
 // Missed tells every socket that notices may have been lost.
 func (h *Hub) Missed() {
-	h.each(func(c *client) { c.tell(Frame{Type: "system.missed", Payload: json.RawMessage("{}")}) })
+	h.each(func(c *client) { c.tell(missed) })
 }
 
 // Close refuses new sockets and closes those that are there with server_shutdown. It does not wait; see [Hub.Run].
