@@ -1,7 +1,6 @@
 package project_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -46,7 +45,7 @@ func TestBrowse(t *testing.T) {
 	}
 	read := func(name string) (string, error) {
 		var text strings.Builder
-		err := project.Stream(context.Background(), root, rules, name, func(_, _ int64, data []byte) error {
+		err := project.Stream(t.Context(), root, rules, name, func(_, _ int64, data []byte) error {
 			text.Write(data)
 			return nil
 		})
