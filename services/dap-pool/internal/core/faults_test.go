@@ -69,8 +69,8 @@ func TestNoPortsOfTheHost(t *testing.T) {
 				Owner: contract.Owner{SessionID: "s"}, Root: "/p", Dir: "/p", Program: "/p/a", Runtime: runtime,
 				Request: request, Port: 1, ProcessID: 1, Cage: &dsl.Cage{Seccomp: "relaxed"},
 			})
-			if !errors.Is(err, fault.CageUnavailable) {
-				t.Errorf("%s, request %s: got %v, want cage_unavailable", runtime, request, err)
+			if f := fault.From(err); f == nil || f.Details["reason"] != "no_cage" {
+				t.Errorf("%s, request %s: got %v, want that the policy has no cage", runtime, request, err)
 			}
 		}
 	}

@@ -75,14 +75,15 @@ func (p *Pool) check(s *Start) (*Adapter, error) {
 	if p.opts.NoSandbox {
 		s.Cage, s.CageID = nil, ""
 	}
-	if s.caged() && s.CageID == "" {
-		return nil, fault.New(fault.CageUnavailable,
-			"A caged agent debugs in the cage of its run, and this call has none; let the agent debug in `kaged run`.")
-	}
 	if s.caged() && a.traces(s.Request) && s.Cage.Seccomp != "relaxed" {
 		return nil, fault.New(fault.DapRequiresRelaxedSeccomp,
 			"The debugger of %s traces processes, which the agent's cage forbids; ask the operator for seccomp: relaxed in it.",
 			s.Runtime).With("field", "cage.seccomp").With("required", "relaxed").With("runtime", s.Runtime)
+	}
+	if s.caged() && s.CageID == "" {
+		return nil, fault.New(fault.Conflict,
+			"A caged agent debugs in the cage of its run, and this call has none; let the agent debug in `kaged run`.").
+			With("reason", "no_cage")
 	}
 	return a, nil
 }
