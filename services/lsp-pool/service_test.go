@@ -261,7 +261,7 @@ func watch(t *testing.T, pid int64) func() {
 	}
 }
 
-// T-FM-04: a server that hangs is ended, and the next question has another.
+// T-FM-04, T-LSP-DIAG-06: a server that hangs is ended, and the next question has another.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Hang, "query_timeout = \"300ms\"\n")
@@ -453,4 +453,43 @@ func TestGopls(t *testing.T) {
 		t.Fatal(err)
 	}
 	count(1, "undefined: Total")
+}
+
+// A server that takes all memory, and one that starts processes without end, are held to the limits of their cage. The
+// agent reads why it has no answer, and no process is left.
+func TestGreedyServers(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{fakelsp.Hog, fakelsp.Bomb} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := serve(t, fmt.Sprintf("[lsp.servers.fake]\ncommand = [%q]\nextensions = [\".fake\"]\nread = [%q]\n"+
+				"memory = 268435456\nenv = {KAGED_FAKE_LSP = %q}\n[services.lsp-pool]\ncage = \"always\"\n",
+				exe, filepath.Dir(exe), mode))
+			_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("a.fake", "one\n"), nil)
+			if f := fault.From(err); !errors.Is(f, fault.LspServerUnavailable) {
+				t.Errorf("got %v with %v", err, f.Details)
+			}
+			if _, err := p.StopServers(t.Context(), &lsppoolv1.StopServersRequest{ProjectId: "p1"}); err != nil {
+				t.Fatal(err)
+			}
+			if left := inFolder(t, p.root); len(left) > 0 {
+				t.Errorf("processes are left: %v", left)
+			}
+		})
+	}
+}
+
+// A rename whose edits overlap is refused as a whole.
+func TestOverlappingRename(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Overlap, "")
+	res, err := p.ask(lsppoolv1.Action_ACTION_RENAME, p.write("a.fake", "def one\none\n"),
+		func(r *lsppoolv1.QueryRequest) { r.Line, r.Character, r.NewName = 1, 1, "two" })
+	if err == nil {
+		t.Errorf("the edits are %v", res.GetEdits())
+	}
 }

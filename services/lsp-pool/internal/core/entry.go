@@ -122,8 +122,8 @@ func With(list []Entry, overrides map[string]Override) []Entry {
 		o := overrides[lang]
 		i := slices.IndexFunc(list, func(e Entry) bool { return e.Lang == lang })
 		if i < 0 {
-			list = append(list, Entry{Lang: lang, Extensions: map[string]string{}, Install: "the operator's [lsp.servers." +
-				lang + "] says which program it is"})
+			list = append(list, Entry{Lang: lang, Extensions: map[string]string{}, Install: "see [lsp.servers." + lang +
+				"] in local.toml, which names it"})
 			i = len(list) - 1
 		}
 		e := &list[i]

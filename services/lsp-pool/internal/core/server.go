@@ -295,7 +295,7 @@ func (s *server) notStarted(err error, command []string) error {
 	}
 	first := slices.Concat(s.entry.Commands...)
 	return fault.Wrap(err, fault.LspServerNotFound,
-		"The language server for %s, %s, is not %s; it is installed by: %s. The other tools work without it.",
+		"The language server for %s, %s, is not %s. To install it: %s. The other tools work without it.",
 		s.entry.Lang, command[0], where, s.entry.Install).
 		With("lang", s.entry.Lang).With("command", strings.Join(first[:min(len(first), 8)], " ")).With("install",
 		s.entry.Install)

@@ -36,7 +36,7 @@ func (v View) entries(list []Entry) []Entry {
 	var declared []Entry
 	list = slices.Clone(list)
 	for _, d := range v.Declared {
-		e := Entry{Lang: d.Lang, Install: "the project's file says which program it is, in lsp.servers"}
+		e := Entry{Lang: d.Lang, Install: "see lsp.servers in the project file, which names it"}
 		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Lang == d.Lang }); i >= 0 {
 			e = list[i]
 			list = slices.Delete(list, i, i+1)

@@ -63,6 +63,7 @@ type Client struct {
 
 	mu        sync.Mutex              // guards the fields below
 	dynamic   map[string]string       // methods by registration id
+	watchers  map[string][]watcher    // selected files by registration id
 	published map[string]*publication // by path
 	tasks     map[string]Task         // by token
 	numbers   uint64                  // counts publications
@@ -91,8 +92,8 @@ const (
 // wait. Connect closes conn if it fails.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, error) {
 	c := &Client{
-		opts: opts, started: time.Now(), dynamic: map[string]string{}, published: map[string]*publication{},
-		tasks: map[string]Task{}, versions: opts.Versions,
+		opts: opts, started: time.Now(), dynamic: map[string]string{}, watchers: map[string][]watcher{},
+		published: map[string]*publication{}, tasks: map[string]Task{}, versions: opts.Versions,
 		changed: make(chan struct{}), encoding: UTF16,
 	}
 	c.docs.open = map[string]*document{}
@@ -146,7 +147,8 @@ var clientCapabilities = json.RawMessage(`{
 "window":{"workDoneProgress":true,"showMessage":{},"showDocument":{"support":false}},
 "workspace":{"applyEdit":false,"configuration":true,"workspaceFolders":true,
   "didChangeConfiguration":{"dynamicRegistration":true},
- "didChangeWatchedFiles":{"dynamicRegistration":true},"symbol":{"dynamicRegistration":true},
+ "didChangeWatchedFiles":{"dynamicRegistration":true,"relativePatternSupport":true},
+ "symbol":{"dynamicRegistration":true},
   "diagnostics":{"refreshSupport":true},
  "fileOperations":{"willRename":true,"didRename":true},
  "workspaceEdit":{"documentChanges":true,"resourceOperations":["create","rename","delete"],

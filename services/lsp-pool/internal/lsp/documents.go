@@ -183,7 +183,7 @@ func (c *Client) Sync(changes []Change) error {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
 	var watched []any
-	for _, change := range changes {
+	for _, change := range c.watched(changes) {
 		if change.Kind != Changed {
 			c.docs.shape++
 		}
@@ -194,7 +194,7 @@ func (c *Client) Sync(changes []Change) error {
 		// In pieces, because a checkout changes more files than one message holds.
 		for len(watched) > 0 {
 			n := min(len(watched), 1000)
-			if err := c.notify("workspace/didChangeWatchedFiles", map[string]any{"changes": watched[:n]}); err != nil {
+			if err := c.notify(watchedFiles, map[string]any{"changes": watched[:n]}); err != nil {
 				return err
 			}
 			watched = watched[n:]

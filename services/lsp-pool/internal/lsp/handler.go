@@ -112,8 +112,9 @@ func section(settings map[string]any, name string) any {
 func (c *Client) register(params json.RawMessage) {
 	var ask struct {
 		Registrations []struct {
-			ID     string `json:"id"`
-			Method string `json:"method"`
+			ID      string          `json:"id"`
+			Method  string          `json:"method"`
+			Options json.RawMessage `json:"registerOptions"`
 		} `json:"registrations"`
 	}
 	if json.Unmarshal(params, &ask) != nil {
@@ -124,6 +125,9 @@ func (c *Client) register(params json.RawMessage) {
 	for _, r := range ask.Registrations {
 		if len(c.dynamic) < registrationCount && len(r.ID)+len(r.Method) < 512 {
 			c.dynamic[r.ID] = r.Method
+			if r.Method == watchedFiles {
+				c.watchers[r.ID] = parseWatchers(r.Options)
+			}
 		}
 	}
 	c.announce()
@@ -142,6 +146,7 @@ func (c *Client) unregister(params json.RawMessage) {
 	defer c.mu.Unlock()
 	for _, r := range ask.Unregisterations {
 		delete(c.dynamic, r.ID)
+		delete(c.watchers, r.ID)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// A call ends whatever a server does: with its own answer, or with an error.
+// T-LSP-LIFE-13: a call ends whatever a server does: with its own answer, or with an error.
 func TestMisbehaviour(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]error{
