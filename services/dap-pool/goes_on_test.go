@@ -52,8 +52,8 @@ func (b *bench) built(source string) string {
 	return at
 }
 
-// An agent lets go of a program that it attached to: the adapter ends, and the program, which is a process of the
-// session in the background, goes on in its cage.
+// T-DBG-DISC-01: an agent lets go of a program that it attached to: the adapter ends, and the program, which is a
+// process of the session in the background, goes on in its cage.
 func TestProgramGoesOnAfterTheDebugger(t *testing.T) {
 	t.Parallel()
 	b := serve(t).caged("relaxed")

@@ -230,7 +230,8 @@ func each(t *testing.T, test func(b *bench)) {
 }
 
 // T-DBG-LAUNCH-02, T-DBG-BP-01..04, T-DBG-STEP-01, T-DBG-CONT-01/02, T-DBG-STACK-01, T-DBG-VARS-01..04,
-// T-DBG-EVAL-01, T-DBG-SEC-01/02, T-AVAIL-08: a Go program is debugged from its first line to its exit code.
+// T-DBG-EVAL-01, T-DBG-SEC-01, -02, T-DBG-CFG-07, T-AVAIL-08: a Go program is debugged from its first line to its exit
+// code.
 func TestGo(t *testing.T) {
 	each(t, func(b *bench) {
 		b.write("go.mod", "module example.com/p\n\ngo 1.24\n")
@@ -304,6 +305,36 @@ func TestInstructions(t *testing.T) {
 		b.do(dappoolv1.Action_ACTION_REMOVE_INSTRUCTION_BREAKPOINT, reference)
 		b.do(dappoolv1.Action_ACTION_DISCONNECT, nil)
 	})
+}
+
+// T-DBG-VARS-01, T-DBG-EXT-08: variables of a Go package are read when they are asked for, and not among those of a
+// function.
+func TestGlobals(t *testing.T) {
+	t.Parallel()
+	b := serve(t)
+	b.write("go.mod", "module example.com/p\n\ngo 1.24\n")
+	path := b.write("main.go", "package main\n\nvar limit = 7\n\nfunc main() {\n\tn := limit + 1\n\tprintln(n)\n}\n")
+	b.must("go", b.root, func(r *dappoolv1.StartRequest) { r.Folder = true })
+	b.at(path, "println", nil)
+	b.do(dappoolv1.Action_ACTION_CONTINUE, nil)
+	for scope, want := range map[string]string{"local": "n=8", "global": "limit=7"} {
+		var got []string
+		res := b.do(dappoolv1.Action_ACTION_VARIABLES, func(r *dappoolv1.ActRequest) { r.Scope = scope })
+		for _, v := range res.GetVariables() {
+			got = append(got, v.GetName()+"="+v.GetValue())
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %v, want %s", scope, got, want)
+		}
+	}
+	var scopes []string
+	for _, x := range b.do(dappoolv1.Action_ACTION_SCOPES, nil).GetScopes() {
+		scopes = append(scopes, x.GetName())
+	}
+	if len(scopes) != 2 {
+		t.Errorf("the scopes are %q", scopes)
+	}
+	b.do(dappoolv1.Action_ACTION_DISCONNECT, nil)
 }
 
 // T-DBG-CFG-05, T-AVAIL-08: a JavaScript program is debugged over Node's own inspector, in a cage of the usual

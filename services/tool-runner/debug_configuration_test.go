@@ -34,8 +34,8 @@ func configured(tc *toolrunnerv1.ToolContext) {
 	}
 }
 
-// A program is debugged by the name of an approved entry of .vscode/launch.json: its arguments, its variables and its
-// folder count, and the file that the call names is ${file}.
+// T-DBG-LAUNCH-03: a program is debugged by the name of an approved entry of .vscode/launch.json: its arguments, its
+// variables and its folder count, and the file that the call names is ${file}.
 func TestDebugConfiguration(t *testing.T) {
 	t.Parallel()
 	c := withDebuggers(t)

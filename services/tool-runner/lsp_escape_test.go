@@ -120,8 +120,8 @@ func TestEscapeThroughAServer(t *testing.T) {
 	}
 }
 
-// A server shows a caged agent what its cage shows, whichever way a file outside is named: by path, through a link,
-// and in the parameters of a request.
+// T-LSP-LIFE-09: a server shows a caged agent what its cage shows, whichever way a file outside is named: by path,
+// through a link, and in the parameters of a request.
 func TestServerShowsNoFileOutsideTheCage(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)

@@ -94,7 +94,8 @@ func (c *client) want(got any, parts ...string) {
 }
 
 // An agent asks about a program, breaks it, reads what is wrong, and mends it; every answer is about the files as
-// they are (T-LSP-DIAG-02, -DEF-01, -REFS-01, -SYM-04, -HOVER-01, -EXT-02..07, T-LSP-SYNC-02).
+// they are (T-LSP-DIAG-02, -DIAG-05, -DEF-01, -REFS-01, -REFS-02, -SYM-01, -SYM-04, -HOVER-01, -EXT-02..07,
+// T-LSP-SYNC-02, T-LSP-LIFE-05).
 func TestCodeLsp(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)

@@ -53,6 +53,9 @@ type Adapter struct {
 	// Calls is the beginning of an expression that calls a function of the program, "" where expressions are
 	// code.
 	Calls string
+	// Globals is the expression that shows or hides variables of packages among the scopes, nil where they cost
+	// nothing. Delve reads all of them at each look.
+	Globals func(show bool) string
 	// Counts precedes the number in a hit condition.
 	Counts string
 	// Arguments are those of the request.
@@ -104,15 +107,14 @@ func delve() *Adapter {
 		Leaves:   delveBinary,
 		Calls:    "call ",
 		Counts:   ">= ",
+		Globals:  func(show bool) string { return "dlv config showGlobalVariables " + strconv.FormatBool(show) },
 		Arguments: func(s *Start) map[string]any {
 			if s.Request == Attach {
-				return map[string]any{
-					"request": "attach", "mode": "local", "processId": s.ProcessID, "showGlobalVariables": true,
-				}
+				return map[string]any{"request": "attach", "mode": "local", "processId": s.ProcessID}
 			}
 			arguments := map[string]any{
 				"request": "launch", "mode": s.Mode, "program": s.Program, "args": s.Args, "cwd": s.Dir, "env": s.Env,
-				"stopOnEntry": false, "showGlobalVariables": true,
+				"stopOnEntry": false,
 			}
 			if s.Mode != ModeExec {
 				// In the folder of temporary files, so that no program is left in the project; a repository that

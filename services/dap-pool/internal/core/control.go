@@ -150,23 +150,24 @@ func (s *session) await(ctx context.Context, d Do) (Answer, error) {
 // answer answers with the state: for the agent with its new output, for an operator without.
 func (s *session) answer(ctx context.Context, d Do) (Answer, error) {
 	if d.Operator != "" {
-		return s.look(ctx)
+		return s.look(ctx, true)
 	}
-	return s.state(ctx)
+	return s.state(ctx, d.Action == 0 || d.Action == Pause)
 }
 
 // state answers with the state of the program and its output since the last answer. It fails with
 // dap_session_ended.
-func (s *session) state(ctx context.Context) (Answer, error) {
-	a, err := s.look(ctx)
+func (s *session) state(ctx context.Context, threads bool) (Answer, error) {
+	a, err := s.look(ctx, threads)
 	if err == nil {
 		a.Output = s.output.next(s.pool.opts.ShownBytes)
 	}
 	return a, err
 }
 
-// look answers with the state of the program. It fails with dap_session_ended.
-func (s *session) look(ctx context.Context) (Answer, error) {
+// look answers with the state of the program, and with the threads of a stopped one if they are wanted: a program
+// may have thousands. It fails with dap_session_ended.
+func (s *session) look(ctx context.Context, threads bool) (Answer, error) {
 	s.mu.Lock()
 	status, stop, epoch := s.status, s.stop, s.epoch
 	s.mu.Unlock()
@@ -186,12 +187,14 @@ func (s *session) look(ctx context.Context) (Answer, error) {
 			a.Location = &frames[0]
 		}
 		a.BreakpointID = s.hit(stop, a.Location, epoch)
-		a.Threads, _ = s.threads(ctx)
+		if threads {
+			a.Threads, _ = s.threads(ctx)
+		}
 		s.mu.Lock()
 		moved := s.epoch != epoch
 		s.mu.Unlock()
 		if moved { // it went on while it was looked at
-			return s.look(ctx)
+			return s.look(ctx, threads)
 		}
 	default:
 		a.Status = Running

@@ -97,9 +97,17 @@ func (s *session) stack(ctx context.Context, thread, first, levels int) ([]godap
 
 // frames returns frames of a thread, counted from the top.
 func (s *session) frames(ctx context.Context, thread, first, levels int) ([]Frame, int, error) {
+	s.mu.Lock()
+	epoch := s.epoch
+	s.mu.Unlock()
 	list, total, err := s.stack(ctx, thread, first, levels)
 	if err != nil {
 		return nil, 0, err
+	}
+	if first == 0 && len(list) > 0 && thread != 0 {
+		s.mu.Lock()
+		s.top = topFrame{epoch: epoch, thread: thread, id: list[0].Id}
+		s.mu.Unlock()
 	}
 	frames := []Frame{}
 	for i, f := range list {
@@ -119,9 +127,19 @@ func path(source *godap.Source) string {
 	return strings.ToValidUTF8(source.Path, "\uFFFD")
 }
 
+// topFrame is the adapter's id of the top frame of a thread, which is valid until the program goes on.
+type topFrame struct{ epoch, thread, id int }
+
 // frame returns the adapter's id of a frame, which may be 0.
 func (s *session) frame(ctx context.Context, d Do) (int, error) {
-	list, _, err := s.stack(ctx, s.thread(d), d.Frame, 1)
+	thread := s.thread(d)
+	s.mu.Lock()
+	top, epoch := s.top, s.epoch
+	s.mu.Unlock()
+	if d.Frame == 0 && top.thread == thread && thread != 0 && top.epoch == epoch {
+		return top.id, nil
+	}
+	list, _, err := s.stack(ctx, thread, d.Frame, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -136,16 +154,32 @@ type frameArguments struct {
 	FrameID int `json:"frameId"`
 }
 
+// evaluateArguments are those of an expression.
+type evaluateArguments struct {
+	frameArguments
+	Expression string `json:"expression"`
+	Context    string `json:"context"`
+}
+
 func (s *session) rawScopes(ctx context.Context, d Do) ([]godap.Scope, error) {
 	frame, err := s.frame(ctx, d)
 	if err != nil {
 		return nil, err
+	}
+	if s.adapter.Globals != nil && (d.Action == Scopes || d.Scope == scopeGlobal) {
+		s.globals(ctx, frame, true)
+		defer s.globals(ctx, frame, false)
 	}
 	var body godap.ScopesResponseBody
 	if err := s.call(ctx, "scopes", frameArguments{frame}, &body); err != nil {
 		return nil, err
 	}
 	return body.Scopes[:min(len(body.Scopes), s.pool.opts.Items)], nil
+}
+
+// globals shows or hides variables of packages. An adapter that refuses leaves them as they are.
+func (s *session) globals(ctx context.Context, frame int, show bool) {
+	_ = s.call(ctx, "evaluate", evaluateArguments{frameArguments{frame}, s.adapter.Globals(show), "repl"}, nil)
 }
 
 func (s *session) scopes(ctx context.Context, d Do) (Answer, error) {
@@ -157,6 +191,9 @@ func (s *session) scopes(ctx context.Context, d Do) (Answer, error) {
 	return Answer{Scopes: scopes}, err
 }
 
+// scopeGlobal is the name of the scope of variables outside of functions.
+const scopeGlobal = "global"
+
 // scopeOf sorts a scope into one of the three that callers know, "" for another one.
 func scopeOf(x godap.Scope) string {
 	text := strings.ToLower(x.Name)
@@ -167,7 +204,7 @@ func scopeOf(x godap.Scope) string {
 	case strings.Contains(text, "closure"), strings.Contains(text, "nonlocal"), strings.HasPrefix(text, "block"):
 		return "closure"
 	case strings.Contains(text, "global"), strings.Contains(text, "static"):
-		return "global"
+		return scopeGlobal
 	}
 	return ""
 }
@@ -290,11 +327,7 @@ func (s *session) evaluate(ctx context.Context, d Do) (Answer, error) {
 		return Answer{}, err
 	}
 	var body godap.EvaluateResponseBody
-	arguments := struct {
-		frameArguments
-		Expression string `json:"expression"`
-		Context    string `json:"context"`
-	}{frameArguments{frame}, d.Expression, d.Context}
+	arguments := evaluateArguments{frameArguments{frame}, d.Expression, d.Context}
 	if err := s.call(ctx, "evaluate", arguments, &body); err != nil {
 		return Answer{}, err
 	}

@@ -59,6 +59,7 @@ type session struct {
 	status     Status
 	stop       godap.StoppedEventBody
 	epoch      int // counts resumptions and stops
+	top        topFrame
 	exitCode   *int
 	reason     string // of the end
 	configured bool

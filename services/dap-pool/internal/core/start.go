@@ -244,7 +244,7 @@ func (s *session) prepare(ctx context.Context) error {
 func (s *session) first(ctx context.Context) (Answer, error) {
 	attached := s.start.Request == Attach && (s.adapter.Listens == "" || s.adapter.Inspector != nil || s.adapter.By != "")
 	if s.start.Request == Launch && !s.start.StopOnEntry || attached {
-		return s.state(ctx)
+		return s.state(ctx, true)
 	}
 	a, err := s.await(ctx, Do{Timeout: s.start.Timeout})
 	if err != nil || a.Status != Stopped {

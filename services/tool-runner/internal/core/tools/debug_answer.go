@@ -174,7 +174,9 @@ func (r *debugResult) state(v *debugView, s *contract.DebugState) {
 		r.BreakpointID = &s.BreakpointID
 	}
 	if s.Status != "exited" {
-		r.Threads = debugThreadsOf(s.Threads, debugThreads)
+		if len(s.Threads) > 0 {
+			r.Threads = debugThreadsOf(s.Threads, debugThreads)
+		}
 	}
 	if o := s.Output; o.Text != "" || o.Omitted > 0 {
 		r.Output = &debugOutput{o.Text, o.From, o.Next, o.Omitted}
