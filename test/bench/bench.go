@@ -43,6 +43,7 @@ var measurements = []measurement{
 	{"agents", measureAgents},
 	{"terminal", measureTerminal},
 	{"language", measureLanguage},
+	{"debug", measureDebug},
 	{"cage", measureCages},
 	{"recall", measureRecall},
 	{"issues", measureIssues},

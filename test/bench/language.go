@@ -47,7 +47,7 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 		return nil, err
 	}
 	defer one.stop()
-	return w.withPool(ctx, func(r *runner, pool *exec.Cmd) ([]Figure, error) {
+	return w.withPool(ctx, "lsp-pool", func(r *runner, pool *exec.Cmd) ([]Figure, error) {
 		before, err := memoryOf(pool.Process.Pid, "VmRSS")
 		if err != nil {
 			return nil, err
@@ -67,8 +67,20 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 			Name: "language/pool-memory", Value: mb(after - before), Unit: "MB", Target: poolMemory,
 			Note: "lsp-pool with one server",
 		})
-		fresh, err := l.diagnostics(ctx, bare, one.call)
-		return append(figures, fresh...), err
+		for _, measure := range []func() ([]Figure, error){
+			func() ([]Figure, error) { return l.diagnostics(ctx, bare, one.call) },
+			func() ([]Figure, error) { return l.crowd(ctx, bare, r) },
+			func() ([]Figure, error) { return l.cold(ctx, w, r) },
+			func() ([]Figure, error) { return l.writing(w) },
+			func() ([]Figure, error) { return l.checkout(ctx, w) },
+		} {
+			more, err := measure()
+			figures = append(figures, more...)
+			if err != nil {
+				return figures, err
+			}
+		}
+		return figures, nil
 	})
 }
 
@@ -309,10 +321,10 @@ type session struct {
 	out *bufio.Reader
 }
 
-// startSession starts kaged tools call on a project.
-func startSession(w *world, project string) (*session, error) {
+// startSession starts kaged tools call on a project, with more variables.
+func startSession(w *world, project string, env ...string) (*session, error) {
 	s := &session{cmd: exec.Command(w.kaged, "tools", "call", "-", "--project", project)}
-	s.cmd.Env, s.cmd.Stderr = environ(w.dir), os.Stderr
+	s.cmd.Env, s.cmd.Stderr = append(environ(w.dir), env...), os.Stderr
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -351,12 +363,14 @@ func (s *session) stop() {
 	_ = s.cmd.Wait()
 }
 
-// withPool runs a measurement against a tool runner beside an lsp-pool and a sandbox-supervisor, each in a process of its
-// own.
-func (w *world) withPool(ctx context.Context, use func(*runner, *exec.Cmd) ([]Figure, error)) ([]Figure, error) {
+// withPool runs a measurement against a tool runner beside a pool of that name and a sandbox-supervisor, each in a
+// process of its own.
+func (w *world) withPool(
+	ctx context.Context, name string, use func(*runner, *exec.Cmd) ([]Figure, error),
+) ([]Figure, error) {
 	data := filepath.Join(w.dir, "runner")
 	var pool *exec.Cmd
-	for _, name := range []string{"sandbox-supervisor", "lsp-pool"} {
+	for _, name := range []string{"sandbox-supervisor", name} {
 		p := exec.Command(filepath.Join(filepath.Dir(w.kaged), name), "--data-dir", data)
 		p.Env, p.Stderr = environ(w.dir), os.Stderr
 		if err := p.Start(); err != nil {

@@ -74,25 +74,41 @@ func (r *runner) stop() {
 
 // call runs a tool on a project and returns what the model would be shown.
 func (r *runner) call(ctx context.Context, session, project, tool string, params any) (string, error) {
-	return r.run(ctx, strconv.FormatInt(r.nextID.Add(1), 10), session, project, tool, params)
+	return r.as(ctx, session, project, tool, params, uncaged)
+}
+
+// uncaged is a caller without a cage.
+func uncaged(*toolrunnerv1.ToolContext) {}
+
+// as is call for a caller that change describes.
+func (r *runner) as(
+	ctx context.Context, session, project, tool string, params any, change func(*toolrunnerv1.ToolContext),
+) (string, error) {
+	return r.run(ctx, strconv.FormatInt(r.nextID.Add(1), 10), session, project, tool, params, change)
 }
 
 // knock asks for the same as call in a way that is refused before anything is looked at: what the messages cost by themselves.
 func (r *runner) knock(ctx context.Context, session, project, tool string, params any) error {
-	if _, err := r.run(ctx, "", session, project, tool, params); !errors.Is(err, fault.BadRequest) {
+	if _, err := r.run(ctx, "", session, project, tool, params, uncaged); !errors.Is(err, fault.BadRequest) {
 		return fmt.Errorf("a call without an id: %v", err)
 	}
 	return nil
 }
 
-func (r *runner) run(ctx context.Context, id, session, project, tool string, params any) (string, error) {
+func (r *runner) run(
+	ctx context.Context, id, session, project, tool string, params any, change func(*toolrunnerv1.ToolContext),
+) (string, error) {
 	input, err := json.Marshal(params)
 	if err != nil {
 		return "", err
 	}
-	stream, err := r.RunTool(ctx, &toolrunnerv1.RunToolRequest{CallId: id, Tool: tool, Input: string(input), Context: &toolrunnerv1.ToolContext{
-		SessionId: session, RunId: "bench", RequestId: "bench", Caller: "primary", ProjectId: "bench", ProjectRoot: project, Tools: r.tools,
-	}})
+	caller := &toolrunnerv1.ToolContext{
+		SessionId: session, RunId: "bench", RequestId: "bench", Caller: "primary", ProjectId: "bench",
+		ProjectRoot: project, Tools: r.tools,
+	}
+	change(caller)
+	request := &toolrunnerv1.RunToolRequest{CallId: id, Tool: tool, Input: string(input), Context: caller}
+	stream, err := r.RunTool(ctx, request)
 	if err != nil {
 		return "", err
 	}
