@@ -87,7 +87,8 @@ var dapShape = &shape{kind: objectShape, doc: "How the project's programs are de
 		doc: "Debug adapters in place of the operator's and of kaged's own, one for each runtime.",
 		items: &shape{kind: objectShape, fields: []field{
 			{name: "runtime", required: true, shape: text("The runtime.", 32, langPattern)},
-			{name: "command", required: true, shape: programShape},
+			{name: "command", shape: programShape},
+			{name: "adapter", shape: programShape},
 			{name: "announces", shape: text("The text that it prints before the address it listens at.", 256, envValuePattern)},
 			{name: "type", shape: text("The type that it wants to be told; unless set, the runtime.", 64, envValuePattern)},
 		}},
@@ -96,6 +97,9 @@ var dapShape = &shape{kind: objectShape, doc: "How the project's programs are de
 		kind: booleanShape, doc: "Whether agents may debug by the names in .vscode/launch.json; false unless set.",
 	}},
 }}
+
+// inspectedType is the type of a declared runtime that has no adapter.
+const inspectedType = "bun"
 
 // debugging returns how the project's programs are debugged.
 func (b *builder) debugging(dap *node) (d Debugging) {
@@ -106,6 +110,14 @@ func (b *builder) debugging(dap *node) (d Debugging) {
 		a := DebugAdapter{
 			Runtime: item.str("runtime"), Command: item.strings("command"), Announces: item.str("announces"),
 			Type: item.str("type"),
+		}
+		// With an adapter, command is how the adapter starts the runtime, which is the adapter's to know.
+		if adapter := item.strings("adapter"); len(adapter) > 0 {
+			a.Command = adapter
+		} else if len(a.Command) == 0 {
+			b.diags.errorf(InvalidValue, item.pos, "dap.adapters", "The debug adapter of %q has no command.", a.Runtime)
+		} else if a.Type == inspectedType {
+			continue // a runtime that kaged debugs over its inspector, without an adapter
 		}
 		if slices.ContainsFunc(d.Adapters, func(o DebugAdapter) bool { return o.Runtime == a.Runtime }) {
 			b.diags.errorf(InvalidValue, item.pos, "dap.adapters", "There are two debug adapters for %q.", a.Runtime)

@@ -26,6 +26,7 @@ var actsOn = map[string]string{
 	"project.dap.adapters":             "dap-pool: the adapter of a runtime",
 	"project.dap.adapters[].runtime":   "dap-pool: the adapter of a runtime",
 	"project.dap.adapters[].command":   "dap-pool: the program",
+	"project.dap.adapters[].adapter":   "dap-pool: the program",
 	"project.dap.adapters[].announces": "dap-pool: the connection to it",
 	"project.dap.adapters[].type":      "dap-pool: the request that begins a session",
 
