@@ -21,6 +21,9 @@ func newBoxes(cfg Config, deps Deps) boxes {
 		Log:     deps.Log, Name: deps.Node + "-" + deps.Instance + "-cages",
 		UID: cfg.CageUID, System: cfg.SystemPaths, TmpBytes: cfg.TmpBytes, Dir: dir, Hidden: deps.Forbidden,
 		SpareIdle: cfg.CageSpare.D(),
-		Egress:    cfg.egress(deps.Log), StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
+		Egress: cfg.egress(
+			deps.Log,
+		),
+		StartTimeout: cfg.StartTimeout.D(), KillTimeout: cfg.KillTimeout.D(), DrainWait: cfg.DrainWait.D(),
 	})
 }

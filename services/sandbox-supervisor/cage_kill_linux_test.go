@@ -34,12 +34,23 @@ func init() { helpers["cages"] = helperCages }
 
 // grantsWork is a policy that grants the folder work of a project.
 func grantsWork() *commonv1.CagePolicy {
-	return &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}}, Seccomp: "default", State: "ephemeral"}
+	return &commonv1.CagePolicy{
+		Fs:      []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}},
+		Seccomp: "default",
+		State:   "ephemeral",
+	}
 }
 
 // projectFiles is the project of these tests: a folder work with a repository without hooks and configuration, so
 // that stubs of all kinds stand in it during a cage.
-var projectFiles = []string{"work", "work/repository", "work/repository/.git", "work/repository/.git/HEAD", "work/repository/.git/objects", "work/repository/.git/refs"}
+var projectFiles = []string{
+	"work",
+	"work/repository",
+	"work/repository/.git",
+	"work/repository/.git/HEAD",
+	"work/repository/.git/objects",
+	"work/repository/.git/refs",
+}
 
 // project makes a project.
 func project(t testing.TB) string {
@@ -78,7 +89,11 @@ type heldCage struct {
 	stream  sandboxsupervisorv1.SandboxService_HoldCageClient
 }
 
-func hold(client sandboxsupervisorv1.SandboxServiceClient, root string, policy *commonv1.CagePolicy) (*heldCage, error) {
+func hold(
+	client sandboxsupervisorv1.SandboxServiceClient,
+	root string,
+	policy *commonv1.CagePolicy,
+) (*heldCage, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &heldCage{id: ident.New(), root: root, policy: policy, release: cancel}
 	var err error
@@ -98,7 +113,12 @@ func hold(client sandboxsupervisorv1.SandboxServiceClient, root string, policy *
 	return c, err
 }
 
-func mustHold(t testing.TB, client sandboxsupervisorv1.SandboxServiceClient, root string, policy *commonv1.CagePolicy) *heldCage {
+func mustHold(
+	t testing.TB,
+	client sandboxsupervisorv1.SandboxServiceClient,
+	root string,
+	policy *commonv1.CagePolicy,
+) *heldCage {
 	t.Helper()
 	c, err := hold(client, root, policy)
 	if err != nil {
@@ -129,8 +149,8 @@ func (c *heldCage) ended(t testing.TB) sandboxsupervisorv1.KillReason {
 }
 
 // helperCages is a supervisor of its own process that holds as many cages as its argument says, in the project of
-// KAGED_TEST_PROJECT, all made at once. In each run a command and a detached one, both deaf; it says so and works until it is
-// killed. With a second argument it releases each cage instead as soon as it is there.
+// KAGED_TEST_PROJECT, all made at once. In each run a command and a detached one, both deaf; it says so and works until
+// it is killed. With a second argument it releases each cage instead as soon as it is there.
 func helperCages() {
 	h, err := host.New(host.Options{
 		DataDir: ownDir(os.Getenv("KAGED_TEST_DATA")), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
@@ -144,7 +164,8 @@ func helperCages() {
 		for range count {
 			go func() {
 				policy := grantsWork()
-				policy.Limits = &commonv1.CageLimits{MemoryBytes: 256 << 20, Pids: 200, DiskBytes: 1 << 30} // cgroups, where they can be had
+				// Cgroups, where they can be had.
+				policy.Limits = &commonv1.CageLimits{MemoryBytes: 256 << 20, Pids: 200, DiskBytes: 1 << 30}
 				c, err := hold(client, root, policy)
 				must(err)
 				fmt.Println("opened")
@@ -153,10 +174,16 @@ func helperCages() {
 					return
 				}
 				start := &sandboxsupervisorv1.ExecStart{
-					Owner: &sandboxsupervisorv1.Owner{SessionId: "session"}, Argv: []string{"/bin/sh", "-c", stubborn}, Env: map[string]string{"PATH": "/usr/bin:/bin"},
+					Owner: &sandboxsupervisorv1.Owner{
+						SessionId: "session",
+					},
+					Argv: []string{"/bin/sh", "-c", stubborn}, Env: map[string]string{"PATH": "/usr/bin:/bin"},
 				}
 				c.in(start)
-				_, err = client.StartProcess(context.Background(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start})
+				_, err = client.StartProcess(
+					context.Background(),
+					&sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start},
+				)
 				must(err)
 				_, err = caged(client, start, func(text []byte) {
 					if bytes.HasSuffix(text, []byte(" pid")) {
@@ -180,7 +207,13 @@ func startHolder(t *testing.T, cages int, crashAt string, args ...string) *holde
 	t.Helper()
 	h := &holder{data: t.TempDir(), project: project(t)}
 	h.cmd = exec.Command("/proc/self/exe", append([]string{strconv.Itoa(cages)}, args...)...)
-	h.cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=cages", "KAGED_TEST_DATA="+h.data, "KAGED_TEST_PROJECT="+h.project, "KAGED_CRASH_AT="+crashAt)
+	h.cmd.Env = append(
+		os.Environ(),
+		"KAGED_TEST_HELPER=cages",
+		"KAGED_TEST_DATA="+h.data,
+		"KAGED_TEST_PROJECT="+h.project,
+		"KAGED_CRASH_AT="+crashAt,
+	)
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
@@ -238,14 +271,15 @@ func (h *holder) nothingLeft(t *testing.T, processes []int) {
 	for _, pid := range processes {
 		gone(t, pid)
 	}
-	// A process that was being forked as the supervisor died has all its files, its socket and its locks among them, until it
-	// sees that it is alone.
+	// A process that was being forked as the supervisor died has all its files, its socket and its locks among them,
+	// until it sees that it is alone.
 	waitFor(t, "the supervisor's files to be let go of", func() bool {
 		c, err := net.Dial("unix", host.SocketPath(h.data, "sandbox-supervisor"))
 		if err == nil {
 			c.Close()
 		}
-		return err != nil && !opened(h.data+"/", "/kaged-"+strings.ToLower(strings.TrimSpace(read(t, filepath.Join(h.data, "node")))))
+		return err != nil &&
+			!opened(h.data+"/", "/kaged-"+strings.ToLower(strings.TrimSpace(read(t, filepath.Join(h.data, "node")))))
 	})
 	restart(t, h.data)
 	h.clean(t)
@@ -334,7 +368,8 @@ func TestStubsOutlastTheSupervisor(t *testing.T) {
 	init := 0
 	for _, name := range []string{"kaged-cage", "kaged-cages"} {
 		for _, pid := range processes {
-			if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || strings.TrimSpace(string(comm)) != name {
+			if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil ||
+				strings.TrimSpace(string(comm)) != name {
 				continue
 			}
 			if name == "kaged-cages" { // which would make an end of the init
@@ -421,7 +456,10 @@ func TestKilledInit(t *testing.T) {
 		commands = append(commands, r)
 	}
 	detached := shell(t, stubborn, c.in)
-	started, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: detached})
+	started, err := client.StartProcess(
+		t.Context(),
+		&sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: detached},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

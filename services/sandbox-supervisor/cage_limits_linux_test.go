@@ -83,7 +83,10 @@ func TestEndOwnerWithBusyCages(t *testing.T) {
 		if err != nil || len(processes.GetProcesses()) != 2 {
 			t.Fatalf("what runs is %v, %v", processes, err)
 		}
-		return !slices.ContainsFunc(processes.GetProcesses(), func(p *sandboxsupervisorv1.Process) bool { return p.GetMemoryBytes() <= 0 })
+		return !slices.ContainsFunc(
+			processes.GetProcesses(),
+			func(p *sandboxsupervisorv1.Process) bool { return p.GetMemoryBytes() <= 0 },
+		)
 	})
 	inside := descendants(t, initOf(t, int(processes.GetProcesses()[0].GetPid())))
 	for _, p := range processes.GetProcesses() {
@@ -95,10 +98,13 @@ func TestEndOwnerWithBusyCages(t *testing.T) {
 	if err != nil || len(cages.GetCages()) != 1 {
 		t.Fatalf("the cages are %v, %v", cages, err)
 	}
-	if c := cages.GetCages()[0]; c.GetCageId() != held.id || c.GetProcesses() < 2 || c.GetMemoryBytes() <= 0 || c.GetAgentPath() != "primary" || c.GetTier() == "" {
+	if c := cages.GetCages()[0]; c.GetCageId() != held.id || c.GetProcesses() < 2 || c.GetMemoryBytes() <= 0 ||
+		c.GetAgentPath() != "primary" ||
+		c.GetTier() == "" {
 		t.Errorf("the cage is %v", c)
 	}
-	if res, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{SessionId: "session"}); err != nil || res.GetKilled() != 2 {
+	if res, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{SessionId: "session"}); err != nil ||
+		res.GetKilled() != 2 {
 		t.Errorf("EndOwner says %v, %v", res, err)
 	}
 	if reason := held.ended(t); reason != ownerEnded {

@@ -86,12 +86,17 @@ git init -q new && cd new && echo one >one && git add one && git commit -qm firs
 			script: gotools + `go build -gcflags='-N -l' -o debugged . && printf 'break main.sum\ncontinue\nregs\ncontinue\nexit\n' >dlv.txt &&
 dlv exec --check-go-version=false --allow-non-terminal-interactive=true --init dlv.txt ./debugged 2>&1 </dev/null`,
 		},
-		{name: "tar and find", needs: "tar", script: `tar -cf all.tar go python && tar -tf all.tar | grep main.go && find . -name '*.py' | xargs wc -l`, wants: "go/main.go"},
+		{
+			name:   "tar and find",
+			needs:  "tar",
+			script: `tar -cf all.tar go python && tar -tf all.tar | grep main.go && find . -name '*.py' | xargs wc -l`,
+			wants:  "go/main.go",
+		},
 	}
 }
 
-// Real programs work in cages, as root and as an unprivileged user: compilers and their tests, git, npm against an allowed
-// registry, interpreters; and debuggers under relaxed, and only there.
+// Real programs work in cages, as root and as an unprivileged user: compilers and their tests, git, npm against an
+// allowed registry, interpreters; and debuggers under relaxed, and only there.
 func TestProgramsInCages(t *testing.T) {
 	t.Parallel()
 	registry := startRegistry(t)
@@ -155,7 +160,8 @@ func TestProgramsInCages(t *testing.T) {
 					if r.Code != 0 || !strings.Contains(r.Output, p.wants) {
 						t.Errorf("it ended with %d %s: %s", r.Code, r.Refused, r.Output)
 					}
-					if p.relaxed && (results[p.name+" strictly"].Code == 0 && strings.Contains(results[p.name+" strictly"].Output, p.wants) || results[p.name+" strictly"].Name == "") {
+					if p.relaxed &&
+						(results[p.name+" strictly"].Code == 0 && strings.Contains(results[p.name+" strictly"].Output, p.wants) || results[p.name+" strictly"].Name == "") {
 						t.Errorf("without relaxed: %+v", results[p.name+" strictly"])
 					}
 				})
@@ -179,7 +185,10 @@ type ran struct {
 func helperPrograms() {
 	dir := os.Getenv("KAGED_TEST_DIR")
 	h, err := host.New(host.Options{
-		DataDir: ownDir(filepath.Join(dir, "data")), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0", Getenv: os.Getenv,
+		DataDir: ownDir(
+			filepath.Join(dir, "data"),
+		),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0", Getenv: os.Getenv,
 	}, sandboxsupervisor.Module)
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -255,7 +264,10 @@ func startRegistry(t *testing.T) string {
 			}},
 		})
 	})
-	routes.HandleFunc("GET /left/-/left-1.0.0.tgz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(packed.Bytes()) })
+	routes.HandleFunc(
+		"GET /left/-/left-1.0.0.tgz",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(packed.Bytes()) },
+	)
 	server := &http.Server{Handler: routes}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()

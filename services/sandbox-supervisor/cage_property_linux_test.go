@@ -53,7 +53,16 @@ func drawTree(t *rapid.T, dir string) *tree {
 			x.files = append(x.files, path)
 		case "link":
 			target := rapid.SampledFrom(slices.Concat(
-				[]string{x.outside, filepath.Join(x.outside, "secret"), filepath.Join(x.root, "missing"), path, "/"}, x.folders, x.files, x.links,
+				[]string{
+					x.outside,
+					filepath.Join(x.outside, "secret"),
+					filepath.Join(x.root, "missing"),
+					path,
+					"/",
+				},
+				x.folders,
+				x.files,
+				x.links,
 			)).Draw(t, "target")
 			if rapid.Bool().Draw(t, "relative") {
 				rel, err := filepath.Rel(filepath.Dir(path), target)
@@ -82,14 +91,22 @@ func (x *tree) drawPolicy(t *rapid.T, name string) *dsl.Cage {
 		case 1:
 			path = "project:/" + strings.TrimPrefix(rel, ".")
 		}
-		policy.FS = append(policy.FS, dsl.Mount{Mode: rapid.SampledFrom([]string{"ro", "rw"}).Draw(t, name+" mode"), Path: path})
+		policy.FS = append(
+			policy.FS,
+			dsl.Mount{Mode: rapid.SampledFrom([]string{"ro", "rw"}).Draw(t, name+" mode"), Path: path},
+		)
 	}
 	return policy
 }
 
 // paths are the paths to try: existing and missing ones.
 func (x *tree) paths() []string {
-	list := slices.Concat(x.folders, x.files, x.links, []string{x.outside, filepath.Join(x.outside, "secret"), filepath.Dir(x.root)})
+	list := slices.Concat(
+		x.folders,
+		x.files,
+		x.links,
+		[]string{x.outside, filepath.Join(x.outside, "secret"), filepath.Dir(x.root)},
+	)
 	for _, dir := range x.folders {
 		for _, name := range []string{"missing", ".git/hooks", ".git/config", "../" + filepath.Base(dir)} {
 			list = append(list, dir+"/"+name)
@@ -106,12 +123,20 @@ type reached struct {
 }
 
 // reach runs the probe in a cage of the policy; refused says that there can be no such cage.
-func (x *tree) reach(t *rapid.T, client sandboxsupervisorv1.SandboxServiceClient, probe string, policy *dsl.Cage) (r reached, refused error) {
+func (x *tree) reach(
+	t *rapid.T,
+	client sandboxsupervisorv1.SandboxServiceClient,
+	probe string,
+	policy *dsl.Cage,
+) (r reached, refused error) {
 	r = reached{map[string]bool{}, map[string]bool{}, map[string][]string{}}
 	granted := *policy
 	granted.FS = append(slices.Clone(policy.FS), dsl.Mount{Mode: "ro", Path: probe})
 	exit, err := caged(client, &sandboxsupervisorv1.ExecStart{
-		Owner: &sandboxsupervisorv1.Owner{SessionId: "session"}, Argv: append([]string{probe, "reach"}, x.paths()...), Cwd: "/",
+		Owner: &sandboxsupervisorv1.Owner{
+			SessionId: "session",
+		},
+		Argv: append([]string{probe, "reach"}, x.paths()...), Cwd: "/",
 		Cage: granted.Proto(), ProjectRoot: x.root,
 	}, func(text []byte) {
 		line := string(text)
@@ -196,7 +221,14 @@ func TestCageIsItsView(t *testing.T) {
 				continue
 			}
 			if mayRead && !r.read[path] || mayWrite && !r.write[path] {
-				t.Errorf("%s: the view allows reading %v and writing %v, the cage %v and %v", path, mayRead, mayWrite, r.read[path], r.write[path])
+				t.Errorf(
+					"%s: the view allows reading %v and writing %v, the cage %v and %v",
+					path,
+					mayRead,
+					mayWrite,
+					r.read[path],
+					r.write[path],
+				)
 			}
 		}
 		if t.Failed() {
@@ -230,14 +262,23 @@ func TestChildCageNeverExceeds(t *testing.T) {
 		for _, path := range x.paths() {
 			// An empty .git is no repository yet, and is read-only in the parent's cage for now. A child that names
 			// it may initialise it; its hooks and configuration are read-only.
-			if filepath.Base(path) == ".git" && above.read[path] && slices.ContainsFunc(child.FS, func(m dsl.Mount) bool { return filepath.Base(m.Path) == ".git" }) {
+			if filepath.Base(path) == ".git" && above.read[path] &&
+				slices.ContainsFunc(child.FS, func(m dsl.Mount) bool { return filepath.Base(m.Path) == ".git" }) {
 				continue
 			}
 			if below.read[path] && !above.read[path] || below.write[path] && !above.write[path] {
-				t.Errorf("%s: the child reads %v and writes %v, the parent %v and %v", path, below.read[path], below.write[path], above.read[path], above.write[path])
+				t.Errorf(
+					"%s: the child reads %v and writes %v, the parent %v and %v",
+					path,
+					below.read[path],
+					below.write[path],
+					above.read[path],
+					above.write[path],
+				)
 			}
 			for _, name := range below.listed[path] {
-				if _, err := os.Lstat(filepath.Join(path, name)); err == nil && !slices.Contains(above.listed[path], name) { // else a stub
+				// Else a stub.
+				if _, err := os.Lstat(filepath.Join(path, name)); err == nil && !slices.Contains(above.listed[path], name) {
 					t.Errorf("the child sees %s in %s", name, path)
 				}
 			}

@@ -50,10 +50,12 @@ type Config struct {
 
 	// NetConnections is how many connections a cage may have open at once.
 	NetConnections int `toml:"net_connections"`
-	// NetResolveTimeout is how long looking up a name that a cage's policy allows may take, NetConnectTimeout connecting to it.
+	// NetResolveTimeout is how long looking up a name that a cage's policy allows may take, NetConnectTimeout
+	// connecting to it.
 	NetResolveTimeout config.Duration `toml:"net_resolve_timeout"`
 	NetConnectTimeout config.Duration `toml:"net_connect_timeout"`
-	// NetHelloTimeout is how long a program in a cage may take from the first byte of a connection until it has named the server.
+	// NetHelloTimeout is how long a program in a cage may take from the first byte of a connection until it has named
+	// the server.
 	NetHelloTimeout config.Duration `toml:"net_hello_timeout"`
 	// NetIdleTimeout closes a connection out of a cage without traffic.
 	NetIdleTimeout config.Duration `toml:"net_idle_timeout"`
@@ -62,8 +64,8 @@ type Config struct {
 	NetResolvedNames int             `toml:"net_resolved_names"`
 	// NetCredentialBody is the largest body of a request that gets a credential.
 	NetCredentialBody int64 `toml:"net_credential_body"`
-	// PrivateHosts are the names that may resolve to addresses of private networks and of this machine: "name", or "*.name" for
-	// all below. Every other name of a policy must be on the public network.
+	// PrivateHosts are the names that may resolve to addresses of private networks and of this machine: "name", or
+	// "*.name" for all below. Every other name of a policy must be on the public network.
 	PrivateHosts []string `toml:"private_hosts"`
 	// Credentials are added, by "host:port", to requests of cages whose policy allows that: programs reach the host
 	// by plain http://host/, and the gate forwards by TLS, with the credential, to host:port.
@@ -73,8 +75,8 @@ type Config struct {
 	SessionProcesses int `toml:"session_processes"`
 	// KeptOutputBytes bounds the kept end of a detached command's output.
 	KeptOutputBytes int `toml:"kept_output_bytes"`
-	// EndedProcesses, EndedBytes and EndedFor bound the detached commands that are remembered after their end: how many of one
-	// session, how many bytes all together, and how long.
+	// EndedProcesses, EndedBytes and EndedFor bound the detached commands that are remembered after their end: how many
+	// of one session, how many bytes all together, and how long.
 	EndedProcesses int             `toml:"ended_processes"`
 	EndedBytes     int             `toml:"ended_bytes"`
 	EndedFor       config.Duration `toml:"ended_for"`

@@ -21,7 +21,11 @@ const daemon = `( (setsid env -i /bin/sh -c 'trap "" TERM HUP INT QUIT PIPE; cd 
 while ! [ -e "$DIR/up" ]; do sleep 0.005; done; rm "$DIR/up"; `
 
 // daemonStart is the start of a command that leaves a daemon and goes on with rest.
-func daemonStart(t testing.TB, rest string, change ...func(*sandboxsupervisorv1.ExecStart)) *sandboxsupervisorv1.ExecStart {
+func daemonStart(
+	t testing.TB,
+	rest string,
+	change ...func(*sandboxsupervisorv1.ExecStart),
+) *sandboxsupervisorv1.ExecStart {
 	return shell(t, daemon+rest, append(change, env("DIR", t.TempDir()))...)
 }
 
@@ -76,7 +80,8 @@ func TestEndsDoNotMix(t *testing.T) {
 	})
 }
 
-// A process that shed even its mark is killed with its command where it can be no other's, and else when no command runs.
+// A process that shed even its mark is killed with its command where it can be no other's, and else when no command
+// runs.
 func TestWithoutMarks(t *testing.T) {
 	t.Parallel()
 	const unmark = `prlimit --pid $$ --locks=unlimited; `

@@ -24,7 +24,11 @@ type detached struct {
 }
 
 // detach starts a process by a call that is over when it returns.
-func detach(t testing.TB, client sandboxsupervisorv1.SandboxServiceClient, start *sandboxsupervisorv1.ExecStart) *detached {
+func detach(
+	t testing.TB,
+	client sandboxsupervisorv1.SandboxServiceClient,
+	start *sandboxsupervisorv1.ExecStart,
+) *detached {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -39,13 +43,20 @@ func detach(t testing.TB, client sandboxsupervisorv1.SandboxServiceClient, start
 	return d
 }
 
-// attach reads output from an offset until enough says so, or to the end for nil, and returns its pieces and the state at
-// the end, if it came to that.
-func (d *detached) attach(from int64, follow bool, enough func(all string) bool) (pieces []*sandboxsupervisorv1.ProcessOutput, p *sandboxsupervisorv1.Process) {
+// attach reads output from an offset until enough says so, or to the end for nil, and returns its pieces and the state
+// at the end, if it came to that.
+func (d *detached) attach(
+	from int64,
+	follow bool,
+	enough func(all string) bool,
+) (pieces []*sandboxsupervisorv1.ProcessOutput, p *sandboxsupervisorv1.Process) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())
 	defer cancel()
-	stream, err := d.client.AttachProcess(ctx, &sandboxsupervisorv1.AttachProcessRequest{ProcessId: d.id, Offset: from, Follow: follow})
+	stream, err := d.client.AttachProcess(
+		ctx,
+		&sandboxsupervisorv1.AttachProcessRequest{ProcessId: d.id, Offset: from, Follow: follow},
+	)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -113,7 +124,9 @@ func (d *detached) control(req *sandboxsupervisorv1.ControlProcessRequest) error
 }
 
 func stdin(text string) *sandboxsupervisorv1.ControlProcessRequest {
-	return &sandboxsupervisorv1.ControlProcessRequest{Control: &sandboxsupervisorv1.ControlProcessRequest_Stdin{Stdin: []byte(text)}}
+	return &sandboxsupervisorv1.ControlProcessRequest{
+		Control: &sandboxsupervisorv1.ControlProcessRequest_Stdin{Stdin: []byte(text)},
+	}
 }
 
 func endOfInput() *sandboxsupervisorv1.ControlProcessRequest {
@@ -147,8 +160,8 @@ func TestSignalOfASession(t *testing.T) {
 	}
 }
 
-// A detached process outlives the call that started it, takes input, and can be read by many, from any byte on, while it
-// runs and after (T-T20-EXEC-06, T-T20-PROC-03, -05).
+// A detached process outlives the call that started it, takes input, and can be read by many, from any byte on, while
+// it runs and after (T-T20-EXEC-06, T-T20-PROC-03, -05).
 func TestDetached(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -159,10 +172,13 @@ func TestDetached(t *testing.T) {
 	}
 	d.until("one\n")
 	list, err := client.ListProcesses(t.Context(), &sandboxsupervisorv1.ListProcessesRequest{SessionId: "session"})
-	if err != nil || len(list.GetProcesses()) != 1 || !list.GetProcesses()[0].GetDetached() || list.GetProcesses()[0].GetExited() != nil {
+	if err != nil || len(list.GetProcesses()) != 1 || !list.GetProcesses()[0].GetDetached() ||
+		list.GetProcesses()[0].GetExited() != nil {
 		t.Errorf("what runs is %v, %v", list, err)
 	}
-	if pieces, p := d.attach(3, false, nil); d.text(pieces, 3) != "one\n" || p.GetExited() != nil || p.GetOutputEnd() != 7 || p.GetOutputStart() != 0 {
+	if pieces, p := d.attach(3, false, nil); d.text(pieces, 3) != "one\n" || p.GetExited() != nil ||
+		p.GetOutputEnd() != 7 ||
+		p.GetOutputStart() != 0 {
 		t.Errorf("from byte 3 on it wrote %v and is %v", pieces, p)
 	}
 	if pieces, p := d.attach(1000, false, nil); len(pieces) > 0 || p == nil {
@@ -181,11 +197,13 @@ func TestDetached(t *testing.T) {
 	}
 	for _, ended := range []bool{false, true} {
 		list, err = client.ListProcesses(t.Context(), &sandboxsupervisorv1.ListProcessesRequest{Ended: ended})
-		if err != nil || (len(list.GetProcesses()) == 1) != ended || ended && list.GetProcesses()[0].GetExited().GetExitCode() != 3 {
+		if err != nil || (len(list.GetProcesses()) == 1) != ended ||
+			ended && list.GetProcesses()[0].GetExited().GetExitCode() != 3 {
 			t.Errorf("ended %v: the list is %v, %v", ended, list, err)
 		}
 	}
-	if res, err := client.EndProcess(t.Context(), &sandboxsupervisorv1.EndProcessRequest{ProcessId: d.id}); err != nil || res.GetProcess().GetExited().GetExitCode() != 3 {
+	if res, err := client.EndProcess(t.Context(), &sandboxsupervisorv1.EndProcessRequest{ProcessId: d.id}); err != nil ||
+		res.GetProcess().GetExited().GetExitCode() != 3 {
 		t.Errorf("ending what has ended says %v, %v", res, err)
 	}
 }
@@ -216,7 +234,11 @@ func TestMergedKeepsTheOrder(t *testing.T) {
 func TestDetachedSignalsAndTerminals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
-	d := detach(t, client, shell(t, `test -t 0 && test -t 1 && echo terminal; trap 'stty size' WINCH; echo up; while :; do sleep 0.01; done`))
+	d := detach(
+		t,
+		client,
+		shell(t, `test -t 0 && test -t 1 && echo terminal; trap 'stty size' WINCH; echo up; while :; do sleep 0.01; done`),
+	)
 	d.until("up")
 	if err := d.control(&sandboxsupervisorv1.ControlProcessRequest{Control: &sandboxsupervisorv1.ControlProcessRequest_Resize{
 		Resize: &sandboxsupervisorv1.Resize{Terminal: &sandboxsupervisorv1.Terminal{Cols: 100, Rows: 40}},
@@ -233,7 +255,8 @@ func TestDetachedSignalsAndTerminals(t *testing.T) {
 	if err := d.control(signalled("SIGTERM")); err != nil {
 		t.Fatal(err)
 	}
-	if exit := d.wait(); exit.GetExitCode() != 143 || exit.GetSignal() != "SIGTERM" || exit.GetReason() != 0 || !strings.HasPrefix(d.output, "terminal\r\n") {
+	if exit := d.wait(); exit.GetExitCode() != 143 || exit.GetSignal() != "SIGTERM" || exit.GetReason() != 0 ||
+		!strings.HasPrefix(d.output, "terminal\r\n") {
 		t.Errorf("the end is %v after %q", exit, d.output)
 	}
 }
@@ -320,20 +343,32 @@ func TestDetachedStartsOnce(t *testing.T) {
 	}
 	other := shell(t, "true", session("other"))
 	for id, want := range map[string]fault.Code{d.id: fault.Conflict, "": fault.InvalidParams, "p1": fault.InvalidParams} {
-		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: id, Start: other}); !errors.Is(err, want) {
+		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: id, Start: other}); !errors.Is(
+			err,
+			want,
+		) {
 			t.Errorf("%q: %v, want %s", id, err, want)
 		}
 	}
 	missing := shell(t, "", pipes)
 	missing.Argv = []string{"no-such-program"}
-	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: missing}); !errors.Is(err, fault.ShellSpawnFailed) {
+	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: missing}); !errors.Is(
+		err,
+		fault.ShellSpawnFailed,
+	) {
 		t.Errorf("a program that is not there: %v", err)
 	}
-	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New()}); !errors.Is(err, fault.InvalidParams) {
+	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New()}); !errors.Is(
+		err,
+		fault.InvalidParams,
+	) {
 		t.Errorf("no command: %v", err)
 	}
 	second := detach(t, client, start)
-	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start}); !errors.Is(err, fault.RateLimited) {
+	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start}); !errors.Is(
+		err,
+		fault.RateLimited,
+	) {
 		t.Errorf("one too many: %v", err)
 	}
 	detach(t, client, other) // another session has its own
@@ -342,14 +377,17 @@ func TestDetachedStartsOnce(t *testing.T) {
 	}
 	detach(t, client, start)
 	for _, id := range []string{ident.New(), "", "p1"} {
-		if _, err := client.EndProcess(t.Context(), &sandboxsupervisorv1.EndProcessRequest{ProcessId: id}); !errors.Is(err, fault.ProcessNotFound) {
+		if _, err := client.EndProcess(t.Context(), &sandboxsupervisorv1.EndProcessRequest{ProcessId: id}); !errors.Is(
+			err,
+			fault.ProcessNotFound,
+		) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
 }
 
-// A detached process ends at its time, when it is told to, and with its session; each says so afterwards, and each takes
-// along everything it started.
+// A detached process ends at its time, when it is told to, and with its session; each says so afterwards, and each
+// takes along everything it started.
 func TestDetachedEnds(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -406,7 +444,10 @@ func TestEndedAreForgotten(t *testing.T) {
 		d.wait()
 		ids = append(ids, d.id)
 	}
-	list, err := client.ListProcesses(t.Context(), &sandboxsupervisorv1.ListProcessesRequest{SessionId: "session", Ended: true})
+	list, err := client.ListProcesses(
+		t.Context(),
+		&sandboxsupervisorv1.ListProcessesRequest{SessionId: "session", Ended: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +469,10 @@ func TestStopEndsDetached(t *testing.T) {
 	client, service := serveHost(t, settings{"CANCEL_GRACE": "50ms"})
 	d := detach(t, client, shell(t, stubborn))
 	d.until("pid")
-	stream, err := client.AttachProcess(t.Context(), &sandboxsupervisorv1.AttachProcessRequest{ProcessId: d.id, Follow: true})
+	stream, err := client.AttachProcess(
+		t.Context(),
+		&sandboxsupervisorv1.AttachProcessRequest{ProcessId: d.id, Follow: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

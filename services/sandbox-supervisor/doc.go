@@ -24,7 +24,7 @@
 // A command of a caged agent runs in a box (package box), made of namespaces and owned by an init of its own (command
 // cageinit). Package core decides which cages exist, their holders, and their ends.
 //
-// Goroutines: Run's own; those of the spawner (packages shimhost and group); per command one that watches it, once it is
-// given input one that feeds it, and if it is detached one that keeps its output (package core); per Exec stream one that
-// takes requests.
+// Goroutines: Run's own; those of the spawner (packages shimhost and group); per command one that watches it, once it
+// is given input one that feeds it, and if it is detached one that keeps its output (package core); per Exec stream one
+// that takes requests.
 package sandboxsupervisor

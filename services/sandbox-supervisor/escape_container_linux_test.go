@@ -38,7 +38,8 @@ var dockerCaps = []int{
 // namespaces are those of a container.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// helperContainer makes the container of KAGED_TEST_CONTAINER of the namespaces it was started in, and becomes a stage in it.
+// helperContainer makes the container of KAGED_TEST_CONTAINER of the namespaces it was started in, and becomes a stage
+// in it.
 func helperContainer() {
 	var c container
 	must(json.Unmarshal([]byte(os.Getenv("KAGED_TEST_CONTAINER")), &c))

@@ -102,7 +102,11 @@ var environments = []environment{
 	{
 		name: "container", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
 		container: &container{Caps: dockerCaps, Masked: true, Seccomp: true}, layer: "user namespaces",
-		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`, "refuses clone, clone3, unshare, mount, umount2, open_tree, mount_setattr", "/proc is covered"},
+		mends: []string{
+			`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`,
+			"refuses clone, clone3, unshare, mount, umount2, open_tree, mount_setattr",
+			"/proc is covered",
+		},
 	},
 	// As Docker starts the supervisor of another compose file than ours: an ordinary user, without any right.
 	{
@@ -113,7 +117,11 @@ var environments = []environment{
 	// Each missing permission is named, whichever step of building a cage fails.
 	{
 		name: "container-user-masked", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
-		container: &container{Masked: true, UID: stranger}, layer: "mounting proc", mends: []string{`security_opt: ["systempaths=unconfined"]`},
+		container: &container{
+			Masked: true,
+			UID:    stranger,
+		},
+		layer: "mounting proc", mends: []string{`security_opt: ["systempaths=unconfined"]`},
 	},
 	{
 		name: "container-user-without-sethostname", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
@@ -123,7 +131,11 @@ var environments = []environment{
 	{
 		name: "container-user-without-pivot-root", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
 		container: &container{Refused: []uint32{unix.SYS_PIVOT_ROOT}, Masked: true, UID: stranger}, layer: "mounting proc",
-		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`, "refuses pivot_root", "/proc is covered"},
+		mends: []string{
+			`security_opt: ["seccomp:deploy/seccomp.json", "systempaths=unconfined"]`,
+			"refuses pivot_root",
+			"/proc is covered",
+		},
 	},
 	{
 		name: "container-user-without-umount2", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
@@ -138,12 +150,20 @@ var environments = []environment{
 	// Without the filter there are user namespaces, but /proc cannot be mounted where parts of it are masked.
 	{
 		name: "container-unconfined", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
-		container: &container{Caps: dockerCaps, Masked: true}, layer: "mounting proc", mends: []string{`security_opt: ["systempaths=unconfined"]`},
+		container: &container{
+			Caps:   dockerCaps,
+			Masked: true,
+		},
+		layer: "mounting proc", mends: []string{`security_opt: ["systempaths=unconfined"]`},
 	},
 	// With the right to mount, root needs no user namespace.
 	{
 		name: "container-sys-admin", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
-		container: &container{Caps: append(slices.Clone(dockerCaps), unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN), Masked: true}, unlimited: true, tier: "setuid",
+		container: &container{
+			Caps:   append(slices.Clone(dockerCaps), unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN),
+			Masked: true,
+		},
+		unlimited: true, tier: "setuid",
 	},
 	{
 		name: "container-privileged", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces}, container: &container{}, tier: "userns",

@@ -81,9 +81,23 @@ func newStage(dir string) *stage {
 	name := filepath.Base(dir)
 	s := &stage{dir: dir, params: escape.Params{
 		Secret: "secret-" + ident.New(), Canary: filepath.Join(dir, "outside", "canary"), Sibling: filepath.Join(project, "private", "notes"),
-		HostTmp: filepath.Join(os.TempDir(), "kaged-escape-"+name), Project: project, Work: filepath.Join(project, "work"), Docs: filepath.Join(project, "docs"),
-		Sealed: filepath.Join(project, "work", "sealed"), Open: filepath.Join(project, "docs", "deep", "open"), File: filepath.Join(project, "data", "file"),
-		Repository: filepath.Join(project, "work", "repository"), Linked: filepath.Join(project, "work", "linked"), HostShm: "kaged-escape-" + name, SysV: os.Getpid() | 0x4b000000, Supervisor: os.Getpid(),
+		HostTmp: filepath.Join(
+			os.TempDir(),
+			"kaged-escape-"+name,
+		),
+		Project: project, Work: filepath.Join(project, "work"), Docs: filepath.Join(project, "docs"),
+		Sealed: filepath.Join(
+			project,
+			"work",
+			"sealed",
+		),
+		Open: filepath.Join(project, "docs", "deep", "open"), File: filepath.Join(project, "data", "file"),
+		Repository: filepath.Join(
+			project,
+			"work",
+			"repository",
+		),
+		Linked: filepath.Join(project, "work", "linked"), HostShm: "kaged-escape-" + name, SysV: os.Getpid() | 0x4b000000, Supervisor: os.Getpid(),
 		Abstract: "kaged-escape-" + name, Socket: filepath.Join(dir, "outside", "service.sock"), Neighbour: "neighbour-" + ident.New(), Denied: "denied.example",
 		Own: filepath.Join(dir, "data", "key"), OwnSocket: filepath.Join(dir, "data", "run", "own.sock"),
 	}}
@@ -140,7 +154,12 @@ func (s *stage) link() {
 	entry := make([]byte, 40+20+2)
 	binary.BigEndian.PutUint32(entry[24:], 0o160000)
 	entry[61] = 3 // the length of the path
-	index := slices.Concat([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x01"), entry, []byte("sub\x00\x00\x00\x00\x00\x00\x00"), make([]byte, 20))
+	index := slices.Concat(
+		[]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x01"),
+		entry,
+		[]byte("sub\x00\x00\x00\x00\x00\x00\x00"),
+		make([]byte, 20),
+	)
 	for path, text := range map[string]string{
 		filepath.Join(git, "HEAD"): "ref: refs/heads/main\n", filepath.Join(git, "index"): string(index),
 		filepath.Join(git, "config"):                     "[core]\nhooksPath = tools/hooks\nfsmonitor = tools/watch\n[include]\npath = ../shared.inc\n",
@@ -236,20 +255,29 @@ func ids(p escape.Profile) (ids []string) {
 // command is a command in a cage of its own.
 func (s *stage) command(policy *commonv1.CagePolicy, argv ...string) *sandboxsupervisorv1.ExecStart {
 	return &sandboxsupervisorv1.ExecStart{
-		Owner: &sandboxsupervisorv1.Owner{SessionId: "session", ProjectId: "project"}, Argv: append([]string{s.probe()}, argv...),
-		Cwd: s.params.Work, Env: s.env(), Cage: policy, ProjectRoot: s.params.Project,
+		Owner: &sandboxsupervisorv1.Owner{
+			SessionId: "session",
+			ProjectId: "project",
+		},
+		Argv: append([]string{s.probe()}, argv...),
+		Cwd:  s.params.Work, Env: s.env(), Cage: policy, ProjectRoot: s.params.Project,
 	}
 }
 
 // caged runs a command to its end and calls sink with each line of its output.
-func caged(client sandboxsupervisorv1.SandboxServiceClient, start *sandboxsupervisorv1.ExecStart, sink func(text []byte)) (*sandboxsupervisorv1.ExecExited, error) {
+func caged(
+	client sandboxsupervisorv1.SandboxServiceClient,
+	start *sandboxsupervisorv1.ExecStart,
+	sink func(text []byte),
+) (*sandboxsupervisorv1.ExecExited, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	stream, err := client.Exec(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}}); err != nil &&
+		!errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	var rest []byte
@@ -299,7 +327,10 @@ func helperEscape() {
 	hostname, err := os.Hostname()
 	must(err)
 	h, err := host.New(host.Options{
-		DataDir: ownDir("data"), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0",
+		DataDir: ownDir(
+			"data",
+		),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0",
 		Getenv: func(name string) string { return os.Getenv(name) },
 	}, sandboxsupervisor.Module)
 	must(err)
@@ -332,19 +363,29 @@ func helperEscape() {
 	}))
 }
 
-// own asks for cages that would give away the supervisor's data directory, which was named relative to its working folder.
+// own asks for cages that would give away the supervisor's data directory, which was named relative to its working
+// folder.
 func (s *stage) own(client sandboxsupervisorv1.SandboxServiceClient) {
 	for id, mount := range map[string]*commonv1.CageMount{
 		"own-root": {Mode: "rw", Path: "project:/"}, "own-root-ro": {Mode: "ro", Path: "project:/"}, "own-relative": {Mode: "rw", Path: "./data"},
 		"own-absolute": {Mode: "ro", Path: filepath.Join(s.dir, "data")}, "own-file": {Mode: "ro", Path: s.params.Own},
 		"own-sockets": {Mode: "ro", Path: filepath.Dir(s.params.OwnSocket)}, "own-parent": {Mode: "ro", Path: s.dir},
 	} {
-		start := s.command(&commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{mount}}, "case", "fs-kaged")
+		start := s.command(
+			&commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{mount}},
+			"case",
+			"fs-kaged",
+		)
 		start.ProjectRoot = s.dir
 		r := escape.Result{ID: id, Outcome: escape.Contained}
 		_, err := caged(client, start, func([]byte) {})
-		if f := fault.From(err); err == nil || f.Code != fault.CagePolicyInvalid || !strings.Contains(f.Msg, "belongs to kaged itself") {
-			r = escape.Result{ID: id, Outcome: escape.Escaped, Detail: fmt.Sprintf("a cage with %s is answered with %v", mount.GetPath(), err)}
+		if f := fault.From(err); err == nil || f.Code != fault.CagePolicyInvalid ||
+			!strings.Contains(f.Msg, "belongs to kaged itself") {
+			r = escape.Result{
+				ID:      id,
+				Outcome: escape.Escaped,
+				Detail:  fmt.Sprintf("a cage with %s is answered with %v", mount.GetPath(), err),
+			}
 		}
 		line{Result: r}.print()
 	}
@@ -356,7 +397,13 @@ func (s *stage) neighbours(client sandboxsupervisorv1.SandboxServiceClient) {
 	defer cancel()
 	stream, err := client.Exec(ctx)
 	must(err)
-	must(stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: s.command(s.policy(escape.Strict), "plant")}}))
+	must(
+		stream.Send(
+			&sandboxsupervisorv1.ExecRequest{
+				Request: &sandboxsupervisorv1.ExecRequest_Start{Start: s.command(s.policy(escape.Strict), "plant")},
+			},
+		),
+	)
 	var said []byte
 	for !bytes.Contains(said, []byte("planted\n")) {
 		event, err := stream.Recv()
@@ -366,11 +413,16 @@ func (s *stage) neighbours(client sandboxsupervisorv1.SandboxServiceClient) {
 		}
 		said = append(said, event.GetOutput().GetData()...)
 	}
-	_, err = caged(client, s.command(s.policy(escape.Strict), append([]string{"case"}, ids(escape.Neighbours)...)...), relay(escape.Neighbours))
+	_, err = caged(
+		client,
+		s.command(s.policy(escape.Strict), append([]string{"case"}, ids(escape.Neighbours)...)...),
+		relay(escape.Neighbours),
+	)
 	must(err)
 }
 
-// refusedLimit is the detail of a case that cannot be tried because the machine has no such limit, which the cage was refused for.
+// refusedLimit is the detail of a case that cannot be tried because the machine has no such limit, which the cage was
+// refused for.
 const refusedLimit = "refused"
 
 // limits runs programs that know no measure, each in a cage with one limit.
@@ -402,7 +454,11 @@ func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
 		policy.Limits = c.limits
 		var said strings.Builder
 		exit, err := caged(client, s.command(policy, c.argv...), func(text []byte) { said.Write(text) })
-		r := escape.Result{ID: c.id, Outcome: escape.Contained, Detail: fmt.Sprintf("%v, %v: %.200s", exit, err, said.String())}
+		r := escape.Result{
+			ID:      c.id,
+			Outcome: escape.Contained,
+			Detail:  fmt.Sprintf("%v, %v: %.200s", exit, err, said.String()),
+		}
 		if err != nil || (exit.GetReason() != c.reason || c.code != 0 && c.reason == none && exit.GetExitCode() != c.code) &&
 			(c.code == 0 || exit.GetReason() != none || exit.GetExitCode() != c.code) {
 			r.Outcome = escape.Escaped

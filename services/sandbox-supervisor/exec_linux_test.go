@@ -13,12 +13,19 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// A command with a terminal has a real one: its own session's controlling terminal, of the size that was asked for, with
-// both outputs in one stream as they come (T-SHELL-03, T-SHELL-16).
+// A command with a terminal has a real one: its own session's controlling terminal, of the size that was asked for,
+// with both outputs in one stream as they come (T-SHELL-03, T-SHELL-16).
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
-	r := begin(t, client, shell(t, `test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size </dev/tty; echo out; echo err >&2; exit 42`))
+	r := begin(
+		t,
+		client,
+		shell(
+			t,
+			`test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size </dev/tty; echo out; echo err >&2; exit 42`,
+		),
+	)
 	if r.started.GetPid() <= 0 || r.started.GetStartedAt() <= 0 || len(r.started.GetExecId()) != 26 {
 		t.Errorf("started is %v", r.started)
 	}
@@ -31,8 +38,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Without a terminal there are three pipes, each of its own, and standard input ends when the caller says so, by a request
-// or by ending its half of the stream (T-SHELL-02).
+// Without a terminal there are three pipes, each of its own, and standard input ends when the caller says so, by a
+// request or by ending its half of the stream (T-SHELL-02).
 func TestPipes(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -216,7 +223,10 @@ func TestRefusals(t *testing.T) {
 	if _, err := stream.Recv(); !errors.Is(err, fault.BadRequest) {
 		t.Errorf("a stream that starts with input: %v", err)
 	}
-	if _, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{}); !errors.Is(err, fault.InvalidParams) {
+	if _, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{}); !errors.Is(
+		err,
+		fault.InvalidParams,
+	) {
 		t.Errorf("ending nobody's commands: %v", err)
 	}
 }
@@ -237,14 +247,22 @@ func TestCages(t *testing.T) {
 	for _, kind := range []func(*sandboxsupervisorv1.ExecStart){pipes, timeout(60_000)} {
 		r := begin(t, client, shell(t, "id -u; echo x >new; ls "+other+"/secret; exit 3", caged, kind))
 		exit := r.wait()
-		if out := r.stdout.String() + r.stderr.String(); exit.GetExitCode() != 3 || !strings.HasPrefix(out, "1000") || !strings.Contains(out, "No such file") {
+		if out := r.stdout.String() + r.stderr.String(); exit.GetExitCode() != 3 || !strings.HasPrefix(out, "1000") ||
+			!strings.Contains(out, "No such file") {
 			t.Errorf("the end is %v, the output %q", exit, out)
 		}
 	}
-	if cages, err := client.ListCages(t.Context(), &sandboxsupervisorv1.ListCagesRequest{}); err != nil || len(cages.GetCages()) != 0 {
+	if cages, err := client.ListCages(t.Context(), &sandboxsupervisorv1.ListCagesRequest{}); err != nil ||
+		len(cages.GetCages()) != 0 {
 		t.Errorf("cages are left: %v, %v", cages, err)
 	}
-	refused(t, client, shell(t, "true", caged, func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = other }), fault.InvalidParams, "cannot be used")
+	refused(
+		t,
+		client,
+		shell(t, "true", caged, func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = other }),
+		fault.InvalidParams,
+		"cannot be used",
+	)
 	r := begin(t, serve(t, settings{"NO_SANDBOX": "1"}), shell(t, "ls "+other, caged))
 	if exit := r.wait(); exit.GetExitCode() != 0 || !strings.Contains(r.stdout.String(), "secret") {
 		t.Errorf("the end is %v", exit)
@@ -308,11 +326,19 @@ func TestResize(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
-	r := begin(t, client, shell(t, `trap 'echo parent; wait; exit 7' USR1; (trap 'echo child; exit' USR1; echo up; while :; do sleep 0.01; done) & wait; wait`))
+	r := begin(
+		t,
+		client,
+		shell(
+			t,
+			`trap 'echo parent; wait; exit 7' USR1; (trap 'echo child; exit' USR1; echo up; while :; do sleep 0.01; done) & wait; wait`,
+		),
+	)
 	r.until("up")
 	r.signal("SIGUSR1")
 	exit := r.wait()
-	if out := r.stdout.String(); !strings.Contains(out, "parent") || !strings.Contains(out, "child") || exit.GetExitCode() != 7 {
+	if out := r.stdout.String(); !strings.Contains(out, "parent") || !strings.Contains(out, "child") ||
+		exit.GetExitCode() != 7 {
 		t.Errorf("output is %q, the end %v", out, exit)
 	}
 	start := shell(t, "")

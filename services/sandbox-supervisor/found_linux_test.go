@@ -45,7 +45,12 @@ func gitIn(t *testing.T, dir string, args ...string) string {
 }
 
 func writes(git string) *commonv1.CagePolicy {
-	return &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}}, Seccomp: "default", State: "ephemeral", Git: git}
+	return &commonv1.CagePolicy{
+		Fs:      []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}},
+		Seccomp: "default",
+		State:   "ephemeral",
+		Git:     git,
+	}
 }
 
 // plantAt makes a repository whose configuration runs a program, at a path in the project.
@@ -98,7 +103,10 @@ printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsm
 			if strings.Contains(r.stdout.String(), "made") {
 				t.Errorf("the shell made what is prevented: %s", r.stdout.String())
 			}
-			res, err := client.ReleaseCage(t.Context(), &sandboxsupervisorv1.ReleaseCageRequest{CageId: c.id, SessionId: "session"})
+			res, err := client.ReleaseCage(
+				t.Context(),
+				&sandboxsupervisorv1.ReleaseCageRequest{CageId: c.id, SessionId: "session"},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +116,13 @@ printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsm
 			}
 			status := exec.Command("git", "status")
 			status.Dir = root
-			status.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}
+			status.Env = []string{
+				"PATH=" + os.Getenv("PATH"),
+				"HOME=/nonexistent",
+				"GIT_CONFIG_COUNT=1",
+				"GIT_CONFIG_KEY_0=safe.directory",
+				"GIT_CONFIG_VALUE_0=*",
+			}
 			_ = status.Run()
 			if _, err := os.Stat(filepath.Join(root, "PWNED")); (err == nil) != tt.runs {
 				t.Errorf("git status at the root ran the agent's program: %v, want %v", err == nil, tt.runs)
@@ -122,8 +136,8 @@ printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsm
 	}
 }
 
-// Files that a background process makes after its cage was released are told at the end of its session, once, whether the process has
-// ended by then or is ended there.
+// Files that a background process makes after its cage was released are told at the end of its session, once, whether
+// the process has ended by then or is ended there.
 func TestBackgroundProcessIsFoundAtTheSessionsEnd(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]bool{"it runs on": false, "it has ended": true} {
@@ -132,12 +146,24 @@ func TestBackgroundProcessIsFoundAtTheSessionsEnd(t *testing.T) {
 			client := serve(t, nil)
 			root := gitProject(t)
 			c := mustHold(t, client, root, writes("writable"))
-			d := detach(t, client, shell(t, `touch lefthook-local.yml; echo begun; read line; touch .envrc; echo made; read line`, pipes, func(s *sandboxsupervisorv1.ExecStart) {
-				c.in(s)
-				s.Cwd, s.Owner.SessionId = root, "session"
-			}))
+			d := detach(
+				t,
+				client,
+				shell(
+					t,
+					`touch lefthook-local.yml; echo begun; read line; touch .envrc; echo made; read line`,
+					pipes,
+					func(s *sandboxsupervisorv1.ExecStart) {
+						c.in(s)
+						s.Cwd, s.Owner.SessionId = root, "session"
+					},
+				),
+			)
 			d.until("begun")
-			res, err := client.ReleaseCage(t.Context(), &sandboxsupervisorv1.ReleaseCageRequest{CageId: c.id, SessionId: "session"})
+			res, err := client.ReleaseCage(
+				t.Context(),
+				&sandboxsupervisorv1.ReleaseCageRequest{CageId: c.id, SessionId: "session"},
+			)
 			if got := findings(res.GetFound(), root); err != nil || !slices.Equal(got, []string{"name lefthook-local.yml"}) {
 				t.Errorf("got %q, %v at the release, want the file of before", got, err)
 			}
@@ -169,7 +195,8 @@ func findings(found []*commonv1.CageFinding, root string) (list []string) {
 	return list
 }
 
-// A socket of the host's in a granted folder, read-only or writable, does not answer the cage (G6); one that is dead can be removed.
+// A socket of the host's in a granted folder, read-only or writable, does not answer the cage (G6); one that is dead
+// can be removed.
 func TestSocketsAreCovered(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -206,10 +233,18 @@ func TestSocketsAreCovered(t *testing.T) {
 	listen("work/run/dead").Close()
 	policy := grantsWork()
 	policy.Fs = append(policy.Fs, &commonv1.CageMount{Mode: "ro", Path: "project:/docs"})
-	r := begin(t, client, shell(t, "for s in docs/deep/s work/run/s; do test -S ../$s && echo open $s; done; rm run/dead && echo removed; test -f run/s && echo covered",
-		func(s *sandboxsupervisorv1.ExecStart) { inCage(root, policy)(s) }))
+	r := begin(
+		t,
+		client,
+		shell(
+			t,
+			"for s in docs/deep/s work/run/s; do test -S ../$s && echo open $s; done; rm run/dead && echo removed; test -f run/s && echo covered",
+			func(s *sandboxsupervisorv1.ExecStart) { inCage(root, policy)(s) },
+		),
+	)
 	r.wait()
-	if text := r.stdout.String(); strings.Contains(text, "open") || !strings.Contains(text, "removed") || !strings.Contains(text, "covered") {
+	if text := r.stdout.String(); strings.Contains(text, "open") || !strings.Contains(text, "removed") ||
+		!strings.Contains(text, "covered") {
 		t.Errorf("the command says %q", text)
 	}
 	if len(reached) > 0 {

@@ -49,14 +49,22 @@ func helperSupervisor() {
 		start := func(command string) *sandboxsupervisorv1.ExecStart {
 			return &sandboxsupervisorv1.ExecStart{
 				Owner: &sandboxsupervisorv1.Owner{SessionId: "s"}, Argv: []string{"/bin/sh", "-c", command}, Cwd: "/",
-				Env: map[string]string{"PATH": os.Getenv("PATH"), "DIR": os.Getenv("DIR")}, Terminal: &sandboxsupervisorv1.Terminal{},
+				Env: map[string]string{
+					"PATH": os.Getenv("PATH"),
+					"DIR":  os.Getenv("DIR"),
+				},
+				Terminal: &sandboxsupervisorv1.Terminal{},
 			}
 		}
 		last := len(os.Args) - 1
 		for _, command := range os.Args[1:last] {
 			stream, err := client.Exec(context.Background())
 			fatal(err)
-			fatal(stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start(command)}}))
+			fatal(
+				stream.Send(
+					&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start(command)}},
+				),
+			)
 			go func() {
 				for {
 					event, err := stream.Recv()
@@ -65,9 +73,15 @@ func helperSupervisor() {
 				}
 			}()
 		}
-		res, err := client.StartProcess(context.Background(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start(os.Args[last])})
+		res, err := client.StartProcess(
+			context.Background(),
+			&sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start(os.Args[last])},
+		)
 		fatal(err)
-		stream, err := client.AttachProcess(context.Background(), &sandboxsupervisorv1.AttachProcessRequest{ProcessId: res.GetProcess().GetExecId(), Follow: true})
+		stream, err := client.AttachProcess(
+			context.Background(),
+			&sandboxsupervisorv1.AttachProcessRequest{ProcessId: res.GetProcess().GetExecId(), Follow: true},
+		)
 		fatal(err)
 		go func() {
 			for {
@@ -93,7 +107,11 @@ type victim struct {
 func startVictim(t *testing.T, cgroups string) *victim {
 	t.Helper()
 	v := &victim{data: t.TempDir()}
-	v.cmd = exec.Command("/proc/self/exe", `trap "" TERM HUP; `+daemon+`echo $PPID shim; echo $$ pid; while :; do sleep 1000; done`, stubborn)
+	v.cmd = exec.Command(
+		"/proc/self/exe",
+		`trap "" TERM HUP; `+daemon+`echo $PPID shim; echo $$ pid; while :; do sleep 1000; done`,
+		stubborn,
+	)
 	v.cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=supervisor", "KAGED_TEST_DATA="+v.data, "DIR="+t.TempDir(),
 		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS="+cgroups)
 	v.cmd.Stderr = os.Stderr
@@ -302,7 +320,8 @@ func TestHangingShim(t *testing.T) {
 		second := begin(t, client, shell(t, "echo $PPID shim; "+stubborn, session("second")))
 		second.until("pid")
 		freeze(t, shimIn(t, second.stdout.String()))
-		if res, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{SessionId: "second"}); err != nil || res.GetKilled() != 1 {
+		if res, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{SessionId: "second"}); err != nil ||
+			res.GetKilled() != 1 {
 			t.Errorf("EndOwner says %v, %v", res, err)
 		}
 		if exit := second.wait(); exit.GetReason() != lost {
@@ -320,14 +339,18 @@ func TestHangingShim(t *testing.T) {
 func TestShimTakesNoSignals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
-	r := begin(t, client, shell(t, "for s in HUP INT QUIT TERM PIPE ALRM USR1 USR2 TSTP; do kill -$s $PPID; done; echo alive", pipes))
+	r := begin(
+		t,
+		client,
+		shell(t, "for s in HUP INT QUIT TERM PIPE ALRM USR1 USR2 TSTP; do kill -$s $PPID; done; echo alive", pipes),
+	)
 	if exit := r.wait(); exit.GetReason() != 0 || r.stdout.String() != "alive\n" {
 		t.Errorf("output is %q, the end %v", r.stdout.String(), exit)
 	}
 }
 
-// The shim is the small embedded program under its plain name, and maps a few megabytes where the whole of this program would be
-// mapped otherwise.
+// The shim is the small embedded program under its plain name, and maps a few megabytes where the whole of this program
+// would be mapped otherwise.
 func TestShimIsSmall(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -347,7 +370,15 @@ func TestShimIsSmall(t *testing.T) {
 func TestShimIsApart(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
-	r := begin(t, client, shell(t, `cat /proc/$PPID/comm; tr '\0' '\n' </proc/$PPID/environ 2>/dev/null | grep -v ^GO; cut -d' ' -f6 /proc/$PPID/stat; echo $PPID; readlink /proc/$PPID/cwd || echo /`, pipes))
+	r := begin(
+		t,
+		client,
+		shell(
+			t,
+			`cat /proc/$PPID/comm; tr '\0' '\n' </proc/$PPID/environ 2>/dev/null | grep -v ^GO; cut -d' ' -f6 /proc/$PPID/stat; echo $PPID; readlink /proc/$PPID/cwd || echo /`,
+			pipes,
+		),
+	)
 	r.wait()
 	got := strings.Fields(r.stdout.String())
 	if len(got) != 4 || got[0] != "kaged-shim" || got[1] != got[2] || got[3] != "/" {
@@ -375,7 +406,14 @@ func TestIgnoredSignalsAreNotHandedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP INT QUIT TERM PIPE USR1 TSTP CHLD; exec "$@"`, "sh", exe, "exec grep ^SigIgn /proc/self/status")
+	cmd := exec.Command(
+		"/bin/sh",
+		"-c",
+		`trap "" HUP INT QUIT TERM PIPE USR1 TSTP CHLD; exec "$@"`,
+		"sh",
+		exe,
+		"exec grep ^SigIgn /proc/self/status",
+	)
 	cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=supervisor", "KAGED_TEST_DATA="+t.TempDir(),
 		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off") // the cgroups of a killed supervisor may outlive this test's look
 	cmd.Stderr = os.Stderr

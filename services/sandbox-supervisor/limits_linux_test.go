@@ -24,8 +24,8 @@ const (
 // stubborn is a tree that ignores every polite request, in the same process group and out of it.
 const stubborn = `trap "" TERM HUP INT; (setsid sh -c 'echo $$ pid; while :; do sleep 1000; done') & echo $$ pid; while :; do sleep 1000; done`
 
-// A command that ran out of its time is asked to end, killed after the grace with everything it started, and reported as
-// timed out (T-SHELL-07, T-SHELL-08, T-SHELL-17).
+// A command that ran out of its time is asked to end, killed after the grace with everything it started, and reported
+// as timed out (T-SHELL-07, T-SHELL-08, T-SHELL-17).
 func TestTimeoutOfAStubbornTree(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -66,7 +66,8 @@ func TestGraceIsForAll(t *testing.T) {
 		for _, rest := range []string{"wait", "setsid true; kill -STOP $$; wait"} {
 			r := begin(t, client, shell(t, child+rest, timeout(500), pipes))
 			exit := r.wait()
-			if !strings.Contains(r.stdout.String(), "cleaned up") || exit.GetReason() != timedOut || exit.GetSignal() != "SIGTERM" {
+			if !strings.Contains(r.stdout.String(), "cleaned up") || exit.GetReason() != timedOut ||
+				exit.GetSignal() != "SIGTERM" {
 				t.Errorf("output is %q, the end %v", r.stdout.String(), exit)
 			}
 		}
@@ -90,7 +91,11 @@ func TestCancel(t *testing.T) {
 		set["CANCEL_GRACE"] = "3s"
 		client := serve(t, set)
 		dir := t.TempDir()
-		polite := begin(t, client, shell(t, `trap 'echo term >"$DIR/told"; exit' TERM; echo up; while :; do sleep 0.01; done`, env("DIR", dir)))
+		polite := begin(
+			t,
+			client,
+			shell(t, `trap 'echo term >"$DIR/told"; exit' TERM; echo up; while :; do sleep 0.01; done`, env("DIR", dir)),
+		)
 		polite.until("up")
 		r := begin(t, client, shell(t, stubborn))
 		r.until("pid")
@@ -153,7 +158,8 @@ func TestEndOwner(t *testing.T) {
 				gone(t, pid)
 			}
 		}
-		if res, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{SessionId: "nobody"}); err != nil || res.GetKilled() != 0 {
+		if res, err := client.EndOwner(t.Context(), &sandboxsupervisorv1.EndOwnerRequest{SessionId: "nobody"}); err != nil ||
+			res.GetKilled() != 0 {
 			t.Errorf("ending a session without commands: %v, %v", res, err)
 		}
 	})
@@ -174,7 +180,8 @@ func TestListProcesses(t *testing.T) {
 		}
 		p := all.GetProcesses()[0]
 		if p.GetExecId() != first.started.GetExecId() || p.GetPid() != first.started.GetPid() || p.GetOwner().GetSessionId() != "a" ||
-			p.GetStartedAt() != first.started.GetStartedAt() || p.GetCommand() != "/bin/sh -c "+busy {
+			p.GetStartedAt() != first.started.GetStartedAt() ||
+			p.GetCommand() != "/bin/sh -c "+busy {
 			t.Errorf("the first is %v", p)
 		}
 		if p.GetMemoryBytes() < 500<<10 || p.GetMemoryBytes() > 1<<30 || p.GetCpuMs() < 10 || p.GetCpuMs() > 60_000 {

@@ -15,14 +15,26 @@ import (
 )
 
 // ownHeaders are headers of a request's transport or target, which cannot be credentials.
-var ownHeaders = []string{"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade", "accept-encoding"}
+var ownHeaders = []string{
+	"connection",
+	"content-length",
+	"host",
+	"te",
+	"trailer",
+	"transfer-encoding",
+	"upgrade",
+	"accept-encoding",
+}
 
 // validateHosts checks private_hosts and credentials.
 func (c Config) validateHosts() error {
 	for _, host := range c.PrivateHosts {
 		name := strings.TrimPrefix(host, "*.")
 		if rule, err := cage.ParseRule(name + ":1"); err != nil || rule.Host != name {
-			return fmt.Errorf("private_hosts has %q; write names in lower case, such as \"npm.corp.example\" or \"*.corp.example\"", host)
+			return fmt.Errorf(
+				"private_hosts has %q; write names in lower case, such as \"npm.corp.example\" or \"*.corp.example\"",
+				host,
+			)
 		}
 	}
 	named := map[string]string{}
@@ -32,12 +44,22 @@ func (c Config) validateHosts() error {
 			return fmt.Errorf("credentials has %q; write the name and the port of a host, such as \"api.github.com:443\"", at)
 		}
 		if other := named[rule.Host]; other != "" {
-			return fmt.Errorf("credentials has %q and %q; a host can have one, because http://%s/ leads to it", other, at, rule.Host)
+			return fmt.Errorf(
+				"credentials has %q and %q; a host can have one, because http://%s/ leads to it",
+				other,
+				at,
+				rule.Host,
+			)
 		}
 		named[rule.Host] = at
 		credential := c.Credentials[at]
-		if !httpguts.ValidHeaderFieldName(credential.Header) || slices.Contains(ownHeaders, strings.ToLower(credential.Header)) {
-			return fmt.Errorf("credentials %q has the header %q; write the name of one that says who somebody is, such as \"Authorization\"", at, credential.Header)
+		if !httpguts.ValidHeaderFieldName(credential.Header) ||
+			slices.Contains(ownHeaders, strings.ToLower(credential.Header)) {
+			return fmt.Errorf(
+				"credentials %q has the header %q; write the name of one that says who somebody is, such as \"Authorization\"",
+				at,
+				credential.Header,
+			)
 		}
 		if strings.TrimSpace(string(credential.Value)) == "" {
 			return fmt.Errorf("credentials %q has no value; write one such as \"Bearer ${GITHUB_TOKEN}\"", at)
@@ -72,7 +94,11 @@ func (c Config) credentials(log *slog.Logger) (list []egress.Credential) {
 		value, missing := config.Expand(written)
 		switch {
 		case len(missing) > 0:
-			credential.Missing = fmt.Sprintf("the credential of %s refers to ${%s}, which is not set where kaged runs", at, missing[0])
+			credential.Missing = fmt.Sprintf(
+				"the credential of %s refers to ${%s}, which is not set where kaged runs",
+				at,
+				missing[0],
+			)
 		case !httpguts.ValidHeaderFieldValue(value):
 			credential.Missing = fmt.Sprintf("the credential of %s has characters that no header may have", at)
 		default:

@@ -14,12 +14,15 @@ import (
 func TestCredentials(t *testing.T) {
 	t.Setenv("KAGED_TEST_TOKEN", "s3cr3t-of-the-environment")
 	t.Setenv("KAGED_TEST_LINES", "two\nlines")
-	file := config.File{Path: "local.toml", Services: map[string]map[string]any{"sandbox-supervisor": {"credentials": map[string]any{
-		"api.github.com:443":  map[string]any{"header": "Authorization", "value": "Bearer ${KAGED_TEST_TOKEN}"},
-		"Literal.example:443": map[string]any{"header": "X-Key", "value": "s3cr3t-of-the-file"},
-		"missing.example:443": map[string]any{"header": "X-Key", "value": "${KAGED_TEST_NOWHERE}"},
-		"lines.example:8443":  map[string]any{"header": "X-Key", "value": "${KAGED_TEST_LINES}"},
-	}}}}
+	file := config.File{
+		Path: "local.toml",
+		Services: map[string]map[string]any{"sandbox-supervisor": {"credentials": map[string]any{
+			"api.github.com:443":  map[string]any{"header": "Authorization", "value": "Bearer ${KAGED_TEST_TOKEN}"},
+			"Literal.example:443": map[string]any{"header": "X-Key", "value": "s3cr3t-of-the-file"},
+			"missing.example:443": map[string]any{"header": "X-Key", "value": "${KAGED_TEST_NOWHERE}"},
+			"lines.example:8443":  map[string]any{"header": "X-Key", "value": "${KAGED_TEST_LINES}"},
+		}}},
+	}
 	cfg := DefaultConfig()
 	if err := file.Decode("sandbox-supervisor", &cfg, func(string) string { return "" }); err != nil {
 		t.Fatal(err)
@@ -67,7 +70,10 @@ func TestHosts(t *testing.T) {
 		}
 	}
 	cfg := DefaultConfig()
-	cfg.Credentials = map[string]Credential{"a.example:443": {Header: "A", Value: "x"}, "a.example:8443": {Header: "A", Value: "x"}}
+	cfg.Credentials = map[string]Credential{
+		"a.example:443":  {Header: "A", Value: "x"},
+		"a.example:8443": {Header: "A", Value: "x"},
+	}
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "http://a.example/") {
 		t.Errorf("two for a host: %v", err)
 	}

@@ -27,8 +27,24 @@ func TestProcessesEndWithTheirOwners(t *testing.T) {
 			names[detach(t, client, shell(t, "sleep 1000", ownedBy(owner))).id] = name
 		}
 		start("session", &sandboxsupervisorv1.Owner{SessionId: "s", RunId: "r", ProjectId: "p"})
-		start("run", &sandboxsupervisorv1.Owner{Kind: sandboxsupervisorv1.OwnerKind_OWNER_KIND_RUN, SessionId: "s", RunId: "r", ProjectId: "p"})
-		start("next run", &sandboxsupervisorv1.Owner{Kind: sandboxsupervisorv1.OwnerKind_OWNER_KIND_RUN, SessionId: "s", RunId: "r2", ProjectId: "p"})
+		start(
+			"run",
+			&sandboxsupervisorv1.Owner{
+				Kind:      sandboxsupervisorv1.OwnerKind_OWNER_KIND_RUN,
+				SessionId: "s",
+				RunId:     "r",
+				ProjectId: "p",
+			},
+		)
+		start(
+			"next run",
+			&sandboxsupervisorv1.Owner{
+				Kind:      sandboxsupervisorv1.OwnerKind_OWNER_KIND_RUN,
+				SessionId: "s",
+				RunId:     "r2",
+				ProjectId: "p",
+			},
+		)
 		start("project", &sandboxsupervisorv1.Owner{Kind: sandboxsupervisorv1.OwnerKind_OWNER_KIND_PROJECT, ProjectId: "p"})
 		start("other project", &sandboxsupervisorv1.Owner{ProjectId: "p2"})
 		listed := func(req *sandboxsupervisorv1.ListProcessesRequest) []string {
@@ -43,10 +59,16 @@ func TestProcessesEndWithTheirOwners(t *testing.T) {
 			slices.Sort(found)
 			return found
 		}
-		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{ProjectId: "p"}), []string{"next run", "project", "run", "session"}; !slices.Equal(got, want) {
+		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{ProjectId: "p"}), []string{"next run", "project", "run", "session"}; !slices.Equal(
+			got,
+			want,
+		) {
 			t.Errorf("the project's list: got %q, want %q", got, want)
 		}
-		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{SessionId: "s"}), []string{"next run", "run", "session"}; !slices.Equal(got, want) {
+		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{SessionId: "s"}), []string{"next run", "run", "session"}; !slices.Equal(
+			got,
+			want,
+		) {
 			t.Errorf("the session's list: got %q, want %q", got, want)
 		}
 		for _, step := range []struct {
@@ -70,15 +92,18 @@ func TestProcessesEndWithTheirOwners(t *testing.T) {
 	})
 }
 
-// A project's own cage takes the project's commands and no session's, and no other project's though neither names a session;
-// it outlives sessions and ends with the project.
+// A project's own cage takes the project's commands and no session's, and no other project's though neither names a
+// session; it outlives sessions and ends with the project.
 func TestACageOfAProject(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{})
 	root, policy := project(t), grantsWork()
 	owner := &sandboxsupervisorv1.Owner{Kind: sandboxsupervisorv1.OwnerKind_OWNER_KIND_PROJECT, ProjectId: "p"}
 	id := ident.New()
-	stream, err := client.HoldCage(t.Context(), &sandboxsupervisorv1.HoldCageRequest{CageId: id, Owner: owner, Policy: policy, ProjectRoot: root})
+	stream, err := client.HoldCage(
+		t.Context(),
+		&sandboxsupervisorv1.HoldCageRequest{CageId: id, Owner: owner, Policy: policy, ProjectRoot: root},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +117,10 @@ func TestACageOfAProject(t *testing.T) {
 		"a session of the project": {SessionId: "s", ProjectId: "p"},
 		"another project":          {ProjectId: "p2"},
 	} {
-		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: in(o)}); !errors.Is(err, fault.Conflict) {
+		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: in(o)}); !errors.Is(
+			err,
+			fault.Conflict,
+		) {
 			t.Errorf("%s: got %v, want conflict", name, err)
 		}
 	}

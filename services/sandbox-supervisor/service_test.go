@@ -141,7 +141,11 @@ func eachWay(t *testing.T, test func(t *testing.T, set settings)) {
 }
 
 // shell returns the start of a shell command with a terminal.
-func shell(t testing.TB, command string, change ...func(*sandboxsupervisorv1.ExecStart)) *sandboxsupervisorv1.ExecStart {
+func shell(
+	t testing.TB,
+	command string,
+	change ...func(*sandboxsupervisorv1.ExecStart),
+) *sandboxsupervisorv1.ExecStart {
 	start := &sandboxsupervisorv1.ExecStart{
 		Owner: &sandboxsupervisorv1.Owner{SessionId: "session", RunId: "run", CallId: "call", ProjectId: "project"},
 		Argv:  []string{"/bin/sh", "-c", command}, Cwd: t.TempDir(),
@@ -181,7 +185,11 @@ type running struct {
 }
 
 // begin starts a command and returns when it runs.
-func begin(t testing.TB, client sandboxsupervisorv1.SandboxServiceClient, start *sandboxsupervisorv1.ExecStart) *running {
+func begin(
+	t testing.TB,
+	client sandboxsupervisorv1.SandboxServiceClient,
+	start *sandboxsupervisorv1.ExecStart,
+) *running {
 	t.Helper()
 	r, err := tryBegin(t, client, start)
 	if err != nil {
@@ -190,7 +198,11 @@ func begin(t testing.TB, client sandboxsupervisorv1.SandboxServiceClient, start 
 	return r
 }
 
-func tryBegin(t testing.TB, client sandboxsupervisorv1.SandboxServiceClient, start *sandboxsupervisorv1.ExecStart) (*running, error) {
+func tryBegin(
+	t testing.TB,
+	client sandboxsupervisorv1.SandboxServiceClient,
+	start *sandboxsupervisorv1.ExecStart,
+) (*running, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	stream, err := client.Exec(ctx)
@@ -221,11 +233,19 @@ func (r *running) write(text string) {
 }
 
 func (r *running) closeStdin() {
-	r.send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}}})
+	r.send(
+		&sandboxsupervisorv1.ExecRequest{
+			Request: &sandboxsupervisorv1.ExecRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}},
+		},
+	)
 }
 
 func (r *running) signal(name string) {
-	r.send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: name}}})
+	r.send(
+		&sandboxsupervisorv1.ExecRequest{
+			Request: &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: name}},
+		},
+	)
 }
 
 func (r *running) resize(cols, rows uint32) {
@@ -287,7 +307,13 @@ func (r *running) wait() *sandboxsupervisorv1.ExecExited {
 }
 
 // refused expects a command not to start.
-func refused(t *testing.T, client sandboxsupervisorv1.SandboxServiceClient, start *sandboxsupervisorv1.ExecStart, code fault.Code, words string) {
+func refused(
+	t *testing.T,
+	client sandboxsupervisorv1.SandboxServiceClient,
+	start *sandboxsupervisorv1.ExecStart,
+	code fault.Code,
+	words string,
+) {
 	t.Helper()
 	_, err := tryBegin(t, client, start)
 	if !errors.Is(err, code) || !strings.Contains(fault.From(err).Msg, words) {

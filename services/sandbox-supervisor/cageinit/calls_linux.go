@@ -21,7 +21,8 @@ type call struct {
 const invalid = ^uintptr(0) >> 33 // flags or a length that every call rejects
 
 var calls = []call{
-	{name: "clone", trap: unix.SYS_CLONE, args: [5]uintptr{unix.CLONE_NEWUSER | unix.CLONE_FS}}, // which exclude each other
+	// Which exclude each other.
+	{name: "clone", trap: unix.SYS_CLONE, args: [5]uintptr{unix.CLONE_NEWUSER | unix.CLONE_FS}},
 	{name: "clone3", trap: unix.SYS_CLONE3},
 	{name: "unshare", trap: unix.SYS_UNSHARE},
 	{name: "mount", trap: unix.SYS_MOUNT},
@@ -33,8 +34,8 @@ var calls = []call{
 	{name: "sethostname", trap: unix.SYS_SETHOSTNAME, args: [5]uintptr{0, invalid}, mounts: true},
 }
 
-// sayRefused writes the names of the calls to standard output that a filter refuses this process: in a user namespace of its own, of
-// all that building a cage takes; else of those that the kernel does not refuse anyway.
+// sayRefused writes the names of the calls to standard output that a filter refuses this process: in a user namespace
+// of its own, of all that building a cage takes; else of those that the kernel does not refuse anyway.
 func sayRefused(inside bool) {
 	for _, c := range calls {
 		if c.mounts != inside {

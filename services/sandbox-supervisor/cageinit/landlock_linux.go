@@ -101,7 +101,15 @@ func landRule(set int, path string, rights uint64) error {
 	}
 	defer unix.Close(fd)
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(
+		unix.SYS_LANDLOCK_ADD_RULE,
+		uintptr(set),
+		unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)),
+		0,
+		0,
+		0,
+	)
 	runtime.KeepAlive(&rule)
 	if errno != 0 {
 		return errno

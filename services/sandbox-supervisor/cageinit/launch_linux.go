@@ -133,8 +133,8 @@ func (l *launcher) reap() {
 	}
 }
 
-// bury kills the inits that are left, and with them everything in their cages, and returns when they are gone. They see the supervisor's end
-// too, save one that was stopped.
+// bury kills the inits that are left, and with them everything in their cages, and returns when they are gone. They see
+// the supervisor's end too, save one that was stopped.
 func (l *launcher) bury() {
 	l.reaping.Lock() // locked for good: an id is not reused while its process is not reaped
 	for {

@@ -54,8 +54,8 @@ func lock(plan blueprint.Plan) error {
 	if err := dropCapabilities(); err != nil {
 		return &layerError{layer: blueprint.LayerCaps, err: err}
 	}
-	// The filter is every thread's, and takes along to the others that this one gets no new privileges: each time all threads are
-	// stopped for one more call costs as much as many calls.
+	// The filter is every thread's, and takes along to the others that this one gets no new privileges: each time all
+	// threads are stopped for one more call costs as much as many calls.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -89,8 +89,16 @@ func filter(program []byte) error {
 	if len(program) == 0 || len(program)%instruction != 0 {
 		return fmt.Errorf("a filter of %d bytes", len(program))
 	}
-	prog := unix.SockFprog{Len: uint16(len(program) / instruction), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
+	prog := unix.SockFprog{
+		Len:    uint16(len(program) / instruction),
+		Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0])),
+	}
+	_, _, errno := unix.Syscall(
+		unix.SYS_SECCOMP,
+		unix.SECCOMP_SET_MODE_FILTER,
+		unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&prog)),
+	)
 	runtime.KeepAlive(program)
 	if errno != 0 {
 		return errno

@@ -1,11 +1,11 @@
-// Command cageinit is the first process of a cage: it builds the cage around itself, gives up every right to change it, and
-// owns the commands in it until the supervisor's end of its socket is closed. Then it ends, and the kernel kills everything
-// in the cage.
+// Command cageinit is the first process of a cage: it builds the cage around itself, gives up every right to change it,
+// and owns the commands in it until the supervisor's end of its socket is closed. Then it ends, and the kernel kills
+// everything in the cage.
 //
-// It is started by package box in namespaces of its own and finds its socket as descriptor 3. Its plan comes over
-// that (package blueprint), in two parts: the part shared by all cages, and that of this cage. The second may come
-// much later than the first, as a spare waits for its cage. Then come the commands (packages commands and frame). It
-// is small, static and has no cgo: all threads give up rights at once, which the Go runtime can only do without cgo.
+// It is started by package box in namespaces of its own and finds its socket as descriptor 3. Its plan comes over that
+// (package blueprint), in two parts: the part shared by all cages, and that of this cage. The second may come much
+// later than the first, as a spare waits for its cage. Then come the commands (packages commands and frame). It is
+// small, static and has no cgo: all threads give up rights at once, which the Go runtime can only do without cgo.
 //
 // Started as kaged-shim, the program is the shim instead (package shim), which owns the commands that are in no cage.
 //
@@ -48,7 +48,8 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgLaunch:
 		do = launch
 	}
-	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0) // its name in ps and top; it runs from a file without a name
+	// Its name in ps and top; it runs from a file without a name.
+	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0)
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		syscall.Exit(1)
@@ -137,8 +138,21 @@ func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 // ignored signals are inherited.
 func catchSignals() {
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE,
-		unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGTERM, unix.SIGSYS)
+	signal.Notify(
+		caught,
+		unix.SIGHUP,
+		unix.SIGINT,
+		unix.SIGQUIT,
+		unix.SIGILL,
+		unix.SIGTRAP,
+		unix.SIGABRT,
+		unix.SIGBUS,
+		unix.SIGFPE,
+		unix.SIGSEGV,
+		unix.SIGSTKFLT,
+		unix.SIGTERM,
+		unix.SIGSYS,
+	)
 	go func() {
 		for range caught {
 		}
@@ -190,8 +204,8 @@ func prepare(b *builder) error {
 	)
 }
 
-// build builds the rest of the cage and returns the server of its commands and the sockets of its network, with no right left
-// to this process.
+// build builds the rest of the cage and returns the server of its commands and the sockets of its network, with no
+// right left to this process.
 func build(conn *frame.Conn, b *builder) (server *commands.Server, sockets []int, err error) {
 	err = take(
 		step{blueprint.LayerMount, b.openBinds},
@@ -206,7 +220,10 @@ func build(conn *frame.Conn, b *builder) (server *commands.Server, sockets []int
 	if err != nil {
 		return nil, nil, err
 	}
-	server, err = commands.New(conn, commands.Options{Inner: true, Prepare: func() error { return prepareForker(b.plan) }, Place: tasks.Enter})
+	server, err = commands.New(
+		conn,
+		commands.Options{Inner: true, Prepare: func() error { return prepareForker(b.plan) }, Place: tasks.Enter},
+	)
 	if err != nil {
 		return nil, nil, err
 	}

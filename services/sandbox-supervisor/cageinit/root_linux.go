@@ -22,9 +22,10 @@ import (
 // inside are resolved below the new root only, and through no link. Until the root is entered the old one is
 // unchanged, but for /dev and /proc, which cannot be granted.
 type builder struct {
-	base  blueprint.Base
-	plan  blueprint.Plan
-	files []int // sent by the supervisor; -1 for attached ones. Descriptors past the grants stay open: the lock on the stubs
+	base blueprint.Base
+	plan blueprint.Plan
+	// Sent by the supervisor; -1 for attached ones. Descriptors past the grants stay open: the lock on the stubs.
+	files []int
 
 	system_ []source // read-only system folders and the visible part of /etc
 	nodes   []source // devices
@@ -470,7 +471,11 @@ func (b *builder) covered() error {
 	for _, p := range b.plan.Covered {
 		err := b.coverSocket(string(p))
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
-			return &layerError{layer: blueprint.LayerMount, cause: frame.CauseFolder, err: fmt.Errorf("covering the socket %s: %w", p, err)}
+			return &layerError{
+				layer: blueprint.LayerMount,
+				cause: frame.CauseFolder,
+				err:   fmt.Errorf("covering the socket %s: %w", p, err),
+			}
 		}
 	}
 	return nil

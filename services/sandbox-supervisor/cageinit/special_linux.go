@@ -51,9 +51,9 @@ var (
 	nested = []string{"user", "mnt", "net", "pid", "uts", "ipc", "cgroup", "time"}
 )
 
-// inotifyShare is the part of the host's inotify limits that one cage may use: a quarter. The host counts the namespaces of a user
-// together, so a cage without a bound could take all. No config key: raise fs.inotify.max_user_watches and max_user_instances of the host,
-// which every cage follows.
+// inotifyShare is the part of the host's inotify limits that one cage may use: a quarter. The host counts the
+// namespaces of a user together, so a cage without a bound could take all. No config key: raise
+// fs.inotify.max_user_watches and max_user_instances of the host, which every cage follows.
 const inotifyShare = 4
 
 // bound is an open sysctl of the cage's user namespace and the value it gets.

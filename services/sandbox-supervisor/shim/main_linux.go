@@ -15,14 +15,14 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// Main is the shim. It works until the supervisor's end of the socket is closed, kills what it started, and ends the
+// Main is the shim. It works until the supervisor's end of the socket is closed, kills its commands, and ends the
 // process; it does not return.
 func Main() {
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err)
 		syscall.Exit(1)
 	}
-	syscall.Exit(0) // nothing is left to be flushed, and the supervisor waits: not by way of os.Exit's hooks
+	syscall.Exit(0) // not os.Exit, whose hooks have no work here while the supervisor waits
 }
 
 func run() error {
@@ -30,7 +30,7 @@ func run() error {
 		return fmt.Errorf("descriptor %d is not the supervisor's socket", Socket)
 	}
 	supervisor := -1
-	if err := unix.PidfdSendSignal(Supervisor, 0, nil, 0); err != unix.EBADF { // whatever else may be there is not the supervisor's
+	if err := unix.PidfdSendSignal(Supervisor, 0, nil, 0); err != unix.EBADF { // not the supervisor
 		supervisor = Supervisor
 		unix.CloseOnExec(supervisor)
 	}
@@ -47,7 +47,7 @@ func run() error {
 	}
 	ordered := s.Serve(frame.Frame{Op: frame.OpReady, PID: os.Getpid()})
 	if !ordered && supervisor >= 0 && proc.Ended(supervisor, dying) { // it has the cgroups locked until then
-		_ = cgroup.Abandon(Leaf) // what stays is found by the next supervisor
+		_ = cgroup.Abandon(Leaf) // leftovers are found by the next supervisor
 	}
 	return nil
 }
@@ -55,8 +55,8 @@ func run() error {
 // dying is how long a killed supervisor may take to be gone once its end of the socket is closed.
 const dying = 10 * time.Second
 
-// isolate makes the process what a shim is: the subreaper of its descendants, closed to them, holding nothing of the
-// process that started it.
+// isolate makes the process a shim: the subreaper of its descendants, closed to them, without files of the process that
+// started it.
 func isolate() error {
 	// A name to be found by; without one it would be called "exe".
 	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0)
@@ -66,8 +66,8 @@ func isolate() error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}
-	// Caught, not ignored: what is caught is reset for a command, what is ignored is handed on. That holds as well for what
-	// this process was started with, such as the ignored SIGHUP of nohup.
+	// Signals are caught, not ignored: a caught one is reset for a command, an ignored one is inherited. That includes
+	// signals that were ignored at the start of this process, such as the SIGHUP of nohup.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGALRM, unix.SIGUSR1,
 		unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)

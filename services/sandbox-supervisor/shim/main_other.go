@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Main ends the process: only Linux has shims, and nothing starts one elsewhere.
+// Main ends the process: only Linux has shims.
 func Main() {
 	fmt.Fprintln(os.Stderr, Name+": this system has no subreapers")
 	os.Exit(2)

@@ -45,8 +45,8 @@ func Rights(userns bool) []uintptr {
 	return list
 }
 
-// Cleanup lists what the launcher removes from the host if the supervisor is killed. It travels as JSON in a frame with a
-// pidfd of the supervisor.
+// Cleanup lists what the launcher removes from the host if the supervisor is killed. It travels as JSON in a frame with
+// a pidfd of the supervisor.
 type Cleanup struct {
 	// Journals is the folder of the stub journals; may be empty.
 	Journals string `json:"journals,omitempty"`

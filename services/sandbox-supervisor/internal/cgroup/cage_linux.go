@@ -57,7 +57,8 @@ type Cage struct {
 	removed  bool
 }
 
-// Make makes the cgroups of a cage. Limits without a controller are not kept; see [Cages.Support]. The cage's init runs as uid.
+// Make makes the cgroups of a cage. Limits without a controller are not kept; see [Cages.Support]. The cage's init runs
+// as uid.
 func (c *Cages) Make(id string, limits Limits, uid int, into bool) (*Cage, error) {
 	cage := &Cage{cages: c, id: id, limits: limits, uid: uid, into: into, commands: map[*Command]struct{}{}}
 	if err := cage.make(); err != nil {
@@ -153,7 +154,9 @@ func (c *Cage) makeV2() (err error) {
 		return err
 	}
 	c.box = box
-	c.limited = c.cages.inV2(map[string]bool{"memory": c.limits.Memory > 0, "pids": c.limits.PIDs > 0, "cpu": c.limits.CPU > 0})
+	c.limited = c.cages.inV2(
+		map[string]bool{"memory": c.limits.Memory > 0, "pids": c.limits.PIDs > 0, "cpu": c.limits.CPU > 0},
+	)
 	if err := enable(dir, c.limited...); err != nil {
 		return err
 	}
@@ -294,8 +297,8 @@ func (c *Cage) look() {
 	}
 }
 
-// Memory returns the memory in bytes that counts towards the limit and could not be had by dropping caches; it fails where
-// memory is not limited by a cgroup.
+// Memory returns the memory in bytes that counts towards the limit and could not be had by dropping caches; it fails
+// where memory is not limited by a cgroup.
 func (c *Cage) Memory() (int64, error) {
 	var dir, current, inactive string
 	switch h := c.cages.v1["memory"]; {

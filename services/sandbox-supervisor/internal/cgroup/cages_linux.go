@@ -118,8 +118,8 @@ func (h *home) close() {
 	}
 }
 
-// lock locks a folder; it fails if another process has it. The lock goes with the last copy of the file, and so with the
-// process, however that ends.
+// lock locks a folder; it fails if another process has it. The lock goes with the last copy of the file, and so with
+// the process, however that ends.
 func lock(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -223,7 +223,9 @@ func (c *Cages) openV2(own string) error {
 }
 
 // errShared says that a cgroup cannot hand out controllers while processes are in it that are not kaged's to move.
-var errShared = errors.New("other processes share kaged's cgroup: start it in one of its own, with systemd by Delegate=yes")
+var errShared = errors.New(
+	"other processes share kaged's cgroup: start it in one of its own, with systemd by Delegate=yes",
+)
 
 // grant lets cages use a controller of cgroup2, or notes why they cannot. The caller holds mu.
 func (c *Cages) grant(controller string) {
@@ -239,15 +241,19 @@ func (c *Cages) grant(controller string) {
 	c.v2has = append(c.v2has, controller)
 }
 
-// handOut lets the cgroups below own use a controller. cgroup2 does not allow that while processes are in own: this process and
-// those it has started are moved aside, as a service with delegation is to do; others are left alone. The caller holds mu.
+// handOut lets the cgroups below own use a controller. cgroup2 does not allow that while processes are in own: this
+// process and those it has started are moved aside, as a service with delegation is to do; others are left alone. The
+// caller holds mu.
 func (c *Cages) handOut(controller string) error {
 	available, err := os.ReadFile(filepath.Join(c.own, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(strings.Fields(string(available)), controller) {
-		return fmt.Errorf("cgroup v2 does not hand the %s controller to kaged's cgroup; with systemd, Delegate=yes does", controller)
+		return fmt.Errorf(
+			"cgroup v2 does not hand the %s controller to kaged's cgroup; with systemd, Delegate=yes does",
+			controller,
+		)
 	}
 	err = enable(c.own, controller)
 	if !errors.Is(err, unix.EBUSY) {

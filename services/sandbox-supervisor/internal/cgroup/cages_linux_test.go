@@ -69,7 +69,8 @@ func limited(t *testing.T, c *Cages, controller string, limits Limits) *Cage {
 	return cage
 }
 
-// run starts a shell script as the only command of a cage, the way an init would: from a thread that enters its cgroups.
+// run starts a shell script as the only command of a cage, the way an init would: from a thread that enters its
+// cgroups.
 func run(t testing.TB, cage *Cage, script string) (*exec.Cmd, *Command) {
 	t.Helper()
 	command, err := cage.Command("cmd-" + ident.New())
@@ -276,7 +277,14 @@ func fakeV2(t *testing.T) *Cages {
 		t.Fatal(err)
 	}
 	t.Cleanup(watch.close)
-	c := &Cages{name: "kaged", v1: map[string]*home{}, why: map[string]error{}, watch: watch, v2: t.TempDir(), v2has: controllers}
+	c := &Cages{
+		name:  "kaged",
+		v1:    map[string]*home{},
+		why:   map[string]error{},
+		watch: watch,
+		v2:    t.TempDir(),
+		v2has: controllers,
+	}
 	c.mkdir = func(path string) error {
 		if err := os.Mkdir(path, 0o755); err != nil {
 			return err
@@ -312,7 +320,14 @@ func content(t *testing.T, path string) string {
 func TestV2Files(t *testing.T) {
 	t.Parallel()
 	c := fakeV2(t)
-	cage := &Cage{cages: c, id: "a", limits: Limits{Memory: 5 << 20, CPU: 1.5, PIDs: 9}, uid: os.Getuid(), into: true, commands: map[*Command]struct{}{}}
+	cage := &Cage{
+		cages:    c,
+		id:       "a",
+		limits:   Limits{Memory: 5 << 20, CPU: 1.5, PIDs: 9},
+		uid:      os.Getuid(),
+		into:     true,
+		commands: map[*Command]struct{}{},
+	}
 	if err := cage.make(); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +359,8 @@ func TestV2Files(t *testing.T) {
 		}
 	}
 	own := filepath.Join(dir, "box", "cmd-0")
-	if group, most := content(t, filepath.Join(own, "memory.oom.group")), content(t, filepath.Join(own, "pids.max")); group != "1" || most != "9" {
+	if group, most := content(t, filepath.Join(own, "memory.oom.group")), content(t, filepath.Join(own, "pids.max")); group != "1" ||
+		most != "9" {
 		t.Errorf("the command's memory.oom.group is %q, its pids.max %q", group, most)
 	}
 	if err := os.WriteFile(filepath.Join(own, "memory.events"), []byte("low 0\noom_kill 2\n"), 0o644); err != nil {
@@ -420,7 +436,14 @@ func TestGrant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cages{name: "kaged", v1: map[string]*home{}, why: map[string]error{}, mkdir: mkdir, watch: watch, ours: func(pid int) bool { return pid == orphan }}
+	c := &Cages{
+		name:  "kaged",
+		v1:    map[string]*home{},
+		why:   map[string]error{},
+		mkdir: mkdir,
+		watch: watch,
+		ours:  func(pid int) bool { return pid == orphan },
+	}
 	if err := c.openV2(dir); err != nil {
 		t.Fatal(err)
 	}

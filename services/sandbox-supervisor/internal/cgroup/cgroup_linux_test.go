@@ -54,7 +54,13 @@ func TestLeftoversAreKilled(t *testing.T) {
 	if full, err := Populated(leaf.FD()); full || err != nil {
 		t.Errorf("a new leaf is populated: %v, %v", full, err)
 	}
-	cmd := exec.Command("/bin/sh", "-c", `trap "" TERM HUP; mkdir "$1/inner" && (echo 0 >"$1/inner/cgroup.procs"; setsid sleep 1000) & echo up; wait`, "sh", leaf.path)
+	cmd := exec.Command(
+		"/bin/sh",
+		"-c",
+		`trap "" TERM HUP; mkdir "$1/inner" && (echo 0 >"$1/inner/cgroup.procs"; setsid sleep 1000) & echo up; wait`,
+		"sh",
+		leaf.path,
+	)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf.FD()}
 	out, err := cmd.StdoutPipe()
 	if err != nil {

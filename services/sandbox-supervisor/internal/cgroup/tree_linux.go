@@ -374,7 +374,8 @@ func waitEmpty(fd int, limit time.Duration) error {
 		if left <= 0 {
 			return errors.New("its processes do not end")
 		}
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(f), Events: unix.POLLPRI}}, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(f), Events: unix.POLLPRI}}, int(left.Milliseconds())+1); err != nil &&
+			err != unix.EINTR {
 			return err
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher waits for the events of all cages, in one goroutine and one thread. An event calls the function that was given with
-// the file, which must be quick; it may be called once more after forget.
+// watcher waits for the events of all cages, in one goroutine and one thread. An event calls the function that was
+// given with the file, which must be quick; it may be called once more after forget.
 type watcher struct {
 	epoll, wake int
 	done        chan struct{}

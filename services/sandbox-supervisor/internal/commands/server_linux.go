@@ -44,8 +44,8 @@ type Options struct {
 	// Prepare, unless nil, is called once on the thread that forks every command, before the first:
 	// commands inherit its effects.
 	Prepare func() error
-	// Place puts the thread that forks where a command belongs, by the files it came with, and returns how it comes back. Nil
-	// where commands come with the folder of their cgroup.
+	// Place puts the thread that forks where a command belongs, by the files it came with, and returns how it comes
+	// back. Nil where commands come with the folder of their cgroup.
 	Place func(files []int) (back func(), err error)
 }
 
@@ -114,9 +114,9 @@ func (s *Server) onForker(do func()) {
 	<-done
 }
 
-// Serve tells the peer that everything is ready, with files, and works until the connection ends. Where the process is no
-// first of a namespace, everything it ever started is killed and gone when Serve returns. It reports whether the peer has told that it ends,
-// as opposed to one that was killed.
+// Serve tells the peer that everything is ready, with files, and works until the connection ends. Where the process is
+// no first of a namespace, everything it ever started is killed and gone when Serve returns. It reports whether the
+// peer has told that it ends, as opposed to one that was killed.
 func (s *Server) Serve(ready frame.Frame, files ...int) (ordered bool) {
 	go s.reap()
 	if err := s.conn.Send(ready, files...); err == nil {

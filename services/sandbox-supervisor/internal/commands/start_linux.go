@@ -41,7 +41,8 @@ func (s *Server) start(f frame.Frame, fds []int) {
 	if !errors.As(err, &r) {
 		r = refuse(frame.CauseSystem, err)
 	}
-	_ = s.conn.Send(frame.Frame{Op: frame.OpFailed, Exec: c.id, Cause: r.cause, Text: r.text}) // a supervisor that is gone ends serve
+	// A supervisor that is gone ends serve.
+	_ = s.conn.Send(frame.Frame{Op: frame.OpFailed, Exec: c.id, Cause: r.cause, Text: r.text})
 }
 
 // startWith starts a command with the three files it came with, or with a terminal, at a place.
@@ -65,8 +66,8 @@ func (s *Server) startWith(c *command, f frame.Frame, fds, place []int) error {
 	return s.fork(c, path, f, [3]int{slave, slave, slave}, master, place)
 }
 
-// fork starts the main process of a command and reports that it runs, with the terminal's master unless that is -1. From
-// then on c belongs to s.
+// fork starts the main process of a command and reports that it runs, with the terminal's master unless that is -1.
+// From then on c belongs to s.
 func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master int, place []int) error {
 	sys := &syscall.SysProcAttr{Setsid: true, Setctty: master >= 0}
 	if c.cgroup >= 0 {
@@ -118,7 +119,8 @@ func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	if master >= 0 {
 		send = append(send, master)
 	}
-	_ = s.conn.Send(frame.Frame{Op: frame.OpStarted, Exec: c.id, PID: pid}, send...) // a supervisor that is gone ends serve
+	// A supervisor that is gone ends serve.
+	_ = s.conn.Send(frame.Frame{Op: frame.OpStarted, Exec: c.id, PID: pid}, send...)
 	if !ended {
 		s.mains[pid] = c
 		return nil
@@ -129,7 +131,13 @@ func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 }
 
 // exec forks and executes on the thread that does so.
-func (s *Server) exec(c *command, path string, place []int, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+func (s *Server) exec(
+	c *command,
+	path string,
+	place []int,
+	argv []string,
+	attr *syscall.ProcAttr,
+) (pid int, err error) {
 	if s.opts.Place != nil && len(place) > 0 {
 		back, err := s.opts.Place(place)
 		if err != nil {
@@ -151,7 +159,14 @@ func causeOf(err error) frame.Cause {
 		return frame.CauseSystem
 	}
 	switch errno {
-	case syscall.ENOENT, syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ELIBBAD, syscall.ETXTBSY, syscall.ENOTDIR, syscall.ELOOP:
+	case syscall.ENOENT,
+		syscall.EACCES,
+		syscall.EPERM,
+		syscall.ENOEXEC,
+		syscall.ELIBBAD,
+		syscall.ETXTBSY,
+		syscall.ENOTDIR,
+		syscall.ELOOP:
 		return frame.CauseProgram
 	}
 	return frame.CauseSystem

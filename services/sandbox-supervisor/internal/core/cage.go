@@ -259,7 +259,8 @@ func (c *Cage) close(reason contract.Reason) map[*Exec]bool {
 	return in
 }
 
-// lost returns why a command was lost that was to end for reason. A box that loses a command cannot be trusted with others.
+// lost returns why a command was lost that was to end for reason. A box that loses a command cannot be trusted with
+// others.
 func (c *Cage) lost(reason contract.Reason) contract.Reason {
 	c.s.mu.Lock()
 	ending, ended := c.ending, c.reason

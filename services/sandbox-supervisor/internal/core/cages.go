@@ -90,8 +90,11 @@ func (s *Supervisor) canCage() error {
 		return fault.New(fault.CageUnavailable, "This supervisor was started with --no-sandbox, which makes no cages.")
 	}
 	if s.cages.Boxes == nil {
-		return fault.New(fault.CageUnavailable,
-			"A cage is asked for and this supervisor cannot enforce one: %s; set cage: disabled, or start with --no-sandbox.", noBoxes)
+		return fault.New(
+			fault.CageUnavailable,
+			"A cage is asked for and this supervisor cannot enforce one: %s; set cage: disabled, or start with --no-sandbox.",
+			noBoxes,
+		)
 	}
 	return nil
 }
@@ -113,7 +116,8 @@ func (s *Supervisor) take(spec contract.CageSpec) (*Hold, *Cage, error) {
 		case c.over():
 			return nil, c, nil
 		case c.key != key || c.spec.Owner.Agent != spec.Owner.Agent:
-			return nil, nil, fault.New(fault.Conflict, "The cage %s has another policy or another agent.", spec.ID).With("cage_id", spec.ID)
+			return nil, nil, fault.New(fault.Conflict, "The cage %s has another policy or another agent.", spec.ID).
+				With("cage_id", spec.ID)
 		}
 	} else {
 		c = s.idle(spec, key)
@@ -140,7 +144,8 @@ func (s *Supervisor) take(spec contract.CageSpec) (*Hold, *Cage, error) {
 func (s *Supervisor) idle(spec contract.CageSpec, key string) *Cage {
 	var oldest *Cage
 	for _, c := range s.held {
-		if c.over() || len(c.holds) > 0 || c.key != key || c.spec.Owner.Agent != spec.Owner.Agent || !sameOwner(c.spec.Owner, spec.Owner) {
+		if c.over() || len(c.holds) > 0 || c.key != key || c.spec.Owner.Agent != spec.Owner.Agent ||
+			!sameOwner(c.spec.Owner, spec.Owner) {
 			continue
 		}
 		if oldest == nil || c.spec.ID < oldest.spec.ID {
@@ -196,11 +201,13 @@ func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
 	c := s.held[id]
 	switch {
 	case c == nil || c.over():
-		return nil, fault.New(fault.CageUnavailable, "The cage %.80s has ended; a command needs one that lives.", id).With("cage_id", id)
+		return nil, fault.New(fault.CageUnavailable, "The cage %.80s has ended; a command needs one that lives.", id).
+			With("cage_id", id)
 	case !mayEnter(c.spec.Owner, e.command.Owner):
 		return nil, fault.New(fault.Conflict, "The cage %s is another owner's.", id).With("cage_id", id)
 	case e.own == nil && e.command.Cage != nil && c.key != cageKey(contract.CageSpec{ID: id, Policy: e.command.Cage, Root: e.command.Root}):
-		return nil, fault.New(fault.Conflict, "The cage %s has another policy than the command asks for.", id).With("cage_id", id)
+		return nil, fault.New(fault.Conflict, "The cage %s has another policy than the command asks for.", id).
+			With("cage_id", id)
 	}
 	e.cage, c.ran = c, true
 	c.commands[e] = struct{}{}

@@ -179,7 +179,8 @@ func TestLeaveWhileMaking(t *testing.T) {
 	}
 }
 
-// A box that dies while a command starts in it fails the start; one that dies with commands ends them for its own reason.
+// A box that dies while a command starts in it fails the start; one that dies with commands ends them for its own
+// reason.
 func TestBoxDies(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{slowSpawns: true}
@@ -259,10 +260,17 @@ func TestCageOfItsOwn(t *testing.T) {
 		if exit := e.Wait(); exit.Code != 1 || exit.Reason != contract.ReasonNone || !b.isGone() || len(s.held) > 0 {
 			t.Errorf("the command ended with %+v", exit)
 		}
-		if _, err := s.Start(t.Context(), command(own, func(c *Command) { c.Argv = []string{"missing"} })); !errors.Is(err, fault.ShellSpawnFailed) || len(s.held) > 0 {
+		if _, err := s.Start(t.Context(), command(own, func(c *Command) { c.Argv = []string{"missing"} })); !errors.Is(
+			err,
+			fault.ShellSpawnFailed,
+		) ||
+			len(s.held) > 0 {
 			t.Errorf("what cannot start: %v", err)
 		}
-		if _, err := s.Start(t.Context(), command(own, func(c *Command) { c.Root = "/missing" })); !errors.Is(err, fault.CagePolicyInvalid) {
+		if _, err := s.Start(t.Context(), command(own, func(c *Command) { c.Root = "/missing" })); !errors.Is(
+			err,
+			fault.CagePolicyInvalid,
+		) {
 			t.Errorf("what cannot be caged: %v", err)
 		}
 		d, err := s.Detach(t.Context(), ident.New(), command(own))

@@ -164,7 +164,11 @@ func (f *fakeBoxes) cages() Cages {
 
 // policy is some policy; others come of change.
 func policy(change ...func(*dsl.Cage)) *dsl.Cage {
-	p := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}, State: "persistent", Limits: dsl.Limits{Walltime: time.Hour}}
+	p := &dsl.Cage{
+		FS:     []dsl.Mount{{Mode: "rw", Path: "project:/"}},
+		State:  "persistent",
+		Limits: dsl.Limits{Walltime: time.Hour},
+	}
 	for _, f := range change {
 		f(p)
 	}
@@ -172,7 +176,12 @@ func policy(change ...func(*dsl.Cage)) *dsl.Cage {
 }
 
 func cageSpec(change ...func(*contract.CageSpec)) contract.CageSpec {
-	c := contract.CageSpec{ID: ident.New(), Owner: contract.Owner{SessionID: "s", Agent: "primary"}, Policy: policy(), Root: "/p"}
+	c := contract.CageSpec{
+		ID:     ident.New(),
+		Owner:  contract.Owner{SessionID: "s", Agent: "primary"},
+		Policy: policy(),
+		Root:   "/p",
+	}
 	for _, f := range change {
 		f(&c)
 	}
@@ -236,10 +245,21 @@ func TestHold(t *testing.T) {
 	caged(t, boxes, func(t *testing.T, s *Supervisor) {
 		spec := cageSpec()
 		h := mustHold(t, s, spec)
-		if info := h.Info(); info.ID != spec.ID || info.Owner != spec.Owner || info.Owner.Agent != "primary" || info.Tier != "fake" || len(info.BestEffort) != 1 {
+		if info := h.Info(); info.ID != spec.ID || info.Owner != spec.Owner || info.Owner.Agent != "primary" ||
+			info.Tier != "fake" ||
+			len(info.BestEffort) != 1 {
 			t.Errorf("the cage is %+v", info)
 		}
-		done, running := mustStart(t, s, spec.ID), mustStart(t, s, spec.ID, func(c *Command) { c.Cage, c.Root = policy(), "/p" })
+		done, running := mustStart(
+			t,
+			s,
+			spec.ID,
+		), mustStart(
+			t,
+			s,
+			spec.ID,
+			func(c *Command) { c.Cage, c.Root = policy(), "/p" },
+		)
 		boxes.made[0].processes[0].exit(End{Code: 4})
 		if exit := done.Wait(); exit.Code != 4 || exit.Reason != contract.ReasonNone {
 			t.Errorf("the first ended with %+v", exit)
@@ -247,7 +267,8 @@ func TestHold(t *testing.T) {
 		if list := s.List(Whose{}, false); len(list) != 1 || list[0].CageID != spec.ID {
 			t.Errorf("what runs is %+v", list)
 		}
-		if list := s.ListCages(Whose{Session: "s"}); len(list) != 1 || list[0].Processes != 2 || list[0].Use.Memory != 5 || list[0].StartedAt == 0 {
+		if list := s.ListCages(Whose{Session: "s"}); len(list) != 1 || list[0].Processes != 2 || list[0].Use.Memory != 5 ||
+			list[0].StartedAt == 0 {
 			t.Errorf("the cages are %+v", list)
 		}
 		if list := s.ListCages(Whose{Session: "other"}); len(list) != 0 {

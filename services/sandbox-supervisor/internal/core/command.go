@@ -92,23 +92,42 @@ func (c Command) check(l Limits) (Spec, error) {
 	case c.Timeout < 0 || c.Timeout > maxTimeout:
 		return Spec{}, invalid("timeout_ms", "The time limit must be between 0 and %d ms.", maxTimeout.Milliseconds())
 	case len(c.Argv)+len(c.Env) > l.MaxStrings:
-		return Spec{}, invalid("argv", "The command has %d arguments and variables; %d are allowed.", len(c.Argv)+len(c.Env), l.MaxStrings)
+		return Spec{}, invalid(
+			"argv",
+			"The command has %d arguments and variables; %d are allowed.",
+			len(c.Argv)+len(c.Env),
+			l.MaxStrings,
+		)
 	}
 	total := 0
 	for i, arg := range c.Argv {
 		if len(arg) > maxString || !printable(arg) {
-			return Spec{}, invalid("argv", "Argument %d is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.", i, maxString)
+			return Spec{}, invalid(
+				"argv",
+				"Argument %d is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.",
+				i,
+				maxString,
+			)
 		}
 		total += len(arg) + 1
 	}
 	spec := Spec{Argv: c.Argv, Dir: c.Dir, Merge: c.Merge, Env: make([]string, 0, len(c.Env))}
 	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
 		if key == "" || strings.Contains(key, "=") || !printable(key) {
-			return Spec{}, invalid("env", "The environment has a variable called %q; a name must not be empty or hold '=' or a NUL byte.", key)
+			return Spec{}, invalid(
+				"env",
+				"The environment has a variable called %q; a name must not be empty or hold '=' or a NUL byte.",
+				key,
+			)
 		}
 		pair := key + "=" + c.Env[key]
 		if len(pair) > maxString || !printable(pair) {
-			return Spec{}, invalid("env", "The variable %s is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.", key, maxString)
+			return Spec{}, invalid(
+				"env",
+				"The variable %s is longer than %d bytes, or holds a NUL byte or text that is not UTF-8.",
+				key,
+				maxString,
+			)
 		}
 		spec.Env = append(spec.Env, pair)
 		total += len(pair) + 1

@@ -231,8 +231,8 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// The end of an owner reaches a command that is still on its way to start, and EndOwner waits for it; a caller that does
-// not wait learns how many there are.
+// The end of an owner reaches a command that is still on its way to start, and EndOwner waits for it; a caller that
+// does not wait learns how many there are.
 func TestEndOwnerWhileStarting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -370,7 +370,10 @@ func TestSignalNames(t *testing.T) {
 // Any command is either refused as invalid_params or passed on unchanged, within the limits.
 func TestCheckProperties(t *testing.T) {
 	t.Parallel()
-	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "/", "a\x00b", "A=B", "\xff", strings.Repeat("x", maxString+1)}))
+	text := rapid.OneOf(
+		rapid.String(),
+		rapid.SampledFrom([]string{"", "/", "a\x00b", "A=B", "\xff", strings.Repeat("x", maxString+1)}),
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		c := Command{
 			Owner: contract.Owner{SessionID: text.Draw(t, "session")}, Argv: rapid.SliceOfN(text, 0, 5).Draw(t, "argv"),
@@ -396,7 +399,9 @@ func TestCheckProperties(t *testing.T) {
 			}
 			total += len(s) + 1
 		}
-		if !slices.Equal(spec.Argv, c.Argv) || len(spec.Env) != len(c.Env) || !slices.IsSorted(spec.Env) || spec.Dir != c.Dir || total > l.MaxBytes ||
+		if !slices.Equal(spec.Argv, c.Argv) || len(spec.Env) != len(c.Env) || !slices.IsSorted(spec.Env) ||
+			spec.Dir != c.Dir ||
+			total > l.MaxBytes ||
 			len(spec.Argv)+len(spec.Env) > l.MaxStrings {
 			t.Fatalf("%+v became %+v", c, spec)
 		}

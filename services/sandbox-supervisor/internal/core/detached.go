@@ -25,10 +25,10 @@ type Detached struct {
 	ended time.Time
 }
 
-// Detach starts a command known by id, a ULID its caller has chosen, or returns the one that is known by it. It lives until
-// it ends by itself or by its time, by [Detached.End], by the end of its owner, or with the supervisor. When ctx ends before it
-// has started, it is ended. Detach fails as [Supervisor.Start] does, with rate_limited also if the owner has too many, and with
-// conflict if id is another owner's.
+// Detach starts a command known by id, a ULID its caller has chosen, or returns the one that is known by it. It lives
+// until it ends by itself or by its time, by [Detached.End], by the end of its owner, or with the supervisor. When ctx
+// ends before it has started, it is ended. Detach fails as [Supervisor.Start] does, with rate_limited also if the owner
+// has too many, and with conflict if id is another owner's.
 func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detached, error) {
 	if !ident.Valid(id) {
 		return nil, invalid("process_id", "The process id %.80q is not a ULID.", id)
@@ -72,11 +72,20 @@ func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err
 		}
 	}
 	if running >= s.limits.MaxDetached {
-		return nil, false, fault.New(fault.RateLimited,
-			"%d background processes of this session run already, which is as many as may run at once; end one of them first.", running).
+		return nil, false, fault.New(
+			fault.RateLimited,
+			"%d background processes of this session run already, which is as many as may run at once; end one of them first.",
+			running,
+		).
 			With("retry_after_ms", 1000)
 	}
-	d := &Detached{id: id, command: c, tail: newTail(s.limits.KeptOutput), started: make(chan struct{}), done: make(chan struct{})}
+	d := &Detached{
+		id:      id,
+		command: c,
+		tail:    newTail(s.limits.KeptOutput),
+		started: make(chan struct{}),
+		done:    make(chan struct{}),
+	}
 	s.detached[id] = d
 	s.wg.Add(1) // until it is retired
 	return d, true, nil
@@ -125,7 +134,8 @@ func (s *Supervisor) expire() {
 		start, end := d.tail.bounds()
 		total += int(end-start) + endedCost
 		owner := account(d.command.Owner)
-		if count[owner]++; count[owner] > s.limits.EndedPerOwner || total > s.limits.EndedBytes || time.Since(d.ended) >= s.limits.EndedFor {
+		if count[owner]++; count[owner] > s.limits.EndedPerOwner || total > s.limits.EndedBytes ||
+			time.Since(d.ended) >= s.limits.EndedFor {
 			delete(s.detached, d.id)
 		}
 	}

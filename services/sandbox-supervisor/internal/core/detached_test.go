@@ -35,7 +35,8 @@ func TestTailProperties(t *testing.T) {
 		into := make([]byte, rapid.IntRange(0, 60).Draw(t, "into"))
 		at, n, more := tl.read(from, into)
 		want := min(max(from, start), end)
-		if at != want || n != int(min(int64(len(into)), end-at)) || string(into[:n]) != string(all[at:at+int64(n)]) || more == nil {
+		if at != want || n != int(min(int64(len(into)), end-at)) || string(into[:n]) != string(all[at:at+int64(n)]) ||
+			more == nil {
 			t.Fatalf("from %d: %d bytes at %d, %q", from, n, at, into[:n])
 		}
 		tl.close()
@@ -69,7 +70,10 @@ func TestTailFollow(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := tl.follow(ctx, 0, true, func(int64, []byte) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+		if err := tl.follow(ctx, 0, true, func(int64, []byte) error { return nil }); !errors.Is(
+			err,
+			context.DeadlineExceeded,
+		) {
 			t.Errorf("one who leaves: %v", err)
 		}
 		tl.close()

@@ -27,7 +27,8 @@ type Exec struct {
 	found   []contract.Finding // in a cage of its own
 }
 
-// ending is an end from outside: for a reason, with the time from being asked to being killed, and whether its cage asks it.
+// ending is an end from outside: for a reason, with the time from being asked to being killed, and whether its cage
+// asks it.
 type ending struct {
 	reason contract.Reason
 	grace  time.Duration
@@ -51,9 +52,9 @@ func (e *Exec) cageID() string {
 	return e.cage.spec.ID
 }
 
-// Copy hands the command's output to sink as it comes, one call at a time, and returns when the command is gone and all of
-// it was handed over. While sink blocks, the command does. Once sink has failed, output is thrown away, so that a command
-// that is being ended is not held up.
+// Copy hands the command's output to sink as it comes, one call at a time, and returns when the command is gone and all
+// of it was handed over. While sink blocks, the command does. Once sink has failed, output is thrown away, so that a
+// command that is being ended is not held up.
 func (e *Exec) Copy(sink func(Stream, []byte) error) {
 	failed := false
 	e.process.Copy(func(s Stream, data []byte) {

@@ -85,7 +85,9 @@ func (c *Cage) look() []contract.Finding {
 	}
 	after, err := c.s.cages.Compile(c.spec.Policy, c.spec.Root)
 	if err != nil {
-		return []contract.Finding{{Kind: "policy", Text: "The writable folders cannot be looked at any more: " + fault.From(err).Msg}}
+		return []contract.Finding{
+			{Kind: "policy", Text: "The writable folders cannot be looked at any more: " + fault.From(err).Msg},
+		}
 	}
 	c.s.mu.Lock()
 	c.seen = after

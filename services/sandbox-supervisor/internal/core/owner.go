@@ -51,12 +51,14 @@ func sameOwner(a, b contract.Owner) bool {
 // mayEnter reports whether a command may run in a cage: it ends no later than the cage's owner does.
 func mayEnter(cage, command contract.Owner) bool {
 	return sameOwner(cage, command) ||
-		kindOf(cage) == contract.OwnedBySession && kindOf(command) == contract.OwnedByRun && cage.SessionID == command.SessionID
+		kindOf(cage) == contract.OwnedBySession && kindOf(command) == contract.OwnedByRun &&
+			cage.SessionID == command.SessionID
 }
 
 // shows reports whether w's list has the owner's commands: a project's list includes those of its sessions.
 func (w Whose) shows(o contract.Owner) bool {
-	return (w.Session == "" || o.SessionID == w.Session) && (w.Project == "" || o.ProjectID == w.Project) && (w.Run == "" || o.RunID == w.Run)
+	return (w.Session == "" || o.SessionID == w.Session) && (w.Project == "" || o.ProjectID == w.Project) &&
+		(w.Run == "" || o.RunID == w.Run)
 }
 
 // ends reports whether the owner's commands end with w.

@@ -34,7 +34,8 @@ func TestWhoMayEnterACage(t *testing.T) {
 	}
 }
 
-// A session ends its runs' things, a run its own, a project those of no session; lists of a project show its sessions' too.
+// A session ends its runs' things, a run its own, a project those of no session; lists of a project show its sessions'
+// too.
 func TestWhoseThingsEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

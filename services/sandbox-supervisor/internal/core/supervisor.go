@@ -38,10 +38,10 @@ func New(spawner Spawner, cages Cages, limits Limits) *Supervisor {
 	}
 }
 
-// Start starts a command. When ctx ends, the command is ended; the caller must drain it with [Exec.Copy] in any case. Start
-// fails with invalid_params, shell_spawn_failed, rate_limited when too many commands run or there are too many cages, and
-// unavailable. One with a cage fails with cage_policy_invalid and cage_unavailable too, and with conflict if the cage is
-// another session's or has another policy.
+// Start starts a command. When ctx ends, the command is ended; the caller must drain it with [Exec.Copy] in any case.
+// Start fails with invalid_params, shell_spawn_failed, rate_limited when too many commands run or there are too many
+// cages, and unavailable. One with a cage fails with cage_policy_invalid and cage_unavailable too, and with conflict if
+// the cage is another session's or has another policy.
 func (s *Supervisor) Start(ctx context.Context, c Command) (*Exec, error) {
 	e := &Exec{id: ident.New(), command: c, refused: newFeed()}
 	if err := s.start(ctx, ctx, e); err != nil {
@@ -145,8 +145,8 @@ func (s *Supervisor) startOf(e *Exec) time.Time {
 	return e.started
 }
 
-// EndOwner ends the commands and the cages of a session, a run or a project and returns how many commands there were, when all are gone or ctx
-// ends.
+// EndOwner ends the commands and the cages of a session, a run or a project and returns how many commands there were,
+// when all are gone or ctx ends.
 func (s *Supervisor) EndOwner(ctx context.Context, w Whose) (int, error) {
 	if err := w.check(); err != nil {
 		return 0, err
@@ -181,7 +181,8 @@ func (s *Supervisor) Close() {
 	s.wg.Wait()
 }
 
-// endAll ends the commands and the cages of an owner and returns how many commands there were, when all are gone or ctx ends.
+// endAll ends the commands and the cages of an owner and returns how many commands there were, when all are gone or ctx
+// ends.
 func (s *Supervisor) endAll(ctx context.Context, reason contract.Reason, match func(contract.Owner) bool) (int, error) {
 	ending := s.find(func(e *Exec) bool { return match(e.command.Owner) })
 	for _, e := range ending {

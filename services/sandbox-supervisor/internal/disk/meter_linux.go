@@ -10,7 +10,8 @@ import (
 // PerFile is the least that a file or a folder counts, in bytes.
 const PerFile = 4096
 
-// MaxDepth is how deep folders are read. What is nested deeper cannot be measured, and counts as more than any limit.
+// MaxDepth bounds the depth to which folders are read. Deeper folders cannot be measured, and count as more than any
+// limit.
 const MaxDepth = 400
 
 // Meter measures the growth of folders. It is used by one at a time.
@@ -18,10 +19,10 @@ type Meter struct {
 	folders []string
 	base    int64
 	quit    <-chan struct{}
-	deep    bool // the beginning was nested too deep already, which nobody is to blame for
+	deep    bool // the beginning was too deep already, so depth is no offence later
 
 	used   map[uint64]int64 // of each file system, when the folders were read last
-	growth int64            // what they had grown by then
+	growth int64            // of the folders by then
 	read   time.Time
 	took   time.Duration
 	// dirty is how much of mapped files without a name was ever seen written, where their blocks cannot be asked for.
@@ -30,9 +31,9 @@ type Meter struct {
 
 type inode struct{ dev, ino uint64 }
 
-// New reads the folders as they are. Of what is made from since on nothing belongs to the beginning: writing goes on while they
-// are read. Folders that lie in others are to be left out by the caller. Full says which of them begin empty: what is in them
-// already counts too. Reading ends early when quit is closed.
+// New reads the folders as they are. Files made after since do not belong to the beginning, though writing goes on
+// during the reading. The caller leaves out folders that lie in others. full marks folders that begin empty: all their
+// content counts as growth. Reading ends early when quit is closed.
 func New(since time.Time, folders []string, full map[string]bool, quit <-chan struct{}) *Meter {
 	m := &Meter{folders: folders, quit: quit}
 	m.used = m.systems()
@@ -50,7 +51,7 @@ func New(since time.Time, folders []string, full map[string]bool, quit <-chan st
 	return m
 }
 
-// systems returns how much of each file system is used, in bytes, with what its inodes count.
+// systems returns the used bytes of each file system, its inodes counted as [PerFile] each.
 func (m *Meter) systems() map[uint64]int64 {
 	used := map[uint64]int64{}
 	for _, folder := range m.folders {
@@ -64,14 +65,16 @@ func (m *Meter) systems() map[uint64]int64 {
 	return used
 }
 
-// stale is how long a reading holds, whatever the file systems say: others may remove as much as is written.
+// stale is how long a reading holds even if no file system grew: another writer may remove as much as is written.
 const stale = 30 * time.Second
 
-// rest is how much longer than the last reading took is waited before the next, so that a large tree is not read all the time.
+// rest is how much longer than the last reading took is waited before the next, so that a large tree is not read all
+// the time.
 const rest = 3
 
-// Growth returns by how much more than limit the folders may have grown: they are read again only if the file systems give
-// reason to think so, or the last reading is old. It is at least what it was then. held are processes whose removed files count.
+// Growth returns by how much more than limit the folders may have grown. They are read again only if the file systems
+// give reason to, or the last reading is old; otherwise it returns the growth at the last reading. Removed files of the
+// processes held count.
 func (m *Meter) Growth(limit int64, held func() []int) int64 {
 	now := m.systems()
 	grown := m.growth
@@ -96,12 +99,12 @@ func (m *Meter) Growth(limit int64, held func() []int) int64 {
 	return m.growth
 }
 
-// reader adds up what it finds.
+// reader adds up files.
 type reader struct {
 	seen   map[inode]bool // files of several names
 	before time.Time
 	all    int64
-	old    int64 // of all what was there before
+	old    int64 // the part of all from before
 	deep   bool
 	blind  bool // a folder cannot be read
 	quit   <-chan struct{}
@@ -123,7 +126,7 @@ func (r *reader) count(st *unix.Stat_t, born func() (time.Time, bool)) {
 		r.old += size
 		return
 	}
-	// It has changed since: it belongs to what was there before, as it is now, if it is older.
+	// A file that has changed since belongs to the beginning, at its present size, if it was made before.
 	if at, known := born(); known && at.Before(r.before) {
 		r.old += size
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grown reads the folders, whatever their file system says.
+// grown reads the folders, even if their file system did not grow.
 func grown(m *Meter, held ...int) int64 {
 	m.read, m.took = time.Time{}, 0
 	return m.Growth(1<<40, func() []int { return held })
@@ -24,7 +24,7 @@ func write(t *testing.T, path string, size int) {
 	}
 }
 
-// near holds a growth against what was written: file systems add a little of their own.
+// near compares a growth with the written bytes: file systems add a few blocks of their own.
 func near(t *testing.T, what string, got, want int64) {
 	t.Helper()
 	if got < want || got > want+want/10+4*PerFile {
@@ -32,8 +32,8 @@ func near(t *testing.T, what string, got, want int64) {
 	}
 }
 
-// What is new counts and what was there does not, grown or not: files by their blocks, holes for nothing, names once, each file
-// at least for its inode, and what was removed for as long as it is held open.
+// New files count and old ones do not, grown or not: files by their blocks, holes for free, names once, each file at
+// least for its inode, and removed files while they are held open.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,8 +84,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// What is written while the beginning is read does not belong to it, what was there does also when it was changed meanwhile, and
-// what is kept from before counts where it is to.
+// Files written while the beginning is read do not belong to it, old files that changed meanwhile do, and a folder
+// marked full counts with all its content.
 func TestBeginning(t *testing.T) {
 	t.Parallel()
 	dir, kept := t.TempDir(), t.TempDir()
@@ -96,7 +96,8 @@ func TestBeginning(t *testing.T) {
 	for began := time.Now(); ; {
 		write(t, dir+"/new", 2<<20)
 		var st unix.Statx_t
-		if err := unix.Statx(unix.AT_FDCWD, dir+"/new", 0, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		if err := unix.Statx(unix.AT_FDCWD, dir+"/new", 0, unix.STATX_BTIME, &st); err != nil ||
+			st.Mask&unix.STATX_BTIME == 0 {
 			t.Logf("this file system does not know when a file was made: %v", err)
 			return
 		}

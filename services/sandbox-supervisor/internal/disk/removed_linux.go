@@ -14,11 +14,11 @@ import (
 // deleted ends the path of a file without a name in /proc. A file may be called so as well.
 const deleted = " (deleted)"
 
-// removed adds the files without a name that processes hold open or have mapped on file systems that are watched, and where a
-// folder cannot be read every file they hold open: it may lie there. dirty is what was seen written of mapped files whose blocks
-// cannot be asked for; removed returns it for those that are still mapped.
+// removed adds the files without a name that processes hold open or have mapped on watched file systems, and, if a
+// folder cannot be read, every file they hold open: it may lie there. dirty holds the bytes once seen dirty of mapped
+// files whose blocks cannot be read; removed returns it for those that are still mapped.
 //
-// A file that is in flight between two sockets is held by no process and is not found.
+// A file in flight between two sockets is held by no process and is not found.
 func (r *reader) removed(pids []int, systems map[uint64]int64, dirty map[inode]int64) map[inode]int64 {
 	still := map[inode]int64{}
 	for _, pid := range pids {
@@ -31,7 +31,7 @@ func (r *reader) removed(pids []int, systems map[uint64]int64, dirty map[inode]i
 			if !sameFiles(pid, task) {
 				r.open(task+"/fd", systems)
 			}
-			// Threads share their memory; one that has ended shows none.
+			// Threads share their memory; an ended one shows no mapping.
 			mapped = mapped || r.mapped(task, systems, dirty, still)
 		}
 	}
@@ -64,13 +64,13 @@ func (r *reader) open(folder string, systems map[uint64]int64) {
 	for _, e := range entries {
 		path := folder + "/" + e.Name()
 		if target, err := os.Readlink(path); err == nil && (r.blind || strings.HasSuffix(target, deleted)) {
-			_ = r.held(path, r.blind, systems) // a descriptor that is closed by now holds nothing
+			_ = r.held(path, r.blind, systems) // a descriptor closed meanwhile holds no file
 		}
 	}
 }
 
-// held adds the file that a link of /proc leads to if it has no name, or a name and named is set. It fails where the link
-// cannot be followed.
+// held adds the file that a link of /proc leads to if it has no name, or a name and named is set. It fails where the
+// link cannot be followed.
 func (r *reader) held(path string, named bool, systems map[uint64]int64) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -87,9 +87,9 @@ func (r *reader) held(path string, named bool, systems map[uint64]int64) error {
 	return nil
 }
 
-// mapped adds the files without a name that a thread has mapped; it reports whether the thread has any memory. The kernel lets
-// only root follow a mapping to its file. Else what counts is what was written by the mapping and not written back at the time:
-// that much of the file has blocks.
+// mapped adds the files without a name that a thread has mapped; it reports whether the thread has any memory. The
+// kernel lets only root follow a mapping to its file. For others the dirty bytes of the mapping count: that much of the
+// file has blocks.
 func (r *reader) mapped(task string, systems map[uint64]int64, dirty, still map[inode]int64) bool {
 	maps, err := os.Open(task + "/maps")
 	if err != nil {

@@ -95,7 +95,8 @@ func TestMappedFileCounts(t *testing.T) {
 	if got < 16<<20 || got > 17<<20 {
 		t.Errorf("a mapped file without a name counts %d bytes, want 16 MiB", got)
 	}
-	// An ordinary user cannot follow the mapping; its dirty pages are what is known, and are kept after they are written back.
+	// An ordinary user cannot follow the mapping; only its dirty pages are known, and stay counted after they are
+	// written back.
 	id := inode{}
 	for of, size := range written(fmt.Sprintf("/proc/%d/task/%d", pid, pid)) {
 		id = of
@@ -138,11 +139,11 @@ func holder(t *testing.T, dir string, env ...string) (pid int, end func()) {
 	}
 	return cmd.Process.Pid, func() {
 		in.Close()
-		_ = cmd.Wait() // what it says is of no interest
+		_ = cmd.Wait() // its exit status does not matter
 	}
 }
 
-// Only shared mappings of files without a name count as dirty, and what cannot be read counts for nothing.
+// Only shared mappings of files without a name count as dirty; unreadable entries count as zero.
 func TestDirtyOf(t *testing.T) {
 	t.Parallel()
 	got := dirtyOf(strings.NewReader(`7f00-7f01 rw-s 00000000 fd:01 7   /p/a (deleted)
@@ -166,7 +167,7 @@ VmFlags: rd wr
 	}
 }
 
-// FuzzDirtyOf holds that no text of a process stops the measurement or counts less than nothing.
+// FuzzDirtyOf holds that no text of a process stops the measurement or counts less than zero.
 func FuzzDirtyOf(f *testing.F) {
 	f.Add("7f00-7f01 rw-s 00000000 fd:01 7   /p/a (deleted)\nShared_Dirty:          8 kB\n")
 	f.Add("x y: (deleted)\n Shared_Dirty: -1 kB\n")

@@ -26,11 +26,11 @@ const (
 type Conn struct {
 	file *os.File
 	raw  syscall.RawConn
-	// Patience is how long Send waits for the other end to read, for ever for 0. Set it before the first Send. After a Send
-	// that has failed the connection may hold half a frame and is of no use.
+	// Patience is how long Send waits for the other end to read, for ever for 0. Set it before the first Send. After a
+	// Send that has failed the connection may hold half a frame and is of no use.
 	Patience time.Duration
 	send     sync.Mutex // held for one whole frame, so that the packets of two do not mix
-	buf, oob []byte     // what Receive reads a packet into
+	buf, oob []byte     // of the packet that Receive reads
 }
 
 // Pair returns a connection and its other end, which is to be given to a new process and then closed.
@@ -67,8 +67,8 @@ func Open(fd int) (*Conn, error) {
 // Close ends the connection; the other end receives io.EOF.
 func (c *Conn) Close() error { return c.file.Close() }
 
-// End closes the connection after an OpEnd, by which the other end knows that this one has not died. It never waits: to one that does not
-// read, or while a Send waits, only the connection's end is told.
+// End closes the connection after an OpEnd, by which the other end knows that this one has not died. It never waits: to
+// one that does not read, or while a Send waits, only the connection's end is told.
 func (c *Conn) End() error {
 	if c.send.TryLock() {
 		data, err := json.Marshal(Frame{Op: OpEnd})
@@ -82,8 +82,8 @@ func (c *Conn) End() error {
 	return c.Close()
 }
 
-// Send sends a frame with descriptors, which stay the caller's to close. It blocks while the other end does not read, at most
-// for Patience.
+// Send sends a frame with descriptors, which stay the caller's to close. It blocks while the other end does not read,
+// at most for Patience.
 func (c *Conn) Send(f Frame, fds ...int) error {
 	data, err := json.Marshal(f)
 	if err != nil {
@@ -131,8 +131,8 @@ func (c *Conn) sendPacket(data, rights []byte) error {
 	return errors.Join(err, sendErr)
 }
 
-// Receive returns the next frame and its descriptors, which are the caller's to close and are closed on exec. It returns
-// io.EOF when the other end is closed, also by its process's death.
+// Receive returns the next frame and its descriptors, which are the caller's to close and are closed on exec. It
+// returns io.EOF when the other end is closed, also by its process's death.
 func (c *Conn) Receive() (f Frame, fds []int, err error) {
 	defer func() {
 		if err != nil {

@@ -1,49 +1,48 @@
-// Package frame is what the supervisor and the processes that own commands, its shim and the inits of cages, say to each
-// other, and how: frames over a unix SOCK_SEQPACKET pair, with file descriptors
-// beside them.
+// Package frame is the protocol between the supervisor and the processes that own commands, its shim and the inits of
+// cages: frames over a unix SOCK_SEQPACKET pair, with file descriptors beside them.
 //
-// A [Frame] is JSON, cut into packets where it is longer than one; descriptors travel with its first packet. The peer is
-// trusted, being of the same make, and nevertheless bounded: a frame longer than [Max] or with more than [MaxFiles]
+// A [Frame] is JSON, cut into packets if it is longer than one; descriptors travel with its first packet. The peer is
+// trusted, being of the same build, and nevertheless bounded: a frame longer than [Max] or with more than [MaxFiles]
 // descriptors ends the connection.
 package frame
 
 import "encoding/json"
 
-// Max is the longest frame in bytes. A command's arguments are bounded far below it, also when every byte of them needs an
-// escape in JSON.
+// Max is the longest frame in bytes. A command's arguments are bounded far below it, also when every byte of them needs
+// an escape in JSON.
 const Max = 16 << 20
 
 // MaxFiles is how many descriptors a frame may carry: fewer than the 253 of Linux.
 const MaxFiles = 128
 
-// Op says what a frame is.
+// Op is the kind of a frame.
 type Op string
 
-// What the supervisor asks for.
+// The supervisor's requests.
 const (
-	// OpLaunch asks the launcher for an init, by Plan, which is a blueprint.Launch. The answer is OpStarted with its PID and a
-	// file that stands for it (a pidfd), or OpFailed with the system's error number as Code.
+	// OpLaunch asks the launcher for an init, by Plan, which is a blueprint.Launch. The answer is OpStarted with its
+	// PID and a file that stands for it (a pidfd), or OpFailed with the system's error number as Code.
 	OpLaunch Op = "launch"
-	// OpCleanup tells the launcher what to remove, by Plan, which is a blueprint.Cleanup, if the supervisor ends without OpEnd. Its file
-	// stands for the supervisor's process (a pidfd). What comes later replaces it; there is no answer.
+	// OpCleanup tells the launcher what to remove if the supervisor ends without OpEnd: Plan is a blueprint.Cleanup.
+	// Its file is a pidfd of the supervisor. A later one replaces it; there is no answer.
 	OpCleanup Op = "leave"
-	// OpEnd tells the launcher or the shim that the supervisor removes from the host itself what is to be; it is the last frame.
+	// OpEnd tells the launcher or the shim that the supervisor cleans the host up itself; it is the last frame.
 	OpEnd Op = "end"
-	// OpPrepare tells a cage's init what to begin with, by Plan, which is a blueprint.Base; it is the first frame it is sent. It
-	// is not answered; if it fails, OpFailed is the answer to OpSetUp.
+	// OpPrepare gives a cage's init the first part of its work: Plan is a blueprint.Base. It is the first frame it is
+	// sent. It is not answered; if it fails, OpFailed is the answer to OpSetUp.
 	OpPrepare Op = "prepare"
 	// OpFiles hands over files that a later OpSetUp speaks of; there is no answer.
 	OpFiles Op = "files"
-	// OpSetUp tells a cage's init what to build, by Plan; it is the next frame it is sent but for OpFiles. The answer is
+	// OpSetUp has a cage's init build the cage of Plan; it is the next frame it is sent but for OpFiles. The answer is
 	// OpReady or OpFailed.
 	OpSetUp Op = "setup"
-	// OpStart starts a command. Its files are standard input, output and error where it has no terminal, then as many as Place
-	// says, then its cgroup's folder where it has one. The answer is OpStarted or OpFailed.
+	// OpStart starts a command. Its files are standard input, output and error where it has no terminal, then as many
+	// as Place says, then its cgroup's folder where it has one. The answer is OpStarted or OpFailed.
 	OpStart Op = "start"
 	// OpSignal sends a signal to the command's process group.
 	OpSignal Op = "signal"
-	// OpTerminate sends SIGTERM to everything the command started and lets what is left live on when its main process ends.
-	// Sent to a cage's init for no command, it is for everything in the cage.
+	// OpTerminate sends SIGTERM to all processes of a command and lets the survivors live on when its main process
+	// ends. Sent to a cage's init for no command, it is for all processes of the cage.
 	OpTerminate Op = "terminate"
 	// OpKill kills everything the command started.
 	OpKill Op = "kill"
@@ -52,12 +51,12 @@ const (
 	OpConnect Op = "connect"
 )
 
-// What the owner of commands tells.
+// The events of the owner of commands.
 const (
 	// OpReady is its first frame: it is set up. The files of a cage's init are its sockets, as Plan asked for.
 	OpReady Op = "ready"
-	// OpStarted says that a command runs. Its files are one that stands for its main process (a pidfd), if its id is another
-	// one for the peer, and the terminal's master side, if there is a terminal.
+	// OpStarted says that a command runs. Its files are one that stands for its main process (a pidfd), if its id is
+	// another one for the peer, and the terminal's master side, if there is a terminal.
 	OpStarted Op = "started"
 	// OpFailed says that a command could not be started, or a cage not be built.
 	OpFailed Op = "failed"
@@ -76,7 +75,7 @@ const (
 	CauseFolder Cause = "folder"
 	// CauseProgram is a program that is not found or may not be executed.
 	CauseProgram Cause = "program"
-	// CauseSystem is anything else the system refused.
+	// CauseSystem is any other refusal of the system.
 	CauseSystem Cause = "system"
 )
 
@@ -99,7 +98,7 @@ type Frame struct {
 	Terminal *Size    `json:"terminal,omitempty"`
 	// Place is how many of the files are those of the cgroups it is to be put into; see package commands.
 	Place int `json:"place,omitempty"`
-	// Mark is what the command's processes are recognised by; see package proc.
+	// Mark is the mark of the command's processes; see package proc.
 	Mark uint64 `json:"mark,omitempty"`
 	// Cgroup says that the last file is the folder of the command's cgroup.
 	Cgroup bool `json:"cgroup,omitempty"`
@@ -111,9 +110,9 @@ type Frame struct {
 	Signal int `json:"signal,omitempty"`
 	// PID is the main process of a command that runs, or the shim's own.
 	PID int `json:"pid,omitempty"`
-	// Plan is what the launcher is to start, or a cage's init to build; see package blueprint.
+	// Plan is the process that the launcher starts, or the cage that an init builds; see package blueprint.
 	Plan json.RawMessage `json:"plan,omitempty"`
-	// Layer is what of a cage could not be built.
+	// Layer is the part of a cage that could not be built.
 	Layer string `json:"layer,omitempty"`
 	// Cause and Text say why a command could not be started; Text is the system's reason.
 	Cause Cause  `json:"cause,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The attributes of what a cage is shown: never with devices or set-id programs.
+// The attributes of mounts in a cage: never with devices or set-id programs.
 const (
 	Writable = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	ReadOnly = Writable | unix.MOUNT_ATTR_RDONLY
@@ -14,13 +14,14 @@ const (
 	Device = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
 )
 
-// Find returns a descriptor that holds the place at a path below dir, and what is there. A path with a link in it is refused.
+// Find returns a descriptor of the file at a path below dir, opened with O_PATH, and its state. A path with a link in
+// it is refused.
 func Find(dir int, path string) (fd int, st unix.Stat_t, err error) {
 	for {
 		fd, err = unix.Openat2(dir, path, &unix.OpenHow{
 			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
-		if err != unix.EINTR && err != unix.EAGAIN { // the latter when something was renamed meanwhile
+		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename came between
 			break
 		}
 	}
@@ -34,14 +35,19 @@ func Find(dir int, path string) (fd int, st unix.Stat_t, err error) {
 	return fd, st, nil
 }
 
-// Clone returns a mount of its own of what fd holds, with everything mounted in it: detached, private, with attributes. With
-// userns, unless it is -1, its owners are mapped as that user namespace says.
+// Clone returns a separate mount of the file or folder of fd, with all mounts in it: detached, private, with
+// attributes. With userns, unless it is -1, its owners are mapped as that user namespace says.
 func Clone(fd int, attr uint64, userns int) (tree int, err error) {
 	tree, err = unix.OpenTree(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("open_tree: %w", err)
 	}
-	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr, Propagation: unix.MS_PRIVATE})
+	err = unix.MountSetattr(
+		tree,
+		"",
+		unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+		&unix.MountAttr{Attr_set: attr, Propagation: unix.MS_PRIVATE},
+	)
 	if err != nil {
 		unix.Close(tree)
 		return -1, fmt.Errorf("mount_setattr: %w", err)
@@ -67,7 +73,7 @@ func (e *MapError) Error() string { return "mapping owners: " + e.err.Error() }
 // Unwrap returns the system's error.
 func (e *MapError) Unwrap() error { return e.err }
 
-// Attach attaches a detached mount at what target holds.
+// Attach attaches a detached mount at the file or folder of target.
 func Attach(tree, target int) error {
 	if err := unix.MoveMount(tree, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
 		return fmt.Errorf("move_mount: %w", err)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files that show what a namespace counts: also, for each family, how often something had no route.
+// The files with the counters of a namespace; they hold, for each family, the number of packets without a route.
 const (
 	counters4 = "/proc/self/net/snmp"
 	counters6 = "/proc/self/net/snmp6"
@@ -21,9 +21,9 @@ func openCounters(name string) (int, error) {
 // CountersSize is how much of the beginning of the counters Unrouted needs, at most.
 const CountersSize = 1024
 
-// Unrouted reads in the beginning of the counters, as one of the files that Setup returned shows them, how often the kernel has
-// refused something because it had no route, and whether it was IPv6. In a cage that is UDP: a datagram that was to be sent, or a
-// socket that was to be connected. It does not allocate.
+// Unrouted reads the number of packets that the kernel refused for lack of a route, and whether they were IPv6, from
+// the beginning of one of the counter files that Setup returned. In a cage these are UDP: datagrams to be sent, or
+// sockets to be connected. It does not allocate.
 func Unrouted(text []byte) (n uint64, ipv6, ok bool) {
 	if names, rest, _ := bytes.Cut(text, []byte("\n")); bytes.HasPrefix(names, []byte("Ip: ")) {
 		// A line of names and one of as many values.
@@ -52,7 +52,7 @@ func Unrouted(text []byte) (n uint64, ipv6, ok bool) {
 	return 0, false, false
 }
 
-// place returns which field of line is name, -1 for none.
+// place returns the index of the field called name in line, -1 without one.
 func place(line []byte, name string) int {
 	at := 0
 	for field := range bytes.FieldsSeq(line) {

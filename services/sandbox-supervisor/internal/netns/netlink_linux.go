@@ -11,7 +11,7 @@ import (
 // loopback is the index of the loopback interface, the first of every namespace.
 const loopback = 1
 
-// What golang.org/x/sys/unix does not name of <linux/fib_rules.h>.
+// Constants of <linux/fib_rules.h> that golang.org/x/sys/unix lacks.
 const (
 	fraPriority   = 6
 	fraTable      = 15
@@ -59,7 +59,7 @@ func family(addr netip.Addr) byte {
 	return unix.AF_INET6
 }
 
-// create has the kernel make something, and is content where it is there already.
+// create has the kernel make an object, and accepts an existing one.
 func (l *link) create(kind uint16, body message) error {
 	err := l.request(kind, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body)
 	if errors.Is(err, unix.EEXIST) {
@@ -90,7 +90,8 @@ func (l *link) request(kind, flags uint16, body message) error {
 			return err
 		}
 		const code = unix.SizeofNlMsghdr
-		if n < code+4 || binary.NativeEndian.Uint16(in[4:]) != unix.NLMSG_ERROR || binary.NativeEndian.Uint32(in[8:]) != l.seq {
+		if n < code+4 || binary.NativeEndian.Uint16(in[4:]) != unix.NLMSG_ERROR ||
+			binary.NativeEndian.Uint32(in[8:]) != l.seq {
 			continue
 		}
 		if errno := -int32(binary.NativeEndian.Uint32(in[code:])); errno != 0 {
@@ -100,7 +101,7 @@ func (l *link) request(kind, flags uint16, body message) error {
 	}
 }
 
-// errUsed says that a namespace is somebody's already: changing it might cut a whole machine off.
+// errUsed refuses a namespace in use: changing it might cut a whole machine off.
 var errUsed = errors.New("the network namespace is not a new one")
 
 // up switches the loopback interface on, which in a new namespace is off.

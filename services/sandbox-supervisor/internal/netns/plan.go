@@ -2,17 +2,17 @@ package netns
 
 import "net/netip"
 
-// Pool is where the addresses come from that stand for names: the range for benchmarks, which is nobody's on any network.
+// Pool is the range of the addresses that stand for names: the range for benchmarks, which no network routes.
 var Pool = netip.MustParsePrefix("198.18.0.0/15")
 
-// Own is the cage's own address in Pool, beside loopback. Resolvers look for IPv4 addresses only where the machine has one that
-// is not loopback's (AI_ADDRCONFIG).
+// Own is the cage's own address in Pool, beside loopback. Resolvers look for IPv4 addresses only where the machine has
+// one that is not loopback's (AI_ADDRCONFIG).
 var Own = netip.MustParseAddr("198.18.0.1")
 
 // Resolver is where the cage's names are looked up.
 var Resolver = netip.MustParseAddrPort("127.0.0.1:53")
 
-// Plan is what is set up in a network namespace. It crosses to the cage's init as JSON.
+// Plan configures a network namespace. It crosses to the cage's init as JSON.
 type Plan struct {
 	// Addresses are delivered to the cage besides those of Pool and of loopback: those that the policy names as addresses.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
@@ -21,8 +21,8 @@ type Plan struct {
 	Streams   []netip.AddrPort `json:"streams,omitempty"`
 }
 
-// The files that make programs ask Resolver and nobody else. A lookup that is refused is refused at once: no search list makes
-// more names of one, and nothing is asked twice.
+// The files that make programs ask Resolver alone. A refused lookup fails at once: there is no search list and no
+// retry.
 const (
 	ResolvConf = "nameserver 127.0.0.1\noptions timeout:2 attempts:1 no-aaaa\n"
 	Nsswitch   = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n"

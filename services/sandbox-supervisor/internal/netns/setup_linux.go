@@ -10,11 +10,11 @@ import (
 // backlog is how many connections may wait to be accepted.
 const backlog = 512
 
-// Setup sets up this process's network namespace, where it refuses one that is in use, and returns its sockets: those of Datagrams, those of
-// Streams in their order, and where the kernel can give it one that sees what is tried elsewhere (see watch). They do not
-// block. After them come the files that show how often UDP had no route (see Unrouted), of each family where UDP alone has none. All
-// are closed on exec and are the caller's to close. Setup needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE over
-// the namespace, and its /proc. After an error nothing is left open.
+// Setup sets up this process's network namespace, unless that is in use, and returns its sockets: those of Datagrams,
+// those of Streams in their order, and, if the kernel has it, one that sees attempts to connect elsewhere (see watch).
+// They do not block. Behind them come the files that count UDP without a route (see Unrouted), one for each family in
+// which only UDP can lack one. All are closed on exec and are the caller's to close. Setup needs CAP_NET_ADMIN,
+// CAP_NET_RAW and CAP_NET_BIND_SERVICE over the namespace, and its /proc. An error leaves no descriptor open.
 func Setup(plan Plan) (fds []int, err error) {
 	defer func() {
 		if err != nil {
@@ -56,8 +56,8 @@ func Setup(plan Plan) (fds []int, err error) {
 	return fds, nil
 }
 
-// routes makes the addresses of plan this namespace's own. It returns the counters of the families in which TCP always has a
-// route, so that UDP is what they count.
+// routes makes the addresses of plan this namespace's own. It returns the counters of the families in which TCP always
+// has a route, so that they count UDP alone.
 func routes(plan Plan) (counters []string, err error) {
 	l, err := openLink()
 	if err != nil {
@@ -79,7 +79,7 @@ func routes(plan Plan) (counters []string, err error) {
 			return nil, fmt.Errorf("address %s: %w", addr, err)
 		}
 	}
-	// Where that cannot be had, nothing but sight is lost.
+	// A kernel without it only loses sight of refused connections.
 	if err := l.everything4(plan.Addresses); err == nil {
 		counters = append(counters, counters4)
 	}

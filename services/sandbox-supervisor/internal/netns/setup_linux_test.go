@@ -29,7 +29,9 @@ func plan() netns.Plan {
 		Datagrams: []netip.AddrPort{netns.Resolver},
 		Streams: []netip.AddrPort{
 			netns.Resolver, netip.MustParseAddrPort("198.18.0.2:443"), netip.MustParseAddrPort("198.19.255.254:80"),
-			netip.MustParseAddrPort("10.1.2.3:443"), netip.MustParseAddrPort("[2001:db8::7]:443"), netip.MustParseAddrPort("127.0.0.1:5432"),
+			netip.MustParseAddrPort(
+				"10.1.2.3:443",
+			), netip.MustParseAddrPort("[2001:db8::7]:443"), netip.MustParseAddrPort("127.0.0.1:5432"),
 		},
 	}
 }
@@ -85,7 +87,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// The watching socket sees where connections were tried that the kernel refused, and nothing of the cage's own.
+// The watching socket sees attempts to connect that the kernel refused, and no traffic of the cage's own.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	space := netnstest.Open(t, netnstest.User, plan())
@@ -112,8 +114,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// In each way to get a namespace it is counted, for each family, how often UDP to the outside was refused, and nothing else is: no
-// connection, no lookup, and no UDP to the addresses of the policy, by which some resolvers find out which is the best.
+// In each kind of namespace the refusals of UDP to the outside are counted for each family, and they alone: no
+// connection, no lookup, and no UDP to the addresses of the policy, by which some resolvers find the best one.
 func TestUnrouted(t *testing.T) {
 	t.Parallel()
 	for _, way := range netnstest.Ways() {
@@ -165,7 +167,8 @@ except OSError as e: print(e)`
 				to := netip.MustParseAddrPort(at)
 				out, _ := space.Run(t, "/usr/bin/python3", "-c", send, to.Addr().String(), strconv.Itoa(int(to.Port())))
 				after := counted()
-				if got := [2]uint64{after[0] - before[0], after[1] - before[1]}; got != want || !strings.Contains(out, "Network is unreachable") {
+				if got := [2]uint64{after[0] - before[0], after[1] - before[1]}; got != want ||
+					!strings.Contains(out, "Network is unreachable") {
 					t.Errorf("%s: %d were counted, want %d, of %s", at, got, want, out)
 				}
 			}
@@ -173,7 +176,7 @@ except OSError as e: print(e)`
 	}
 }
 
-// What is not the beginning of counters counts nothing.
+// A text that is not the beginning of counters counts zero.
 func TestUnroutedText(t *testing.T) {
 	t.Parallel()
 	const (
@@ -199,7 +202,11 @@ func TestUnroutedText(t *testing.T) {
 // A server in the cage keeps its port: a listener of ours is at an address of its own.
 func TestPortsStayFree(t *testing.T) {
 	t.Parallel()
-	space := netnstest.Open(t, netnstest.User, netns.Plan{Streams: []netip.AddrPort{netip.MustParseAddrPort("198.18.0.2:8080")}})
+	space := netnstest.Open(
+		t,
+		netnstest.User,
+		netns.Plan{Streams: []netip.AddrPort{netip.MustParseAddrPort("198.18.0.2:8080")}},
+	)
 	defer closeAll(space.Sockets)
 	if out, code := space.Run(t, "python3", "-c", "import socket; s=socket.socket(); s.bind(('127.0.0.1', 8080)); s.listen()"); code != 0 {
 		t.Errorf("binding 127.0.0.1:8080: %s", out)

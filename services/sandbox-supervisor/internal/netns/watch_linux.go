@@ -11,16 +11,16 @@ import (
 // Tables and priorities of rules. The kernel's own are at 0, which looks into the local table, and at 32766 and 32767.
 const (
 	elsewhere = 100 // says that every address is this machine's own
-	datagrams = 101 // is the local table for what is not TCP
+	datagrams = 101 // is the local table for packets other than TCP
 
 	beforeMain = 10
 	afterAll   = 40000
 )
 
-// everything4 and everything6 have TCP connections to any address end here, where nobody listens and the kernel refuses them: so
-// they can be seen. Without that, on a kernel without policy routing, they have no route and are refused unseen. What is not TCP
-// has no route in either case, and fails where a datagram to a closed port here would be lost. It is not seen, but counted (see
-// Unrouted).
+// everything4 and everything6 have TCP connections to any address end here, at ports without a listener, so that the
+// kernel's refusals can be seen. Without them, on a kernel without policy routing, connections have no route and are
+// refused unseen. Other packets have no route in either case, and fail at once instead of being lost at a closed port
+// here. They are unseen, but counted (see Unrouted).
 
 // everything6 is the simple case: TCP looks into a further table last.
 func (l *link) everything6() error {
@@ -30,10 +30,11 @@ func (l *link) everything6() error {
 	return l.rule(unix.AF_INET6, afterAll, elsewhere, unix.IPPROTO_TCP)
 }
 
-// everything4 has the local table know every address, because IPv4 refuses nothing in the name of an address that is not in it,
-// and gives what is not TCP another in its place. In that the addresses of names are out of reach too: a program that tries QUIC first
-// fails, and turns to TCP at once. It fails with EHOSTUNREACH, which the kernel does not count: some resolvers (c-ares, gRPC's)
-// connect a UDP socket to each address they find, only to learn which is the best, and nothing is refused by that.
+// everything4 puts every address into the local table, because IPv4 sends no refusal from an address outside of it, and
+// has another table for packets other than TCP. That one leaves out the addresses of names too: a program that tries
+// QUIC first fails, and turns to TCP at once. It fails with EHOSTUNREACH, which the kernel does not count: some
+// resolvers (c-ares, gRPC's) connect a UDP socket to each address they find, only to learn which is the best, and that
+// is no refused traffic.
 func (l *link) everything4(addresses []netip.Addr) error {
 	for _, prefix := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.PrefixFrom(Own, Own.BitLen())} {
 		if err := l.local(prefix, datagrams); err != nil {
@@ -63,10 +64,10 @@ func (l *link) everything4(addresses []netip.Addr) error {
 	return l.local(netip.PrefixFrom(netip.IPv4Unspecified(), 0), unix.RT_TABLE_LOCAL)
 }
 
-// watch returns a socket that receives the first packet of each connection that is tried to anything but 127.0.0.0/8 and ::1:
-// its IP header and some of what follows.
+// watch returns a socket that receives the first packet of each attempted connection to an address outside 127.0.0.0/8
+// and ::1: its IP header and the first bytes behind it.
 func watch() (int, error) {
-	// Nothing is received before the filter is there: protocol 0 receives nothing.
+	// Protocol 0 receives no packet, so none arrives before the filter is set.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, err

@@ -14,7 +14,7 @@ import (
 const family = uint64(0xffffffff << 32)
 
 // Mark returns the mark of command n of the supervisor called node; n 0 is the shim itself. Marks of one node are a
-// family: their upper bits are a hash of its name, never all zeros, so that no limit somebody set looks like one.
+// family: their upper bits are a hash of its name, never all zeros, so that no ordinary limit looks like one.
 func Mark(node string, n uint32) uint64 {
 	h := fnv.New32a()
 	h.Write([]byte(node))
@@ -28,8 +28,8 @@ func Family(a, b uint64) bool { return a&family == b&family }
 // Own returns the shim's own mark in the family of mark.
 func Own(mark uint64) uint64 { return mark & family }
 
-// SetMark marks this process, and with it every process it starts from now on. The hard limit stays, so that the mark can
-// be set again. It fails where a hard limit is in the way.
+// SetMark marks this process, and with it every process it starts from now on. The hard limit stays, so that the mark
+// can be set again. It fails where a hard limit is in the way.
 func SetMark(mark uint64) error {
 	var now unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &now); err != nil {
@@ -41,7 +41,7 @@ func SetMark(mark uint64) error {
 	return unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: mark, Max: now.Max}, nil)
 }
 
-// MarkOf returns a process's mark: 0 for one that is gone, and whatever its limit is for one that was never marked.
+// MarkOf returns a process's mark: 0 for an ended process, its ordinary limit for one without a mark.
 func MarkOf(pid int) uint64 {
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)

@@ -15,7 +15,7 @@ import (
 // ticks is how many clock ticks /proc counts in a second, on every architecture Go runs on.
 const ticks = 100
 
-// Stat is what is known of a process.
+// Stat is the state of a process.
 type Stat struct {
 	// Parent, Group and Session are process ids.
 	Parent, Group, Session int
@@ -29,7 +29,7 @@ type Stat struct {
 	Resident int64
 }
 
-// Read returns what is known of a process. It fails if there is none of this id.
+// Read returns the state of a process. It fails for an unknown id.
 func Read(pid int) (Stat, error) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -38,7 +38,8 @@ func Read(pid int) (Stat, error) {
 	return parseStat(data)
 }
 
-// parseStat reads /proc/PID/stat. The second field, the name in parentheses, may hold anything, parentheses included.
+// parseStat reads /proc/PID/stat. The second field, the name in parentheses, may hold any character, parentheses
+// included.
 func parseStat(data []byte) (Stat, error) {
 	_, rest, found := bytesCutLast(data, ')')
 	fields := bytes.Fields(rest)
@@ -87,8 +88,7 @@ func All() ([]int, error) {
 	return pids, nil
 }
 
-// Marked returns the processes whose mark match accepts, without this process. Ended ones that nobody has waited for are
-// among them.
+// Marked returns the processes whose mark match accepts, without this process. Zombies are among them.
 func Marked(match func(mark uint64) bool) ([]int, error) {
 	pids, err := All()
 	if err != nil {

@@ -34,7 +34,7 @@ func marked(t *testing.T, mark uint64, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// A mark survives what daemons do to hide: a new session, an empty environment, a new program.
+// A mark survives the tricks of daemons: a new session, an empty environment, a new program.
 func TestMarksAreInherited(t *testing.T) {
 	mark := Mark("a node", 7)
 	marked(t, mark, "/bin/sh", "-c", "setsid env -i /bin/sh -c '(echo up; exec sleep 1000) & sleep 1000' & wait")
@@ -55,7 +55,7 @@ func TestMarksAreInherited(t *testing.T) {
 	}
 }
 
-// A child is known by its parent both ways, and what it uses is read.
+// A child is found by its parent and its parent by it, and its use is read.
 func TestChildren(t *testing.T) {
 	cmd := marked(t, Mark("a node", 8), "/bin/sh", "-c", "echo up; exec sleep 1000")
 	for name, children := range map[string]func() ([]int, error){"files": Children, "scan": childrenByParent} {
@@ -76,7 +76,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// Marks of one node are a family, those of two nodes are not, and none is a limit that somebody may have set.
+// Marks of one node are a family, those of two nodes are not, and no mark is an ordinary limit.
 func TestFamilies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node, n, m := rapid.String().Draw(t, "node"), rapid.Uint32().Draw(t, "n"), rapid.Uint32().Draw(t, "m")
@@ -119,7 +119,9 @@ func FuzzParseStat(f *testing.F) {
 
 // The fields are the ones of proc(5).
 func TestParseStat(t *testing.T) {
-	stat, err := parseStat([]byte("7 (a) R) 1) Z 2 3 4 0 -1 4194560 1 2 3 4 500 600 700 800 20 0 1 0 9 10 11 18446744073709551615 1 1 0"))
+	stat, err := parseStat(
+		[]byte("7 (a) R) 1) Z 2 3 4 0 -1 4194560 1 2 3 4 500 600 700 800 20 0 1 0 9 10 11 18446744073709551615 1 1 0"),
+	)
 	if err != nil || !stat.Zombie || stat.Parent != 2 || stat.Group != 3 || stat.Session != 4 ||
 		stat.CPU.Seconds() != 11 || stat.WaitedCPU.Seconds() != 15 || stat.Resident != 11*int64(os.Getpagesize()) {
 		t.Errorf("stat is %+v, %v", stat, err)

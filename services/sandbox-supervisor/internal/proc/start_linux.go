@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a command that is to see this process's end even where it was stopped: it is sent SIGCONT then, which changes nothing for
-// one that runs. wait returns when the command has ended, as cmd.Wait does, to any number of callers. Start fails as cmd.Start does.
+// Start starts a command that must see this process's end even while it is stopped: it is sent SIGCONT then, which does
+// not affect a running one. wait returns when the command has ended, as cmd.Wait does, to any number of callers. Start
+// fails as cmd.Start does.
 //
-// The system takes the thread that starts a process for its parent. That thread is kept for as long as the process lives, by a
-// goroutine of its own, which ends with the process.
+// The system takes the thread that starts a process for its parent. That thread is kept for as long as the process
+// lives, by a goroutine of its own, which ends with the process.
 func Start(cmd *exec.Cmd) (wait func() error, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -44,7 +45,10 @@ func Start(cmd *exec.Cmd) (wait func() error, err error) {
 // Ended waits for the end of the process that a pidfd stands for, at most for limit. It reports whether it came.
 func Ended(pidfd int, limit time.Duration) bool {
 	for end := time.Now().Add(limit); ; {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(max(0, time.Until(end).Milliseconds()+1)))
+		n, err := unix.Poll(
+			[]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}},
+			int(max(0, time.Until(end).Milliseconds()+1)),
+		)
 		if n > 0 || err != nil && err != unix.EINTR || !time.Now().Before(end) {
 			return n > 0
 		}

@@ -124,7 +124,9 @@ func alternativeCode(a alternative) code {
 		if check.not {
 			test = jump(unix.BPF_JEQ, check.value, out, 0)
 		}
-		c = append(code{load(offArgs + 8*uint32(check.arg)), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: check.mask}, test}, c...)
+		c = append(
+			code{load(offArgs + 8*uint32(check.arg)), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: check.mask}, test},
+			c...)
 	}
 	return c
 }

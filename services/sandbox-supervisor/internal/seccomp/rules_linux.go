@@ -19,7 +19,8 @@ type check struct {
 	not         bool
 }
 
-// alternative is checks that must all hold. A call is allowed if one of its alternatives does; one without checks always does.
+// alternative is checks that must all hold. A call is allowed if one of its alternatives does; one without checks
+// always does.
 type alternative []check
 
 // whole is the mask of a whole argument.

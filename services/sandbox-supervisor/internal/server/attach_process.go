@@ -9,7 +9,10 @@ import (
 )
 
 // AttachProcess returns a process's output.
-func (s *Server) AttachProcess(req *sandboxsupervisorv1.AttachProcessRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.AttachProcessEvent]) error {
+func (s *Server) AttachProcess(
+	req *sandboxsupervisorv1.AttachProcessRequest,
+	stream grpc.ServerStreamingServer[sandboxsupervisorv1.AttachProcessEvent],
+) error {
 	process, err := s.supervisor.Detached(req.GetProcessId())
 	if err != nil {
 		return err

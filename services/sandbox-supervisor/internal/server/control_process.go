@@ -8,8 +8,11 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// ControlProcess hands something to a process.
-func (s *Server) ControlProcess(_ context.Context, req *sandboxsupervisorv1.ControlProcessRequest) (*sandboxsupervisorv1.ControlProcessResponse, error) {
+// ControlProcess passes input, a size or a signal to a process.
+func (s *Server) ControlProcess(
+	_ context.Context,
+	req *sandboxsupervisorv1.ControlProcessRequest,
+) (*sandboxsupervisorv1.ControlProcessResponse, error) {
 	var err error
 	if c, ok := req.GetControl().(*sandboxsupervisorv1.ControlProcessRequest_Signal); ok {
 		err = s.supervisor.Signal(req.GetProcessId(), req.GetSessionId(), c.Signal.GetName())

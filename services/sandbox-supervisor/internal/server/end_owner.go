@@ -9,8 +9,11 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// EndOwner ends what belongs to a session, a run or a project.
-func (s *Server) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwnerRequest) (*sandboxsupervisorv1.EndOwnerResponse, error) {
+// EndOwner ends all processes and cages of a session, a run or a project.
+func (s *Server) EndOwner(
+	ctx context.Context,
+	req *sandboxsupervisorv1.EndOwnerRequest,
+) (*sandboxsupervisorv1.EndOwnerResponse, error) {
 	whose := core.Whose{Session: req.GetSessionId(), Run: req.GetRunId(), Project: req.GetProjectId()}
 	ended, err := s.supervisor.EndOwner(ctx, whose)
 	if err != nil {

@@ -9,7 +9,10 @@ import (
 )
 
 // EndProcess ends one process.
-func (s *Server) EndProcess(ctx context.Context, req *sandboxsupervisorv1.EndProcessRequest) (*sandboxsupervisorv1.EndProcessResponse, error) {
+func (s *Server) EndProcess(
+	ctx context.Context,
+	req *sandboxsupervisorv1.EndProcessRequest,
+) (*sandboxsupervisorv1.EndProcessResponse, error) {
 	process, err := s.supervisor.Detached(req.GetProcessId())
 	if err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 
 type execStream = grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
 
-// Exec runs one command. A goroutine beside it takes the caller's requests; it ends with the stream. Another tells what the
-// command's cage refuses; it ends with the command.
+// Exec runs one command. A goroutine beside it takes the caller's requests; it ends with the stream. Another reports
+// the refusals of the command's cage; it ends with the command.
 func (s *Server) Exec(stream execStream) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *sender) Send(event *sandboxsupervisorv1.ExecEvent) error {
 }
 
 // take hands the caller's requests to the command until the caller has no more, which ends the standard input. It fails
-// with what is wrong with a request.
+// for an invalid request.
 func take(stream execStream, exec *core.Exec) error {
 	for {
 		request, err := stream.Recv()

@@ -10,7 +10,10 @@ import (
 )
 
 // HoldCage holds a cage for as long as the stream lasts.
-func (s *Server) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent]) error {
+func (s *Server) HoldCage(
+	req *sandboxsupervisorv1.HoldCageRequest,
+	stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent],
+) error {
 	hold, err := s.supervisor.Hold(stream.Context(), sandboxwire.FromCageSpec(req))
 	if err != nil {
 		return err
@@ -23,12 +26,17 @@ func (s *Server) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.
 		return err
 	}
 	reason, err := hold.Watch(stream.Context(), func(a contract.Attempt) error {
-		return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Network{Network: a.Proto()}})
+		return stream.Send(
+			&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Network{Network: a.Proto()}},
+		)
 	})
 	if err != nil {
 		return fault.From(err)
 	}
 	return stream.Send(&sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Ended{
-		Ended: &sandboxsupervisorv1.CageEnded{Reason: sandboxwire.Reason(reason), Found: contract.FindingsProto(hold.Found())},
+		Ended: &sandboxsupervisorv1.CageEnded{
+			Reason: sandboxwire.Reason(reason),
+			Found:  contract.FindingsProto(hold.Found()),
+		},
 	}})
 }

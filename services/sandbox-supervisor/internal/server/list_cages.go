@@ -9,8 +9,11 @@ import (
 	"kaged.dev/pkg/contract/sandboxwire"
 )
 
-// ListCages says what cages there are.
-func (s *Server) ListCages(_ context.Context, req *sandboxsupervisorv1.ListCagesRequest) (*sandboxsupervisorv1.ListCagesResponse, error) {
+// ListCages lists the cages.
+func (s *Server) ListCages(
+	_ context.Context,
+	req *sandboxsupervisorv1.ListCagesRequest,
+) (*sandboxsupervisorv1.ListCagesResponse, error) {
 	res := &sandboxsupervisorv1.ListCagesResponse{}
 	for _, c := range s.supervisor.ListCages(core.Whose{Session: req.GetSessionId(), Project: req.GetProjectId()}) {
 		res.Cages = append(res.Cages, sandboxwire.Cage(c))

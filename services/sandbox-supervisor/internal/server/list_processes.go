@@ -7,7 +7,12 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// ListProcesses says what runs.
-func (s *Server) ListProcesses(_ context.Context, req *sandboxsupervisorv1.ListProcessesRequest) (*sandboxsupervisorv1.ListProcessesResponse, error) {
-	return processesToProto(s.supervisor.List(core.Whose{Session: req.GetSessionId(), Project: req.GetProjectId()}, req.GetEnded())), nil
+// ListProcesses lists the running processes.
+func (s *Server) ListProcesses(
+	_ context.Context,
+	req *sandboxsupervisorv1.ListProcessesRequest,
+) (*sandboxsupervisorv1.ListProcessesResponse, error) {
+	return processesToProto(
+		s.supervisor.List(core.Whose{Session: req.GetSessionId(), Project: req.GetProjectId()}, req.GetEnded()),
+	), nil
 }

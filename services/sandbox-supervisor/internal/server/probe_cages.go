@@ -6,7 +6,10 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// ProbeCages says what this machine gives to cages.
-func (s *Server) ProbeCages(ctx context.Context, _ *sandboxsupervisorv1.ProbeCagesRequest) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
+// ProbeCages reports the layers of cages that this machine offers.
+func (s *Server) ProbeCages(
+	ctx context.Context,
+	_ *sandboxsupervisorv1.ProbeCagesRequest,
+) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
 	return probeToProto(s.supervisor.ProbeCages(ctx)), nil
 }

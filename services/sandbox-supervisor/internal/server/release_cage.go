@@ -9,9 +9,16 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// ReleaseCage lets go of a cage and says what it leaves.
-func (s *Server) ReleaseCage(ctx context.Context, req *sandboxsupervisorv1.ReleaseCageRequest) (*sandboxsupervisorv1.ReleaseCageResponse, error) {
-	found, err := s.supervisor.ReleaseCage(ctx, req.GetCageId(), core.Whose{Session: req.GetSessionId(), Project: req.GetProjectId()})
+// ReleaseCage releases a cage and reports its leftovers.
+func (s *Server) ReleaseCage(
+	ctx context.Context,
+	req *sandboxsupervisorv1.ReleaseCageRequest,
+) (*sandboxsupervisorv1.ReleaseCageResponse, error) {
+	found, err := s.supervisor.ReleaseCage(
+		ctx,
+		req.GetCageId(),
+		core.Whose{Session: req.GetSessionId(), Project: req.GetProjectId()},
+	)
 	if err != nil {
 		return nil, err
 	}

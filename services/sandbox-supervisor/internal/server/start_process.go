@@ -9,7 +9,10 @@ import (
 )
 
 // StartProcess starts a command that no stream holds.
-func (s *Server) StartProcess(ctx context.Context, req *sandboxsupervisorv1.StartProcessRequest) (*sandboxsupervisorv1.StartProcessResponse, error) {
+func (s *Server) StartProcess(
+	ctx context.Context,
+	req *sandboxsupervisorv1.StartProcessRequest,
+) (*sandboxsupervisorv1.StartProcessResponse, error) {
 	process, err := s.supervisor.Detach(ctx, req.GetProcessId(), startFromProto(req.GetStart()))
 	if err != nil {
 		return nil, err

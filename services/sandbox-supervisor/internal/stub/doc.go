@@ -1,7 +1,6 @@
-// Package stub removes stubs: what stands at places that a policy protects and where nothing is, while a cage lives, as a mount needs
-// something to cover.
+// Package stub removes stubs: empty files and folders at protected paths without a file, which a living cage needs
+// because a mount must cover a file.
 //
-// Who makes stubs writes them down first, in a journal that it has locked for as long as it lives; who relies on one has it locked
-// too. So what a killed supervisor left can be told from what is in use, by whoever comes: the next supervisor, or the launcher of
-// the one that was killed.
+// The maker of stubs first writes them into a journal, which it has locked for as long as it lives; a user of a stub
+// has the stub locked. So the next supervisor, or the launcher of a killed one, can tell leftovers from stubs in use.
 package stub

@@ -26,21 +26,21 @@ type Stub struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Unlock lets go of a lock and of its descriptor. Closing alone would leave the lock to a process that is being forked, and
-// has all descriptors until it executes something.
+// Unlock releases a lock and its descriptor. Closing alone would leave the lock to a process that is being forked,
+// which has all descriptors until it executes a program.
 func Unlock(fd int) {
 	_ = unix.Flock(fd, unix.LOCK_UN)
 	unix.Close(fd)
 }
 
-// Same returns whether fd is what is at a path.
+// Same reports whether fd is the file at a path.
 func Same(fd int, path string) bool {
 	var a, b unix.Stat_t
 	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// Remove removes a stub unless somebody relies on it. It reports whether it needs not be thought of any more: it is gone, or is
-// no stub any more because somebody uses it.
+// Remove removes a stub unless a process has it locked. It reports whether the stub is done with: it is gone, or it has
+// become another file or a used folder.
 func Remove(x Stub) (gone bool) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, x.Path, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -59,22 +59,24 @@ func Remove(x Stub) (gone bool) {
 	defer unix.Close(parent)
 	name := filepath.Base(x.Path)
 	if x.Dir {
-		_ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR) // refused if there is anything in it
+		_ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR) // refused unless it is empty
 		crash.At(crash.CageStubRemoved)
 		return true
 	}
 	var st unix.Stat_t
 	text := make([]byte, len(x.Text)+1)
 	n, err := unix.Read(fd, text)
-	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && strings.HasPrefix(x.Text, string(text[:n])) && Same(fd, x.Path) {
-		_ = unix.Unlinkat(parent, name, 0) // also where who made it was killed before it had written all
+	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG &&
+		strings.HasPrefix(x.Text, string(text[:n])) &&
+		Same(fd, x.Path) {
+		_ = unix.Unlinkat(parent, name, 0) // also after its maker was killed while writing
 		crash.At(crash.CageStubRemoved)
 	}
 	return true
 }
 
-// Sweep removes the stubs in the journals of a folder whose supervisors have ended, or have nobody who relies on them any more, and those
-// journals. It removes a stub by remove, which does as [Remove]. What cannot be removed it tells.
+// Sweep removes the stubs in those journals of a folder whose supervisors have ended and whose stubs are unlocked, and
+// the journals. It removes a stub by remove, which does as [Remove]. It reports failures by failed.
 func Sweep(dir string, remove func(Stub) (gone bool), failed func(journal string, err error)) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+Suffix))
 	if err != nil {
@@ -104,11 +106,11 @@ func sweep(name string, remove func(Stub) (gone bool)) error {
 	}
 	var list []Stub
 	if json.Unmarshal(data, &list) != nil {
-		list = nil // killed while it was written: nothing had been made
+		list = nil // killed while it was written: no stub had been made
 	}
 	for _, x := range slices.Backward(list) {
 		if !remove(x) {
-			return nil // somebody relies on it
+			return nil // it is in use
 		}
 	}
 	if !Same(int(file.Fd()), name) {

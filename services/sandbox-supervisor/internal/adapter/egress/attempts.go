@@ -15,8 +15,8 @@ const (
 	maxKinds = 256
 )
 
-// attempts reports what a cage tries: the first attempt of a kind at once, repeated ones with a count once a second.
-// Memory and reports are bounded, whatever the cage does.
+// attempts reports the attempts of a cage: the first of a kind at once, repeated ones with a count once a second.
+// Memory and reports are bounded under any load.
 type attempts struct {
 	report func(contract.Attempt)
 
@@ -126,7 +126,10 @@ func (a *attempts) flush() {
 	if a.more > 0 {
 		a.report(contract.Attempt{
 			At: time.Now().UnixMilli(), Target: "*", Count: a.more,
-			Rule: fmt.Sprintf("More was tried within a second than is told apart (%d targets); these are only counted.", maxKinds),
+			Rule: fmt.Sprintf(
+				"More was tried within a second than is told apart (%d targets); these are only counted.",
+				maxKinds,
+			),
 		})
 		a.more = 0
 	}

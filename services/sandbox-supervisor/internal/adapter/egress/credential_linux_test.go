@@ -15,8 +15,8 @@ import (
 
 const token = "ghp_0123456789abcdefSECRET"
 
-// A program that speaks plain HTTP is known to the host by a credential it never sees, on TLS that the gate verifies; nothing
-// that comes back holds it.
+// A program that speaks plain HTTP is known to the host by a credential that it never sees, on TLS that the gate
+// verifies; no answer contains it.
 func TestCredential(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -37,8 +37,18 @@ func TestCredential(t *testing.T) {
 		}
 		w.Header().Set("X-Echo", req.Header.Get("Authorization"))
 		w.Header().Set("Trailer", "X-End")
-		_, _ = fmt.Fprintf(w, "%s %s %v proxied %q trailing %q auth %s", req.Host, req.URL, req.Header.Values("X-Mine"),
-			req.Header.Get("Proxy-Authorization"), req.Trailer.Get("Authorization"), strings.Repeat(req.Header.Get("Authorization"), 3))
+		_, _ = fmt.Fprintf(
+			w,
+			"%s %s %v proxied %q trailing %q auth %s",
+			req.Host,
+			req.URL,
+			req.Header.Values("X-Mine"),
+			req.Header.Get(
+				"Proxy-Authorization",
+			),
+			req.Trailer.Get("Authorization"),
+			strings.Repeat(req.Header.Get("Authorization"), 3),
+		)
 		w.Header().Set("X-End", req.Header.Get("Authorization"))
 	}))
 	server.EnableHTTP2 = true
@@ -52,16 +62,27 @@ func TestCredential(t *testing.T) {
 	w.at("example.com", "93.184.216.34:443", server.Listener.Addr())
 	w.at("bare.example", "93.184.216.35:443", server.Listener.Addr())
 	w.at("stranger.example", "93.184.216.36:443", server.Listener.Addr())
-	g := guard(t, netnstest.User, w, []string{"example.com:443", "bare.example:443", "stranger.example:443"}, func(o *Options) {
-		o.Outside.Roots = roots
-		o.BodyBytes = 1000
-		o.Credentials = []Credential{
-			{Host: "example.com", Port: 443, Header: "Authorization", Value: "Bearer " + token},
-			{Host: "bare.example", Port: 443, Header: "Authorization", Missing: "the credential of bare.example:443 refers to ${NOWHERE}, which is not set where kaged runs"},
-			{Host: "stranger.example", Port: 443, Header: "Authorization", Value: "Bearer " + token},
-			{Host: "unlisted.example", Port: 443, Header: "Authorization", Value: "Bearer " + token},
-		}
-	})
+	g := guard(
+		t,
+		netnstest.User,
+		w,
+		[]string{"example.com:443", "bare.example:443", "stranger.example:443"},
+		func(o *Options) {
+			o.Outside.Roots = roots
+			o.BodyBytes = 1000
+			o.Credentials = []Credential{
+				{Host: "example.com", Port: 443, Header: "Authorization", Value: "Bearer " + token},
+				{
+					Host:    "bare.example",
+					Port:    443,
+					Header:  "Authorization",
+					Missing: "the credential of bare.example:443 refers to ${NOWHERE}, which is not set where kaged runs",
+				},
+				{Host: "stranger.example", Port: 443, Header: "Authorization", Value: "Bearer " + token},
+				{Host: "unlisted.example", Port: 443, Header: "Authorization", Value: "Bearer " + token},
+			}
+		},
+	)
 	get := func(args ...string) string {
 		out, _ := g.Run(t, append([]string{"curl", "-sS", "-i", "--max-time", "20"}, args...)...)
 		if strings.Contains(out, token) {
@@ -70,7 +91,18 @@ func TestCredential(t *testing.T) {
 		return out
 	}
 	masked := strings.Repeat("*", len("Bearer "+token))
-	out := get("-H", "Authorization: Bearer mine", "-H", "X-Mine: 1", "-H", "Proxy-Authorization: x", "-H", "Connection: Authorization", "http://example.com/a/../b?q=1", "--path-as-is")
+	out := get(
+		"-H",
+		"Authorization: Bearer mine",
+		"-H",
+		"X-Mine: 1",
+		"-H",
+		"Proxy-Authorization: x",
+		"-H",
+		"Connection: Authorization",
+		"http://example.com/a/../b?q=1",
+		"--path-as-is",
+	)
 	for _, want := range []string{"HTTP/1.1 200", "example.com /a/../b?q=1 [1] proxied \"\" trailing \"\" auth " + strings.Repeat(masked, 3), "X-Echo: " + masked} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
@@ -89,7 +121,8 @@ func TestCredential(t *testing.T) {
 		{[]string{"-X", "TRACE", "http://example.com/"}, "HTTP/1.1 405"},
 		{[]string{"-H", "Connection: Upgrade", "-H", "Upgrade: websocket", "http://example.com/"}, "HTTP/1.1 501"},
 		{[]string{"http://bare.example/"}, "refers to ${NOWHERE}, which is not set"},
-		{[]string{"http://stranger.example/"}, "kaged: stranger.example:443 cannot be reached: "}, // the certificate is another's
+		// The certificate is another's.
+		{[]string{"http://stranger.example/"}, "kaged: stranger.example:443 cannot be reached: "},
 	} {
 		if out := get(c.args...); !strings.Contains(out, c.want) {
 			t.Errorf("%v: no %q in %s", c.args, c.want, out)
@@ -105,7 +138,7 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// What a host sends bit by bit comes bit by bit, and ends with the gate on both sides.
+// An answer that a host sends bit by bit arrives bit by bit, and ends with the gate on both sides.
 func TestCredentialStream(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

@@ -28,13 +28,15 @@ func ask(kind dnsmessage.Type, class dnsmessage.Class, labels ...string) []byte 
 	return append(query, 0, byte(kind>>8), byte(kind), byte(class>>8), byte(class))
 }
 
-// Names that the policy allows have their address, in the letters they were asked for in; other names do not exist, other
-// kinds of records are not there, other questions are refused, and what is no query has no answer.
+// Names that the policy allows have their address, in the letters of the query; other names do not exist, other kinds
+// of records are missing, other questions are refused, and other packets are unanswered.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const (
 		ok, format, none, unknown, refused = dnsmessage.RCodeSuccess, dnsmessage.RCodeFormatError, dnsmessage.RCodeNameError, dnsmessage.RCodeNotImplemented, dnsmessage.RCodeRefused
-		a, aaaa, https, ptr, in            = dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.Type(65), dnsmessage.TypePTR, dnsmessage.ClassINET
+		a, aaaa, https, ptr, in            = dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.Type(
+			65,
+		), dnsmessage.TypePTR, dnsmessage.ClassINET
 	)
 	edit := func(query []byte, change func(q []byte) []byte) []byte { return change(query) }
 	allowed := ask(a, in, "api", "example", "com")
@@ -127,7 +129,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// FuzzAnswer holds that whatever comes, an answer is short and well-formed, and gives out no address but those of the table.
+// FuzzAnswer holds that for any input an answer is short and well-formed, and has only addresses of the table.
 func FuzzAnswer(f *testing.F) {
 	f.Add(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "api", "example", "com"))
 	f.Add(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "evil", "example"))

@@ -21,7 +21,8 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
-// A host has one address for all its ports, rules that name addresses keep theirs, and the same rules make the same plan.
+// A host has one address for all its ports, rules that name addresses keep theirs, and the same rules make the same
+// plan.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	addr := netip.MustParseAddr
@@ -62,7 +63,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Of every range that is not of the public network it is known what it is; what looks like another address is that address.
+// Every range outside the public network has its class, and an address that embeds another has the class of that one.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]scope{
@@ -81,7 +82,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// What is tried is told at once, again and again only together, in a flood only counted, and nothing is lost at the end.
+// An attempt is reported at once, its repetitions together, those of a flood only as a count, and the end reports the
+// rest.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,13 +148,16 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// A secret is hidden wherever it is printed, and overwritten in a body however that comes in pieces; nothing else is held back.
+// A secret is hidden in every print, and overwritten in a body in any pieces; no other byte is held back.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	c := Credential{Header: "Authorization", Value: "Bearer abcdefgh1234"}
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("it", "value", c.Value, "all", c)
-	if shown := fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c.Value, c.Value) + log.String(); strings.Contains(shown, "abcdefgh") {
+	if shown := fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c.Value, c.Value) + log.String(); strings.Contains(
+		shown,
+		"abcdefgh",
+	) {
 		t.Errorf("the secret is shown: %s", shown)
 	}
 	text := "abcdefgh123 abcdefgh1234abcdefgh1234 Bearer abcdefgh1234Beare Bearer abcdefgh"

@@ -34,7 +34,10 @@ func New(rules []cage.Rule, opts Options) *Gate {
 		opts: opts, table: newTable(rules, opts.Credentials), attempts: newAttempts(opts.Attempt),
 		slots: make(chan struct{}, opts.Connections),
 	}
-	g.unrouted = newUnrouted(opts.busy, func(target string, n uint64) { g.attempts.addMany(target, false, whyUDP, int64(n)) })
+	g.unrouted = newUnrouted(
+		opts.busy,
+		func(target string, n uint64) { g.attempts.addMany(target, false, whyUDP, int64(n)) },
+	)
 	return g
 }
 

@@ -16,7 +16,8 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
-// Programs that know nothing of a gate reach what the policy names by its name, and everything else fails at once and is told.
+// Programs without knowledge of a gate reach the hosts of the policy by name; all other attempts fail at once and are
+// reported.
 func TestTheNetworkByName(t *testing.T) {
 	t.Parallel()
 	for _, way := range netnstest.Ways() {
@@ -44,7 +45,12 @@ func TestTheNetworkByName(t *testing.T) {
 					t.Errorf("%s: %q, exit %d, want %q", c.url, out, code, c.want)
 				}
 			}
-			out, code := g.Run(t, "python3", "-c", "import urllib.request as u; print(u.urlopen('http://api.example.com:8080/p').read().decode())")
+			out, code := g.Run(
+				t,
+				"python3",
+				"-c",
+				"import urllib.request as u; print(u.urlopen('http://api.example.com:8080/p').read().decode())",
+			)
 			if code != 0 || strings.TrimSpace(out) != "hello api.example.com:8080/p" {
 				t.Errorf("python: %q, exit %d", out, code)
 			}
@@ -76,7 +82,8 @@ func TestTheNetworkByName(t *testing.T) {
 			} {
 				begun := time.Now()
 				out, code := g.Run(t, "curl", "-sS", "--max-time", "20", c.url)
-				if code == 0 || code == 28 || !slices.ContainsFunc(c.want, func(w string) bool { return strings.Contains(out, w) }) {
+				if code == 0 || code == 28 ||
+					!slices.ContainsFunc(c.want, func(w string) bool { return strings.Contains(out, w) }) {
 					t.Errorf("%s: exit %d after %s, %s", c.url, code, time.Since(begun), out)
 				}
 				g.expect(t, c.target, false, "net.allow has no rule for "+c.target)
@@ -103,8 +110,8 @@ func TestTheNetworkByName(t *testing.T) {
 	}
 }
 
-// A name is dialled at the address that was checked: one that resolves to a public address once and to a private one the next
-// time gets no connection the next time, and none to what was never looked at.
+// A name is dialled at the address that was checked: one that resolves to a public address first and to a private one
+// next gets no connection the second time, and none to an unchecked address.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -138,7 +145,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// What the operator lists may be on a private network, and even then not where metadata services are.
+// Hosts that the operator lists may be on a private network, but not at the addresses of metadata services.
 func TestPrivateHosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -162,8 +169,8 @@ func TestPrivateHosts(t *testing.T) {
 	}
 }
 
-// Lookups by TCP, one after the other on a connection and in pieces, are answered as those by UDP are; what is no query ends the
-// connection.
+// Lookups by TCP, one after the other on a connection and in pieces, are answered as those by UDP are; other data ends
+// the connection.
 func TestLookupsByStream(t *testing.T) {
 	t.Parallel()
 	g := guard(t, netnstest.User, newWorld(), []string{"a.example:443"}, nil)
@@ -177,7 +184,9 @@ func TestLookupsByStream(t *testing.T) {
 	}
 	framed := func(query []byte) []byte { return append([]byte{byte(len(query) >> 8), byte(len(query))}, query...) }
 	conn := dial()
-	queries := append(framed(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "a", "example")), framed(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "b", "example"))...)
+	queries := append(
+		framed(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "a", "example")),
+		framed(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "b", "example"))...)
 	for _, b := range queries {
 		if _, err := conn.Write([]byte{b}); err != nil {
 			t.Fatal(err)
@@ -207,8 +216,8 @@ func TestLookupsByStream(t *testing.T) {
 	}
 }
 
-// Of a name's addresses one that is silent holds nobody up, and one that answers too late is hung up on; a resolver that is silent is
-// not waited for.
+// A silent address of a name does not delay the others, one that answers too late is hung up on, and a silent resolver
+// is not awaited.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -261,7 +270,7 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
-// What cannot be resolved or reached fails at once with the reason, under the rule's name.
+// A host that cannot be resolved or reached fails at once with the reason, under the rule's name.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -23,7 +23,7 @@ import (
 type front struct {
 	addr net.Addr
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	called []string
 }
 
@@ -54,7 +54,9 @@ func tlsFront(t *testing.T) *front {
 // httpFront speaks HTTP/1 and HTTP/2 without TLS with net/http.
 func httpFront(t *testing.T) *front {
 	f := &front{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { f.note(req.Host) }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { f.note(req.Host) }),
+	)
 	server.Config.ErrorLog = quiet()
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
@@ -65,7 +67,7 @@ func httpFront(t *testing.T) *front {
 	return f
 }
 
-// h2c is what a client of HTTP/2 without TLS says to call a site.
+// h2c is the opening of a client of HTTP/2 without TLS that calls a site.
 func h2c(t *testing.T, site string) []byte {
 	t.Helper()
 	var h hearing
@@ -96,8 +98,8 @@ func h2c(t *testing.T, site string) []byte {
 	return <-heard
 }
 
-// An opening that some server understands and the gate does not is refused on a rule by name, told as refused and never as
-// allowed, before a byte of it goes out.
+// An opening that some server understands and the gate does not is refused on a rule by name, told as refused and never
+// as allowed, before a byte of it goes out.
 func TestOddOpenings(t *testing.T) {
 	t.Parallel()
 	evil := hello("evil.example")
@@ -183,7 +185,8 @@ func TestOddOpenings(t *testing.T) {
 	}
 }
 
-// Protocols that are neither TLS nor HTTP pass on a rule by name, also where their bytes resemble TLS behind a greeting.
+// Protocols that are neither TLS nor HTTP pass on a rule by name, also where their bytes resemble TLS behind a
+// greeting.
 func TestOtherProtocols(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, greeting, said string }{

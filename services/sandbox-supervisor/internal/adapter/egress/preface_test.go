@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// hearing is a connection on which a client says its hello to nobody.
+// hearing is a connection without a peer on which a client says its hello.
 type hearing struct {
 	net.Conn
 	said bytes.Buffer
@@ -24,10 +24,11 @@ type hearing struct {
 func (h *hearing) Write(p []byte) (int, error) { return h.said.Write(p) }
 func (h *hearing) Read([]byte) (int, error)    { return 0, io.EOF }
 
-// hello is what a real client says first to a server of that name.
+// hello is the first message of a real client to a server of that name.
 func hello(name string) []byte {
 	var h hearing
-	_ = tls.Client(&h, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}).Handshake() // nobody answers
+	_ = tls.Client(&h, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}).
+		Handshake()
 	return h.said.Bytes()
 }
 
@@ -48,7 +49,7 @@ func twice(said []byte) []byte {
 	return both
 }
 
-// However a client's first words are cut up, they mean the same, and never something before they are complete.
+// A client's first words have one meaning in any pieces, and none before they are complete.
 func TestSniff(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -127,13 +128,14 @@ func TestSniff(t *testing.T) {
 	} {
 		for n := range len(c.said) {
 			// A prefix may already be clear, or not clear yet; it is never clear in another way.
-			if s, err := sniff(c.said[:n], false); err == nil && (s.protocol != c.protocol || strings.Join(s.names, " ") != c.names) {
+			if s, err := sniff(c.said[:n], false); err == nil &&
+				(s.protocol != c.protocol || strings.Join(s.names, " ") != c.names) {
 				t.Errorf("%s: the first %d bytes are %+v", c.name, n, s)
 			}
 		}
 		s, err := sniff(c.said, false)
 		if err != nil {
-			s = preface{} // what it had found so far is nobody's
+			s = preface{} // its findings so far are dropped
 		} else if s.protocol != "" && (s.head != len(c.said) || s.body != 0 && c.name != "a body") {
 			t.Errorf("%s: %+v, want a head of %d bytes", c.name, s, len(c.said))
 		}
@@ -150,7 +152,8 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// Behind a server's greeting, bytes that resemble TLS are another protocol's; a clean hello and a request are still read.
+// Behind a server's greeting, bytes that resemble TLS are another protocol's; a clean hello and a request are still
+// read.
 func TestListenBehindGreeting(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -170,8 +173,8 @@ func TestListenBehindGreeting(t *testing.T) {
 	}
 }
 
-// FuzzListen holds that no bytes stop the gate, that a verdict stays so with every byte that follows, and that nothing a server
-// written in Go reads as TLS or HTTP passes without a name.
+// FuzzListen holds that no bytes stop the gate, that a verdict stays the same with every byte that follows, and that no
+// input that a server written in Go reads as TLS or HTTP passes without a name.
 func FuzzListen(f *testing.F) {
 	f.Add(hello("example.com"), 5, false)
 	f.Add(cut(hello("example.com"), 3), 100, true)
@@ -206,7 +209,8 @@ func served(said []byte) (name string, ok bool) {
 	_ = tls.Server(&reading{Reader: bytes.NewReader(said)}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, ok = hello.ServerName, true
 		return nil, done
-	}}).Handshake()
+	}}).
+		Handshake()
 	return name, ok
 }
 

@@ -142,7 +142,8 @@ func (g *Gate) secondHello(p *pair, c *clientStream, r *route) *refusal {
 		}
 		// An encrypted record may share the first byte, but is never shorter than six and cannot share all six.
 		payload := c.buffered[recordHeader:]
-		if length == 0 || payload[0] != helloClient || length >= enough && (payload[1] != 0 || payload[4] != 3 || payload[5] > 4) {
+		if length == 0 || payload[0] != helloClient ||
+			length >= enough && (payload[1] != 0 || payload[4] != 3 || payload[5] > 4) {
 			return nil
 		}
 		s, refused := g.message(c, r, func() bool { return false }) // TLS: answered bytes exclude no hello

@@ -36,8 +36,8 @@ func secure(t testing.TB) (*httptest.Server, *x509.CertPool) {
 	return server, roots
 }
 
-// TLS is between the program and the server, with the server's own certificate; who calls another server by it, or none, is
-// cut off before a byte of it goes out.
+// TLS is between the program and the server, with the server's own certificate; a client that names another server, or
+// none, is cut off before a byte of it goes out.
 func TestServerNames(t *testing.T) {
 	t.Parallel()
 	server, roots := secure(t)
@@ -72,7 +72,7 @@ func TestServerNames(t *testing.T) {
 	}
 }
 
-// By plain HTTP too only the rule's host is called, whichever way a request names it.
+// By plain HTTP too only the rule's host is called, in every way in which a request can name it.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -106,8 +106,7 @@ func TestHosts(t *testing.T) {
 	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP in a connection to example.com:80")
 }
 
-// Every request of a connection is looked at, whatever its body is made of, and a connection that becomes one of another protocol
-// is let go on.
+// Every request of a connection is checked, behind any body, and a connection that changes to another protocol goes on.
 func TestEveryRequest(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -169,7 +168,10 @@ func TestEveryRequest(t *testing.T) {
 	}
 	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP")
 	mu.Lock()
-	if want := []string{"example.com/1 300000 <nil>", "example.com/2 300005 <nil>", "example.com/3 0 <nil>"}; !slices.Equal(heard, want) {
+	if want := []string{"example.com/1 300000 <nil>", "example.com/2 300005 <nil>", "example.com/3 0 <nil>"}; !slices.Equal(
+		heard,
+		want,
+	) {
 		t.Errorf("the server heard %q, want %q", heard, want)
 	}
 	mu.Unlock()
@@ -190,7 +192,7 @@ func TestEveryRequest(t *testing.T) {
 		t.Errorf("another protocol: %q, %v", back, err)
 	}
 
-	// Half a request is not passed on when there comes no other half; empty lines, which some add to a body, harm nothing.
+	// Half a request is not passed on without the other half; empty lines, which some add to a body, are harmless.
 	conn = dial()
 	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 1\r\n\r\nx\r\n"); err != nil {
 		t.Fatal(err)
@@ -222,8 +224,8 @@ func TestEveryRequest(t *testing.T) {
 	g.expect(t, "example.com:80", false, "the chunks of a request are malformed")
 }
 
-// Whatever the version of TLS and the way of its handshake, what a program says after its hello goes through, but for another
-// hello to another server.
+// In every version of TLS and kind of handshake the data behind the hello goes through, except another hello to another
+// server.
 func TestSecondHello(t *testing.T) {
 	t.Parallel()
 	var certificate tls.Certificate
@@ -233,8 +235,11 @@ func TestSecondHello(t *testing.T) {
 	var said bytes.Buffer
 	w := newWorld()
 	w.at("example.com", "93.184.216.34:443", speaker(t, func(conn *net.TCPConn) {
-		// P-384 alone is nobody's first guess: a client of TLS 1.3 is asked to say hello again.
-		s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, CurvePreferences: []tls.CurveID{tls.CurveP384}})
+		// No client guesses P-384 first: a client of TLS 1.3 is asked to say hello again.
+		s := tls.Server(
+			conn,
+			&tls.Config{Certificates: []tls.Certificate{certificate}, CurvePreferences: []tls.CurveID{tls.CurveP384}},
+		)
 		_, _ = io.Copy(s, s)
 	}))
 	w.at("raw.example", "93.184.216.35:443", speaker(t, func(conn *net.TCPConn) {
@@ -245,7 +250,8 @@ func TestSecondHello(t *testing.T) {
 	}))
 	g := guard(t, netnstest.User, w, []string{"example.com:443", "raw.example:443"}, nil)
 	sessions := tls.NewLRUClientSessionCache(8)
-	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} { // twice each: anew and resumed
+	// Twice each: anew and resumed.
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} {
 		conn, err := g.Dial("tcp", g.gate.table.names["example.com"].String()+":443")
 		if err != nil {
 			t.Fatal(err)
@@ -292,7 +298,7 @@ func TestSecondHello(t *testing.T) {
 	}
 }
 
-// speaker is a server that does with each connection what do does.
+// speaker is a server that calls do for each connection.
 func speaker(t testing.TB, do func(conn *net.TCPConn)) net.Addr {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -319,7 +325,7 @@ func speaker(t testing.TB, do func(conn *net.TCPConn)) net.Addr {
 	return l.Addr()
 }
 
-// A server that speaks first is heard while the program is silent, and each side can end what it says on its own.
+// A server that speaks first is heard while the program is silent, and each side can end its direction alone.
 func TestBothWays(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -371,15 +377,27 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Who takes for ever to say whom it calls is cut off, and so is a connection on which nothing moves.
+// A client that never finishes naming its host is cut off, and so is an idle connection.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	silent := speaker(t, func(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
 	w.at("a.example", "93.184.216.34:443", silent)
 	w.at("a.example", "93.184.216.34:80", silent)
-	slow := guard(t, netnstest.User, w, []string{"a.example:443", "a.example:80"}, func(o *Options) { o.HelloTimeout = 50 * time.Millisecond })
-	idle := guard(t, netnstest.User, w, []string{"a.example:443"}, func(o *Options) { o.IdleTimeout = 50 * time.Millisecond })
+	slow := guard(
+		t,
+		netnstest.User,
+		w,
+		[]string{"a.example:443", "a.example:80"},
+		func(o *Options) { o.HelloTimeout = 50 * time.Millisecond },
+	)
+	idle := guard(
+		t,
+		netnstest.User,
+		w,
+		[]string{"a.example:443"},
+		func(o *Options) { o.IdleTimeout = 50 * time.Millisecond },
+	)
 	for _, c := range []struct {
 		name     string
 		g        *guarded
@@ -408,8 +426,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A thousand connections that say nothing are so many as the cage may have and no more; when they are gone others get through,
-// and the gate, ended while it is busy, leaves neither a goroutine nor a descriptor.
+// A thousand silent connections are as many as the cage may have; once they are gone others get through, and the gate,
+// ended while it is busy, leaves neither a goroutine nor a descriptor.
 func TestHalfOpen(t *testing.T) {
 	w := newWorld()
 	w.at("a.example", "93.184.216.34:80", web(t, "hello").Listener.Addr())
@@ -500,7 +518,7 @@ func TestEndWhileBusy(t *testing.T) {
 	wg.Wait() // each reader saw its connection end
 }
 
-// A flood of lookups and of refused connections is served at a pace, and what is not seen of it is counted.
+// A flood of lookups and of refused connections is served at a pace, and its unseen part is counted.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	g := guard(t, netnstest.User, newWorld(), []string{"a.example:443"}, nil)

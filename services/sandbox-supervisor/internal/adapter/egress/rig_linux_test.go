@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // world is the network outside of a cage, as far as a test has one: names with addresses, and servers behind addresses.
 type world struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	names   map[string][]netip.Addr
 	servers map[netip.AddrPort]string // where an address really is
 	lookups []string
@@ -89,7 +89,7 @@ func (w *world) asked() ([]string, []netip.AddrPort) {
 
 // journal keeps the attempts a gate told of.
 type journal struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	attempts []contract.Attempt
 	changed  chan struct{} // closed with the next attempt
 }
@@ -143,7 +143,7 @@ func (j *journal) expect(t testing.TB, target string, allowed bool, why string) 
 	}
 }
 
-// limits are those of tests: as the defaults, but for what a test waits for.
+// limits are those of tests: the defaults, with short times.
 func limits() Limits {
 	return Limits{
 		Connections: 256, ResolveTimeout: 5 * time.Second, ConnectTimeout: 10 * time.Second, HelloTimeout: 10 * time.Second,

@@ -12,12 +12,19 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
-// What UDP to the outside was refused is told, by family and with its number, though nobody sees where it was to go; when a command ends
-// it is told before that is known, and what nobody told until the end of the gate is told then.
+// Refused UDP to the outside is reported, by family and with its number, though its destination is unknown; at the end
+// of a command it is reported before the end is known, and the end of the gate reports the rest.
 func TestUDPIsTold(t *testing.T) {
 	t.Parallel()
 	send := func(address string, n int) []string {
-		return []string{"bash", "-c", `for i in $(seq $2); do echo x >/dev/udp/$1/53; done; true`, "bash", address, strconv.Itoa(n)}
+		return []string{
+			"bash",
+			"-c",
+			`for i in $(seq $2); do echo x >/dev/udp/$1/53; done; true`,
+			"bash",
+			address,
+			strconv.Itoa(n),
+		}
 	}
 	for _, way := range netnstest.Ways() {
 		t.Run(string(way), func(t *testing.T) {
@@ -47,7 +54,16 @@ func TestUDPIsTold(t *testing.T) {
 				out, _ := g.Run(t, send(c.address, c.n)...)
 				g.gate.Ended()
 				if got4, got6 := told("UDP"), told("UDP over IPv6"); got4 != c.want4 || got6 != c.want6 {
-					t.Errorf("after %d times %s: %d and %d are told, want %d and %d: %s", c.n, c.address, got4, got6, c.want4, c.want6, out)
+					t.Errorf(
+						"after %d times %s: %d and %d are told, want %d and %d: %s",
+						c.n,
+						c.address,
+						got4,
+						got6,
+						c.want4,
+						c.want6,
+						out,
+					)
 				}
 			}
 			g.Run(t, send("1.1.1.1", 5)...)
@@ -66,7 +82,7 @@ func TestUDPIsTold(t *testing.T) {
 	}
 }
 
-// While a command runs, what UDP is refused is told within about a second.
+// While a command runs, refused UDP is reported within about a second.
 func TestUDPIsToldMeanwhile(t *testing.T) {
 	t.Parallel()
 	var running atomic.Bool
@@ -102,7 +118,7 @@ func TestUDPBeforeTheGateIsServed(t *testing.T) {
 	})
 }
 
-// The counters are looked at as long as commands run, and once more, and not while nothing runs.
+// The counters are read as long as commands run, and once more, and not while none runs.
 func TestPaceOfLooking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,11 +1,11 @@
 //go:build unix
 
-// Package group starts commands as plain process groups: it is how commands are started where there is no shim, on systems
-// other than Linux.
+// Package group starts commands as plain process groups: it is how commands are started on systems other than Linux,
+// which have no shim.
 //
-// It is weaker. Only the command's process group is killed with it, so a descendant that leaves the group (setsid, the job
-// control of an interactive shell) outlives it; commands survive a supervisor that is killed itself; and what a command
-// uses is not known. kaged on such a system is for one's own machine and one's own agents.
+// It is weaker. Only the command's process group is killed with it, so a descendant that leaves the group (setsid, the
+// job control of an interactive shell) outlives it; commands survive a killed supervisor; and the use of a command is
+// unknown. kaged on such a system is for one's own machine and one's own agents.
 //
 // Goroutines: one per command waits for it, and all have ended when Run returns.
 package group
@@ -35,7 +35,7 @@ type Host struct {
 	drainWait time.Duration
 	wg        sync.WaitGroup // the processes
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	running map[*process]bool
 	stopped bool
 }
@@ -45,7 +45,7 @@ func New(drainWait time.Duration) *Host {
 	return &Host{drainWait: drainWait, running: map[*process]bool{}}
 }
 
-// Run waits until ctx ends, kills what still runs and returns when it is gone.
+// Run waits until ctx ends, kills the running commands and returns when they are gone.
 func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.mu.Lock()
@@ -78,7 +78,13 @@ func (h *Host) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 		return nil, core.BadProgram(spec.Argv[0], reason(err))
 	}
 	p := &process{host: h, exited: make(chan struct{})}
-	p.cmd = &exec.Cmd{Path: path, Args: spec.Argv, Env: spec.Env, Dir: spec.Dir, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	p.cmd = &exec.Cmd{
+		Path:        path,
+		Args:        spec.Argv,
+		Env:         spec.Env,
+		Dir:         spec.Dir,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 	if p.cmd.Env == nil {
 		p.cmd.Env = []string{} // nil would mean this process's own
 	}
@@ -95,7 +101,8 @@ func (h *Host) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 	defer h.mu.Unlock()
 	if h.stopped {
 		p.streams.Close()
-		return nil, fault.New(fault.Unavailable, "The sandbox supervisor has stopped.").With("subsystem", "sandbox-supervisor")
+		return nil, fault.New(fault.Unavailable, "The sandbox supervisor has stopped.").
+			With("subsystem", "sandbox-supervisor")
 	}
 	if err := p.cmd.Start(); err != nil {
 		p.streams.Close()
@@ -137,8 +144,8 @@ func (p *process) open(spec core.Spec) ([]*os.File, error) {
 	return []*os.File{slave}, nil
 }
 
-// lookup returns the path of the program as the shim would find it: in the PATH of the command's environment, relative to
-// its working folder.
+// lookup returns the path of the program as the shim would find it: in the PATH of the command's environment, relative
+// to its working folder.
 func lookup(spec core.Spec) (string, error) {
 	name := spec.Argv[0]
 	if strings.Contains(name, "/") {

@@ -40,7 +40,7 @@ func spec(t *testing.T, terminal *core.Size, argv ...string) core.Spec {
 	return core.Spec{Argv: argv, Dir: t.TempDir(), Env: []string{"PATH=/usr/bin:/bin"}, Terminal: terminal}
 }
 
-// output copies what a process writes until it is gone.
+// output copies a process's output until the process is gone.
 func output(p core.Process) string {
 	var out strings.Builder
 	p.Copy(func(_ core.Stream, data []byte) { out.Write(data) })
@@ -52,14 +52,18 @@ func output(p core.Process) string {
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	h := run(t)
-	p, err := h.Spawn(t.Context(), spec(t, &core.Size{Cols: 100, Rows: 30}, "sh", "-c", "test -t 1 && stty size </dev/tty; read x; echo got $x; exit 5"))
+	p, err := h.Spawn(
+		t.Context(),
+		spec(t, &core.Size{Cols: 100, Rows: 30}, "sh", "-c", "test -t 1 && stty size </dev/tty; read x; echo got $x; exit 5"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Write([]byte("word\n")); err != nil {
 		t.Fatal(err)
 	}
-	if got := output(p); !strings.Contains(got, "30 100\n") || !strings.Contains(got, "got word\n") || p.End() != (core.End{Code: 5}) {
+	if got := output(p); !strings.Contains(got, "30 100\n") || !strings.Contains(got, "got word\n") ||
+		p.End() != (core.End{Code: 5}) {
 		t.Errorf("output is %q, the end %+v", got, p.End())
 	}
 	p, err = h.Spawn(t.Context(), spec(t, nil, "cat"))
@@ -84,7 +88,7 @@ func TestGroupEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(output(p))) // returns only when nobody has the pipes open
+	pid, err := strconv.Atoi(strings.TrimSpace(output(p))) // returns only when all have closed the pipes
 	if err != nil || pid <= 0 {
 		t.Errorf("no background process: %v", err)
 	}
@@ -105,7 +109,7 @@ func TestGroupEnds(t *testing.T) {
 	go output(p) // ended by the host's end
 }
 
-// What cannot be started is refused in the same words as everywhere.
+// A command that cannot be started is refused in the same words as everywhere.
 func TestGroupRefusals(t *testing.T) {
 	t.Parallel()
 	h := run(t)

@@ -24,7 +24,7 @@ type process struct {
 	end    core.End // set before exited is closed
 }
 
-// wait waits for the main process, kills what is left of its group, and says that it is gone.
+// wait waits for the main process, kills the rest of its group, and reports the end.
 func (p *process) wait() {
 	_ = p.cmd.Wait() // how it ended is in its state
 	p.mu.Lock()
@@ -82,5 +82,5 @@ func (p *process) Terminate() {
 // Kill implements core.Process.
 func (p *process) Kill() { p.Signal(syscall.SIGKILL) }
 
-// Usage implements core.Process: nothing is known.
+// Usage implements core.Process. It is unknown.
 func (p *process) Usage() core.Usage { return core.Usage{} }

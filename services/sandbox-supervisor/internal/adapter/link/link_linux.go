@@ -17,10 +17,10 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 )
 
-// ErrOver says that the peer has ended before it was asked for anything.
+// ErrOver says that the peer had ended before the request.
 var ErrOver = errors.New("what starts commands has ended")
 
-// Options is what a link needs to know.
+// Options configures a link.
 type Options struct {
 	// Log is its log.
 	Log *slog.Logger
@@ -30,7 +30,8 @@ type Options struct {
 	Inner bool
 	// Abandon kills the peer, which does not do its work.
 	Abandon func()
-	// Ended is called when a command is gone, or will be in a moment, before its end is known; nil for nothing to do. It must be quick.
+	// Ended is called when a command is gone, or will be within milliseconds, before its end is known; it may be nil.
+	// It must be quick.
 	Ended func()
 	// StartTimeout is how long a command may take to start, KillTimeout how long the peer may take to report the end of a
 	// command it was told to kill. A peer that takes longer is abandoned.
@@ -41,13 +42,15 @@ type Options struct {
 
 // Place is where a command's processes are counted: cgroups. Its methods may be called by many at once.
 type Place interface {
-	// Files are what the peer needs to put the command there. With folder the last one is the folder of its cgroup.
+	// Files are the descriptors with which the peer puts the command there. With folder the last one is the folder of
+	// its cgroup.
 	Files() (files []int, folder bool)
-	// Kill kills what is there.
+	// Kill kills the processes there.
 	Kill() error
-	// Usage says what is used there, and was by what has ended; false where that is not known.
+	// Usage returns the use of the processes there, ended ones included; false if it is unknown.
 	Usage() (core.Usage, bool)
-	// Release lets go of it, when nothing is there any more. It returns the limit that was hit there, if one was. It does not wait.
+	// Release gives the place up once it is empty. It returns the limit that was hit there, if one was. It does not
+	// wait.
 	Release() contract.Reason
 }
 
@@ -56,7 +59,7 @@ type Link struct {
 	conn *frame.Conn
 	opts Options
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	commands map[uint64]*process
 	connects map[uint64]chan connected // connections that are being made; each has room for its answer
 	over     bool                      // the peer has ended: no command can be started
@@ -69,7 +72,7 @@ func New(conn *frame.Conn, opts Options) *Link {
 	}
 }
 
-// Serve takes note of what the peer says until the connection ends. From then on no command can be started.
+// Serve handles the peer's frames until the connection ends. From then on no command can be started.
 func (l *Link) Serve() {
 	for {
 		f, fds, err := l.conn.Receive()
@@ -87,8 +90,8 @@ func (l *Link) Serve() {
 	l.mu.Unlock()
 }
 
-// Lose tells the commands that were still there that they are lost. Before it, and if there are any, bury is to make an end
-// of what is left of them.
+// Lose tells the remaining commands that they are lost. If there are any, it first calls bury, which ends their
+// leftovers.
 func (l *Link) Lose(bury func()) {
 	l.mu.Lock()
 	lost := l.commands
@@ -152,8 +155,8 @@ func (l *Link) handle(f frame.Frame, fds []int) {
 	}
 }
 
-// Spawn starts a command, known to the peer by id and recognised by mark; place may be nil and is left when the command is
-// gone, also if it does not start. Spawn fails as core.Spawner does, and with ErrOver.
+// Spawn starts a command, known to the peer by id and recognised by mark; place may be nil and is left when the command
+// is gone, also if it does not start. Spawn fails as core.Spawner does, and with ErrOver.
 func (l *Link) Spawn(spec core.Spec, id, mark uint64, place Place) (core.Process, error) {
 	p := &process{
 		link: l, id: id, mark: mark, spec: spec, place: place,
@@ -218,9 +221,9 @@ func (l *Link) request(p *process) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		l.abandon("takes no orders", p)
 	case err != nil && l.forget(p):
-		return ErrOver // nothing has read it
+		return ErrOver // the frame was never read
 	}
-	return nil // what the peer does not answer is lost with it, and the start fails then
+	return nil // an unanswered frame is lost with the peer, and the start fails then
 }
 
 // forget takes a command back; it reports whether it was still the peer's.
@@ -232,7 +235,7 @@ func (l *Link) forget(p *process) bool {
 	return there
 }
 
-// send sends a frame that nothing answers. A peer that has ended reports its commands as lost by itself.
+// send sends a frame without an answer. A peer that has ended reports its commands as lost by itself.
 func (l *Link) send(f frame.Frame) {
 	if err := l.conn.Send(f); errors.Is(err, os.ErrDeadlineExceeded) {
 		l.opts.Log.Error(l.opts.Peer + " takes no orders; it is killed")

@@ -21,7 +21,7 @@ type process struct {
 	id    uint64
 	mark  uint64
 	spec  core.Spec
-	place Place // nil for none
+	place Place // may be nil
 
 	// started has one value: nil when the process runs and the fields below are set, or why it does not.
 	started chan error
@@ -29,7 +29,7 @@ type process struct {
 	running bool
 	pid     int
 
-	ending  sync.Mutex // held while Ended runs; guards what follows
+	ending  sync.Mutex // held while Ended runs; guards the fields below
 	endedAt time.Time  // when Ended was called last
 
 	exited chan struct{}
@@ -95,7 +95,7 @@ func (p *process) finish(end core.End) {
 	case hit != contract.ReasonNone:
 		p.end.Hit = hit
 	case p.link.opts.Inner && end.Signal == syscall.SIGSYS:
-		p.end.Hit = contract.ReasonSeccomp // in a cage the filter is what sends that
+		p.end.Hit = contract.ReasonSeccomp // in a cage only the filter sends SIGSYS
 	}
 	close(p.exited)
 }
@@ -103,8 +103,8 @@ func (p *process) finish(end core.End) {
 // aMoment is the most time between the end of a command's output and its own for which the two are taken for one.
 const aMoment = 10 * time.Millisecond
 
-// ended has Ended called: at the end of the output, which is seen, as a rule, while the peer still finds out that the command is
-// gone, so that nobody waits for it; and when the command is gone, unless that was a moment ago.
+// ended calls Ended twice: at the end of the output, which the link sees while the peer still reaps the command, so
+// that callers need not wait for the peer; and when the command is gone, unless the first call was a moment ago.
 func (p *process) ended() {
 	if p.link.opts.Ended == nil {
 		return
@@ -117,7 +117,7 @@ func (p *process) ended() {
 	}
 }
 
-// discard lets go of what a process that was not started holds.
+// discard releases the resources of a process that was not started.
 func (p *process) discard() {
 	if p.streams != nil {
 		p.streams.Close()
@@ -161,8 +161,8 @@ func (p *process) Signal(sig syscall.Signal) {
 // Terminate implements core.Process.
 func (p *process) Terminate() { p.tell(frame.Frame{Op: frame.OpTerminate}) }
 
-// Kill implements core.Process. If the peer does not report the end in time, it is killed itself, and what it left is
-// killed without it.
+// Kill implements core.Process. If the peer does not report the end in time, it is killed itself, and the supervisor
+// kills its leftovers.
 func (p *process) Kill() {
 	p.tell(frame.Frame{Op: frame.OpKill})
 	time.AfterFunc(p.link.opts.KillTimeout, func() {
@@ -180,8 +180,8 @@ func (p *process) tell(f frame.Frame) {
 	p.link.send(f)
 }
 
-// Usage implements core.Process. CPU time of descendants that have ended counts where there is a place that counts it, and
-// else as far as their parents have waited for them.
+// Usage implements core.Process. CPU time of descendants that have ended counts where there is a place that counts it,
+// and else as far as their parents have waited for them.
 func (p *process) Usage() core.Usage {
 	if p.place != nil {
 		if usage, known := p.place.Usage(); known {
@@ -192,7 +192,7 @@ func (p *process) Usage() core.Usage {
 	return UsageOf(pids)
 }
 
-// UsageOf adds up what processes use now, and what of their children they have waited for.
+// UsageOf adds up the use of processes and of the children that they have waited for.
 func UsageOf(pids []int) (usage core.Usage) {
 	for _, pid := range pids {
 		stat, err := proc.Read(pid)

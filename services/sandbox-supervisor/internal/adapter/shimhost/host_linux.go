@@ -26,10 +26,10 @@ import (
 // pauses are before another shim is started after one that did not live long.
 var pauses = retry.Pauses{First: 100 * time.Millisecond, Last: 5 * time.Second}
 
-// sweep is how long what a shim left behind may take to be gone.
+// sweep bounds the time in which leftovers of a shim must be gone.
 const sweep = 10 * time.Second
 
-// Options is what a host needs to know.
+// Options configures a host.
 type Options struct {
 	// Log is its log.
 	Log *slog.Logger
@@ -39,15 +39,15 @@ type Options struct {
 	Lock string
 	// Lazy starts the shim when the first command wants it.
 	Lazy bool
-	// Program returns a small static program that becomes a shim when it is started under the name of one. Where Program is nil
-	// or fails, Executable is started instead.
+	// Program returns a small static program that becomes a shim when it is started under the name of one. Where
+	// Program is nil or fails, Executable is started instead.
 	Program func() (*os.File, error)
 	// Executable is a program that begins with shim.Main if shim.Invoked; empty for the one that runs.
 	Executable string
 	// Cgroups says to use cgroups where they can be had.
 	Cgroups bool
-	// StartTimeout is how long a shim or a command may take to start, KillTimeout how long a shim may take to report the end
-	// of a command it was told to kill. A shim that takes longer is killed.
+	// StartTimeout is how long a shim or a command may take to start, KillTimeout how long a shim may take to report
+	// the end of a command it was told to kill. A shim that takes longer is killed.
 	StartTimeout, KillTimeout time.Duration
 	// DrainWait is how long the output of a command that is gone is waited for.
 	DrainWait time.Duration
@@ -57,15 +57,15 @@ type Options struct {
 type Host struct {
 	opts     Options
 	count    atomic.Uint32  // the commands started, by all shims
-	name     string         // what cgroups and marks are named after; set before there is a shim
+	name     string         // of cgroups and marks; set before the first shim
 	removals sync.WaitGroup // cgroups that are being removed
 
 	wanted func()        // says that a command wants the shim
 	first  chan struct{} // closed when one has said so
 
-	mu      sync.Mutex    // guards what follows
-	current *shimProcess  // the shim, nil while there is none
-	err     error         // why there is none
+	mu      sync.Mutex    // guards the fields below
+	current *shimProcess  // the shim, nil if none runs
+	err     error         // why no shim runs
 	changed chan struct{} // closed and replaced when current or err changes
 }
 
@@ -84,7 +84,10 @@ func New(opts Options) *Host {
 
 // Run keeps a shim until ctx ends, and returns when it is gone with everything it started.
 func (h *Host) Run(ctx context.Context) error {
-	defer h.set(nil, fault.New(fault.Unavailable, "The sandbox supervisor has stopped.").With("subsystem", "sandbox-supervisor"))
+	defer h.set(
+		nil,
+		fault.New(fault.Unavailable, "The sandbox supervisor has stopped.").With("subsystem", "sandbox-supervisor"),
+	)
 	select {
 	case <-h.first:
 	case <-ctx.Done():
@@ -113,8 +116,11 @@ func (h *Host) Run(ctx context.Context) error {
 		}
 		if err != nil {
 			h.opts.Log.Error("the shim does not start", "error", err)
-			h.set(nil, fault.Wrap(err, fault.Unavailable, "The process that runs commands does not start; the log has the reason.").
-				With("subsystem", "sandbox-supervisor"))
+			h.set(
+				nil,
+				fault.Wrap(err, fault.Unavailable, "The process that runs commands does not start; the log has the reason.").
+					With("subsystem", "sandbox-supervisor"),
+			)
 		} else {
 			h.set(s, nil)
 			s.serve(ctx)
@@ -138,7 +144,8 @@ func (h *Host) Ready(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.current == nil && h.err == nil {
-		return fault.New(fault.Unavailable, "The process that runs commands is starting.").With("subsystem", "sandbox-supervisor")
+		return fault.New(fault.Unavailable, "The process that runs commands is starting.").
+			With("subsystem", "sandbox-supervisor")
 	}
 	return h.err
 }
@@ -179,7 +186,8 @@ func (h *Host) shim(ctx context.Context) (*shimProcess, error) {
 		case <-ctx.Done():
 			return nil, fault.From(ctx.Err())
 		case <-timeout.C:
-			return nil, fault.New(fault.Unavailable, "The process that runs commands takes too long to start.").With("subsystem", "sandbox-supervisor")
+			return nil, fault.New(fault.Unavailable, "The process that runs commands takes too long to start.").
+				With("subsystem", "sandbox-supervisor")
 		}
 	}
 }
@@ -192,9 +200,9 @@ func (h *Host) set(s *shimProcess, err error) {
 	h.changed = make(chan struct{})
 }
 
-// claim settles the host's name. The one supervisor that holds the node's lock is called as the node is, so that the next
-// one knows its leftovers; they are killed now. Another that works beside it, such as a command that needs no daemon, has a
-// name of its own and touches nothing.
+// claim settles the host's name. The one supervisor that holds the node's lock is called as the node is, so that its
+// successor knows its leftovers; claim kills those of its predecessor. Another supervisor beside it, such as that of a
+// command without a daemon, has a name of its own and touches only its own processes.
 func (h *Host) claim() (release func()) {
 	h.name = h.opts.Node + "-" + h.opts.Instance
 	if h.opts.Lock == "" {
@@ -210,7 +218,7 @@ func (h *Host) claim() (release func()) {
 	return func() { lock.Close() }
 }
 
-// lockFile makes a file and locks it until it is closed. It fails if somebody else has it locked.
+// lockFile makes a file and locks it until it is closed. It fails if another process has it locked.
 func lockFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -226,7 +234,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openTree returns the supervisor's cgroups, nil where there are none to be had.
+// openTree returns the supervisor's cgroups, nil on a system without usable ones.
 func (h *Host) openTree() *cgroup.Tree {
 	if !h.opts.Cgroups {
 		return nil
@@ -241,7 +249,8 @@ func (h *Host) openTree() *cgroup.Tree {
 	return tree
 }
 
-// sweep kills what carries a mark of this host's name, and returns when it is gone. It is called while there is no shim.
+// sweep kills all processes with a mark of this host's name, and returns when they are gone. It is called while no shim
+// runs.
 func (h *Host) sweep() {
 	node := proc.Mark(h.name, 0)
 	ours := func(mark uint64) bool { return proc.Family(mark, node) }
@@ -262,6 +271,6 @@ func (h *Host) sweep() {
 		for _, pid := range pids {
 			proc.Signal(pid, unix.SIGKILL, func(pid int) bool { return ours(proc.MarkOf(pid)) })
 		}
-		time.Sleep(time.Millisecond) // they are other processes' children: nobody tells when they are gone
+		time.Sleep(time.Millisecond) // they are other processes' children, so their end cannot be waited for
 	}
 }

@@ -138,8 +138,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Two supervisors of one data directory, such as a daemon and a command that needs none, leave each other's commands alone,
-// with cgroups and without; and once both are gone the lock is free.
+// Two supervisors of one data directory, such as a daemon and a command that runs without it, leave each other's
+// commands alone, with cgroups and without; once both are gone the lock is free.
 func TestTwoHostsOfOneNode(t *testing.T) {
 	t.Parallel()
 	lock := filepath.Join(t.TempDir(), "run", "lock")

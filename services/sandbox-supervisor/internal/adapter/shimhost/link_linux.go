@@ -33,8 +33,8 @@ type shimProcess struct {
 	link *link.Link
 	cmd  *exec.Cmd
 	wait func() error // for the end of cmd
-	tree *cgroup.Tree // nil for none
-	leaf *cgroup.Leaf // the shim's own, nil for none
+	tree *cgroup.Tree // may be nil
+	leaf *cgroup.Leaf // the shim's own; may be nil
 }
 
 // start starts a shim and returns when it is set up. It fails with errCgroup where only the cgroup is in the way.
@@ -53,14 +53,15 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 	path, args := h.program()
 	s.cmd = &exec.Cmd{
 		Path: path, Args: args,
-		// Nothing of this process's environment reaches the shim; two threads are plenty for what it does.
+		// This process's environment does not reach the shim. Two threads are enough for its work.
 		Env:    []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
 		Stderr: &logWriter{log: h.opts.Log}, ExtraFiles: []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-		// Should something hold the shim's standard error open, its end is not waited for longer.
+		// The shim's standard error is awaited no longer than this, as another process may hold it open.
 		WaitDelay: time.Second,
 	}
-	if self, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it, what a killed supervisor leaves is left to the next one
+	// Without it, leftovers of a killed supervisor wait for the next one.
+	if self, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		file := os.NewFile(uintptr(self), "supervisor")
 		defer file.Close()
 		s.cmd.ExtraFiles = append(s.cmd.ExtraFiles, file)
@@ -89,8 +90,8 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 	return s, nil
 }
 
-// program returns what becomes the shim, and its arguments. The embedded program is preferred: started from this one, the shim maps
-// a hundred megabytes of code of which it uses one, and takes 70 MB of memory instead of 6.
+// program returns the shim's executable and its arguments. It prefers the embedded program: a shim started from this
+// one maps a hundred megabytes of code, of which it uses one, and takes 70 MB of memory instead of 6.
 func (h *Host) program() (path string, args []string) {
 	if h.opts.Program != nil {
 		file, err := h.opts.Program()
@@ -117,18 +118,21 @@ func (s *shimProcess) awaitReady() error {
 		err = fmt.Errorf("its first word was %q", f.Op)
 	}
 	if err != nil {
-		return fmt.Errorf("the shim is not ready (every program that runs the sandbox supervisor must begin with shim.Main if shim.Invoked): %w", err)
+		return fmt.Errorf(
+			"the shim is not ready (every program that runs the sandbox supervisor must begin with shim.Main if shim.Invoked): %w",
+			err,
+		)
 	}
 	return nil
 }
 
-// serve reads what the shim says until the shim or ctx ends. Then it makes an end of the shim and of what it left behind.
+// serve handles the shim's frames until the shim or ctx ends. Then it ends the shim and its leftovers.
 func (s *shimProcess) serve(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.End() }) // the shim kills everything and ends
 	s.link.Serve()
 	s.host.set(nil, nil) // commands that come from now on wait for another shim
 	if stop() {
-		s.kill() // not told to end: whatever state it is in, it is of no use
+		s.kill() // it was not told to end, so its state is unusable
 	}
 	s.reap()
 	s.link.Lose(s.host.sweep)
@@ -179,7 +183,7 @@ func (p *place) Files() ([]int, bool) { return []int{p.leaf.FD()}, true }
 // Kill implements link.Place.
 func (p *place) Kill() error { return p.leaf.Kill() }
 
-// Usage implements link.Place. Memory is what the processes there hold.
+// Usage implements link.Place. Memory is that of the processes there.
 func (p *place) Usage() (core.Usage, bool) {
 	cpu, err := p.leaf.CPU()
 	pids, _ := p.leaf.Processes()
@@ -190,7 +194,7 @@ func (p *place) Usage() (core.Usage, bool) {
 	return usage, true
 }
 
-// Release implements link.Place. What cannot be removed at once is removed beside it.
+// Release implements link.Place. A cgroup that cannot be removed at once is removed by a goroutine.
 func (p *place) Release() contract.Reason {
 	if !p.leaf.RemoveEmpty() {
 		p.host.removals.Go(func() {
@@ -202,7 +206,7 @@ func (p *place) Release() contract.Reason {
 	return contract.ReasonNone
 }
 
-// logWriter writes what the shim says before it dies to the log, line by line.
+// logWriter writes the shim's standard error to the log, line by line.
 type logWriter struct {
 	log  *slog.Logger
 	line []byte

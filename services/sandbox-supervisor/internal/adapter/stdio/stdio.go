@@ -3,8 +3,8 @@
 // Package stdio is a process's standard files as its supervisor holds them: a terminal's master side or three pipes.
 //
 // Output is read no faster than it is taken and never kept, so a consumer that stops reading makes the process wait and
-// costs no memory. After the process has ended, what it wrote is still read to its end; if something else holds the other
-// side open, which nothing the process started can, the end is when nothing more is there after a short while.
+// costs no memory. After the end of the process its output is still read to the end. If a process of another origin
+// holds the other side open, the output ends with the first short pause.
 package stdio
 
 import (
@@ -22,8 +22,8 @@ import (
 const (
 	// chunk is the most bytes handed over at once.
 	chunk = 32 << 10
-	// maxRest is the most bytes read after the end of a process from files somebody else holds open: more than a pipe or a
-	// terminal keeps.
+	// maxRest is the most bytes read after the end of a process from files that another process holds open: more than a
+	// pipe or a terminal keeps.
 	maxRest = 2 << 20
 	// endOfFile is the character that tells a terminal's reader that there is no more.
 	endOfFile = 4
@@ -35,10 +35,10 @@ type Streams struct {
 	terminal bool
 	ended    chan struct{} // closed by End
 
-	mu     sync.Mutex // guards what follows; not held while writing
+	mu     sync.Mutex // guards the fields below; not held while writing
 	input  *os.File   // nil when it is closed; a terminal's is that of its output
 	closed bool       // Close was called
-	inLine bool       // what was last written to the terminal did not end its line
+	inLine bool       // the last input of the terminal did not end its line
 }
 
 type output struct {
@@ -55,8 +55,8 @@ func Terminal(fd int) (*Streams, error) {
 	return &Streams{outputs: []output{{core.Stdout, file}}, terminal: true, input: file, ended: make(chan struct{})}, nil
 }
 
-// Pipes returns streams and the process's ends of them: standard input, output and error, for the caller to close when the
-// process is started. With merge standard error is standard output, one file that stands there twice.
+// Pipes returns streams and the process's ends of them: standard input, output and error, for the caller to close when
+// the process is started. With merge standard error is standard output, one file that stands there twice.
 func Pipes(merge bool) (_ *Streams, theirs [3]*os.File, err error) {
 	var ours [3]*os.File
 	defer func() {
@@ -81,7 +81,7 @@ func Pipes(merge bool) (_ *Streams, theirs [3]*os.File, err error) {
 		if i == 0 {
 			mine, its = w, r
 		}
-		theirs[i] = os.NewFile(uintptr(its), "pipe") // stays blocking: that is what programs expect
+		theirs[i] = os.NewFile(uintptr(its), "pipe") // stays blocking, as programs expect
 		if ours[i], err = pollable(mine, "pipe"); err != nil {
 			return nil, theirs, err
 		}
@@ -106,7 +106,7 @@ func pipe() (r, w int, err error) {
 	return p[0], p[1], nil
 }
 
-// pollable makes a file of a descriptor whose reads and writes can be given a deadline.
+// pollable makes a descriptor a file with deadlines for reads and writes.
 func pollable(fd int, name string) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
@@ -128,8 +128,8 @@ func (s *Streams) End(wait time.Duration) {
 	close(s.ended)
 }
 
-// Copy hands over output as core.Process says, and closes the files at the end. It ends after End only. When nobody can write any
-// more, which may be before that, it calls silent; of a terminal perhaps twice.
+// Copy hands over output as core.Process says, and closes the files at the end. It ends after End only. It calls silent
+// once all writers are gone, which may be before End; for a terminal perhaps twice.
 func (s *Streams) Copy(sink func(core.Stream, []byte), silent func()) {
 	var turn sync.Mutex // held while sink runs
 	var wg sync.WaitGroup
@@ -162,7 +162,7 @@ func (s *Streams) copy(out output, sink func([]byte), silent func()) {
 			s.rest(out, buf, sink)
 			return
 		case s.terminal && errors.Is(err, syscall.EIO):
-			// Nobody has the terminal open. A process that runs may open it again.
+			// No process has the terminal open. A running one may open it again.
 			select {
 			case <-s.ended:
 				return
@@ -178,7 +178,7 @@ func (s *Streams) copy(out output, sink func([]byte), silent func()) {
 	}
 }
 
-// rest hands over what is there without waiting for more.
+// rest hands over the buffered output without waiting for more.
 func (s *Streams) rest(out output, buf []byte, sink func([]byte)) {
 	raw, err := out.file.SyscallConn()
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Streams) rest(out output, buf []byte, sink func([]byte)) {
 	}
 }
 
-// Write writes to the standard input. It blocks while nobody reads, until End.
+// Write writes to the standard input. It blocks until the input is read, or until End.
 func (s *Streams) Write(data []byte) error {
 	s.mu.Lock()
 	file := s.input
@@ -213,8 +213,8 @@ func (s *Streams) Write(data []byte) error {
 	return err
 }
 
-// CloseInput ends the standard input. A terminal's reader is told by the end-of-file character, which ends its line first
-// if one was begun.
+// CloseInput ends the standard input. A terminal's reader is told by the end-of-file character, which ends its line
+// first if one was begun.
 func (s *Streams) CloseInput() {
 	s.mu.Lock()
 	file, inLine := s.input, s.inLine
@@ -251,7 +251,7 @@ func (s *Streams) Resize(size core.Size) bool {
 	return true
 }
 
-// Close closes the files. Copy does it; it is for streams whose process was never started.
+// Close closes the files. Copy calls it too; callers need it for streams whose process was never started.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

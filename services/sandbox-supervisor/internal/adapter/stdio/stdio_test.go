@@ -37,7 +37,7 @@ func terminal(t *testing.T) (*stdio.Streams, *os.File) {
 	return s, slave
 }
 
-// collect copies output until its end. silent has something when nobody can write any more.
+// collect copies output until its end. silent receives a value when all writers are gone.
 func collect(s *stdio.Streams) (out, errs *bytes.Buffer, silent, done chan struct{}) {
 	out, errs, silent, done = &bytes.Buffer{}, &bytes.Buffer{}, make(chan struct{}, 2), make(chan struct{})
 	go func() {
@@ -53,7 +53,7 @@ func collect(s *stdio.Streams) (out, errs *bytes.Buffer, silent, done chan struc
 	return out, errs, silent, done
 }
 
-// A terminal that somebody else keeps open does not hold up the end, and what was written before it is not lost.
+// A terminal that another process keeps open does not delay the end, and output from before it is not lost.
 func TestForeignHolder(t *testing.T) {
 	t.Parallel()
 	s, slave := terminal(t)
@@ -162,7 +162,7 @@ func TestPipes(t *testing.T) {
 	}
 }
 
-// Input that nobody reads is let go of at the end.
+// Unread input is dropped at the end.
 func TestUnreadInput(t *testing.T) {
 	t.Parallel()
 	s, theirs, err := stdio.Pipes(false)

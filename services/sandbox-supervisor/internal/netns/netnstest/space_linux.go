@@ -20,15 +20,15 @@ type Way string
 
 // The ways.
 const (
-	// User is a user namespace of whoever runs the test.
+	// User is a user namespace of the user that runs the test.
 	User Way = "user namespace"
 	// Bare is no user namespace: root with its capabilities. Only root has it.
 	Bare Way = "no user namespace"
-	// Unprivileged is a user namespace of somebody who is not root. Only root has it beside User.
+	// Unprivileged is a user namespace of a user other than root. Only root has it beside User.
 	Unprivileged Way = "user namespace of an unprivileged user"
 )
 
-// Ways returns the ways that whoever runs the test has.
+// Ways returns the ways that the user of the test has.
 func Ways() []Way {
 	if os.Geteuid() != 0 {
 		return []Way{User}
@@ -36,7 +36,7 @@ func Ways() []Way {
 	return []Way{User, Bare, Unprivileged}
 }
 
-// nobody is who is not root.
+// uid of the unprivileged user in tests
 const nobody = 65534
 
 // TB is a test or a benchmark.
@@ -49,7 +49,7 @@ type TB interface {
 
 // Space is a namespace. Its methods may be called by many at once.
 type Space struct {
-	// Sockets are what Setup returned; the caller's to close.
+	// Sockets are the descriptors of Setup; the caller closes them.
 	Sockets []int
 
 	conn *net.UnixConn
@@ -136,7 +136,7 @@ func Try(t TB, way Way, plan netns.Plan) (*Space, error) {
 	}
 }
 
-// Run runs a program in the namespace and returns what it wrote and its exit code.
+// Run runs a program in the namespace and returns its output and its exit code.
 func (s *Space) Run(t TB, argv ...string) (output string, code int) {
 	t.Helper()
 	_, answer, err := s.ask(request{Argv: argv})
@@ -203,7 +203,7 @@ func Invoked() bool { return os.Getenv(variable) != "" }
 
 // command is this program in a stage.
 func command(stage string, socket *os.File) *exec.Cmd {
-	// By its link in /proc, because its folder may be closed to who is not root.
+	// By its link in /proc, because its folder may be closed to users other than root.
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), variable+"="+stage)
 	cmd.ExtraFiles = []*os.File{socket}
@@ -243,7 +243,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// hold sets the namespace up and does what the test asks for until its end.
+// hold sets the namespace up and serves the test's requests until its end.
 func hold() error {
 	unix.CloseOnExec(socket)
 	file := os.NewFile(socket, "space")
