@@ -1,5 +1,5 @@
-// Package deploy holds the files of deploy/ and docker-compose.yml to what the services expect of them. No container is started:
-// the compose file is read as docker compose reads it, and its scripts and profiles are run or compared.
+// Package deploy holds the files of deploy/ and docker-compose.yml to the services' expectations. No container is
+// started: the compose file is read as docker compose reads it, and its scripts and profiles are run or compared.
 package deploy
 
 import (
@@ -19,13 +19,13 @@ import (
 
 const root = "../.."
 
-// The services of kaged by what they are part of, and what stands beside them.
+// The services of kaged by their container group, and the services beside them.
 var (
 	services     = names()
 	workspace    = []string{"tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor"}
 	controlPlane = slices.DeleteFunc(names(), func(name string) bool { return slices.Contains(workspace, name) })
 	stores       = []string{"postgres", "nats"}
-	lasting      = slices.Concat(services, stores) // what runs on, unlike setup
+	lasting      = slices.Concat(services, stores) // all services but setup
 )
 
 // names returns the names of the services that the command runs.
@@ -58,7 +58,7 @@ func service(t *testing.T, p *types.Project, name string) types.ServiceConfig {
 	return s
 }
 
-// mount returns what a service has at a path, nil for nothing.
+// mount returns a service's volume at a path, nil without one.
 func mount(s types.ServiceConfig, target string) *types.ServiceVolumeConfig {
 	for i := range s.Volumes {
 		if s.Volumes[i].Target == target {
@@ -77,7 +77,8 @@ func text(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// Every service is a container that asks itself for its health, starts after what it needs, and runs as the user of the projects.
+// Every service is a container that checks its own health, starts after its dependencies, and runs as the user of the
+// projects.
 func TestEveryServiceRuns(t *testing.T) {
 	t.Parallel()
 	p := load(t, "KAGED_UID=1500", "KAGED_GID=1600")
@@ -118,7 +119,7 @@ func TestEveryServiceRuns(t *testing.T) {
 	}
 }
 
-// The console is published on the machine's own address only, and nothing else is published.
+// Only the console is published, on the machine's own address.
 func TestOnlyTheConsoleIsPublished(t *testing.T) {
 	t.Parallel()
 	p := load(t, "PORT=8000")
@@ -187,7 +188,7 @@ func TestProjectsFolder(t *testing.T) {
 	}
 }
 
-// What .env.example explains is what docker-compose.yml reads, and the other way round.
+// .env.example explains the variables that docker-compose.yml reads, and only these.
 func TestEnvExampleIsComplete(t *testing.T) {
 	t.Parallel()
 	read := variables(text(t, "docker-compose.yml"))

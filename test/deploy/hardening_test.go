@@ -14,8 +14,8 @@ import (
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
 )
 
-// Every container has a read-only root, no capability, no way to new privileges, and bounds on processes, memory and logs. The one
-// that prepares volumes may do as root what that takes.
+// Every container has a read-only root, no capability, no way to new privileges, and bounds on processes, memory and
+// logs. Only the one that prepares volumes has the capabilities of root that this takes.
 func TestEveryContainerIsBounded(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -48,7 +48,7 @@ func TestEveryContainerIsBounded(t *testing.T) {
 	}
 }
 
-// The workspace's container lifts what Docker forbids by default as far as cages need it, and no other container lifts anything.
+// The workspace's container lifts Docker's defaults as far as cages need it, and no other container lifts any.
 func TestSecurityOptionsOfCages(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -63,8 +63,8 @@ func TestSecurityOptionsOfCages(t *testing.T) {
 	}
 }
 
-// What is promised to last is in a volume, what services write besides is memory, and no two services share what they keep but the
-// home of agents' commands, which both of the workspace see.
+// Lasting data is in a volume, other written data is in memory, and no two services share their data except the home of
+// agents' commands, which both of the workspace see.
 func TestWhatLastsIsInVolumes(t *testing.T) {
 	t.Parallel()
 	p := load(t)

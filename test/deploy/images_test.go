@@ -85,7 +85,7 @@ func TestTwoImages(t *testing.T) {
 	}
 }
 
-// Compiling is cached beyond a build that was cancelled, and nothing that is not compiled makes it start again.
+// Compiling is cached beyond a cancelled build, and only changes of compiled files repeat it.
 func TestBuildIsCached(t *testing.T) {
 	t.Parallel()
 	build := stages(t)["build"]

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// callers are who calls a service, which is who sees its socket.
+// callers are the callers of a service, which see its socket.
 var callers = map[string][]string{
 	"gateway": nil, "session-manager": {"gateway"}, "harness": {"session-manager"},
 	"issue":       {"gateway", "session-manager", "tool-runner"},
@@ -141,7 +141,7 @@ func TestSecretsAreSeenWhereTheyAreNeeded(t *testing.T) {
 	}
 }
 
-// secretName is what variables are called that hold secrets.
+// secretName matches the names of variables that hold secrets.
 var secretName = regexp.MustCompile(`PASSWORD|TOKEN|SECRET|_KEY\b|AUTH`)
 
 // No secret has a default or stands in a command or an environment: variables of that kind name a file, or are a provider's key, which

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/test/deploy/seccompprofile"
 )
 
-// The system call filter of the workspace's container is Docker's default and the calls that cages take, and nothing else: worked out
-// for a container without capabilities, every other call has the same rules in both.
+// The system call filter of the workspace's container is Docker's default and the calls that cages need: worked out for
+// a container without capabilities, every other call has the same rules in both.
 func TestSeccompProfile(t *testing.T) {
 	t.Parallel()
 	file := text(t, "deploy", "seccomp.json")
@@ -46,7 +46,7 @@ func TestSeccompProfile(t *testing.T) {
 	}
 }
 
-// allowed is the rule of a call that is allowed whatever its arguments.
+// allowed is the rule of a call that is allowed with any arguments.
 const allowed = `{"action":"SCMP_ACT_ALLOW"}`
 
 func refuses(rule string) bool {

@@ -27,7 +27,7 @@ func volumes(t *testing.T) string {
 	return dir
 }
 
-// setup runs deploy/setup.sh on volumes and returns what it says.
+// setup runs deploy/setup.sh on volumes and returns its output.
 func setup(t *testing.T, dir string, env ...string) (said string, err error) {
 	t.Helper()
 	cmd := exec.Command("sh", filepath.Join(root, "deploy", "setup.sh"), dir)
@@ -36,7 +36,7 @@ func setup(t *testing.T, dir string, env ...string) (said string, err error) {
 	return string(out), err
 }
 
-// user is who the services run as in these tests: another user than the test's only where the test may give files away.
+// user is the user of the services in these tests: another user than the test's only if the test may give files away.
 func user() (env []string, uid int) {
 	uid = os.Getuid()
 	if uid == 0 {
@@ -103,8 +103,8 @@ func TestSetupMakesSecretsOnce(t *testing.T) {
 	}
 }
 
-// What setup writes is what its readers understand: the database's URL, and a NATS server that wants the token and shows its
-// monitoring to itself only.
+// Setup writes files that their readers understand: the database's URL, and a NATS server that wants the token and
+// shows its monitoring to itself only.
 func TestSetupWritesWhatItsReadersUnderstand(t *testing.T) {
 	t.Parallel()
 	dir := volumes(t)
@@ -128,7 +128,7 @@ func TestSetupWritesWhatItsReadersUnderstand(t *testing.T) {
 	}
 }
 
-// Whoever the services run as next owns what they kept, links included and not what those lead to.
+// After a change of the services' user the new user owns the kept files, links included and not their targets.
 func TestSetupGivesVolumesToAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -163,7 +163,7 @@ func TestSetupGivesVolumesToAnotherUser(t *testing.T) {
 	}
 }
 
-// A user that cannot be is refused in a sentence that says what to set, before anything is changed.
+// An impossible user is refused in a sentence that says what to set, before any change.
 func TestSetupRefusesUsers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, want string }{

@@ -23,7 +23,7 @@ type Client struct {
 	base string
 	http *http.Client
 	csrf string
-	// token is an API token, "" for none.
+	// token is an API token; it may be "".
 	token string
 	// open says that the daemon runs with --no-sandbox.
 	open bool
@@ -67,7 +67,10 @@ func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, er
 // New returns a client of the daemon at base that is not signed in.
 func New(base string) *Client {
 	jar, _ := cookiejar.New(nil) // it fails for no options
-	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
+	return &Client{
+		base: strings.TrimSuffix(base, "/"),
+		http: &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
+	}
 }
 
 // WithToken makes c send an API token with each request, unless that is "". It returns c.
@@ -76,7 +79,7 @@ func (c *Client) WithToken(token string) *Client {
 	return c
 }
 
-// Bootstrap fetches what changing requests need. A client of an insecure daemon, and one with an API token,
+// Bootstrap fetches the token that changing requests need. A client of an insecure daemon, and one with an API token,
 // needs no other sign-in.
 func (c *Client) Bootstrap(ctx context.Context) error { return c.bootstrap(ctx) }
 
@@ -103,8 +106,8 @@ func (c *Client) BaseURL() string { return c.base }
 // Close gives up idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes one request with a JSON body, unless that is nil, and reads the answer into out, unless that is nil. An error
-// of the API comes back as the *fault.Error it is.
+// Do makes one request with a JSON body, unless that is nil, and reads the answer into out, unless that is nil. An
+// error of the API comes back as the *fault.Error it is.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {

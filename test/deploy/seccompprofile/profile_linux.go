@@ -1,4 +1,5 @@
-// Package seccompprofile derives deploy/seccomp.json, the system call filter of the workspace's container, from Docker's default.
+// Package seccompprofile derives deploy/seccomp.json, the system call filter of the workspace's container, from
+// Docker's default.
 package seccompprofile
 
 import (
@@ -12,14 +13,15 @@ import (
 
 //go:generate go run ./gen ../../../deploy/seccomp.json
 
-// Calls are the system calls that building a cage takes and that Docker's default profile refuses without CAP_SYS_ADMIN. In the
-// container they reach no further than a user namespace of the caller's own, because the container has no capability.
+// Calls are the system calls that building a cage takes and that Docker's default profile refuses without
+// CAP_SYS_ADMIN. In the container they reach no further than a user namespace of the caller's own, because the
+// container has no capability.
 var Calls = []string{
 	"clone", "clone3", "mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "sethostname", "umount2", "unshare",
 }
 
-// Profile returns Docker's default profile with [Calls] allowed. The default's rule that hides clone3 is left out, because a filter
-// takes the strictest of the rules that match.
+// Profile returns Docker's default profile with [Calls] allowed. The default's rule that hides clone3 is left out,
+// because a filter takes the strictest of the rules that match.
 func Profile() *seccomp.Seccomp {
 	p := seccomp.DefaultProfile()
 	p.Syscalls = slices.DeleteFunc(p.Syscalls, func(s *seccomp.Syscall) bool {

@@ -25,7 +25,10 @@ func machine(t *testing.T) checkup.Machine {
 		Getenv:   func(name string) string { return map[string]string{"KAGED_DATABASE_URL": "postgres:///x"}[name] },
 		Services: func(*config.File) error { return nil },
 		Probe: func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
-			return &sandboxsupervisorv1.ProbeCagesResponse{Tier: "userns", Layers: []*sandboxsupervisorv1.CageLayer{{Name: "mount", State: "enforced", By: "b"}}}, nil
+			return &sandboxsupervisorv1.ProbeCagesResponse{
+				Tier:   "userns",
+				Layers: []*sandboxsupervisorv1.CageLayer{{Name: "mount", State: "enforced", By: "b"}},
+			}, nil
 		},
 	}
 }
@@ -42,7 +45,7 @@ func find(t *testing.T, r checkup.Report, name string) checkup.Check {
 	return checkup.Check{}
 }
 
-// A machine with everything is fine, and nothing on it was made by looking.
+// A complete machine is fine, and the check leaves no file on it.
 func TestFine(t *testing.T) {
 	t.Parallel()
 	m := machine(t)
@@ -50,7 +53,8 @@ func TestFine(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := checkup.Look(t.Context(), m)
-	if !r.OK || r.Cages.Tier != "userns" || len(r.Cages.Layers) != 1 || r.Cages.Layers[0] != (checkup.Layer{Name: "mount", State: "enforced", By: "b"}) {
+	if !r.OK || r.Cages.Tier != "userns" || len(r.Cages.Layers) != 1 ||
+		r.Cages.Layers[0] != (checkup.Layer{Name: "mount", State: "enforced", By: "b"}) {
 		t.Errorf("%+v", r)
 	}
 	for _, name := range []string{"data directory", "configuration", "model smart", "PostgreSQL", "address"} {
@@ -81,7 +85,7 @@ func TestNoCages(t *testing.T) {
 	}
 }
 
-// Each gap is named with what mends it; only what kaged cannot do without makes the machine unfit.
+// Each gap is named with its fix; only gaps that kaged cannot do without make the machine unfit.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +153,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// Language servers are listed as the pool finds them. None is needed: a machine without any is fine.
+// Language servers are listed as the pool finds them. All are optional: a machine without any is fine.
 func TestLanguageServers(t *testing.T) {
 	t.Parallel()
 	m := machine(t)

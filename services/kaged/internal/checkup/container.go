@@ -6,7 +6,8 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// Container is which of kaged's images this process runs in, as the images say in KAGED_CONTAINER; empty for none of them.
+// Container is the kaged image that this process runs in, as the images set it in KAGED_CONTAINER; empty outside of
+// them.
 type Container string
 
 // The images.
@@ -26,8 +27,8 @@ func ContainerOf(getenv func(string) string) Container {
 	return ""
 }
 
-// KeysElsewhere reports whether the keys of providers are another container's: session-manager alone is given them, and it alone is
-// told of the database.
+// KeysElsewhere reports whether the keys of providers are another container's: session-manager alone is given them, and
+// it alone is told of the database.
 func KeysElsewhere(getenv func(string) string) bool {
 	return ContainerOf(getenv) != "" && getenv("KAGED_DATABASE_URL") == "" && getenv("KAGED_DATABASE_URL_FILE") == ""
 }
@@ -43,7 +44,7 @@ func MissingKey(getenv func(string) string, name string) string {
 // elsewhere is where cages are made, seen from a container of the control plane.
 const elsewhere = "in the workspace's container; to look there: docker compose exec sandbox-supervisor kaged doctor"
 
-// contained are the checks of one of kaged's containers: of what it has, and of nothing that another one has.
+// contained are the checks of one of kaged's containers: of its own parts alone.
 func (m Machine) contained(ctx context.Context) Report {
 	var r Report
 	file, read := m.configuration()

@@ -33,11 +33,15 @@ func words(r checkup.Report) string {
 	return b.String()
 }
 
-// A container of the control plane is fine without what the others have: no cage is tried in it, no PostgreSQL looked for, and keys
-// that are session-manager's are not missed.
+// A container of the control plane is fine without the parts of the others: no cage is tried in it, no PostgreSQL
+// looked for, and keys that are session-manager's are not missed.
 func TestControlPlaneContainer(t *testing.T) {
 	t.Parallel()
-	m := inContainer(t, checkup.ControlPlane, map[string]string{"KAGED_SERVICES_GATEWAY_LISTEN": "unix:/run/kaged/gateway/gateway.sock"})
+	m := inContainer(
+		t,
+		checkup.ControlPlane,
+		map[string]string{"KAGED_SERVICES_GATEWAY_LISTEN": "unix:/run/kaged/gateway/gateway.sock"},
+	)
 	m.Probe = func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
 		t.Error("a cage was tried")
 		return nil, os.ErrInvalid
@@ -71,11 +75,12 @@ func TestSessionManagerContainer(t *testing.T) {
 	}
 }
 
-// The workspace's container is looked at for what agents need: cages, and git.
+// The workspace's container is checked for the needs of agents: cages, and git.
 func TestWorkspaceContainer(t *testing.T) {
 	t.Parallel()
 	r := checkup.Look(t.Context(), inContainer(t, checkup.Workspace, map[string]string{}))
-	if !r.OK || r.Cages.Tier != "userns" || strings.Contains(words(r), "PostgreSQL") || strings.Contains(words(r), "model") {
+	if !r.OK || r.Cages.Tier != "userns" || strings.Contains(words(r), "PostgreSQL") ||
+		strings.Contains(words(r), "model") {
 		t.Errorf("it is fine %t: %s", r.OK, words(r))
 	}
 }
@@ -93,9 +98,14 @@ func TestLonelyContainer(t *testing.T) {
 func TestModelWithOneUsableTarget(t *testing.T) {
 	t.Parallel()
 	m := machine(t)
-	write(t, m.ConfigPath, "[models]\nsmart = [\"p:m\", \"q:m\"]\n[providers.p]\ndriver = \"openai\"\napi_key = \"${KAGED_NO_SUCH_KEY}\"\n"+
-		"[providers.q]\ndriver = \"openai\"\napi_key = \"k\"\n")
-	if c := find(t, checkup.Look(t.Context(), m), "model smart"); c.State != checkup.OK || !strings.Contains(c.Detail, "KAGED_NO_SUCH_KEY") {
+	write(
+		t,
+		m.ConfigPath,
+		"[models]\nsmart = [\"p:m\", \"q:m\"]\n[providers.p]\ndriver = \"openai\"\napi_key = \"${KAGED_NO_SUCH_KEY}\"\n"+
+			"[providers.q]\ndriver = \"openai\"\napi_key = \"k\"\n",
+	)
+	if c := find(t, checkup.Look(t.Context(), m), "model smart"); c.State != checkup.OK ||
+		!strings.Contains(c.Detail, "KAGED_NO_SUCH_KEY") {
 		t.Errorf("%+v", c)
 	}
 }

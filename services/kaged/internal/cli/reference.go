@@ -53,7 +53,7 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 	}
 	fmt.Fprint(w, "\n| flag | default | |\n|---|---|---|\n")
 	flags.VisitAll(func(f *pflag.Flag) {
-		// Where things are depends on who asks; the page says it in words.
+		// The places differ between users; the page explains them in words.
 		def := map[string]string{"config": "see below", "data-dir": "see below"}[f.Name]
 		if def == "" && f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
 			def = "`" + f.DefValue + "`"
@@ -61,8 +61,11 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 		fmt.Fprintf(w, "| `--%s` | %s | %s |\n", f.Name, def, f.Usage)
 	})
 	if cmd.PersistentFlags().HasAvailableFlags() {
-		fmt.Fprint(w, "\nThe configuration is `/etc/kaged/local.toml` for root, else `kaged/local.toml` under `$XDG_CONFIG_HOME` (`~/.config`).\n"+
-			"The data directory is `/var/lib/kaged` for root, else `kaged` under `$XDG_DATA_HOME` (`~/.local/share`).\n"+
-			"These two flags go with every command. A flag beats its variable, a variable the file, the file the default.\n")
+		fmt.Fprint(
+			w,
+			"\nThe configuration is `/etc/kaged/local.toml` for root, else `kaged/local.toml` under `$XDG_CONFIG_HOME` (`~/.config`).\n"+
+				"The data directory is `/var/lib/kaged` for root, else `kaged` under `$XDG_DATA_HOME` (`~/.local/share`).\n"+
+				"These two flags go with every command. A flag beats its variable, a variable the file, the file the default.\n",
+		)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // readyPoll is how often a starting daemon is asked whether it is ready.
 const readyPoll = 5 * time.Millisecond
 
-// Options is what a daemon is started with; flags, environment and file are already weighed against each other.
+// Options configure a daemon; flags, environment and file are already merged.
 type Options struct {
 	// ConfigPath is local.toml.
 	ConfigPath ownpath.Path
@@ -37,8 +37,8 @@ type Options struct {
 	Listen string
 	// UIURL is the address people see the console under, empty for the listener's.
 	UIURL string
-	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach, NoSandbox
-	// switches cages off.
+	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach,
+	// NoSandbox switches cages off.
 	Insecure, InsecureAnywhere, NoSandbox bool
 	// DatabaseURL and NATSURL name stores elsewhere; empty means embedded ones.
 	DatabaseURL, DatabaseAppURL, NATSURL string
@@ -49,13 +49,13 @@ type Options struct {
 	Quiet  bool
 	// Modules are the services to run.
 	Modules []host.Module
-	// Hurry is closed when what still runs is to be cut off, after ctx has ended; nil means never.
+	// Hurry is closed to cut off running work, after ctx has ended; nil means never.
 	Hurry <-chan struct{}
 }
 
-// Ready is what a daemon says once it serves.
+// Ready is a serving daemon's announcement.
 type Ready struct {
-	// BaseURL is its HTTP address, LaunchURL what signs a browser in; the same where authentication is off.
+	// BaseURL is its HTTP address, LaunchURL the address that signs a browser in; the same if authentication is off.
 	BaseURL, LaunchURL string
 }
 
@@ -112,8 +112,8 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 	return serve(ctx, h, held, stores, log, file.Host.MemoryLimit, ready)
 }
 
-// free fails with unavailable if another program listens on the address, before seconds go into a database for a daemon that
-// could not serve. The gateway listens later and has the last word.
+// free fails with unavailable if another program listens on the address, before seconds go into a database for a daemon
+// that could not serve. The gateway listens later and has the last word.
 func free(ctx context.Context, address string) error {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
 		return nil //nolint:nilerr // what is no address is the gateway's to refuse
@@ -124,9 +124,13 @@ func free(ctx context.Context, address string) error {
 	case err == nil:
 		return l.Close()
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fault.New(fault.Unavailable, "The address %s is in use by another program; choose another with --listen HOST:PORT, or port 0 for a free one.", address)
+		return fault.New(
+			fault.Unavailable,
+			"The address %s is in use by another program; choose another with --listen HOST:PORT, or port 0 for a free one.",
+			address,
+		)
 	}
-	return nil // the gateway says what else is wrong with it
+	return nil // the gateway reports other mistakes in it
 }
 
 // serve runs the services until ctx ends, a service fails, or the embedded Postgres does for good.

@@ -16,7 +16,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Info is daemon.json: what a running daemon says about itself.
+// Info is the content of daemon.json.
 type Info struct {
 	// PID is its process id.
 	PID int `json:"pid"`
@@ -49,15 +49,25 @@ type lock struct {
 func runDir(dataDir string) string   { return filepath.Join(dataDir, "run") }
 func infoPath(dataDir string) string { return filepath.Join(runDir(dataDir), "daemon.json") }
 
-// acquire takes the data directory, making it if need be, and drops what a killed daemon said of itself. It fails with
-// *InUseError where another process has it.
+// acquire takes the data directory, making it if need be, and drops the daemon.json of a killed daemon. It fails with
+// *InUseError if another process has it.
 func acquire(dataDir string) (*lock, error) {
 	if err := os.MkdirAll(runDir(dataDir), 0o700); err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be made; choose another with --data-dir.", dataDir)
+		return nil, fault.Wrap(
+			err,
+			fault.Unavailable,
+			"The data directory %s cannot be made; choose another with --data-dir.",
+			dataDir,
+		)
 	}
 	file, err := os.OpenFile(filepath.Join(runDir(dataDir), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written; choose another with --data-dir.", dataDir)
+		return nil, fault.Wrap(
+			err,
+			fault.Unavailable,
+			"The data directory %s cannot be written; choose another with --data-dir.",
+			dataDir,
+		)
 	}
 	l := &lock{file, dataDir}
 	switch err := take(file); {
@@ -74,13 +84,18 @@ func acquire(dataDir string) (*lock, error) {
 	}
 	if err := l.claim(); err != nil {
 		file.Close()
-		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written; choose another with --data-dir.", dataDir)
+		return nil, fault.Wrap(
+			err,
+			fault.Unavailable,
+			"The data directory %s cannot be written; choose another with --data-dir.",
+			dataDir,
+		)
 	}
 	return l, nil
 }
 
-// A command that looks whether a daemon runs holds the lock for an instant; a daemon holds it for good. So one that starts
-// asks a few times.
+// A command that looks whether a daemon runs holds the lock for an instant; a daemon holds it for good. So one that
+// starts asks a few times.
 const (
 	takeTries = 10
 	takePause = 10 * time.Millisecond
@@ -108,7 +123,7 @@ func (l *lock) claim() error {
 	return err
 }
 
-// startingPID reads what [lock.claim] wrote, 0 if that is not there yet.
+// startingPID reads the pid that [lock.claim] wrote, 0 before it did.
 func startingPID(file *os.File) int {
 	var buf [16]byte
 	n, _ := file.ReadAt(buf[:], 0)
@@ -143,7 +158,7 @@ func readInfo(dataDir string) (Info, error) {
 	return info, json.Unmarshal(data, &info)
 }
 
-// Find returns the daemon that runs on dataDir, false if none does. It waits for one that starts.
+// Find returns the daemon that runs on dataDir, false without one. It waits for a starting daemon.
 func Find(ctx context.Context, dataDir string) (info Info, running bool, err error) {
 	timeout := time.After(startTimeout)
 	for {
@@ -156,7 +171,12 @@ func Find(ctx context.Context, dataDir string) (info Info, running bool, err err
 		case <-ctx.Done():
 			return Info{}, false, ctx.Err()
 		case <-timeout:
-			return Info{}, false, fault.New(fault.Unavailable, "The daemon on %s is still starting; its log is in %s.", dataDir, filepath.Join(dataDir, "log"))
+			return Info{}, false, fault.New(
+				fault.Unavailable,
+				"The daemon on %s is still starting; its log is in %s.",
+				dataDir,
+				filepath.Join(dataDir, "log"),
+			)
 		}
 	}
 }

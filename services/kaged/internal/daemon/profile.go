@@ -7,8 +7,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// profile writes a CPU profile of the daemon's whole life to path, for whoever wants to know what a figure is made of; an
-// empty path means none.
+// profile writes a CPU profile of the daemon's whole life to path; an empty path means no profile.
 func profile(path string) (stop func(), err error) {
 	if path == "" {
 		return func() {}, nil

@@ -16,7 +16,7 @@ import (
 	pgembedded "kaged.dev/pkg/postgres/embedded"
 )
 
-// storeStop bounds how long the embedded Postgres may take to stop; what was committed is safe either way.
+// storeStop bounds how long the embedded Postgres may take to stop; committed data is safe either way.
 const storeStop = 10 * time.Second
 
 // stores are the stores of a daemon: addresses, and the servers it started itself.
@@ -30,11 +30,15 @@ type stores struct {
 	log      *slog.Logger
 }
 
-// openStores starts what is not elsewhere, side by side. The caller closes them.
+// openStores starts the embedded stores, side by side. The caller closes them.
 func openStores(ctx context.Context, opts Options, file *config.File, log *slog.Logger) (*stores, error) {
 	s := &stores{
-		log:      log,
-		embedded: pgembedded.Options{DataDir: opts.DataDir.String(), Log: log.With("service", "postgres"), Getenv: opts.Getenv},
+		log: log,
+		embedded: pgembedded.Options{
+			DataDir: opts.DataDir.String(),
+			Log:     log.With("service", "postgres"),
+			Getenv:  opts.Getenv,
+		},
 		database: host.Database{
 			OwnerURL: config.Or(opts.DatabaseURL, file.Database.URL),
 			URL:      config.Or(opts.DatabaseAppURL, file.Database.AppURL),
@@ -76,37 +80,39 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 // reachTimeout bounds the first look for a store elsewhere.
 const reachTimeout = 5 * time.Second
 
-// reachable refuses a start whose stores elsewhere do not answer: services wait for theirs, which is right where they all
-// start at once, and no use to a person who mistyped an address.
+// reachable refuses a start if external stores do not answer: services wait for theirs, which is right if they all
+// start at once, and useless to a person who mistyped an address.
 func reachable(ctx context.Context, s *stores) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	if s.database.OwnerURL != "" {
 		conn, err := pgx.Connect(ctx, s.database.OwnerURL)
 		if err != nil {
-			return fault.Wrap(err, fault.Unavailable, "The database of --database-url cannot be reached; check the address, or leave it out for a private one.").With("subsystem", "storage")
+			return fault.Wrap(err, fault.Unavailable, "The database of --database-url cannot be reached; check the address, or leave it out for a private one.").
+				With("subsystem", "storage")
 		}
 		_ = conn.Close(ctx)
 	}
 	if s.nats.URL != "" {
 		conn, err := nats.Connect(s.nats.URL, nats.Timeout(reachTimeout))
 		if err != nil {
-			return fault.Wrap(err, fault.Unavailable, "The NATS of --nats-url cannot be reached; check the address, or leave it out for the embedded one.").With("subsystem", "bus")
+			return fault.Wrap(err, fault.Unavailable, "The NATS of --nats-url cannot be reached; check the address, or leave it out for the embedded one.").
+				With("subsystem", "bus")
 		}
 		conn.Close()
 	}
 	return nil
 }
 
-// An embedded Postgres that ends by itself is started again, unless it ends within shortLife of its start that many times in
-// a row: then starting is what it dies of.
+// An embedded Postgres that ends by itself is started again, unless it ends within shortLife of its start that many
+// times in a row: then the start itself kills it.
 const (
 	shortLife  = 30 * time.Second
 	shortLives = 3
 )
 
-// keep starts the embedded Postgres again whenever it ends by itself, until ctx ends: somebody killed it, the kernel for want
-// of memory first of all. Nothing that was committed is lost, and services find it under the address it had. It fails with
+// keep starts the embedded Postgres again whenever it ends by itself, until ctx ends: it was killed, most often by the
+// kernel for want of memory. Committed data survives, and services find it under the same address. It fails with
 // unavailable if that cannot be done.
 func (s *stores) keep(ctx context.Context) error {
 	if s.postgres == nil {
@@ -127,7 +133,8 @@ func (s *stores) keep(ctx context.Context) error {
 			lives = 1
 		}
 		if lives > shortLives {
-			return fault.Wrap(ended, fault.Unavailable, "The embedded Postgres ends by itself again and again; its log is in the data directory.").With("subsystem", "storage")
+			return fault.Wrap(ended, fault.Unavailable, "The embedded Postgres ends by itself again and again; its log is in the data directory.").
+				With("subsystem", "storage")
 		}
 		s.log.Warn("the embedded Postgres ended by itself and is started again", "error", ended)
 		_ = s.postgres.Stop(ctx) // gives up its locks
@@ -136,7 +143,8 @@ func (s *stores) keep(ctx context.Context) error {
 		case ctx.Err() != nil && err != nil:
 			return nil
 		case err != nil:
-			return fault.Wrap(err, fault.Unavailable, "The embedded Postgres ended by itself and cannot be started again; its log is in the data directory.").With("subsystem", "storage")
+			return fault.Wrap(err, fault.Unavailable, "The embedded Postgres ended by itself and cannot be started again; its log is in the data directory.").
+				With("subsystem", "storage")
 		}
 		s.postgres = again
 	}

@@ -13,18 +13,18 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// usePoll is how often a lock is tried again that somebody else has.
+// usePoll is the retry interval for a lock that another process has.
 const usePoll = 20 * time.Millisecond
 
-// Share makes a command known as one that uses whatever daemon runs on dataDir, one that another command has started for
-// itself included, until release or the end of the process: such a daemon must outlive everybody who came to use it. While a
-// command stops its daemon, Share waits, so that nobody is let down in the middle. It fails when ctx ends.
+// Share registers a command as a user of the daemon on dataDir, also of one that another command has started for
+// itself, until release or the end of the process: such a daemon must outlive all its users. While a command stops its
+// daemon, Share waits, so that no user loses it in the middle. It fails when ctx ends.
 func Share(ctx context.Context, dataDir string) (release func(), err error) {
 	return lockUse(ctx, dataDir, syscall.LOCK_SH, nil)
 }
 
-// Alone is for the command that stops a daemon it has started: it returns when nobody shares it, and until release nobody
-// can. It calls waiting, once, if it has to wait, and fails when ctx ends.
+// Alone is for the command that stops a daemon it has started: it returns when the daemon has no other user, and admits
+// none until release. It calls waiting, once, if it has to wait, and fails when ctx ends.
 func Alone(ctx context.Context, dataDir string, waiting func()) (release func(), err error) {
 	return lockUse(ctx, dataDir, syscall.LOCK_EX, waiting)
 }
@@ -35,7 +35,12 @@ func lockUse(ctx context.Context, dataDir string, how int, waiting func()) (rele
 		return func() {}, nil // without the folder there was never a daemon
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written; choose another with --data-dir.", dataDir)
+		return nil, fault.Wrap(
+			err,
+			fault.Unavailable,
+			"The data directory %s cannot be written; choose another with --data-dir.",
+			dataDir,
+		)
 	}
 	for {
 		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)

@@ -18,15 +18,17 @@ import (
 type Cage struct {
 	// Off says in one sentence why it has no cage, empty for one that has.
 	Off string
-	// Needs are what its commands need.
+	// Needs are the needs of its commands.
 	Needs
 }
 
-// view is what the templates of the project file and its overlay show.
+// view is the data of the templates of the project file and its overlay.
 func (c Cage) view(slug string) map[string]any {
 	return map[string]any{
 		"Project": slug, "Slug": scalar(slug), "Alias": DefaultAlias, "Description": strconv.Quote("The agents of " + slug + "."),
-		"Off": wrapped(c.Off), "Languages": words(c.Languages), "Net": quoted(c.Net), "Read": quoted(c.Read), "Env": c.variables(),
+		"Off": wrapped(
+			c.Off,
+		), "Languages": words(c.Languages), "Net": quoted(c.Net), "Read": quoted(c.Read), "Env": c.variables(),
 	}
 }
 
@@ -46,11 +48,11 @@ func (c Cage) variables() []string {
 	return lines
 }
 
-// local reports whether something holds on this machine only.
+// local reports whether a part of the cage holds on this machine only.
 func (c Cage) local() bool { return c.Off == "" && len(c.Read)+len(c.Path)+len(c.Env) > 0 }
 
-// fit returns the cage as it can be made for the project in dir: without what this machine's toolchains would add, if that
-// cannot be granted, and off where the project's folder itself cannot.
+// fit returns a cage that can be made for the project in dir: without the additions of this machine's toolchains if
+// these cannot be granted, and off if the project's folder itself cannot.
 func (c Cage) fit(dir, slug string, forbidden []ownpath.Path) (Cage, error) {
 	if c.Off != "" {
 		return c, nil
@@ -64,7 +66,7 @@ func (c Cage) fit(dir, slug string, forbidden []ownpath.Path) (Cage, error) {
 	if !errors.Is(err, fault.CagePolicyInvalid) {
 		return Cage{}, err
 	}
-	_, reason, _ := strings.Cut(fault.From(err).Msg, ": ") // what comes before is where it would be written
+	_, reason, _ := strings.Cut(fault.From(err).Msg, ": ") // the part before is its place in the file
 	return Cage{Off: cmp.Or(reason, fault.From(err).Msg)}, nil
 }
 

@@ -45,12 +45,16 @@ func places(t *testing.T, paths ...string) (list []ownpath.Path) {
 	return list
 }
 
-// The project file names paths of the project only; what lies elsewhere on this machine is in the overlay, read-only.
+// The project file names paths of the project only; other places on this machine are in the overlay, read-only.
 func TestCageIsWrittenInTwoParts(t *testing.T) {
 	t.Parallel()
 	dir, tools := t.TempDir(), t.TempDir()
 	_, project := written(t, scaffold.Project{Dir: dir, Slug: "x", Cage: scaffold.Cage{Needs: scaffold.Needs{
-		Languages: []string{"Go", "Python"}, Net: []string{"modules.example:443"}, Read: []string{tools}, Path: []string{tools + "/bin"},
+		Languages: []string{
+			"Go",
+			"Python",
+		},
+		Net: []string{"modules.example:443"}, Read: []string{tools}, Path: []string{tools + "/bin"},
 		SystemPath: "/usr/bin:/bin", Env: map[string]string{"GOPROXY": "file://" + tools, "ODD": "a\"b: #c"},
 	}}})
 	main := readFile(t, filepath.Join(dir, dsl.ProjectFile))
@@ -58,7 +62,8 @@ func TestCageIsWrittenInTwoParts(t *testing.T) {
 		t.Errorf("the project file names a path of this machine:\n%s", main)
 	}
 	c := project.Primary.Cage
-	if c == nil || len(c.FS) != 2 || c.FS[0].Mode+c.FS[0].Path != "rwproject:/" || c.FS[1].Mode+c.FS[1].Path != "ro"+tools {
+	if c == nil || len(c.FS) != 2 || c.FS[0].Mode+c.FS[0].Path != "rwproject:/" ||
+		c.FS[1].Mode+c.FS[1].Path != "ro"+tools {
 		t.Fatalf("grants %+v", c)
 	}
 	if !slices.Equal(c.Net, []string{"modules.example:443"}) || c.State != "persistent" || c.Limits.Memory == 0 {
@@ -74,7 +79,10 @@ func TestNoCageSaysWhy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	why := strings.Repeat("no user namespaces here, and ", 9) + "no root."
-	made, project := written(t, scaffold.Project{Dir: dir, Slug: "x", Cage: scaffold.Cage{Off: why, Needs: scaffold.Needs{Read: []string{dir}}}})
+	made, project := written(
+		t,
+		scaffold.Project{Dir: dir, Slug: "x", Cage: scaffold.Cage{Off: why, Needs: scaffold.Needs{Read: []string{dir}}}},
+	)
 	if project.Primary.Cage != nil || slices.Contains(made.Written, dsl.OverlayFile) || made.Cage.Off != why {
 		t.Errorf("made %+v", made)
 	}
@@ -90,18 +98,27 @@ func TestNoCageSaysWhy(t *testing.T) {
 	}
 }
 
-// What cannot be granted does not break the project: kaged's own data among the toolchains leaves those out, in the project's
-// folder it leaves the cage out. A rule that is none leaves the network out.
+// A refused grant does not break the project: kaged's own data among the toolchains leaves those out, in the project's
+// folder it leaves the cage out. An invalid rule leaves the network out.
 func TestCageFitsTheMachine(t *testing.T) {
 	t.Parallel()
 	own := t.TempDir()
-	_, project := written(t, scaffold.Project{Dir: t.TempDir(), Slug: "x", Forbidden: places(t, own), Cage: scaffold.Cage{Needs: scaffold.Needs{
-		Languages: []string{"Go"}, Net: []string{"modules.example:443"}, Read: []string{own}, Env: map[string]string{"A": "b"},
-	}}})
+	_, project := written(
+		t,
+		scaffold.Project{Dir: t.TempDir(), Slug: "x", Forbidden: places(t, own), Cage: scaffold.Cage{Needs: scaffold.Needs{
+			Languages: []string{
+				"Go",
+			},
+			Net: []string{"modules.example:443"}, Read: []string{own}, Env: map[string]string{"A": "b"},
+		}}},
+	)
 	if c := project.Primary.Cage; c == nil || len(c.FS) != 1 || len(c.Env) != 0 || len(c.Net) != 1 {
 		t.Errorf("kaged's data as a toolchain: %+v", c)
 	}
-	_, project = written(t, scaffold.Project{Dir: t.TempDir(), Slug: "x", Cage: scaffold.Cage{Needs: scaffold.Needs{Net: []string{"*.example"}}}})
+	_, project = written(
+		t,
+		scaffold.Project{Dir: t.TempDir(), Slug: "x", Cage: scaffold.Cage{Needs: scaffold.Needs{Net: []string{"*.example"}}}},
+	)
 	if c := project.Primary.Cage; c == nil || len(c.Net) != 0 {
 		t.Errorf("a rule that is none: %+v", c)
 	}
@@ -135,7 +152,8 @@ func TestOverlayIsTheOperators(t *testing.T) {
 	if err := os.Remove(overlay); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := scaffold.Write(scaffold.Project{Dir: dir, Cage: needs}); err != nil || slices.Contains(made.Written, dsl.OverlayFile) {
+	if made, err := scaffold.Write(scaffold.Project{Dir: dir, Cage: needs}); err != nil ||
+		slices.Contains(made.Written, dsl.OverlayFile) {
 		t.Errorf("wrote %v beside a project file of somebody else, %v", made.Written, err)
 	}
 }
@@ -151,8 +169,8 @@ func program(t *testing.T, path, prints string) {
 	}
 }
 
-// A toolchain in the user's home is shown as far as it is a toolchain: never the home itself, nor what a link in the project
-// leads to. Programs of the project are not run.
+// A toolchain in the user's home is shown as far as it is a toolchain: never the home itself, nor the target of a link
+// in the project. Programs of the project are not run.
 func TestToolchains(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("PATH", filepath.Join(home, "bin")+":/usr/bin:/bin")
@@ -169,7 +187,7 @@ func TestToolchains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A virtual environment whose interpreter is a link to something else: its folder is not a toolchain's.
+	// A virtual environment whose interpreter is a link to another file: its folder is not a toolchain's.
 	secrets := filepath.Join(home, "secrets")
 	program(t, filepath.Join(secrets, "bin", "run"), "")
 	if err := os.MkdirAll(filepath.Join(dir, ".venv", "bin"), 0o755); err != nil {

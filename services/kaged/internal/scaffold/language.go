@@ -14,36 +14,37 @@ import (
 	"time"
 )
 
-// Needs are what the programs of a project need in a cage on this machine.
+// Needs are the needs of a project's programs in a cage on this machine.
 type Needs struct {
-	// Languages are what was found, for people: "Go", "Node.js".
+	// Languages are the languages found, for people: "Go", "Node.js".
 	Languages []string
 	// Net are the package registries, as rules of net.allow.
 	Net []string
 	// Read are folders outside the system that the toolchains are read from: absolute, without links.
 	Read []string
-	// Path are the folders that commands are looked for in before SystemPath, which is what every cage shows of the user's PATH.
+	// Path are the folders where commands are looked up before SystemPath, the part of the user's PATH that every cage
+	// shows.
 	Path       []string
 	SystemPath string
 	// Env are variables besides PATH.
 	Env map[string]string
 }
 
-// machine is what a language asks of the machine it is looked for on.
+// machine is the machine on which languages are looked for.
 type machine struct {
-	// home is the user's home folder without links, empty if there is none.
+	// home is the user's home folder without links; it may be empty.
 	home   string
 	getenv func(string) string
-	// output runs a program in a folder and returns what it prints, "" if it cannot.
+	// output runs a program in a folder and returns its output, "" if it fails.
 	output func(dir, program string, args ...string) string
 }
 
 // language is one kind of project.
 type language struct {
 	name string
-	// files are what a project of it has in its folder, at least one of them.
+	// files are the files that mark its projects; one of them is enough.
 	files []string
-	// add looks for the toolchain and adds what a cage must have for it.
+	// add looks for the toolchain and adds its needs.
 	add func(n *Needs, m machine, dir string)
 }
 
@@ -57,7 +58,7 @@ var languages = []language{
 // lookTimeout bounds each question to a toolchain.
 const lookTimeout = 10 * time.Second
 
-// Look finds out what the project in dir is written in and what its toolchains need in a cage. It runs the user's own
+// Look finds the languages of the project in dir and the needs of their toolchains in a cage. It runs the user's own
 // programs, such as `go env`, and none of the project's.
 func Look(ctx context.Context, dir string, getenv func(string) string) Needs {
 	home, _ := filepath.EvalSymlinks(getenv("HOME"))
@@ -83,12 +84,12 @@ func Look(ctx context.Context, dir string, getenv func(string) string) Needs {
 	return n
 }
 
-// goVariables are the settings of `go env -w` that decide where modules come from and how packages are built; a cage has none
-// of the user's settings.
+// goVariables are the settings of `go env -w` that decide about the origin of modules and the build of packages; a cage
+// lacks the user's settings.
 var goVariables = []string{"GOFLAGS", "GOPRIVATE", "GONOSUMDB", "GOSUMDB", "GOEXPERIMENT"}
 
-// addGo gives modules that are in the user's cache to the cage as a proxy, so that they need no network, and the cage's own
-// cache stays writable.
+// addGo gives modules that are in the user's cache to the cage as a proxy, so that they need no network, and the cage's
+// own cache stays writable.
 func addGo(n *Needs, m machine, dir string) {
 	var env map[string]string
 	for _, in := range []string{dir, "/"} { // outside, where the module's files are broken
@@ -103,7 +104,7 @@ func addGo(n *Needs, m machine, dir string) {
 	n.toolchain(m, env["GOROOT"], "bin/go")
 	proxies := strings.FieldsFunc(env["GOPROXY"], func(r rune) bool { return r == ',' || r == '|' })
 	n.reach(proxies...)
-	if len(n.Net) > 0 { // checksums are looked up for what is downloaded
+	if len(n.Net) > 0 { // downloads are looked up in it
 		n.reach(checksums(env["GOSUMDB"]))
 	}
 	for _, name := range goVariables {
@@ -129,7 +130,7 @@ func addGo(n *Needs, m machine, dir string) {
 	}
 }
 
-// checksums is the address of a checksum database as GOSUMDB names it, "" for none.
+// checksums is the address of a checksum database as GOSUMDB names it, "" if it is off.
 func checksums(setting string) string {
 	name, at, _ := strings.Cut(setting, " ")
 	if at != "" {
@@ -148,7 +149,7 @@ func hasModules(dir string) bool {
 	return isFile(filepath.Join(dir, "go.sum")) || isFile(filepath.Join(dir, "go.work"))
 }
 
-// addNode asks for the registry outside the project: what a project's .npmrc names is for its operator to allow.
+// addNode asks for the registry outside the project: registries of a project's .npmrc are its operator's to allow.
 func addNode(n *Needs, m machine, _ string) {
 	n.toolchain(m, above(m.output("/", "node", "-p", "process.execPath"), 2), "bin/node")
 	registry := m.output("/", "npm", "config", "get", "registry")
@@ -187,17 +188,20 @@ func addRust(n *Needs, m machine, _ string) {
 // system are the folders that every cage shows.
 var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"}
 
-// systemPath is what of a PATH every cage shows.
+// systemPath is the part of a PATH that every cage shows.
 func systemPath(path string) string {
-	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !within(filepath.Clean(dir), system...) })
+	dirs := slices.DeleteFunc(
+		filepath.SplitList(path),
+		func(dir string) bool { return !within(filepath.Clean(dir), system...) },
+	)
 	if len(dirs) == 0 {
 		return "/usr/local/bin:/usr/bin:/bin"
 	}
 	return strings.Join(dirs, ":")
 }
 
-// toolchain shows the folder of a toolchain that lies outside the system, if that is what it is: it holds the program, and
-// nothing of the user's but the toolchain.
+// toolchain shows the folder of a toolchain outside the system, if it is one: it holds the program, and no other files
+// of the user.
 func (n *Needs) toolchain(m machine, prefix, program string) {
 	prefix, err := filepath.EvalSymlinks(prefix)
 	if err != nil || !filepath.IsAbs(prefix) || within(prefix, system...) || !isFile(filepath.Join(prefix, program)) {
@@ -250,7 +254,10 @@ func above(path string, levels int) string {
 }
 
 func within(path string, dirs ...string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") })
+	return slices.ContainsFunc(
+		dirs,
+		func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") },
+	)
 }
 
 func isFile(path string) bool {

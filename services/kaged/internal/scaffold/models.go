@@ -14,7 +14,7 @@ import (
 // Recommended are the aliases kaged suggests, in the order they are bound.
 var Recommended = []string{"smart-generalist", "smart-careful", "low-cost-fast", "low-cost-coder", "local-only", "tiny"}
 
-// candidate is a provider whose key may be in the environment.
+// candidate is a provider, and the variable of the environment that may have its key.
 type candidate struct {
 	name, driver, variable, baseURL string
 	smart, careful, cheap           string
@@ -22,17 +22,31 @@ type candidate struct {
 
 // candidates in the order they are looked for.
 var candidates = []candidate{
-	{name: "anthropic", driver: "anthropic", variable: "ANTHROPIC_API_KEY", smart: "claude-sonnet-5-5", careful: "claude-opus-5-5", cheap: "claude-haiku-5-5"},
-	{name: "openai", driver: "openai", variable: "OPENAI_API_KEY", smart: "gpt-5.5", careful: "gpt-5.5", cheap: "gpt-5.4-mini"},
+	{
+		name:     "anthropic",
+		driver:   "anthropic",
+		variable: "ANTHROPIC_API_KEY",
+		smart:    "claude-sonnet-5-5",
+		careful:  "claude-opus-5-5",
+		cheap:    "claude-haiku-5-5",
+	},
+	{
+		name:     "openai",
+		driver:   "openai",
+		variable: "OPENAI_API_KEY",
+		smart:    "gpt-5.5",
+		careful:  "gpt-5.5",
+		cheap:    "gpt-5.4-mini",
+	},
 	{
 		name: "gemini", driver: "google", variable: "GEMINI_API_KEY",
 		smart: "gemini-pro-latest", careful: "gemini-pro-latest", cheap: "gemini-flash-latest",
 	},
 }
 
-// Binding is what [Bind] did.
+// Binding is the result of [Bind].
 type Binding struct {
-	// Provider is the provider found, empty for none.
+	// Provider is the provider found; it may be empty.
 	Provider string
 	// Variable is the environment variable its key is taken from, empty for a server without one.
 	Variable string
@@ -42,9 +56,9 @@ type Binding struct {
 	Aliases []string
 }
 
-// Bind looks for Anthropic, OpenAI and Gemini by their keys in the environment, then for an Ollama server, and binds the
-// recommended aliases that the configuration at path does not bind yet to the first it finds. It stores "${VAR}" and never
-// a key. Without any provider it changes nothing.
+// Bind looks for Anthropic, OpenAI and Gemini by their keys in the environment, then for an Ollama server, and binds
+// the recommended aliases that the configuration at path does not bind yet to the first it finds. It stores "${VAR}"
+// and never a key. Without any provider it leaves the file alone.
 func Bind(ctx context.Context, path string, getenv func(string) string) (Binding, error) {
 	found, ok := findProvider(ctx, getenv)
 	if !ok {
@@ -73,7 +87,7 @@ func Bind(ctx context.Context, path string, getenv func(string) string) (Binding
 	return b, nil
 }
 
-// bind returns the configuration with the provider in it and the aliases that nobody bound, which b remembers.
+// bind returns the configuration with the provider in it and the unbound aliases, which b remembers.
 func (b *Binding) bind(data []byte, current *config.File, found candidate) ([]byte, error) {
 	data, err := addProvider(data, current, found)
 	if err != nil {
@@ -154,7 +168,8 @@ func findOllama(ctx context.Context, getenv func(string) string) (candidate, boo
 	var tags struct {
 		Models []struct{ Name string }
 	}
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&tags) != nil || len(tags.Models) == 0 {
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&tags) != nil ||
+		len(tags.Models) == 0 {
 		return candidate{}, false
 	}
 	m := tags.Models[0].Name

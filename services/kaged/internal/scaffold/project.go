@@ -39,7 +39,7 @@ type Project struct {
 	Forbidden []ownpath.Path
 }
 
-// Made is what [Write] did.
+// Made is the result of [Write].
 type Made struct {
 	// Slug is the project's id in the files that were written.
 	Slug string
@@ -55,9 +55,9 @@ var (
 	notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// Write makes the project's files. Those that are there stay, unless Force is set: a project that came with its files, from
-// a clone of its repository, say, is made no other. With a slug of its own they would not fit together, so that Write fails
-// with file_exists then, before it has written any.
+// Write makes the project's files. Those that are there stay, unless Force is set: a project that came with its files,
+// from a clone of its repository, say, is made no other. With a slug of its own they would not fit together, so that
+// Write fails with file_exists then, before it has written any.
 func Write(p Project) (Made, error) {
 	dir, err := filepath.Abs(p.Dir)
 	if err != nil {
@@ -75,8 +75,12 @@ func Write(p Project) (Made, error) {
 		m.Slug = slugOf(filepath.Base(dir))
 	}
 	if !slugForm.MatchString(m.Slug) {
-		return Made{}, fault.New(fault.ValidationFailed,
-			"The project's name %q may hold a-z, 0-9 and inner hyphens only, at most %d of them; choose one with --name.", m.Slug, maxSlug)
+		return Made{}, fault.New(
+			fault.ValidationFailed,
+			"The project's name %q may hold a-z, 0-9 and inner hyphens only, at most %d of them; choose one with --name.",
+			m.Slug,
+			maxSlug,
+		)
 	}
 	if m.Cage, err = p.Cage.fit(dir, m.Slug, p.Forbidden); err != nil {
 		return Made{}, err
@@ -101,7 +105,11 @@ func Write(p Project) (Made, error) {
 		case err != nil || p.Force:
 			missing = append(missing, f)
 		case p.Slug != "":
-			return Made{}, fault.New(fault.FileExists, "%s is there already; use --force to replace it, or leave --name out to keep it.", f.path)
+			return Made{}, fault.New(
+				fault.FileExists,
+				"%s is there already; use --force to replace it, or leave --name out to keep it.",
+				f.path,
+			)
 		default:
 			m.Kept = append(m.Kept, f.path)
 		}
@@ -149,7 +157,7 @@ func (c Cage) render(slug string) ([]file, error) {
 	return files, nil
 }
 
-// text is what YAML takes for text without quotes: nothing that could be a number, and none of its words.
+// text matches texts that YAML takes for text without quotes: no possible number, and none of its words.
 var text = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // scalar is a slug as a YAML value: a folder may be called 2024, or null.
@@ -167,7 +175,7 @@ func scalar(slug string) string {
 // maxSlug is the longest id a project file may have.
 const maxSlug = 63
 
-// slugOf makes a slug of any name, "project" where nothing is left of it.
+// slugOf makes a slug of any name, "project" if no character of it is left.
 func slugOf(name string) string {
 	s := strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if len(s) > maxSlug {

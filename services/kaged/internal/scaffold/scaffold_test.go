@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/kaged/internal/scaffold"
 )
 
-// A new project has its three files, with a slug made of whatever its folder is called.
+// A new project has its three files, with a slug made of its folder's name.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"My Tool": "my-tool", "--": "project", "Ünïcode 9": "n-code-9", strings.Repeat("a", 80): strings.Repeat("a", 63)} {
@@ -34,7 +34,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Whatever the folder is called, what is written is a project that compiles.
+// For any name of the folder the written project compiles.
 func TestWhatIsWrittenCompiles(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"plain", "2024", "1e3", "0x1f", "null", "true", "No", "---", strings.Repeat("long", 40)} {
@@ -58,7 +58,7 @@ func TestWhatIsWrittenCompiles(t *testing.T) {
 	}
 }
 
-// What is there stays, all of it, unless it is to be replaced; links do not lead out of the folder.
+// Existing files stay, all of them, unless they are to be replaced; links do not lead out of the folder.
 func TestWriteIsCareful(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -69,7 +69,8 @@ func TestWriteIsCareful(t *testing.T) {
 	if err := os.WriteFile(prompt, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x"}); !errors.Is(err, fault.FileExists) || len(made.Written) > 0 {
+	if made, err := scaffold.Write(scaffold.Project{Dir: dir, Slug: "x"}); !errors.Is(err, fault.FileExists) ||
+		len(made.Written) > 0 {
 		t.Errorf("wrote %v, %v", made.Written, err)
 	}
 	made, err := scaffold.Write(scaffold.Project{Dir: dir})
@@ -103,7 +104,7 @@ func TestWriteIsCareful(t *testing.T) {
 	}
 }
 
-// The first provider at hand gets the aliases nobody bound; its key stays in the environment.
+// The first provider at hand gets the unbound aliases; its key stays in the environment.
 func TestBind(t *testing.T) {
 	t.Parallel()
 	ollama := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,14 +151,15 @@ func TestBind(t *testing.T) {
 			if key := f.Providers[c.provider].APIKey; b.Variable != "" && key != "${"+b.Variable+"}" {
 				t.Errorf("the key is stored as %q", key)
 			}
-			if again, err := scaffold.Bind(t.Context(), path, func(k string) string { return c.env[k] }); err != nil || len(again.Aliases) > 0 {
+			if again, err := scaffold.Bind(t.Context(), path, func(k string) string { return c.env[k] }); err != nil ||
+				len(again.Aliases) > 0 {
 				t.Errorf("a second time bound %v, %v", again.Aliases, err)
 			}
 		})
 	}
 }
 
-// A configuration that cannot be read is refused before anything is changed.
+// An unreadable configuration is refused before any change.
 func TestBindRefusesABrokenConfiguration(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "local.toml")

@@ -23,11 +23,21 @@ type Audit struct{ file *os.File }
 // OpenAudit opens the record of a data directory, made if need be. It fails with audit_failed.
 func OpenAudit(dataDir string) (*Audit, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return nil, fault.Wrap(err, fault.AuditFailed, "The data directory %s cannot be made; choose another with --data-dir.", dataDir)
+		return nil, fault.Wrap(
+			err,
+			fault.AuditFailed,
+			"The data directory %s cannot be made; choose another with --data-dir.",
+			dataDir,
+		)
 	}
 	file, err := os.OpenFile(filepath.Join(dataDir, AuditFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.AuditFailed, "The record of calls in %s cannot be written; choose another data directory with --data-dir.", dataDir)
+		return nil, fault.Wrap(
+			err,
+			fault.AuditFailed,
+			"The record of calls in %s cannot be written; choose another data directory with --data-dir.",
+			dataDir,
+		)
 	}
 	return &Audit{file}, nil
 }
@@ -52,7 +62,9 @@ func (a *Audit) Append(records []*commonv1.AuditRecord) error {
 func decision(as Caller, req *toolrunnerv1.RunToolRequest, refused error) *commonv1.AuditRecord {
 	event, fields := "tool.approval.granted", map[string]*structpb.Value{
 		"call_id": structpb.NewStringValue(req.GetCallId()), "tool_name": structpb.NewStringValue(req.GetTool()),
-		"session_id": structpb.NewStringValue(req.GetContext().GetSessionId()), "operator_id": structpb.NewStringValue(operator),
+		"session_id": structpb.NewStringValue(
+			req.GetContext().GetSessionId(),
+		), "operator_id": structpb.NewStringValue(operator),
 	}
 	if refused != nil {
 		event = "tool.approval.denied"

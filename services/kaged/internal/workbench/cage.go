@@ -96,7 +96,13 @@ func (b *Bench) Cage(ctx context.Context, agent string, dataDir ownpath.Path) (C
 		c.Env[name] = value
 	}
 	l := view.Limits
-	c.Limits = CageLimits{MemoryBytes: l.Memory, CPU: l.CPU, PIDs: l.PIDs, DiskBytes: l.Disk, WalltimeMS: l.Walltime.Milliseconds()}
+	c.Limits = CageLimits{
+		MemoryBytes: l.Memory,
+		CPU:         l.CPU,
+		PIDs:        l.PIDs,
+		DiskBytes:   l.Disk,
+		WalltimeMS:  l.Walltime.Milliseconds(),
+	}
 	return c, nil
 }
 

@@ -25,8 +25,8 @@ func (b *Bench) HasProject(ctx context.Context) (bool, error) {
 }
 
 // Explain says which tools an agent of the project has and why; agent "" is the root. Without a project it is about the
-// defaults of a root agent. Warnings are sentences. It fails with not_found if there is no such agent, and with dsl_invalid
-// if the project cannot be used.
+// defaults of a root agent. Warnings are sentences. It fails with not_found if there is no such agent, and with
+// dsl_invalid if the project cannot be used.
 func (b *Bench) Explain(ctx context.Context, agent string) (out compile.Explanation, warnings []string, err error) {
 	in := compile.Input{OperatorTools: b.file.DefaultTools, Catalogue: func() (catalogue.Tools, error) {
 		list, err := b.tools.ListTools(ctx, &toolrunnerv1.ListToolsRequest{})
@@ -97,7 +97,10 @@ func sentence(d dsl.Diagnostic) string { return d.Pos.String() + ": " + d.Messag
 func (b *Bench) read(ctx context.Context, paths []string) ([]dsl.File, error) {
 	var files []dsl.File
 	for start := 0; start < len(paths); start += readBatch {
-		resp, err := b.tools.ReadProject(ctx, &toolrunnerv1.ReadProjectRequest{Root: b.root, Paths: paths[start:min(start+readBatch, len(paths))]})
+		resp, err := b.tools.ReadProject(
+			ctx,
+			&toolrunnerv1.ReadProjectRequest{Root: b.root, Paths: paths[start:min(start+readBatch, len(paths))]},
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -134,5 +137,11 @@ func (b *Bench) Agent(ctx context.Context, path string) (Caller, error) {
 }
 
 func (b *Bench) noProject(agent string) error {
-	return fault.New(fault.NotFound, "There is no %s in %s, so there is no agent %s; `kaged init` makes one.", dsl.ProjectFile, b.root, agent)
+	return fault.New(
+		fault.NotFound,
+		"There is no %s in %s, so there is no agent %s; `kaged init` makes one.",
+		dsl.ProjectFile,
+		b.root,
+		agent,
+	)
 }

@@ -21,16 +21,22 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Every field of a call arrives, whatever it holds.
+// Every field of a call arrives, with any value.
 func TestCallFromProto(t *testing.T) {
 	t.Parallel()
 	same := func(id, name, input, grant string, from contract.Caller, policy dsl.Cage) bool {
-		req := &toolrunnerv1.RunToolRequest{CallId: id, Tool: name, Input: input, Grant: &toolrunnerv1.ToolGrant{Fingerprint: grant}, Context: &toolrunnerv1.ToolContext{
-			SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, InvocationId: from.InvocationID, Caller: from.Agent, ProjectId: from.ProjectID,
-			ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles, CageId: from.CageID,
-			Cage: policy.Proto(), IssueNumber: from.Issue, ProjectCaged: from.ProjectCaged,
-			LanguageServers: dsl.LanguageServersProto(from.LanguageServers), Debugging: from.Debugging.Proto(),
-		}}
+		req := &toolrunnerv1.RunToolRequest{
+			CallId: id,
+			Tool:   name,
+			Input:  input,
+			Grant:  &toolrunnerv1.ToolGrant{Fingerprint: grant},
+			Context: &toolrunnerv1.ToolContext{
+				SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, InvocationId: from.InvocationID, Caller: from.Agent, ProjectId: from.ProjectID,
+				ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles, CageId: from.CageID,
+				Cage: policy.Proto(), IssueNumber: from.Issue, ProjectCaged: from.ProjectCaged,
+				LanguageServers: dsl.LanguageServersProto(from.LanguageServers), Debugging: from.Debugging.Proto(),
+			},
+		}
 		if from.Job != nil {
 			req.Context.Job = &toolrunnerv1.JobPolicy{Tools: from.Job.Tools}
 		}
@@ -38,7 +44,8 @@ func TestCallFromProto(t *testing.T) {
 		from.LanguageServers = dsl.LanguageServersFromProto(req.GetContext().GetLanguageServers()) // no list is an empty one
 		from.Debugging = dsl.DebuggingFromProto(req.GetContext().GetDebugging())
 		got := callFromProto(req)
-		return got.ID == id && got.Name == name && string(got.Input) == input && got.Grant == grant && cmp.Equal(got.From, from)
+		return got.ID == id && got.Name == name && string(got.Input) == input && got.Grant == grant &&
+			cmp.Equal(got.From, from)
 	}
 	if err := quick.Check(same, nil); err != nil {
 		t.Error(err)
@@ -52,7 +59,11 @@ func TestCallFromProto(t *testing.T) {
 func TestResultToProto(t *testing.T) {
 	t.Parallel()
 	got := resultToProto(dispatch.Outcome{
-		Result: tool.Result{Content: "{}", IsError: true}, Fault: fault.New(fault.FileBusy, "busy").With("path", "./a"), Tool: "x.y", Duration: 1500 * time.Millisecond,
+		Result: tool.Result{
+			Content: "{}",
+			IsError: true,
+		},
+		Fault: fault.New(fault.FileBusy, "busy").With("path", "./a"), Tool: "x.y", Duration: 1500 * time.Millisecond,
 		Records: []contract.Record{{Type: "tool.called", At: 12, Agent: "primary", Payload: map[string]any{
 			"text": "a\xff", "bytes": int64(3), "count": 2, "ok": true, "params": map[string]any{"\xff": []any{"\xfe", nil, 1.5}},
 		}}},
@@ -85,7 +96,12 @@ func TestApprovalToProto(t *testing.T) {
 	ask := &contract.Subject{
 		Tool: "x.y", Agent: "primary", Reasons: []string{"why\xff"}, Command: "a\xfe", Cwd: "./b", Paths: []string{"./c\xff"}, Preview: "+d",
 	}
-	got := resultToProto(dispatch.Outcome{Approval: ask, Records: []contract.Record{{Type: "tool.called", At: 1, Payload: map[string]any{"a": []any{"\xff"}}}}})
+	got := resultToProto(
+		dispatch.Outcome{
+			Approval: ask,
+			Records:  []contract.Record{{Type: "tool.called", At: 1, Payload: map[string]any{"a": []any{"\xff"}}}},
+		},
+	)
 	payload, err := structpb.NewStruct(map[string]any{"a": []any{"\uFFFD"}})
 	if err != nil {
 		t.Fatal(err)

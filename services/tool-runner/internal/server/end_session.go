@@ -9,7 +9,10 @@ import (
 )
 
 // EndSession forgets a session's read records and ends its processes, and returns the records of their ends.
-func (s *Server) EndSession(ctx context.Context, req *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
+func (s *Server) EndSession(
+	ctx context.Context,
+	req *toolrunnerv1.EndSessionRequest,
+) (*toolrunnerv1.EndSessionResponse, error) {
 	ended, err := s.runner.EndSession(ctx, req.GetSessionId())
 	if err != nil {
 		return nil, err

@@ -10,7 +10,10 @@ import (
 )
 
 // HoldCage holds the cage of an invocation. The end of the caller's stream releases it.
-func (s *Server) HoldCage(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+func (s *Server) HoldCage(
+	req *toolrunnerv1.HoldCageRequest,
+	stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
+) error {
 	from := toolwire.FromCaller(req.GetContext())
 	return s.runner.HoldCage(stream.Context(), req.GetCageId(), from, func(e contract.CageEvent) error {
 		if e.Opened != nil {

@@ -10,9 +10,14 @@ import (
 )
 
 // HoldRun holds a run for as long as the stream lasts.
-func (s *Server) HoldRun(req *toolrunnerv1.HoldRunRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error {
+func (s *Server) HoldRun(
+	req *toolrunnerv1.HoldRunRequest,
+	stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent],
+) error {
 	return s.runner.HoldRun(stream.Context(), toolwire.FromCaller(req.GetContext()), func() error {
-		return stream.Send(&toolrunnerv1.HoldRunEvent{Event: &toolrunnerv1.HoldRunEvent_Opened{Opened: &toolrunnerv1.RunOpened{}}})
+		return stream.Send(
+			&toolrunnerv1.HoldRunEvent{Event: &toolrunnerv1.HoldRunEvent_Opened{Opened: &toolrunnerv1.RunOpened{}}},
+		)
 	}, func(e contract.DebugEvent) error {
 		return stream.Send(&toolrunnerv1.HoldRunEvent{Event: &toolrunnerv1.HoldRunEvent_Debug{Debug: e.Proto()}})
 	})

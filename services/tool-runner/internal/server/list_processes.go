@@ -8,8 +8,11 @@ import (
 	"kaged.dev/pkg/contract/toolwire"
 )
 
-// ListProcesses says what runs in the workspace.
-func (s *Server) ListProcesses(ctx context.Context, req *toolrunnerv1.ListProcessesRequest) (*toolrunnerv1.ListProcessesResponse, error) {
+// ListProcesses lists the processes of the workspace.
+func (s *Server) ListProcesses(
+	ctx context.Context,
+	req *toolrunnerv1.ListProcessesRequest,
+) (*toolrunnerv1.ListProcessesResponse, error) {
 	running, err := s.runner.Running(ctx, req.GetSessionId())
 	if err != nil {
 		return nil, err

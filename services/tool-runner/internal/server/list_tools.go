@@ -11,7 +11,10 @@ import (
 )
 
 // ListTools returns the catalogue, which does not change while the service runs, and what a caller can use of it.
-func (s *Server) ListTools(_ context.Context, req *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
+func (s *Server) ListTools(
+	_ context.Context,
+	req *toolrunnerv1.ListToolsRequest,
+) (*toolrunnerv1.ListToolsResponse, error) {
 	listing, err := s.listing()
 	if err != nil || req.GetContext() == nil {
 		return &toolrunnerv1.ListToolsResponse{Tools: listing}, err

@@ -7,7 +7,10 @@ import (
 )
 
 // ReadProject returns files of a project as they are now.
-func (s *Server) ReadProject(ctx context.Context, req *toolrunnerv1.ReadProjectRequest) (*toolrunnerv1.ReadProjectResponse, error) {
+func (s *Server) ReadProject(
+	ctx context.Context,
+	req *toolrunnerv1.ReadProjectRequest,
+) (*toolrunnerv1.ReadProjectResponse, error) {
 	root, files, err := s.runner.ReadProject(ctx, projectFromProto(req))
 	if err != nil {
 		return nil, err

@@ -8,8 +8,11 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// ReleaseCage lets go of a cage and says what it leaves.
-func (s *Server) ReleaseCage(ctx context.Context, req *toolrunnerv1.ReleaseCageRequest) (*toolrunnerv1.ReleaseCageResponse, error) {
+// ReleaseCage releases a cage and reports its leftovers.
+func (s *Server) ReleaseCage(
+	ctx context.Context,
+	req *toolrunnerv1.ReleaseCageRequest,
+) (*toolrunnerv1.ReleaseCageResponse, error) {
 	found, err := s.runner.ReleaseCage(ctx, req.GetCageId(), req.GetSessionId())
 	if err != nil {
 		return nil, err

@@ -11,10 +11,12 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// WatchWorkspace tells a watcher what happened between calls.
+// WatchWorkspace tells a watcher the events between calls.
 //
 // Goroutines: one that reads acknowledgements, which ends with the stream.
-func (s *Server) WatchWorkspace(stream grpc.BidiStreamingServer[toolrunnerv1.WatchWorkspaceRequest, toolrunnerv1.WorkspaceEvent]) error {
+func (s *Server) WatchWorkspace(
+	stream grpc.BidiStreamingServer[toolrunnerv1.WatchWorkspaceRequest, toolrunnerv1.WorkspaceEvent],
+) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	var mu sync.Mutex // guards sessions

@@ -48,7 +48,11 @@ func printURL(a kit.App, resp interface{ GetUrl() string }, err error) error {
 
 // withGateway calls the running gateway, over a socket that only the operator can open.
 func withGateway(ctx context.Context, a kit.App, p *kit.Places, use func(gatewayv1.GatewayServiceClient) error) error {
-	running, err := a.Gateway(ctx, p, func(conn grpc.ClientConnInterface) error { return use(gatewayv1.NewGatewayServiceClient(conn)) })
+	running, err := a.Gateway(
+		ctx,
+		p,
+		func(conn grpc.ClientConnInterface) error { return use(gatewayv1.NewGatewayServiceClient(conn)) },
+	)
 	if err == nil && !running {
 		return fault.New(fault.Unavailable, "No daemon runs on %s; start one with `kaged up`.", p.DataDir)
 	}

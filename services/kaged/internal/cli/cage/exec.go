@@ -71,8 +71,10 @@ func cageExec(a kit.App, p *kit.Places) *cobra.Command {
 			return err
 		},
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", kit.FlagSentence(cmd, err)) })
-	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
+	cmd.SetFlagErrorFunc(
+		func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", kit.FlagSentence(cmd, err)) },
+	)
+	cmd.Flags().SetInterspersed(false) // later words are the command's
 	cmd.Flags().StringVar(&policy, "policy", "", "the file with the policy, - for standard input")
 	cmd.Flags().StringVar(&project, "project", ".", kit.ProjectUsage)
 	cmd.Flags().BoolVar(&tty, "tty", false, "give the command a terminal")
@@ -134,7 +136,7 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// policyName is what a file of a policy is called to people.
+// policyName is the name of a policy's file in messages.
 func policyName(file string) string {
 	if file == "-" {
 		return "the policy"
@@ -197,8 +199,8 @@ func inside(a kit.App) map[string]string {
 // patience is how long a command may take to end after the first signal before it is said how to end it at once.
 const patience = time.Second
 
-// heed waits for the signals that end programs until done: the command gets the first and ends by itself; whoever sends a second
-// does not want to wait. quiet is for when nothing may be written.
+// heed waits for the signals that end programs until done: the command gets the first and ends by itself; a second one
+// kills it. quiet suppresses messages.
 func heed(ctx context.Context, a kit.App, done <-chan struct{}, kill func(), quiet bool) {
 	select {
 	case <-ctx.Done():
@@ -211,7 +213,10 @@ func heed(ctx context.Context, a kit.App, done <-chan struct{}, kill func(), qui
 		select {
 		case <-waited.C:
 			if !quiet {
-				fmt.Fprintln(a.Stderr, "kaged: the command has got the signal and goes on; Ctrl-C again ends it and its cage at once")
+				fmt.Fprintln(
+					a.Stderr,
+					"kaged: the command has got the signal and goes on; Ctrl-C again ends it and its cage at once",
+				)
 			}
 		case <-a.Hurry:
 			kill()
@@ -245,7 +250,7 @@ func execute(ctx context.Context, a kit.App, box *workbench.Sandbox, c workbench
 	stdout, stderr := kit.Raw(a.Stdout), kit.Raw(a.Stderr) // the command's own, as it would be without a cage
 	c.Output = func(failing bool, data []byte) {
 		if failing {
-			_, _ = stderr.Write(data) // nobody listens any more; the command goes on
+			_, _ = stderr.Write(data) // an unread output does not end the command
 			refused.midline = len(data) > 0 && data[len(data)-1] != '\n'
 		} else {
 			_, _ = stdout.Write(data)
@@ -281,7 +286,7 @@ func startError(err error) error {
 	return kit.Exit(kit.ExitNotRun, err)
 }
 
-// attachTerminal gives the command a terminal of the size of this one, whose keys go to the command as they are. restore
+// attachTerminal gives the command a terminal of the size of this one, whose keys go to the command unchanged. restore
 // gives the terminal back.
 func attachTerminal(a kit.App, c *workbench.Command) (restore func()) {
 	c.Terminal = &workbench.Size{}

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// A refused connection is told when it happens, on a line of its own, and once more at the end where there were more; with a
-// terminal all of it at the end.
+// A refused connection is told when it happens, on a line of its own, and once more at the end where there were more;
+// with a terminal all of it at the end.
 func TestRefusedList(t *testing.T) {
 	t.Parallel()
 	attempts := []*commonv1.NetworkAttempt{
@@ -59,7 +59,7 @@ func TestRefusedListIsBounded(t *testing.T) {
 	}
 }
 
-// What a cage killed a command for is said in a word for scripts, and in a sentence with the limit, its height and what to do.
+// The reason of a kill is a word for scripts, and a sentence with the limit, its height and a remedy.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	all := dsl.Limits{Memory: 64 << 20, PIDs: 40, Disk: 2e9, Walltime: 90 * time.Second}

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// killedFor are the words for what a cage ends a command for.
+// killedFor are the words for the reasons of kills.
 var killedFor = map[sandboxsupervisorv1.KillReason]string{
 	sandboxsupervisorv1.KillReason_KILL_REASON_OOM:      "oom",
 	sandboxsupervisorv1.KillReason_KILL_REASON_PIDS:     "pids",
@@ -33,8 +33,8 @@ func ended(a kit.App, exited *sandboxsupervisorv1.ExecExited, limits dsl.Limits,
 	return nil
 }
 
-// killSentence says which limit a command was killed at, how high it is and what can be done. A limit that the policy does not
-// have is the machine's.
+// killSentence names the limit at which a command was killed, its height and a remedy. A limit that the policy lacks is
+// the machine's.
 func killSentence(word string, l dsl.Limits, from string) string {
 	met := func(has bool, what, limit, value, instead string) string {
 		if !has {
@@ -44,9 +44,21 @@ func killSentence(word string, l dsl.Limits, from string) string {
 	}
 	switch word {
 	case "oom":
-		return met(l.Memory > 0, "what ran in the cage needed more memory", "memory", dsl.Bytes(l.Memory), "or do less at once")
+		return met(
+			l.Memory > 0,
+			"what ran in the cage needed more memory",
+			"memory",
+			dsl.Bytes(l.Memory),
+			"or do less at once",
+		)
 	case "pids":
-		return met(l.PIDs > 0, "there were more processes and threads", "pids", fmt.Sprint(l.PIDs), "or run fewer side by side")
+		return met(
+			l.PIDs > 0,
+			"there were more processes and threads",
+			"pids",
+			fmt.Sprint(l.PIDs),
+			"or run fewer side by side",
+		)
 	case "disk":
 		return met(l.Disk > 0, "it wrote more", "disk", dsl.Bytes(l.Disk), "or write less; what was written stays")
 	case "walltime":

@@ -11,8 +11,8 @@ import (
 // maxRefused is how many kinds of refused connections are told one by one.
 const maxRefused = 50
 
-// refusedList tells of the connections that a cage refused, each kind once when it happens, and at the end how often where it was more
-// than once. It is for one goroutine.
+// refusedList tells of the connections that a cage refused, each kind once when it happens, and at the end how often
+// where it was more than once. It is for one goroutine.
 type refusedList struct {
 	w io.Writer
 	// later keeps all of it for the end, because the command has the terminal.
@@ -45,7 +45,7 @@ func (r *refusedList) add(a *commonv1.NetworkAttempt) {
 	r.line(kit.RefusedLine(a.GetTarget(), a.GetRule(), a.GetCount()))
 }
 
-// end says what was not said yet.
+// end reports the refusals that were not reported yet.
 func (r *refusedList) end() {
 	for i, a := range r.list {
 		if r.told[i] != a.GetCount() {

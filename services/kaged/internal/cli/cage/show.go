@@ -57,10 +57,15 @@ func cageShow(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// writeCage writes for people what an agent may do: the sentence first, then a thing a line.
+// writeCage writes an agent's permissions for people: the sentence first, then one permission a line.
 func writeCage(w io.Writer, c workbench.Cage) error {
 	if !c.Caged {
-		_, err := fmt.Fprintf(w, "%s of %s has no cage: it may do what kaged itself may do on this machine.\n", c.Agent, c.Project)
+		_, err := fmt.Fprintf(
+			w,
+			"%s of %s has no cage: it may do what kaged itself may do on this machine.\n",
+			c.Agent,
+			c.Project,
+		)
 		return err
 	}
 	fmt.Fprintf(w, "%s of %s %s.\n\n", c.Agent, c.Project, termtext.Line(c.May))

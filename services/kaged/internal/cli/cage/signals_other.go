@@ -4,10 +4,10 @@ package cage
 
 import "kaged.dev/services/kaged/internal/workbench"
 
-// passSignals yields nothing here; cages need Linux.
+// passSignals yields no signal here; cages need Linux.
 func passSignals() (names <-chan string, forget func()) { return nil, func() {} }
 
-// passSizes yields nothing here.
+// passSizes yields no size here.
 func passSizes(func() workbench.Size) (sizes <-chan workbench.Size, forget func()) {
 	return nil, func() {}
 }

@@ -28,7 +28,7 @@ func passSizes(size func() workbench.Size) (sizes <-chan workbench.Size, forget 
 	return relay(func(os.Signal) workbench.Size { return size() }, syscall.SIGWINCH)
 }
 
-// relay yields what signals mean, as long as somebody takes it, until forget, which may be called twice.
+// relay yields the meanings of signals, as long as they are taken, until forget, which may be called twice.
 func relay[T any](mean func(os.Signal) T, wanted ...os.Signal) (out <-chan T, forget func()) {
 	got, yield, over := make(chan os.Signal, 8), make(chan T), make(chan struct{})
 	signal.Notify(got, wanted...)

@@ -59,7 +59,11 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 				"  kaged config set 'default_tools.\"shell.bash\".enabled' true",
 			Args: func(cmd *cobra.Command, list []string) error {
 				if len(list) != 2 {
-					return kit.Misused(cmd, "`kaged config set` takes a key and a value, not %s", kit.Count(len(list), "argument", "arguments"))
+					return kit.Misused(
+						cmd,
+						"`kaged config set` takes a key and a value, not %s",
+						kit.Count(len(list), "argument", "arguments"),
+					)
 				}
 				return nil
 			},
@@ -84,7 +88,12 @@ func getConfig(a kit.App, path, key string) error {
 	case err != nil:
 		return err
 	case !there:
-		return fault.New(fault.NotFound, "There is no key %s in %s; docs/reference/config.md of kaged has its default.", key, path)
+		return fault.New(
+			fault.NotFound,
+			"There is no key %s in %s; docs/reference/config.md of kaged has its default.",
+			key,
+			path,
+		)
 	}
 	if text, ok := value.(string); ok {
 		_, err = fmt.Fprintln(a.Stdout, text)
@@ -93,8 +102,8 @@ func getConfig(a kit.App, path, key string) error {
 	return kit.WriteJSON(a.Stdout, value)
 }
 
-// setConfig writes the value as it is where that makes a valid configuration, and as a string where it does not, so that
-// numbers, lists and texts can all be typed plainly. What makes a good file a bad one is used wrongly.
+// setConfig writes the value as TOML if that makes a valid configuration, and as a string otherwise, so that numbers,
+// lists and texts can all be typed plainly. A value that breaks a valid file is a usage error.
 func setConfig(a kit.App, path, key, value string) error {
 	var doubtful []doubt
 	err := config.Edit(path, func(data []byte) ([]byte, error) {
@@ -162,7 +171,7 @@ func checkConfig(a kit.App, path string) error {
 	return err
 }
 
-// CheckServices has each service read its table. A module builds its service without starting anything.
+// CheckServices has each service read its table. A module builds its service without starting it.
 func CheckServices(a kit.App, f *config.File) error {
 	path, err := config.Resolve(f.Path)
 	if err != nil {
@@ -176,7 +185,7 @@ func CheckServices(a kit.App, f *config.File) error {
 	return err
 }
 
-// doubt is something that a configuration names and does not have: about tells it from others, text says it.
+// doubt is a missing target of a configuration's name: about identifies it, text explains it.
 type doubt struct{ about, text string }
 
 func texts(list []doubt) []string {
@@ -187,7 +196,8 @@ func texts(list []doubt) []string {
 	return out
 }
 
-// doubts are what a configuration names and does not have. In one of kaged's containers that is given no keys, those are no doubts.
+// doubts are the missing targets of a configuration's names. In one of kaged's containers without keys they are
+// expected.
 func doubts(a kit.App, f *config.File) []doubt {
 	var list []doubt
 	for _, alias := range slices.Sorted(maps.Keys(f.Models)) {
@@ -195,14 +205,23 @@ func doubts(a kit.App, f *config.File) []doubt {
 			provider, _, _ := config.SplitTarget(target)
 			if _, there := f.Providers[provider]; !there {
 				list = append(list, doubt{"models." + alias + " " + provider, fmt.Sprintf(
-					"models.%s goes to the provider %q, which is not configured (%s); %s", alias, provider, configured(f), providerFix(provider))})
+					"models.%s goes to the provider %q, which is not configured (%s); %s",
+					alias,
+					provider,
+					configured(f),
+					providerFix(provider),
+				)})
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
 		if _, missing := config.Expand(f.Providers[name].APIKey); len(missing) > 0 && !checkup.KeysElsewhere(a.Getenv) {
 			list = append(list, doubt{"providers." + name + " " + missing[0], fmt.Sprintf(
-				"providers.%s.api_key refers to ${%s}, which is not set here; %s", name, missing[0], checkup.MissingKey(a.Getenv, missing[0]))})
+				"providers.%s.api_key refers to ${%s}, which is not set here; %s",
+				name,
+				missing[0],
+				checkup.MissingKey(a.Getenv, missing[0]),
+			)})
 		}
 	}
 	for _, key := range f.RawKeys() {
@@ -225,7 +244,10 @@ func configured(f *config.File) string {
 // providerFix is the command that adds a provider.
 func providerFix(name string) string {
 	if slices.Contains(config.Drivers, name) {
-		return fmt.Sprintf("`kaged config set providers.%s.api_key '${NAME}'` adds it, with NAME the variable that holds the key", name)
+		return fmt.Sprintf(
+			"`kaged config set providers.%s.api_key '${NAME}'` adds it, with NAME the variable that holds the key",
+			name,
+		)
 	}
 	return fmt.Sprintf("`kaged config set providers.%s.driver DRIVER` adds it, with DRIVER one of %s "+
 		"(openai-chat: any OpenAI-compatible server, e.g. Ollama, vLLM, llama.cpp)", kit.ShellQuote(name), strings.Join(config.Drivers, ", "))

@@ -64,9 +64,11 @@ func look(ctx context.Context, a kit.App, p *kit.Places) checkup.Report {
 	})
 }
 
-// probe asks a supervisor of this process's own what this machine gives to cages.
+// probe asks a supervisor of this process's own for the machine's support of cages.
 func probe(ctx context.Context, a kit.App, p *kit.Places) (found *sandboxsupervisorv1.ProbeCagesResponse, err error) {
-	box, err := workbench.OpenSandbox(workbench.Options{ConfigPath: p.Config, Getenv: a.Getenv, Stderr: io.Discard, Modules: a.Modules})
+	box, err := workbench.OpenSandbox(
+		workbench.Options{ConfigPath: p.Config, Getenv: a.Getenv, Stderr: io.Discard, Modules: a.Modules},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +87,8 @@ func languageServers(ctx context.Context, a kit.App, p *kit.Places) ([]*lsppoolv
 	return workbench.FindServers(ctx, opts, empty)
 }
 
-// Uncageable says in one sentence why agents cannot be caged here, "" if they can be. What else is wrong is for the next step
-// to say.
+// Uncageable tells in one sentence why agents cannot be caged here, "" if they can. Other gaps are for the next step to
+// report.
 func Uncageable(ctx context.Context, a kit.App, p *kit.Places) string {
 	found, err := probe(ctx, a, p)
 	if err != nil || found.GetTier() != "" {
@@ -98,11 +100,15 @@ func Uncageable(ctx context.Context, a kit.App, p *kit.Places) string {
 // WarnUncageable says, once and on stderr, that agents cannot be caged here, if so.
 func WarnUncageable(ctx context.Context, a kit.App, p *kit.Places) {
 	if reason := Uncageable(ctx, a, p); reason != "" {
-		fmt.Fprintf(a.Stderr, "kaged: warning: agents cannot be caged on this machine: %s `kaged doctor` says how to fix it\n", reason)
+		fmt.Fprintf(
+			a.Stderr,
+			"kaged: warning: agents cannot be caged on this machine: %s `kaged doctor` says how to fix it\n",
+			reason,
+		)
 	}
 }
 
-// writeReport writes what was found as tables for people, and below what to do about each gap.
+// writeReport writes the findings as tables for people, and below them a remedy for each gap.
 func writeReport(w io.Writer, r checkup.Report) error {
 	if r.Cages.Elsewhere != "" {
 		fmt.Fprintf(w, "Cages are made %s\n\n", r.Cages.Elsewhere)
@@ -166,7 +172,7 @@ func writeServers(w io.Writer, r checkup.Report) {
 	}
 }
 
-// writeLayerGaps writes what is not enforced and what mends it. Layers that fail for one reason and are mended by one fix stand
+// writeLayerGaps writes the layers that are not enforced and their fixes. Layers with one reason and one fix stand
 // together.
 func writeLayerGaps(w io.Writer, layers []checkup.Layer) {
 	type gap struct{ reason, fix string }

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/kaged/internal/checkup"
 )
 
-// Each layer says what enforces it, or what mends it; each gap is explained once more with the command that mends it.
+// Each layer names its mechanism, or its fix; each gap is explained once more with the command that fixes it.
 func TestWriteReport(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -34,7 +34,8 @@ func TestWriteReport(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := writeReport(&out, checkup.Report{Cages: checkup.Cages{Unavailable: "no user namespaces"}}); err != nil || !strings.HasPrefix(out.String(), "Cages cannot be made here: no user namespaces\n") {
+	if err := writeReport(&out, checkup.Report{Cages: checkup.Cages{Unavailable: "no user namespaces"}}); err != nil ||
+		!strings.HasPrefix(out.String(), "Cages cannot be made here: no user namespaces\n") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -1,4 +1,5 @@
-// Package kit is what the commands share: the process they run in, flags, exit codes, questions, and how values are shown.
+// Package kit is the commands' common part: the process they run in, flags, exit codes, questions, and the form of
+// values.
 package kit
 
 import (
@@ -23,11 +24,11 @@ type App struct {
 	Stdout, Stderr io.Writer
 	// Modules are the services a daemon runs.
 	Modules []host.Module
-	// Hurry is closed when what still runs is to be cut off, after the context of [App.Run] has ended; nil means never.
+	// Hurry is closed to cut off running work, after the context of [App.Run] has ended; nil means never.
 	Hurry <-chan struct{}
 }
 
-// ExitCode says what is wrong, if anything is, and returns the code for it.
+// ExitCode prints the sentence of an error, unless it is silent, and returns its code.
 func (a App) ExitCode(err error) int {
 	if err != nil && !silent(err) {
 		fmt.Fprintln(a.Stderr, "kaged:", termtext.Lines(Sentence(err)))
@@ -35,8 +36,8 @@ func (a App) ExitCode(err error) int {
 	return CodeOf(err)
 }
 
-// Sentence is what a person is shown of an error: the message, the code where there is one to look up, and below it the places
-// in the project file, or the names there are, where the error has them.
+// Sentence is an error for a person: the message, the code if it can be looked up, and below it the places in the
+// project file, or the known names, if the error has them.
 func Sentence(err error) string {
 	var f *fault.Error
 	if !errors.As(err, &f) {
@@ -61,7 +62,7 @@ func Sentence(err error) string {
 	return b.String()
 }
 
-// place is a place in a file and what is wrong there; a file that is not there has no lines.
+// place is a place in a file and the mistake there; a missing file has no lines.
 func place(e map[string]any) string {
 	if fmt.Sprint(e["line"]) == "0" {
 		return fmt.Sprintf("%v: %v", e["file"], e["reason"])

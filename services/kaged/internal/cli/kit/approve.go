@@ -13,8 +13,9 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Approver returns what is asked about calls that need an operator's approval: yes without a question where the command
-// line said so, the person at the terminal, or no where there is none. The end of ctx ends the question, with a refusal.
+// Approver returns the function that answers questions about calls that need an operator's approval: yes without a
+// question if the command line said so, the person at the terminal, or no without a terminal. The end of ctx ends the
+// question, with a refusal.
 func (a App) Approver(ctx context.Context, yes bool) func(*commonv1.ApprovalSubject) error {
 	return func(subject *commonv1.ApprovalSubject) error {
 		if yes {
@@ -22,8 +23,12 @@ func (a App) Approver(ctx context.Context, yes bool) func(*commonv1.ApprovalSubj
 		}
 		terminal := a.Terminal()
 		if terminal == nil {
-			return fault.New(fault.ApprovalRequired, "%s needs approval, and there is no terminal to ask on; --yes approves it. %s",
-				subject.GetTool(), strings.Join(subject.GetReasons(), " "))
+			return fault.New(
+				fault.ApprovalRequired,
+				"%s needs approval, and there is no terminal to ask on; --yes approves it. %s",
+				subject.GetTool(),
+				strings.Join(subject.GetReasons(), " "),
+			)
 		}
 		defer terminal.Close()
 		defer context.AfterFunc(ctx, func() { terminal.Close() })()
@@ -34,7 +39,7 @@ func (a App) Approver(ctx context.Context, yes bool) func(*commonv1.ApprovalSubj
 	}
 }
 
-// Terminal opens the terminal the command was started on, nil if there is none: input and errors both go elsewhere.
+// Terminal opens the terminal the command was started on, nil without one: input and errors both go elsewhere.
 func (a App) Terminal() io.ReadWriteCloser {
 	if !IsTerminal(a.Stdin) && !IsTerminal(a.Stderr) {
 		return nil
@@ -56,7 +61,7 @@ func (a App) AtTerminal() bool {
 	return true
 }
 
-// ask shows what a call would do and returns whether the answer was yes. Any other answer is no; an s shows what was cut and
+// ask shows a call and returns whether the answer was yes. Any other answer is no; an s shows the text that was cut and
 // asks again.
 func ask(terminal io.ReadWriter, subject *commonv1.ApprovalSubject) bool {
 	cut := describe(terminal, subject, shownCharacters, shownLines)
@@ -91,8 +96,8 @@ func NewQuestions(terminal io.ReadWriter) *questions {
 	return &questions{terminal, bufio.NewReader(terminal)}
 }
 
-// Ask writes a question and returns the line that is typed after it, in lower case and without spaces around it. Input that was typed
-// before the question is discarded: it answers something else.
+// Ask writes a question and returns the line that is typed after it, in lower case and without spaces around it. Input
+// that was typed before the question is discarded: it does not answer it.
 func (q *questions) Ask(question string) (string, error) {
 	if file, ok := q.terminal.(*os.File); ok {
 		_, _ = q.answers.Discard(q.answers.Buffered())

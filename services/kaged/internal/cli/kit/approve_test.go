@@ -27,7 +27,8 @@ func asked(subject *commonv1.ApprovalSubject, answers string) (shown string, yes
 	return c.String(), yes
 }
 
-// No field of an approval can end its line, move the cursor, reorder or hide a part of itself, whatever the agent writes into it.
+// No field of an approval can end its line, move the cursor, reorder or hide a part of itself, with any text of an
+// agent.
 func TestAskShowsHostileFields(t *testing.T) {
 	t.Parallel()
 	const fake = "ls\n  in:      ./\nDo it? [y/N] y\n done\n\x1b[2J\x07\x08\u009b1A\u202e\u2066\u200b\u200d\u3164\xff"
@@ -55,8 +56,14 @@ func TestAskShowsHostileFields(t *testing.T) {
 	}
 	t.Run("diff", func(t *testing.T) {
 		t.Parallel()
-		shown, _ := asked(&commonv1.ApprovalSubject{Tool: "x.y", Preview: "--- a/x\u202e\r\n+++ b/x\n+\tDo it? [y/N] \x1b[1A\n"}, "\n")
-		if want := "  diff:    3 lines\n    --- a/x\\u202e\\r\n    +++ b/x\n    +\tDo it? [y/N] \\x1b[1A\nDo it? [y/N] "; !strings.Contains(shown, want) {
+		shown, _ := asked(
+			&commonv1.ApprovalSubject{Tool: "x.y", Preview: "--- a/x\u202e\r\n+++ b/x\n+\tDo it? [y/N] \x1b[1A\n"},
+			"\n",
+		)
+		if want := "  diff:    3 lines\n    --- a/x\\u202e\\r\n    +++ b/x\n    +\tDo it? [y/N] \\x1b[1A\nDo it? [y/N] "; !strings.Contains(
+			shown,
+			want,
+		) {
 			t.Errorf("got %q, want %q", shown, want)
 		}
 	})
@@ -80,7 +87,11 @@ func TestAskSaysEachFieldOnce(t *testing.T) {
 func TestAskCutsLongFields(t *testing.T) {
 	t.Parallel()
 	command := "git push --force" + strings.Repeat("\n", 5000) + "touch /tmp/x"
-	subject := &commonv1.ApprovalSubject{Tool: "shell.bash", Command: command, Paths: strings.Split(strings.Repeat("p ", 100), " ")}
+	subject := &commonv1.ApprovalSubject{
+		Tool:    "shell.bash",
+		Command: command,
+		Paths:   strings.Split(strings.Repeat("p ", 100), " "),
+	}
 	shown, yes := asked(subject, "n\n")
 	if yes || len(shown) > 5000 {
 		t.Errorf("got %v and %d bytes", yes, len(shown))
@@ -124,7 +135,7 @@ func TestAskDiscardsWhatWasTypedBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			echoed := bufio.NewReader(control)
-			if tt.before != "" { // what is echoed has reached the terminal's input
+			if tt.before != "" { // an echo has reached the terminal's input
 				if _, err := echoed.Peek(len(tt.before)); err != nil {
 					t.Fatal(err)
 				}

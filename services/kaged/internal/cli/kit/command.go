@@ -11,7 +11,7 @@ func Usage(format string, args ...any) error {
 	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// Misused says what is wrong with the use of a command, and where it is explained.
+// Misused reports a wrong use of a command, and names its help.
 func Misused(cmd *cobra.Command, format string, args ...any) error {
 	return Usage("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath())
 }
@@ -23,7 +23,7 @@ func Group(name, short string) *cobra.Command {
 
 func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// Known refuses what is no command of a group, and names what may have been meant.
+// Known refuses an unknown command of a group, and names similar ones.
 func Known(cmd *cobra.Command, list []string) error {
 	if len(list) == 0 {
 		return nil

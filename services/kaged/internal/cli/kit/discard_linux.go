@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discardInput drops what was typed on a terminal and not read yet. It drops nothing of other files.
+// discardInput drops unread input of a terminal. It leaves other files alone.
 func discardInput(terminal *os.File) {
 	raw, err := terminal.SyscallConn() // Fd would make reads block, so that Close no longer ends them
 	if err != nil {

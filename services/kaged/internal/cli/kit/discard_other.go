@@ -4,5 +4,5 @@ package kit
 
 import "os"
 
-// discardInput drops what was typed on a terminal and not read yet, where the system has terminals that can.
+// discardInput drops unread input of a terminal on systems that can.
 func discardInput(*os.File) {}

@@ -8,8 +8,8 @@ import (
 	"kaged.dev/services/kaged/internal/daemon"
 )
 
-// The exit codes of every command; [exitCodes] says in words what each is for. `kaged cage exec` has those of the command it
-// runs, and exitOwn and the two below it for its own.
+// The exit codes of every command; [exitCodes] explains each in words. `kaged cage exec` has those of its command, and
+// exitOwn and the two below it for its own.
 const (
 	exitOK             = 0
 	ExitFailed         = 1
@@ -69,8 +69,8 @@ func CodeOf(err error) int {
 	return ExitFailed
 }
 
-// wrongAsked reports whether the command line or the project file is what is wrong: a value that cannot be, a name of what is
-// not there, a file that does not compile.
+// wrongAsked reports whether the mistake is in the command line or the project file: an impossible value, an unknown
+// name, a file that does not compile.
 func wrongAsked(err error) bool {
 	for _, code := range []fault.Code{fault.DSLInvalid, fault.NotFound, fault.ValidationFailed, fault.InvalidParameter} {
 		if errors.Is(err, code) {
@@ -80,7 +80,7 @@ func wrongAsked(err error) bool {
 	return false
 }
 
-// silent reports whether nothing more is to be said of an error: all was said before, or whoever cancelled knows.
+// silent reports whether an error needs no sentence: it was reported before, or the user cancelled.
 func silent(err error) bool {
 	var exit *ExitError
 	if errors.As(err, &exit) {

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/spelling"
 )
 
-// FlagSentence says what is wrong with a flag, in the words of who typed it.
+// FlagSentence explains a wrong flag in the words of the command line.
 func FlagSentence(cmd *cobra.Command, err error) string {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
@@ -33,7 +33,7 @@ func FlagSentence(cmd *cobra.Command, err error) string {
 	return err.Error()
 }
 
-// UrlFlag refuses a --url that is none; an empty one is one that was not given.
+// UrlFlag refuses an invalid --url; an empty one counts as absent.
 func UrlFlag(cmd *cobra.Command, value string) error {
 	if value == "" {
 		return nil
@@ -44,7 +44,7 @@ func UrlFlag(cmd *cobra.Command, value string) error {
 	return nil
 }
 
-// ListenFlag refuses an address that nobody can listen on.
+// ListenFlag refuses an address that cannot be listened on.
 func ListenFlag(cmd *cobra.Command, value string) error {
 	_, port, err := net.SplitHostPort(value)
 	if err == nil {

@@ -34,10 +34,10 @@ func ShellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// plainWord is what no shell changes.
+// plainWord matches words that no shell changes.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
-// Ago is how long ago something began.
+// Ago is the time since a moment, in seconds.
 func Ago(now time.Time, ms int64) string {
 	return max(now.Sub(time.UnixMilli(ms)), 0).Truncate(time.Second).String()
 }

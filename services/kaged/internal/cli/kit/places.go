@@ -16,8 +16,8 @@ type Places struct {
 	Config, DataDir         ownpath.Path
 }
 
-// Given resolves the places. It refuses one that is named and empty, as from a variable that is not set: it is not meant to be
-// the default.
+// Given resolves the places. It refuses one that is named and empty, as from a variable that is not set: it is not
+// meant to be the default.
 func (p *Places) Given(cmd *cobra.Command, _ []string) (err error) {
 	for name, value := range map[string]string{"config": p.ConfigFlag, "data-dir": p.DataDirFlag} {
 		if value == "" && cmd.Flags().Changed(name) {

@@ -15,8 +15,8 @@ import (
 // ProjectUsage explains --project.
 const ProjectUsage = "the project's folder (default: the nearest one with a project file, from the working folder upwards)"
 
-// ProjectOf is the folder that --project names. Without the flag it is the nearest project at or above the working folder, which
-// stderr then says, and the working folder itself where there is none.
+// ProjectOf is the folder that --project names. Without the flag it is the nearest project at or above the working
+// folder, which stderr then names, or else the working folder itself.
 func (a App) ProjectOf(cmd *cobra.Command, named string) string {
 	if cmd.Flags().Changed("project") {
 		return named
@@ -30,8 +30,8 @@ func (a App) ProjectOf(cmd *cobra.Command, named string) string {
 	return found
 }
 
-// ProjectAbove returns the nearest folder at or above dir, an absolute path, that holds a project file, "" if there is none. It
-// looks no further than home, the root of a mount, and the folders that belong to the owner of dir.
+// ProjectAbove returns the nearest folder at or above dir, an absolute path, that holds a project file, "" without one.
+// It looks no further than home, the root of a mount, and the folders that belong to the owner of dir.
 func ProjectAbove(dir, home string) string {
 	home = filepath.Clean(home)
 	first, ok := ownerOf(dir)
@@ -49,7 +49,7 @@ func ProjectAbove(dir, home string) string {
 	return ""
 }
 
-// owned is whose a folder is and on which mount it lies.
+// owned is a folder's owner and mount.
 type owned struct {
 	uid    uint32
 	device uint64

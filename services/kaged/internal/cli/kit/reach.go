@@ -19,9 +19,13 @@ import (
 // answerTimeout bounds how long a gateway in a process of its own may take to say that it is there.
 const answerTimeout = 2 * time.Second
 
-// Gateway calls use with a connection to the gateway that runs here: a daemon's on the data directory, which is waited for
-// while it starts, or one in a process of its own where the configuration says. It reports whether there is one.
-func (a App) Gateway(ctx context.Context, p *Places, use func(grpc.ClientConnInterface) error) (running bool, err error) {
+// Gateway calls use with a connection to the gateway that runs here: a daemon's on the data directory, which is waited
+// for while it starts, or one in a process of its own where the configuration says. It reports whether there is one.
+func (a App) Gateway(
+	ctx context.Context,
+	p *Places,
+	use func(grpc.ClientConnInterface) error,
+) (running bool, err error) {
 	_, running, err = daemon.Find(ctx, p.DataDir.String())
 	if err != nil {
 		return false, err
@@ -74,11 +78,12 @@ func answers(ctx context.Context, conn grpc.ClientConnInterface) (bool, error) {
 const TokenVariable = "KAGED_TOKEN"
 
 func AddURL(cmd *cobra.Command, address *string) {
-	cmd.Flags().StringVar(address, "url", "", "a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN (default: the one on the data directory)")
+	cmd.Flags().
+		StringVar(address, "url", "", "a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN (default: the one on the data directory)")
 }
 
-// Api calls use with a signed-in client of the daemon that runs, at address if that is given. It fails with unavailable where
-// none runs.
+// Api calls use with a signed-in client of the running daemon, at address if that is given. It fails with unavailable
+// without a daemon.
 func (a App) Api(cmd *cobra.Command, p *Places, address string, use func(context.Context, *client.Client) error) error {
 	ctx := cmd.Context()
 	if err := UrlFlag(cmd, address); err != nil {

@@ -15,9 +15,9 @@ const (
 	shownLines      = 60
 )
 
-// describe writes what a call would do, one line a field. Every field is text of the agent: it is quoted, so that it can
-// neither end its line nor hide a part of itself. A field longer than characters and a list longer than lines are cut, with
-// their length first; cut reports that one was. The command comes last, next to the question.
+// describe writes what a call would do, one line a field. Every field is text of the agent: it is quoted, so that it
+// can neither end its line nor hide a part of itself. A field longer than characters and a list longer than lines are
+// cut, with their length first; cut reports that one was. The command comes last, next to the question.
 func describe(w io.Writer, subject *commonv1.ApprovalSubject, characters, lines int) (cut bool) {
 	fmt.Fprintf(w, "%s%s needs your approval:\n", caller(subject), termtext.Line(subject.GetTool()))
 	list := func(indent, unit string, items []string, show func(string) string) {
@@ -79,7 +79,7 @@ func longer(s string, characters int) bool {
 	return false
 }
 
-// SubjectLine is what a call would do, on one line of about a screen's width.
+// SubjectLine is a call on one line of about a screen's width.
 func SubjectLine(subject *commonv1.ApprovalSubject) string {
 	const short = 100
 	var parts []string

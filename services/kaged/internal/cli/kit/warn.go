@@ -21,8 +21,8 @@ func (a App) Warn(texts []string) {
 	}
 }
 
-// WarnRawKeys says on stderr which credentials stand in the configuration themselves. A configuration that cannot be read is
-// for what comes next to refuse.
+// WarnRawKeys names on stderr the credentials that stand in the configuration themselves. It ignores an unreadable
+// configuration, which the next step refuses.
 func (a App) WarnRawKeys(path string) {
 	f, err := config.Load(path)
 	if err != nil {
@@ -35,10 +35,14 @@ func (a App) WarnRawKeys(path string) {
 
 // RawKey says that a key of the configuration holds a credential, without repeating it.
 func RawKey(path, key string) string {
-	return fmt.Sprintf("%s in %s is the API key itself; keep it in the environment and refer to it as \"${NAME}\"", key, path)
+	return fmt.Sprintf(
+		"%s in %s is the API key itself; keep it in the environment and refer to it as \"${NAME}\"",
+		key,
+		path,
+	)
 }
 
-// SayFound says what a command left in the writable folders of its cage.
+// SayFound reports files that a command left in the writable folders of its cage.
 func (a App) SayFound(text string) {
 	fmt.Fprintln(a.Stderr, "kaged: left in the cage's folders:", Brief(text, 400))
 }

@@ -56,7 +56,8 @@ func projectApprove(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "approve without asking")
-	cmd.Flags().StringVar(&f.URL, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+	cmd.Flags().
+		StringVar(&f.URL, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
 	return cmd
 }
 
@@ -95,22 +96,25 @@ func approveProject(ctx context.Context, a kit.App, c *client.Client, dir string
 // approvalTries is how often files that change while they are approved are shown again.
 const approvalTries = 5
 
-var errKeepsChanging = fault.New(fault.Conflict, "The project's files keep changing while they are approved; try again when they do not.")
+var errKeepsChanging = fault.New(
+	fault.Conflict,
+	"The project's files keep changing while they are approved; try again when they do not.",
+)
 
-// pending are files that need approval, and what they grant.
+// pending are files that need approval, and their grants.
 type pending struct {
 	ProjectID, Hash, Diff string
 	Widened               []widening
 }
 
-// widening is one thing that files grant beyond the approved version; From and To are "" for nothing.
+// widening is one grant of files beyond the approved version; From and To may be "".
 type widening struct {
 	AgentPath string `json:"agent_path"`
 	Key       string
 	From, To  string
 }
 
-// pendingOf reads what a conflict says of files that need approval; false for any other error.
+// pendingOf reads the files that need approval out of a conflict; false for any other error.
 func pendingOf(err error) (pending, bool) {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.Conflict {
@@ -158,8 +162,8 @@ func Load(ctx context.Context, a kit.App, c *client.Client, dir string, yes bool
 	return errKeepsChanging
 }
 
-// approvePending shows files that need approval, asks, and approves them. Files that changed meanwhile are no error: whoever calls
-// looks at them again.
+// approvePending shows files that need approval, asks, and approves them. Files that changed meanwhile are no error:
+// the caller looks at them again.
 func approvePending(ctx context.Context, a kit.App, c *client.Client, asked pending, dir string, yes bool) error {
 	if !yes {
 		if err := askPending(ctx, a, asked, dir); err != nil {
@@ -167,7 +171,13 @@ func approvePending(ctx context.Context, a kit.App, c *client.Client, asked pend
 		}
 	}
 	var done struct{ Hash string }
-	err := c.Do(ctx, http.MethodPost, "/api/v1/projects/"+asked.ProjectID+"/approve", map[string]any{"hash": asked.Hash}, &done)
+	err := c.Do(
+		ctx,
+		http.MethodPost,
+		"/api/v1/projects/"+asked.ProjectID+"/approve",
+		map[string]any{"hash": asked.Hash},
+		&done,
+	)
 	if _, changed := pendingOf(err); changed {
 		fmt.Fprintln(a.Stderr, "kaged: the project's files changed meanwhile")
 		return nil
@@ -178,14 +188,16 @@ func approvePending(ctx context.Context, a kit.App, c *client.Client, asked pend
 	return err
 }
 
-// askPending shows files that need approval on the terminal and asks about them. Without a terminal, or a yes, it fails with exit
-// code 2.
+// askPending shows files that need approval on the terminal and asks about them. Without a terminal, or a yes, it fails
+// with exit code 2.
 func askPending(ctx context.Context, a kit.App, asked pending, dir string) error {
 	terminal := a.Terminal()
 	if terminal == nil {
 		asked.show(a.Stderr)
-		return kit.Usage("the project's files need approval, and there is no terminal to ask on; `kaged project approve %s` asks on one, and --yes approves them unseen",
-			kit.ShellQuote(dir))
+		return kit.Usage(
+			"the project's files need approval, and there is no terminal to ask on; `kaged project approve %s` asks on one, and --yes approves them unseen",
+			kit.ShellQuote(dir),
+		)
 	}
 	defer terminal.Close()
 	defer context.AfterFunc(ctx, func() { terminal.Close() })()
@@ -198,11 +210,13 @@ func askPending(ctx context.Context, a kit.App, asked pending, dir string) error
 	case "y", "yes":
 		return nil
 	}
-	return kit.Usage("the project's files were not approved; undo the change, or run with the approved version through a session that exists")
+	return kit.Usage(
+		"the project's files were not approved; undo the change, or run with the approved version through a session that exists",
+	)
 }
 
-// show writes the diff and, after it so that nothing scrolls them away, what the files grant. Agents wrote both, perhaps: what is
-// not visible is escaped, and each value is one line.
+// show writes the diff and, after it so that they stay on the screen, the grants of the files. Agents may have written
+// both: invisible characters are escaped, and each value is one line.
 func (p pending) show(w io.Writer) {
 	fmt.Fprintf(w, "The project's files need approval (%s):\n\n", termtext.Line(p.Hash))
 	if p.Diff != "" {

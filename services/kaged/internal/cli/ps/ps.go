@@ -108,7 +108,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&session, "session", "", "only what runs for this session")
-	cmd.Flags().StringVar(&address, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+	cmd.Flags().
+		StringVar(&address, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
 	return cmd
 }
@@ -119,7 +120,12 @@ func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string)
 	if session != "" {
 		path = "/api/v1/sessions/" + url.PathEscape(session) + "/processes"
 	}
-	now = running{Runs: []runningRun{}, Processes: []runningProcess{}, Cages: []runningCage{}, LanguageServers: []lsp.Server{}}
+	now = running{
+		Runs:            []runningRun{},
+		Processes:       []runningProcess{},
+		Cages:           []runningCage{},
+		LanguageServers: []lsp.Server{},
+	}
 	all := func(c *client.Client) error {
 		if err := c.Do(ctx, http.MethodGet, path, nil, &now); err != nil || session != "" {
 			return err
@@ -164,8 +170,19 @@ func writeRunning(w io.Writer, now running, at time.Time) error {
 			kit.Ago(at, since), mebibytes(memory), kit.Seconds(cpu), kit.Brief(what, 100))
 	}
 	for _, r := range now.Runs {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t(run, %s) %s\n", r.SessionID, "primary", r.CageStatus, "-", kit.Ago(at, r.CreatedAt), "-", "-",
-			r.State, kit.Brief(r.Prompt, 80))
+		fmt.Fprintf(
+			tab,
+			"%s\t%s\t%s\t%s\t%s\t%s\t%s\t(run, %s) %s\n",
+			r.SessionID,
+			"primary",
+			r.CageStatus,
+			"-",
+			kit.Ago(at, r.CreatedAt),
+			"-",
+			"-",
+			r.State,
+			kit.Brief(r.Prompt, 80),
+		)
 		for _, c := range r.LiveSubagents {
 			fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t(agent, %s) %s\n", r.SessionID, termtext.Line(c.AgentPath),
 				c.CageStatus, "-",

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The agents of a run stand below it. A cage's line comes before those of what runs in it; what is in no cage comes
-// last; what an agent wrote cannot move the cursor.
+// The agents of a run stand below it. A cage's line comes before those of its processes; uncaged processes come last;
+// texts of agents cannot move the cursor.
 func TestWriteRunning(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000_000)
@@ -27,11 +27,46 @@ func TestWriteRunning(t *testing.T) {
 			},
 		}},
 		Processes: []runningProcess{
-			{ID: "1", SessionID: "S1", AgentPath: "primary", PID: 7, Command: "free\x1b[2J\nx", StartedAt: 1_000_000_000 - 3_600_000, MemoryBytes: 1 << 20, CPUMS: 1500},
-			{ID: "2", SessionID: "S2", AgentPath: "primary.subagents.tester", CageID: &id, PID: 8, Command: "go test", StartedAt: 1_000_000_000 - 61_000},
-			{ID: "3", SessionID: "S3", AgentPath: "primary", CageID: &gone, PID: 9, Command: "late", StartedAt: 1_000_000_000 + 5_000},
+			{
+				ID:          "1",
+				SessionID:   "S1",
+				AgentPath:   "primary",
+				PID:         7,
+				Command:     "free\x1b[2J\nx",
+				StartedAt:   1_000_000_000 - 3_600_000,
+				MemoryBytes: 1 << 20,
+				CPUMS:       1500,
+			},
+			{
+				ID:        "2",
+				SessionID: "S2",
+				AgentPath: "primary.subagents.tester",
+				CageID:    &id,
+				PID:       8,
+				Command:   "go test",
+				StartedAt: 1_000_000_000 - 61_000,
+			},
+			{
+				ID:        "3",
+				SessionID: "S3",
+				AgentPath: "primary",
+				CageID:    &gone,
+				PID:       9,
+				Command:   "late",
+				StartedAt: 1_000_000_000 + 5_000,
+			},
 		},
-		Cages: []runningCage{{ID: id, SessionID: "S2", AgentPath: "primary.subagents.tester", Tier: "userns", StartedAt: 1_000_000_000 - 62_000, MemoryBytes: 5 << 20, Processes: 1}},
+		Cages: []runningCage{
+			{
+				ID:          id,
+				SessionID:   "S2",
+				AgentPath:   "primary.subagents.tester",
+				Tier:        "userns",
+				StartedAt:   1_000_000_000 - 62_000,
+				MemoryBytes: 5 << 20,
+				Processes:   1,
+			},
+		},
 	}, now)
 	want := strings.Join([]string{
 		"SESSION  AGENT                     CAGE      PID  SINCE   MEM     CPU    COMMAND",
@@ -47,7 +82,8 @@ func TestWriteRunning(t *testing.T) {
 		t.Error(d, err)
 	}
 	out.Reset()
-	if err := writeRunning(&out, running{}, now); err != nil || out.String() != "No runs, commands, cages or language servers are active.\n" {
+	if err := writeRunning(&out, running{}, now); err != nil ||
+		out.String() != "No runs, commands, cages or language servers are active.\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -22,7 +22,7 @@ type agentView struct {
 	Summary   string `json:"summary"`
 }
 
-// sayAgents says on stderr, in a line for each agent of the session's project, what it may do.
+// sayAgents prints the permissions of each agent of the session's project on stderr, one agent a line.
 func sayAgents(ctx context.Context, a kit.App, c *client.Client, f runFlags, session string) error {
 	var of struct {
 		ProjectID string `json:"project_id"`
@@ -41,7 +41,7 @@ func sayAgents(ctx context.Context, a kit.App, c *client.Client, f runFlags, ses
 	return nil
 }
 
-// may says what the agent may do. remote says that the daemon is not this user's own.
+// may are the agent's permissions in words. remote says that the daemon is not this user's own.
 func (v agentView) may(remote bool) string {
 	if v.Caged {
 		return "caged: " + kit.Brief(v.Summary, 400)
@@ -53,7 +53,7 @@ func (v agentView) may(remote bool) string {
 	return "no cage: full access as " + name
 }
 
-// writeSession writes the first line of --json, which names what the frames are about.
+// writeSession writes the first line of --json, which names the session and the run of the frames.
 func writeSession(w io.Writer, session, run string) error {
 	var first struct {
 		Type    string `json:"type"`

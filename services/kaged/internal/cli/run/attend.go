@@ -26,13 +26,13 @@ type attendant struct {
 	client       *client.Client
 	session, run string
 	yes          bool
-	// open are the requests that are not answered, by id, each with what ends the question.
+	// open are the unanswered requests, by id, each with the function that ends its question.
 	open map[string]context.CancelFunc
 	work sync.WaitGroup
 	one  sync.Mutex // one question at a time on the terminal
 }
 
-// request is what frames say of a request for approval.
+// request is a request for approval as frames describe it.
 type request struct {
 	ApprovalID   string `json:"approval_id"`
 	RunID        string `json:"run_id"`
@@ -51,7 +51,7 @@ func attend(ctx context.Context, a kit.App, c *client.Client, session, run strin
 	}
 }
 
-// frame takes note of what a frame says about approvals of the run.
+// frame notes a frame's news about approvals of the run.
 func (t *attendant) frame(f client.Frame) {
 	if f.Type != frametype.ApprovalRequested.Name && f.Type != frametype.ApprovalResolved.Name {
 		return
@@ -84,7 +84,7 @@ func (t *attendant) path(r request) string {
 	return "/api/v1/sessions/" + t.session + "/approvals/" + r.ApprovalID
 }
 
-// answer finds out what the operator says and tells the daemon.
+// answer asks the operator and tells the daemon the answer.
 func (t *attendant) answer(ctx context.Context, r request) {
 	t.one.Lock()
 	defer t.one.Unlock()
@@ -103,7 +103,7 @@ func (t *attendant) answer(ctx context.Context, r request) {
 	err := t.app.Approver(ctx, t.yes)(r.Subject.Proto())
 	switch {
 	case ctx.Err() != nil:
-		return // somebody else answered, or it is over
+		return // it was answered elsewhere, or it is over
 	case errors.Is(err, fault.ApprovalRequired):
 		body["decision"], body["comment"] = "deny", noTerminal
 	case err != nil:
@@ -131,7 +131,7 @@ func (r request) waits() string {
 	return line + kit.Brief(strings.Join(r.Subject.Reasons, " "), 300)
 }
 
-// ended is the line that says what became of a request.
+// ended is the line that tells the end of a request.
 func (r request) ended() string {
 	if r.Comment == noTerminal {
 		return "! " + r.State + " automatically: " + r.Comment

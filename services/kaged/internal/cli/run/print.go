@@ -12,13 +12,13 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// printer shows a run's frames: the model's text on stdout and what it does on stderr, or everything as JSON lines.
+// printer shows a run's frames: the model's text on stdout and its actions on stderr, or all frames as JSON lines.
 type printer struct {
 	out, progress io.Writer
 	json          bool
-	asks          bool              // whether the operator is asked about approvals, who then needs no line about them
+	asks          bool              // whether the operator is asked about approvals, and so needs no line about them
 	midLine       bool              // whether out stands inside a line
-	calls         map[string]string // what each call does, by its id
+	calls         map[string]string // the tool of each call, by its id
 	children      map[string]child  // the agents at work below the root, by their invocations
 	budgets       map[string]int    // the share of each budget that was told, in percent, by its owner
 	written       bool              // the message is complete
@@ -140,18 +140,21 @@ func (p *printer) approval(f client.Frame, run string) {
 	}
 }
 
-// held shows that a prompt's file is not what the run goes on with.
+// held shows that the run goes on with an older text of a prompt than its file.
 func (p *printer) held(f client.Frame, run string) {
 	var m struct {
 		RunID string `json:"run_id"`
 		Path  string
 	}
 	if json.Unmarshal(f.Payload, &m) == nil && m.RunID == run {
-		p.step("! the prompt %s changed, and agents can write it: the accepted text is used; `kaged project approve` accepts the new one", termtext.Line(m.Path))
+		p.step(
+			"! the prompt %s changed, and agents can write it: the accepted text is used; `kaged project approve` accepts the new one",
+			termtext.Line(m.Path),
+		)
 	}
 }
 
-// cage shows in which cage the run's agent is, that it has ended, and what it refused.
+// cage shows the cage of the run's agent, its end, and its refusals.
 func (p *printer) cage(f client.Frame, run string) {
 	var m struct {
 		RunID        string   `json:"run_id"`

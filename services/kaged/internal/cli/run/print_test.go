@@ -20,7 +20,8 @@ func frame(t *testing.T, channel, kind, payload string) client.Frame {
 	return f
 }
 
-// Text goes to stdout, steps to stderr, and what ends it is the end of its own run and of its message, in either order.
+// Text goes to stdout, steps to stderr, and the run ends with the ends of its own run and of its message, in either
+// order.
 func TestPrinter(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer
@@ -56,8 +57,12 @@ func TestPrinter(t *testing.T) {
 	if strings.Contains(progress.String(), "b.example") {
 		t.Error("what was allowed is shown as well")
 	}
-	over, outcome := p.frame(frame(t, "events", "run.ended",
-		`{"run_id":"R","outcome":"failed","error":{"code":"interrupted","message":"It broke off.","details":{"reason":"The line was cut."}}}`), "R")
+	over, outcome := p.frame(frame(
+		t,
+		"events",
+		"run.ended",
+		`{"run_id":"R","outcome":"failed","error":{"code":"interrupted","message":"It broke off.","details":{"reason":"The line was cut."}}}`,
+	), "R")
 	if !over || outcome != "failed" {
 		t.Errorf("the end gave %v %q", over, outcome)
 	}
@@ -79,8 +84,7 @@ func TestPrinter(t *testing.T) {
 }
 
 // Agents below the root are shown as they stand in the tree: a line for the beginning, each tool and the end of each,
-// with its outcome and cost, however the frames of several are mixed; what concerns their cages and approvals names
-// them.
+// with its outcome and cost, in any mix of frames; lines about their cages and approvals name them.
 func TestPrinterTree(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer
@@ -145,7 +149,7 @@ func TestPrinterJSON(t *testing.T) {
 	}
 }
 
-// What is shown on one line stays on it.
+// A text that is shown on one line stays on it.
 func TestBrief(t *testing.T) {
 	t.Parallel()
 	if got := kit.Brief("a\n  b\x1b[31m\u0085é\u202e\xff", 100); got != `a b\x1b[31m\u0085é\u202e\xff` {
@@ -156,7 +160,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// What a call is made with, and what came of it, reads like notes; whatever is not understood is shown as it came.
+// The input of a call, and its result, read like notes; other data is shown unchanged.
 func TestOutline(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{

@@ -19,12 +19,12 @@ import (
 // maxPrompt is the longest prompt in bytes, standard input included.
 const maxPrompt = 1 << 20
 
-// firstInput is how long a pipe may stay silent before the prompt goes without it: scripts often start commands with a pipe
-// that is never written and never closed.
+// firstInput is how long a pipe may stay silent before the prompt goes without it: scripts often start commands with a
+// pipe that is never written and never closed.
 const firstInput = 3 * time.Second
 
-// prompt joins the arguments and standard input. An argument - stands for all of standard input; without one it is added below
-// the arguments if it is a pipe or a file.
+// prompt joins the arguments and standard input. An argument - stands for all of standard input; without one it is
+// added below the arguments if it is a pipe or a file.
 func prompt(a kit.App, cmd *cobra.Command, args []string) (string, error) {
 	var text string
 	switch dash := slices.Index(args, "-"); {
@@ -61,7 +61,7 @@ func below(first, second string) string {
 	return strings.TrimRight(first, "\n") + "\n\n" + second
 }
 
-// piped is what is piped into the command, "" where nothing is.
+// piped is the text that is piped into the command; it may be "".
 func piped(a kit.App) (string, error) {
 	switch kind, file := inputOf(a); kind {
 	case inputFile:
@@ -72,7 +72,7 @@ func piped(a kit.App) (string, error) {
 	return "", nil
 }
 
-// input is what standard input is.
+// input is the kind of standard input.
 type input int
 
 const (
@@ -121,7 +121,11 @@ func awaited(a kit.App, pipe io.Reader) (string, error) {
 		}
 		return readPrompt(io.MultiReader(bytes.NewReader(f.data), pipe))
 	case <-timeout.C:
-		fmt.Fprintf(a.Stderr, "kaged: no standard input within %s; going on without it (an argument - waits for it)\n", firstInput)
+		fmt.Fprintf(
+			a.Stderr,
+			"kaged: no standard input within %s; going on without it (an argument - waits for it)\n",
+			firstInput,
+		)
 		return "", nil
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// A model's text loses on a terminal what the terminal would obey, and nothing on its way into a pipe or into JSON.
+// A terminal gets a model's text without control characters; a pipe and JSON get it unchanged.
 func TestModelTextOnTerminal(t *testing.T) {
 	t.Parallel()
 	const text, seen = "a\x1b[2J\u202eb\u2069\u200b 👩‍🚀 שלום می\u200cخواهم\n", "a[2Jb 👩‍🚀 שלום می\u200cخواهم\n"

@@ -21,7 +21,7 @@ type child struct {
 // maxIndent is how deep lines are indented: the tree may be deeper than a terminal is wide.
 const maxIndent = 8
 
-// subagent is what frames of agents below the root say.
+// subagent is the content of frames of agents below the root.
 type subagent struct {
 	InvocationID string `json:"invocation_id"`
 	ParentID     string `json:"parent_invocation_id"`
@@ -40,8 +40,8 @@ type subagent struct {
 	FilesChanged []string `json:"files_changed"`
 }
 
-// below shows what agents below the root do, a line each for their beginnings, their ends and their tools, indented
-// as they stand in the tree. What they write goes to their callers, and stands in the result of the call.
+// below shows the actions of agents below the root, a line each for their beginnings, their ends and their tools,
+// indented as they stand in the tree. Their texts go to their callers, and stand in the result of the call.
 func (p *printer) below(f client.Frame, run string) {
 	var m subagent
 	if json.Unmarshal(f.Payload, &m) != nil {

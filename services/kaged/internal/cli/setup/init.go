@@ -60,7 +60,12 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 
 func makeProject(ctx context.Context, a kit.App, p *kit.Places, dir string, f initFlags) error {
 	if outer := kit.ProjectAbove(filepath.Dir(kit.Absolute(dir)), a.Getenv("HOME")); outer != "" {
-		fmt.Fprintf(a.Stderr, "kaged: note: %s lies in the project %s; commands in it now use the inner project\n", kit.Absolute(dir), outer)
+		fmt.Fprintf(
+			a.Stderr,
+			"kaged: note: %s lies in the project %s; commands in it now use the inner project\n",
+			kit.Absolute(dir),
+			outer,
+		)
 	}
 	made, err := scaffold.Write(scaffold.Project{
 		Dir: dir, Slug: f.name, Force: f.force, Cage: cageFor(ctx, a, p, dir, f.cage), Forbidden: []ownpath.Path{p.DataDir, p.Config},
@@ -102,11 +107,15 @@ func makeProject(ctx context.Context, a kit.App, p *kit.Places, dir string, f in
 // cageFor decides how the agent of a new project is held.
 func cageFor(ctx context.Context, a kit.App, p *kit.Places, dir, choice string) scaffold.Cage {
 	if choice == "none" {
-		return scaffold.Cage{Off: "No cage: `kaged init --cage none` made this file. `kaged init --cage auto --force` writes one."}
+		return scaffold.Cage{
+			Off: "No cage: `kaged init --cage none` made this file. `kaged init --cage auto --force` writes one.",
+		}
 	}
 	if reason := doctor.Uncageable(ctx, a, p); reason != "" {
-		return scaffold.Cage{Off: "No cage can be made on the machine where `kaged init` made this file: " + reason + " `kaged doctor` says how to fix it;" +
-			" `kaged init --force` then writes a cage."}
+		return scaffold.Cage{
+			Off: "No cage can be made on the machine where `kaged init` made this file: " + reason + " `kaged doctor` says how to fix it;" +
+				" `kaged init --force` then writes a cage.",
+		}
 	}
 	return scaffold.Cage{Needs: scaffold.Look(ctx, dir, a.Getenv)}
 }
@@ -125,16 +134,25 @@ func sayCage(a kit.App, c scaffold.Cage) {
 	if len(c.Languages) > 0 {
 		language = " for " + strings.Join(c.Languages, ", ")
 	}
-	fmt.Fprintf(a.Stdout, "caged the agent%s: it may write the project and read the machine's programs; %s\n", language, net)
+	fmt.Fprintf(
+		a.Stdout,
+		"caged the agent%s: it may write the project and read the machine's programs; %s\n",
+		language,
+		net,
+	)
 }
 
 func sayBinding(a kit.App, p *kit.Places, b scaffold.Binding) {
 	switch {
 	case !b.Usable:
-		fmt.Fprintf(a.Stdout, "\nNo model is configured yet. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or start Ollama, then run\n"+
-			"`kaged init` again; or bind the alias yourself, to any OpenAI-compatible server too (driver openai-chat):\n"+
-			"  kaged config set models.%s PROVIDER:MODEL\n"+
-			"Without a key a script can play the model: see docs/reference/rehearsal.md of kaged.\n", scaffold.DefaultAlias)
+		fmt.Fprintf(
+			a.Stdout,
+			"\nNo model is configured yet. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or start Ollama, then run\n"+
+				"`kaged init` again; or bind the alias yourself, to any OpenAI-compatible server too (driver openai-chat):\n"+
+				"  kaged config set models.%s PROVIDER:MODEL\n"+
+				"Without a key a script can play the model: see docs/reference/rehearsal.md of kaged.\n",
+			scaffold.DefaultAlias,
+		)
 	case len(b.Aliases) == 0:
 		fmt.Fprintf(a.Stdout, "kept the model aliases of %s\n", p.Config)
 	default:
@@ -142,6 +160,13 @@ func sayBinding(a kit.App, p *kit.Places, b scaffold.Binding) {
 		if b.Variable != "" {
 			from = ", its key taken from $" + b.Variable
 		}
-		fmt.Fprintf(a.Stdout, "bound %s to %s in %s%s\n", kit.Count(len(b.Aliases), "model alias", "model aliases"), b.Provider, p.Config, from)
+		fmt.Fprintf(
+			a.Stdout,
+			"bound %s to %s in %s%s\n",
+			kit.Count(len(b.Aliases), "model alias", "model aliases"),
+			b.Provider,
+			p.Config,
+			from,
+		)
 	}
 }

@@ -49,7 +49,11 @@ func toolsCall(a kit.App, p *kit.Places) *cobra.Command {
 			case 1, 2:
 				return nil
 			}
-			return kit.Misused(cmd, "a call is a name and its parameters as one JSON text, not %s: put it in quotes", kit.Count(len(list), "argument", "arguments"))
+			return kit.Misused(
+				cmd,
+				"a call is a name and its parameters as one JSON text, not %s: put it in quotes",
+				kit.Count(len(list), "argument", "arguments"),
+			)
 		},
 		RunE: func(cmd *cobra.Command, list []string) error {
 			next, err := calls(a, list)
@@ -84,7 +88,7 @@ type toolCall struct {
 	wrong       error
 }
 
-// calls returns what yields the calls that the arguments ask for, io.EOF at their end.
+// calls returns a function that yields the calls of the arguments, io.EOF at their end.
 func calls(a kit.App, list []string) (func() (toolCall, error), error) {
 	switch {
 	case list[0] == "-" && len(list) > 1:
@@ -129,7 +133,9 @@ func callLines(a kit.App) func() (toolCall, error) {
 			}
 		}
 		if err := lines.Err(); err != nil {
-			return toolCall{}, infrastructure(fault.Wrap(err, fault.BadRequest, "Line %d of standard input cannot be read: %v.", number+1, err))
+			return toolCall{}, infrastructure(
+				fault.Wrap(err, fault.BadRequest, "Line %d of standard input cannot be read: %v.", number+1, err),
+			)
 		}
 		return toolCall{}, io.EOF
 	}
@@ -163,7 +169,7 @@ type caller struct {
 	bench  *workbench.Bench
 	record *workbench.Audit
 	yes    bool
-	// progress is given what commands print while they run.
+	// progress receives the output of running commands.
 	progress io.Writer
 }
 
@@ -232,7 +238,7 @@ func (c caller) identity(ctx context.Context, agent string) (workbench.Caller, e
 	return as, nil
 }
 
-// call makes one call and returns what to print. Its record is written before its result is.
+// call makes one call and returns its output. Its record is written before its result is.
 func (c caller) call(ctx context.Context, as workbench.Caller, call toolCall) (content string, ok bool, err error) {
 	if call.wrong != nil {
 		return fault.From(call.wrong).ToolError(), false, nil
@@ -254,7 +260,7 @@ func (c caller) call(ctx context.Context, as workbench.Caller, call toolCall) (c
 	return "", false, infrastructure(err)
 }
 
-// warnFound says what calls left in the writable folders of their cages.
+// warnFound reports files that calls left in the writable folders of their cages.
 func warnFound(a kit.App, records []*commonv1.AuditRecord) {
 	for _, r := range records {
 		if r.GetEventType() != "cage.found" {

@@ -16,15 +16,26 @@ import (
 
 // WriteReference writes the reference page of the catalogue.
 func WriteReference(w io.Writer, l workbench.Listing) {
-	fmt.Fprint(w, "# The tools of agents\n\nGenerated from the catalogue itself; `kaged tools list --json` says the same of the kaged you run, with the commands its\n"+
-		"operator declares ([how](../howto/give-agents-a-command.md)).\n\n"+
-		"A call passes one dispatcher: resolve, validate, principal scope, permission, approval, lock, run, audit. What a tool refuses is a\n"+
-		"result, `{\"error\": {\"code\", \"message\", \"hint\", \"details\", \"rpc_code\"}}`, with a code of [errors.md](errors.md).\n\n"+
-		"*Root* says whether a root agent has the tool when nobody says anything; other agents start with nothing. A tool of category\n"+
-		"*read* only looks, one of *write* changes files or runs commands, one of *admin* needs an operator's approval each time.\n\n"+
-		"| tool | category | root | aliases |\n|---|---|---|---|\n")
+	fmt.Fprint(
+		w,
+		"# The tools of agents\n\nGenerated from the catalogue itself; `kaged tools list --json` says the same of the kaged you run, with the commands its\n"+
+			"operator declares ([how](../howto/give-agents-a-command.md)).\n\n"+
+			"A call passes one dispatcher: resolve, validate, principal scope, permission, approval, lock, run, audit. What a tool refuses is a\n"+
+			"result, `{\"error\": {\"code\", \"message\", \"hint\", \"details\", \"rpc_code\"}}`, with a code of [errors.md](errors.md).\n\n"+
+			"*Root* says whether a root agent has the tool when nobody says anything; other agents start with nothing. A tool of category\n"+
+			"*read* only looks, one of *write* changes files or runs commands, one of *admin* needs an operator's approval each time.\n\n"+
+			"| tool | category | root | aliases |\n|---|---|---|---|\n",
+	)
 	for _, t := range l.Tools {
-		fmt.Fprintf(w, "| [`%s`](#%s) | %s | %s | %s |\n", t.Name, anchor(t.Name), t.Category, map[bool]string{true: "yes", false: ""}[t.DefaultRoot], codes(t.AliasNames()))
+		fmt.Fprintf(
+			w,
+			"| [`%s`](#%s) | %s | %s | %s |\n",
+			t.Name,
+			anchor(t.Name),
+			t.Category,
+			map[bool]string{true: "yes", false: ""}[t.DefaultRoot],
+			codes(t.AliasNames()),
+		)
 	}
 	writeFlat(w, l)
 	for _, t := range l.Tools {
@@ -34,15 +45,25 @@ func WriteReference(w io.Writer, l workbench.Listing) {
 
 // writeFlat writes the twenty flat names and which tool answers to each.
 func writeFlat(w io.Writer, l workbench.Listing) {
-	fmt.Fprint(w, "\nAn agent with `tools_profile: flat20` has these instead of the defaults, and is shown them under these names; one that is not the\n"+
-		"root has those that only look. A name no tool answers to yet gives nothing.\n\n| flat name | group | not only the root | tool |\n|---|---|---|---|\n")
+	fmt.Fprint(
+		w,
+		"\nAn agent with `tools_profile: flat20` has these instead of the defaults, and is shown them under these names; one that is not the\n"+
+			"root has those that only look. A name no tool answers to yet gives nothing.\n\n| flat name | group | not only the root | tool |\n|---|---|---|---|\n",
+	)
 	for _, f := range dsl.Flat20Tools() {
 		i := slices.IndexFunc(l.Tools, func(t workbench.Tool) bool { return slices.Contains(t.AliasNames(), f.Name) })
 		name := ""
 		if i >= 0 {
 			name = "`" + l.Tools[i].Name + "`"
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s |\n", f.Name, f.Group, map[bool]string{true: "yes", false: ""}[f.Subagent], name)
+		fmt.Fprintf(
+			w,
+			"| `%s` | %s | %s | %s |\n",
+			f.Name,
+			f.Group,
+			map[bool]string{true: "yes", false: ""}[f.Subagent],
+			name,
+		)
 	}
 }
 
@@ -95,7 +116,7 @@ func writeAlias(w io.Writer, t workbench.Tool, a workbench.Alias) {
 	writeFields(w, "parameter", a.Parameters)
 }
 
-// quoted is what a model is told, as a quotation.
+// quoted is a text for models as a quotation.
 func quoted(text string) string {
 	return strings.ReplaceAll("> "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> "), "> \n", ">\n")
 }
@@ -149,7 +170,7 @@ func fieldRows(prefix string, schema map[string]any) []string {
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)
 	var rows []string
-	// What has to be given comes first.
+	// Required parameters come first.
 	names := slices.SortedFunc(maps.Keys(properties), func(a, b string) int {
 		return cmp.Or(-compareBool(slices.Contains(required, any(a)), slices.Contains(required, any(b))), cmp.Compare(a, b))
 	})

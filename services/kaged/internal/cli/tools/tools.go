@@ -28,7 +28,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// Bench opens a bench on the project the flags name. dataDir is the zero Path where nothing will be changed.
+// Bench opens a bench on the project of the flags. dataDir is the zero Path for commands that change no file.
 func Bench(a kit.App, p *kit.Places, f Flags, dataDir ownpath.Path) (*workbench.Bench, error) {
 	root, err := filepath.Abs(f.Project)
 	if err != nil {
@@ -42,7 +42,7 @@ func Bench(a kit.App, p *kit.Places, f Flags, dataDir ownpath.Path) (*workbench.
 	})
 }
 
-// infrastructure makes an error end the command with the code for what is not the tool's.
+// infrastructure makes an error end the command with the code of failures outside of tools.
 func infrastructure(err error) error {
 	if err == nil || kit.CodeOf(err) == kit.ExitCancelled {
 		return err
@@ -50,7 +50,7 @@ func infrastructure(err error) error {
 	return kit.Exit(kit.ExitInfrastructure, fmt.Errorf("the call was not completed: %s", kit.Sentence(err)))
 }
 
-// notStarted is the error of a command that came to make no call; what was asked for wrongly stays what it is.
+// notStarted is the error of a command that made no call; a wrong request keeps its code.
 func notStarted(err error) error {
 	if kit.CodeOf(err) == kit.ExitUsage {
 		return err

@@ -16,11 +16,12 @@ import (
 	"kaged.dev/services/kaged/internal/daemon"
 )
 
-// Target is what a command works on: a project's folder or a session, and the daemon that has it, empty for the one on the
-// data directory.
+// Target is the subject of a command: a project's folder or a session, and the URL of its daemon, empty for the one on
+// the data directory.
 type Target struct{ Project, Session, URL string }
 
-// Connect returns a signed-in client and what ends its connection, with the daemon if one was started for it.
+// Connect returns a signed-in client and a function that ends its connection, with the daemon if one was started for
+// it.
 func Connect(ctx context.Context, a kit.App, p *kit.Places, f Target) (*client.Client, func() error, error) {
 	if f.URL != "" {
 		c := client.New(f.URL).WithToken(a.Getenv(kit.TokenVariable))

@@ -20,7 +20,8 @@ import (
 	"kaged.dev/services/kaged/internal/daemon"
 )
 
-// upFlags are the flags of kaged up; each has a twin KAGED_ variable, and the file may say what neither does.
+// upFlags are the flags of kaged up; each has a twin KAGED_ variable, and the file may set the values that both leave
+// out.
 type upFlags struct {
 	listen, uiURL, databaseURL, natsURL string
 	insecure, anywhere, noSandbox       bool
@@ -47,7 +48,10 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			var looking sync.WaitGroup // beside the start, which it need not hold up
 			defer looking.Wait()
 			if f.noSandbox {
-				fmt.Fprintln(a.Stderr, "kaged: warning: --no-sandbox: agents that ask for a cage work without one, with your rights")
+				fmt.Fprintln(
+					a.Stderr,
+					"kaged: warning: --no-sandbox: agents that ask for a cage work without one, with your rights",
+				)
 			} else {
 				looking.Go(func() { doctor.WarnUncageable(cmd.Context(), a, p) })
 			}
@@ -63,18 +67,24 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&f.listen, "listen", config.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), "the HTTP address; port 0 picks one (KAGED_LISTEN)")
-	cmd.Flags().StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"), "the address people see kaged under, such as http://NAME.localhost:7420 (KAGED_UI_URL)")
-	cmd.Flags().StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"), "a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
-	cmd.Flags().StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"), "a NATS to use instead of the embedded one (KAGED_NATS_URL)")
-	cmd.Flags().BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "disable sign-in: anyone who reaches the address has full control (KAGED_INSECURE)")
-	cmd.Flags().BoolVar(&f.anywhere, "insecure-anywhere", config.True(a.Getenv("KAGED_INSECURE_ANYWHERE")), "allow --insecure on an address that other machines reach (KAGED_INSECURE_ANYWHERE)")
-	cmd.Flags().BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "ignore cages: run agents unconfined (KAGED_NO_SANDBOX)")
+	cmd.Flags().
+		StringVar(&f.listen, "listen", config.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), "the HTTP address; port 0 picks one (KAGED_LISTEN)")
+	cmd.Flags().
+		StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"), "the address people see kaged under, such as http://NAME.localhost:7420 (KAGED_UI_URL)")
+	cmd.Flags().
+		StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"), "a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
+	cmd.Flags().
+		StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"), "a NATS to use instead of the embedded one (KAGED_NATS_URL)")
+	cmd.Flags().
+		BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "disable sign-in: anyone who reaches the address has full control (KAGED_INSECURE)")
+	cmd.Flags().
+		BoolVar(&f.anywhere, "insecure-anywhere", config.True(a.Getenv("KAGED_INSECURE_ANYWHERE")), "allow --insecure on an address that other machines reach (KAGED_INSECURE_ANYWHERE)")
+	cmd.Flags().
+		BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "ignore cages: run agents unconfined (KAGED_NO_SANDBOX)")
 	return cmd
 }
 
-// warnAbsent says that a configuration somebody named is not there: an absent one is an empty one, and the name may be
-// mistyped.
+// warnAbsent reports a named configuration that is missing: it counts as an empty one, and the name may be mistyped.
 func warnAbsent(a kit.App, cmd *cobra.Command, path string) {
 	named := cmd.Flags().Changed("config") || a.Getenv("KAGED_CONFIG") != ""
 	if _, err := os.Stat(path); named && errors.Is(err, fs.ErrNotExist) {
@@ -125,8 +135,8 @@ func startPrivate(ctx context.Context, a kit.App, p *kit.Places) (stop func() er
 	return nil, fmt.Errorf("kaged did not start within %s; its log is in %s", startTimeout, p.DataDir)
 }
 
-// stopPrivate stops a daemon of [App.startPrivate] when no other command uses it any more. Whoever presses Ctrl-C while it
-// waits, once more if that has ended the run already, does not want to wait.
+// stopPrivate stops a daemon of [App.startPrivate] when no other command uses it any more. A Ctrl-C during the wait, a
+// second one if the first has ended the run already, ends the wait.
 func stopPrivate(ctx context.Context, a kit.App, p *kit.Places, stop func() error) error {
 	patience, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -143,7 +153,10 @@ func stopPrivate(ctx context.Context, a kit.App, p *kit.Places, stop func() erro
 		end()
 	}()
 	release, err := daemon.Alone(patience, p.DataDir.String(), func() {
-		fmt.Fprintln(a.Stderr, "kaged: another command works with this daemon, which stays until that is done; Ctrl-C stops it")
+		fmt.Fprintln(
+			a.Stderr,
+			"kaged: another command works with this daemon, which stays until that is done; Ctrl-C stops it",
+		)
 	})
 	if err == nil {
 		defer release()

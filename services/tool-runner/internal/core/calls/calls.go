@@ -34,7 +34,7 @@ type Options struct {
 type Calls struct {
 	opts Options
 
-	mu       sync.Mutex // guards what is below
+	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
 	finished *list.List // of *call, the oldest first
 	bytes    int        // of the results in finished
@@ -47,7 +47,8 @@ type session struct {
 	finished int
 }
 
-// call is one call. Its fields but output are guarded by Calls.mu; outcome and err are also readable once done is closed.
+// call is one call. Its fields but output are guarded by Calls.mu; outcome and err are also readable once done is
+// closed.
 type call struct {
 	session string
 	run     string
@@ -59,7 +60,7 @@ type call struct {
 	err     error
 	ended   time.Time
 	kept    *list.Element
-	size    int // in bytes, of what is kept
+	size    int // in bytes, of the stored outcome
 
 	cancel  context.CancelFunc
 	waiting int
@@ -91,7 +92,12 @@ type Work func(ctx context.Context, emit func(stream, text string)) (dispatch.Ou
 // Do returns the outcome of a call: it starts work if the call is new. Output is handed to show in
 // this goroutine while the call runs. When ctx ends Do returns its error, and the work is cancelled
 // if it has no other waiter.
-func (c *Calls) Do(ctx context.Context, key Key, work Work, show func(stream, text string) error) (dispatch.Outcome, error) {
+func (c *Calls) Do(
+	ctx context.Context,
+	key Key,
+	work Work,
+	show func(stream, text string) error,
+) (dispatch.Outcome, error) {
 	k, reader, err := c.join(ctx, key, work)
 	if err != nil {
 		return dispatch.Outcome{}, err
@@ -136,14 +142,23 @@ func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, e
 	named := name{key.Invocation, key.ID}
 	if k := s.calls[named]; k != nil {
 		if k.input != key.Input {
-			return nil, nil, fault.New(fault.Conflict, "The call id %.80q was used for another call of this session.", key.ID).With("call_id", key.ID)
+			return nil, nil, fault.New(fault.Conflict, "The call id %.80q was used for another call of this session.", key.ID).
+				With("call_id", key.ID)
 		}
 		k.waiting++
 		return k, k.output.subscribe(c.opts.OutputBytes), nil
 	}
 	// The work outlives the request that started it as long as another waits for it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	k := &call{session: key.Session, run: key.Run, name: named, input: key.Input, done: make(chan struct{}), cancel: cancel, waiting: 1}
+	k := &call{
+		session: key.Session,
+		run:     key.Run,
+		name:    named,
+		input:   key.Input,
+		done:    make(chan struct{}),
+		cancel:  cancel,
+		waiting: 1,
+	}
 	s.calls[named] = k
 	reader := k.output.subscribe(c.opts.OutputBytes)
 	c.running.Go(func() {

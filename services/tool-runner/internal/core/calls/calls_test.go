@@ -23,7 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var options = calls.Options{Kept: 3, KeptBytes: 10_000, KeptFor: time.Minute, OutputEvery: 10 * time.Millisecond, OutputBytes: 100}
+var options = calls.Options{
+	Kept:        3,
+	KeptBytes:   10_000,
+	KeptFor:     time.Minute,
+	OutputEvery: 10 * time.Millisecond,
+	OutputBytes: 100,
+}
 
 func key(id string) calls.Key { return calls.Key{Session: "s", ID: id} }
 
@@ -59,7 +65,8 @@ func TestCallHappensOnce(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		group.Wait()
-		if out, err := c.Do(t.Context(), key("1"), work, quiet); err != nil || out.Result.Content != "once" || done.Load() != 1 {
+		if out, err := c.Do(t.Context(), key("1"), work, quiet); err != nil || out.Result.Content != "once" ||
+			done.Load() != 1 {
 			t.Errorf("%+v, %v after %d times", out, err, done.Load())
 		}
 		other := key("1")
@@ -183,9 +190,12 @@ func TestResultsAreBounded(t *testing.T) {
 			t.Error("not the others made room for the big one")
 		}
 		recorded := func(context.Context, func(string, string)) (dispatch.Outcome, error) {
-			return dispatch.Outcome{Records: []contract.Record{{Payload: map[string]any{"params": strings.Repeat("x", 9_700)}}}}, nil
+			return dispatch.Outcome{
+				Records: []contract.Record{{Payload: map[string]any{"params": strings.Repeat("x", 9_700)}}},
+			}, nil
 		}
-		if _, err := c.Do(t.Context(), key("recorded"), recorded, quiet); err != nil || !do("4", "small") || do("4", "small") {
+		if _, err := c.Do(t.Context(), key("recorded"), recorded, quiet); err != nil || !do("4", "small") ||
+			do("4", "small") {
 			t.Errorf("%v, or what is recorded takes no room", err)
 		}
 		<-time.After(time.Minute)
@@ -260,7 +270,8 @@ func TestOutputIsGathered(t *testing.T) {
 		if len(pieces) < 4 || len(pieces) > 6 || !strings.HasPrefix(pieces[0], "0s stdout: 0 ") {
 			t.Errorf("%d pieces: %q", len(pieces), pieces)
 		}
-		if got := pieces[len(pieces)-2:]; !strings.HasSuffix(got[0], "stderr: e") || !strings.HasSuffix(got[1], "stdout: end") {
+		if got := pieces[len(pieces)-2:]; !strings.HasSuffix(got[0], "stderr: e") ||
+			!strings.HasSuffix(got[1], "stdout: end") {
 			t.Errorf("the last pieces are %q", got)
 		}
 	})
@@ -289,7 +300,9 @@ func TestSlowReadersMissOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := strings.Join(got, "")
-		if got[0] != "first" || !strings.Contains(all, "[output skipped]") || !strings.HasSuffix(all, "élast") || len(all) > 200 || !utf8.ValidString(all) {
+		if got[0] != "first" || !strings.Contains(all, "[output skipped]") || !strings.HasSuffix(all, "élast") ||
+			len(all) > 200 ||
+			!utf8.ValidString(all) {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 // output sends a tool's output to every reader of the call. The zero value is ready.
 type output struct {
-	mu      sync.Mutex // guards readers and what they hold
+	mu      sync.Mutex // guards readers and their fields
 	readers []*reader
 }
 

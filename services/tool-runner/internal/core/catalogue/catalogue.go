@@ -1,5 +1,5 @@
-// Package catalogue joins the tools of all sources into the one list there is, and holds it to its rules: what names look
-// like, whose a namespace is, and that no name means two things.
+// Package catalogue joins the tools of all sources into one list, and checks its rules: the form of names, the owners
+// of namespaces, and that each name has one meaning.
 package catalogue
 
 import (
@@ -14,7 +14,8 @@ import (
 // cliNamespace holds the commands the operator declares.
 const cliNamespace = "cli"
 
-// reserved are the namespaces no plugin can have: those of kaged's own tools, those kept for them, and that of commands.
+// reserved are the namespaces no plugin can have: those of kaged's own tools, those kept for them, and that of
+// commands.
 var reserved = []string{
 	"file", "edit", "search", "code", "debug", "shell", "compute", "project", "kaged", "web", "discover", "media", "job",
 	"session", "message", "memory", cliNamespace,
@@ -31,7 +32,7 @@ const maxName = 64
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$`)
 
-// CheckName says what is wrong with a name, "" for nothing.
+// CheckName returns the mistake in a name, "" for a valid one.
 func CheckName(name string) string {
 	switch {
 	case !nameForm.MatchString(name):
@@ -46,8 +47,8 @@ func CheckName(name string) string {
 	return ""
 }
 
-// Join returns the tools of all sources in their order. It fails with conflict if a name or an alias is taken twice, and
-// with bad_request for a name that cannot be one or a namespace that is not the source's.
+// Join returns the tools of all sources in their order. It fails with conflict if a name or an alias is taken twice,
+// and with bad_request for a name that cannot be one or a namespace that is not the source's.
 func Join(sources ...[]*tool.Entry) ([]*tool.Entry, error) {
 	var list []*tool.Entry
 	owners := map[string]*tool.Entry{}
@@ -61,7 +62,8 @@ func Join(sources ...[]*tool.Entry) ([]*tool.Entry, error) {
 		}
 		for _, name := range names {
 			if why := CheckName(name); why != "" {
-				return nil, fault.New(fault.BadRequest, "The tool %q of %s cannot be called so: %s.", name, origin(entry), why).With("tool", name)
+				return nil, fault.New(fault.BadRequest, "The tool %q of %s cannot be called so: %s.", name, origin(entry), why).
+					With("tool", name)
 			}
 			if other := owners[name]; other != nil {
 				return nil, fault.New(fault.Conflict, "The name %q of a tool of %s is taken by %s of %s.", name, origin(entry), other.Name(), origin(other)).
@@ -79,11 +81,14 @@ func checkNamespace(e *tool.Entry) error {
 	space := e.Namespace()
 	switch {
 	case e.Source == tool.CLI && space != cliNamespace, e.Source == tool.Builtin && space == cliNamespace:
-		return fault.New(fault.BadRequest, "The tool %s of %s does not belong into the namespace %s.", e.Name(), origin(e), space).With("tool", e.Name())
+		return fault.New(fault.BadRequest, "The tool %s of %s does not belong into the namespace %s.", e.Name(), origin(e), space).
+			With("tool", e.Name())
 	case e.Source == tool.Plugin && slices.Contains(reserved, space):
-		return fault.New(fault.BadRequest, "The namespace %s is reserved: %s cannot declare %s.", space, origin(e), e.Name()).With("tool", e.Name())
+		return fault.New(fault.BadRequest, "The namespace %s is reserved: %s cannot declare %s.", space, origin(e), e.Name()).
+			With("tool", e.Name())
 	case e.Source == tool.Plugin && space != e.Plugin:
-		return fault.New(fault.BadRequest, "The tool %s of %s does not begin with the plugin's name.", e.Name(), origin(e)).With("tool", e.Name())
+		return fault.New(fault.BadRequest, "The tool %s of %s does not begin with the plugin's name.", e.Name(), origin(e)).
+			With("tool", e.Name())
 	}
 	return nil
 }

@@ -14,7 +14,10 @@ import (
 type nothing struct{}
 
 func entry(name string, source tool.Source, plugin string, aliases ...string) *tool.Entry {
-	spec := tool.Spec[nothing, nothing]{Name: name, Run: func(context.Context, *tool.Call, *nothing) (nothing, error) { return nothing{}, nil }}
+	spec := tool.Spec[nothing, nothing]{
+		Name: name,
+		Run:  func(context.Context, *tool.Call, *nothing) (nothing, error) { return nothing{}, nil },
+	}
 	for _, a := range aliases {
 		spec.Aliases = append(spec.Aliases, tool.AliasOf(a, "", func(n nothing) nothing { return n }))
 	}
@@ -43,7 +46,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// A name that is taken, by a tool or by an alias, is refused with both owners (tools-notes 1.4: collisions are load errors).
+// A name that is taken, by a tool or by an alias, is refused with both owners (tools-notes 1.4: collisions are load
+// errors).
 func TestCollisions(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string][2]*tool.Entry{
@@ -59,11 +63,15 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// No plugin has a namespace of kaged's, and none another's than its own (T-REG-21, T-REG-22).
+// No plugin has a namespace of kaged's or of another plugin (T-REG-21, T-REG-22).
 func TestReservedNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, space := range []string{"file", "edit", "search", "code", "debug", "shell", "compute", "project", "kaged", "web", "discover", "media", "job", "session", "message", "memory", "cli"} {
-		if _, err := catalogue.Join([]*tool.Entry{entry(space+".x", tool.Plugin, space)}); !errors.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), "reserved") {
+		if _, err := catalogue.Join([]*tool.Entry{entry(space+".x", tool.Plugin, space)}); !errors.Is(
+			err,
+			fault.BadRequest,
+		) ||
+			!strings.Contains(err.Error(), "reserved") {
 			t.Errorf("%s: %v", space, err)
 		}
 	}
@@ -77,7 +85,7 @@ func TestReservedNamespaces(t *testing.T) {
 	}
 }
 
-// What models or patterns would take for something else is no name.
+// A text that models or patterns would misread is no name.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "A", "1a", "a b", "a..b", ".a", "a.", "a__b", "agent-x", "a*", strings.Repeat("a", 65), "ab." + strings.Repeat("a", 61)} {

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // sample is the file the specification shows.
 const sample = "../../../../../pkg/dsl/testdata/tools.yaml"
 
-// bench is tools.yaml behind a dispatcher, and a project to call its tools in. Its programs are in a folder of their own,
-// which is all of PATH.
+// bench is tools.yaml behind a dispatcher, and a project to call its tools in. Its programs are in a folder of their
+// own, which is all of PATH.
 type bench struct {
 	t          *testing.T
 	root, bin  string
@@ -67,7 +67,13 @@ func newBench(t *testing.T, file string) *bench {
 	}
 	b.entries, b.warnings, err = clitools.Load("tools.yaml", []byte(file), nil, clitools.Deps{
 		Commands: b.shell, LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
-		Limits: clitools.Limits{Timeout: time.Minute, Grace: 15 * time.Second, OutputBytes: 200 << 10, ValueBytes: 64 << 10, AuditRunes: 200},
+		Limits: clitools.Limits{
+			Timeout:     time.Minute,
+			Grace:       15 * time.Second,
+			OutputBytes: 200 << 10,
+			ValueBytes:  64 << 10,
+			AuditRunes:  200,
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +84,14 @@ func newBench(t *testing.T, file string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.from = contract.Caller{SessionID: "s", RunID: "r", RequestID: "q", Agent: tool.RootAgent, ProjectID: "p", Root: b.root}
+	b.from = contract.Caller{
+		SessionID: "s",
+		RunID:     "r",
+		RequestID: "q",
+		Agent:     tool.RootAgent,
+		ProjectID: "p",
+		Root:      b.root,
+	}
 	for _, e := range b.entries {
 		b.from.Tools = append(b.from.Tools, e.Name())
 	}
@@ -120,7 +133,7 @@ func (b *bench) args(name, input string) string {
 	return strings.TrimSuffix(b.ok(name, input).Stdout, "\n")
 }
 
-// fails runs a call that is refused before anything is started.
+// fails runs a call that is refused before the program starts.
 func (b *bench) fails(code fault.Code, name, input string) *fault.Error {
 	b.t.Helper()
 	before := len(b.shell.Specs())
@@ -152,14 +165,17 @@ func load(t *testing.T, path string) string {
 	return string(data)
 }
 
-// The specification's file becomes tools in the namespace cli that are called by their own names too, with their category,
-// schema and need (T-CLI-01, T-CLI-06, T-CLI-07, T-CLI-10, T-ENV-05, T-TOOLS-S6.7).
+// The specification's file becomes tools in the namespace cli that are called by their own names too, with their
+// category, schema and need (T-CLI-01, T-CLI-06, T-CLI-07, T-CLI-10, T-ENV-05, T-TOOLS-S6.7).
 func TestSample(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, load(t, sample))
 	var got []string
 	for _, e := range b.entries {
-		got = append(got, fmt.Sprintln(e.Name(), e.Aliases[0].Name, e.Namespace(), e.Source, e.Category, e.DefaultRoot, e.Requires[0]))
+		got = append(
+			got,
+			fmt.Sprintln(e.Name(), e.Aliases[0].Name, e.Namespace(), e.Source, e.Category, e.DefaultRoot, e.Requires[0]),
+		)
 	}
 	want := `cli.kubectl_get kubectl_get cli cli 1 false capability:exec
 cli.kubectl_apply kubectl_apply cli cli 2 false capability:exec
@@ -171,7 +187,8 @@ cli.deploy_app deploy_app cli cli 3 false capability:exec
 	schema, err := json.Marshal(b.entries[0].Parameters().Document())
 	if want := `{"additionalProperties":false,"properties":{"namespace":{"description":"The Kubernetes namespace","pattern":"^[a-z0-9-]+$","type":"string"},` +
 		`"resource":{"description":"The resource type","enum":["pods","services","deployments","configmaps","secrets","nodes","namespaces"],"type":"string"}},` +
-		`"required":["resource"],"type":"object"}`; err != nil || string(schema) != want {
+		`"required":["resource"],"type":"object"}`; err != nil ||
+		string(schema) != want {
 		t.Errorf("the schema is %s", schema)
 	}
 
@@ -184,7 +201,7 @@ cli.deploy_app deploy_app cli cli 3 false capability:exec
 	if got := b.args("kubectl_apply", `{"file":"m.yaml"}`); got != "[kubectl]\n[apply]\n[-f]\n[m.yaml]" {
 		t.Errorf("arguments %s", got)
 	}
-	// Values are held against the schema before anything is started (T-CLI-05, T-CLI-08, T-TOOLS-S6.9).
+	// Values are checked against the schema before the program starts (T-CLI-05, T-CLI-08, T-TOOLS-S6.9).
 	b.fails(fault.InvalidParams, "kubectl_get", `{"resource":"jobs"}`)
 	b.fails(fault.InvalidParams, "kubectl_get", `{"resource":"pods; rm -rf ~"}`)
 	b.fails(fault.InvalidParams, "kubectl_get", `{"resource":"pods","namespace":"A B"}`)
@@ -193,7 +210,7 @@ cli.deploy_app deploy_app cli cli 3 false capability:exec
 	b.fails(fault.InvalidParams, "kubectl_apply", `{"file":"a;b"}`)
 }
 
-// A value is one argument, whatever it holds: no shell ever reads it (T-CLI-02, T-CLI-03, T-CLI-09, T-TOOLS-S6.8).
+// A value with any content is one argument: no shell ever reads it (T-CLI-02, T-CLI-03, T-CLI-09, T-TOOLS-S6.8).
 func TestValuesAreArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one("args: [\"{{v}}\", \"a={{v}},{{ v }}\", \"{{.Names}}\", '$HOME *']\n"))
@@ -208,12 +225,13 @@ func TestValuesAreArguments(t *testing.T) {
 		}
 	}
 	b = newBench(t, "tools: [{name: t, category: read, cmd: \"argv | cat\"}]\n")
-	if out := b.do("t", `{}`); !errors.Is(out.Fault, fault.ShellSpawnFailed) || !strings.Contains(out.Fault.Msg, "argv | cat") {
+	if out := b.do("t", `{}`); !errors.Is(out.Fault, fault.ShellSpawnFailed) ||
+		!strings.Contains(out.Fault.Msg, "argv | cat") {
 		t.Errorf("a command line: %v", out.Fault)
 	}
 }
 
-// No value becomes an option, wherever it stands; what the operator wrote down is the operator's (tools-notes P15).
+// No value becomes an option at any place; the operator's own text may be one (tools-notes P15).
 func TestOptionInjection(t *testing.T) {
 	t.Parallel()
 	for file, refused := range map[string]bool{
@@ -236,13 +254,19 @@ func TestOptionInjection(t *testing.T) {
 				}
 				continue
 			}
-			if f := b.fails(fault.InvalidParams, "t", input); f.Details["field"] != "v" || !strings.Contains(f.Msg, "take for an option") {
+			if f := b.fails(fault.InvalidParams, "t", input); f.Details["field"] != "v" ||
+				!strings.Contains(f.Msg, "take for an option") {
 				t.Errorf("%s%s: %v", file, input, f)
 			}
 		}
 	}
 	// Two values cannot make one together, nor a negative number.
-	b := newBench(t, one("args: [\"{{a}}{{b}}\", \"{{n}}\"]\nparameters: {a: {type: string}, b: {type: string}, n: {type: number, default: 1}}\n"))
+	b := newBench(
+		t,
+		one(
+			"args: [\"{{a}}{{b}}\", \"{{n}}\"]\nparameters: {a: {type: string}, b: {type: string}, n: {type: number, default: 1}}\n",
+		),
+	)
 	b.fails(fault.InvalidParams, "t", `{"a":"","b":"-x"}`)
 	b.fails(fault.InvalidParams, "t", `{"a":"x","b":"","n":-1}`)
 	b.fails(fault.InvalidParams, "t", `{"a":"\u0000","b":""}`)
@@ -252,8 +276,8 @@ func TestOptionInjection(t *testing.T) {
 	}
 }
 
-// Arguments of a parameter come when it is given, in the file's order, of a flag when it is true; numbers are whole where
-// they are said to be (T-CLI-04).
+// Arguments of a parameter come when it is given, in the file's order, of a flag when it is true; numbers are whole
+// where they are said to be (T-CLI-04).
 func TestOptionalArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one(`optional_args:
@@ -279,13 +303,17 @@ parameters:
 	b.fails(fault.InvalidParams, "t", `{"z":10}`)
 }
 
-// A program has the allowed variables and those that were declared for it, with kaged's own handed on by name; one that is
-// missing is said before anything is started (T-ENV-01, T-ENV-02, T-ENV-03, T-ENV-04, T-TOOLS-S6.13).
+// A program has the allowed variables and those that were declared for it, with kaged's own handed on by name; a
+// missing one is reported before the program starts (T-ENV-01, T-ENV-02, T-ENV-03, T-ENV-04, T-TOOLS-S6.13).
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "tools:\n  - {name: deploy, category: write, cmd: /usr/bin/env, env: {DEPLOY_TOKEN: \"${DEPLOY_TOKEN}\", TZ: UTC, MIX: \"a${DEPLOY_TOKEN}$HOME\"}}\n  - {name: other, category: read, cmd: /usr/bin/env}\n")
+	b := newBench(
+		t,
+		"tools:\n  - {name: deploy, category: write, cmd: /usr/bin/env, env: {DEPLOY_TOKEN: \"${DEPLOY_TOKEN}\", TZ: UTC, MIX: \"a${DEPLOY_TOKEN}$HOME\"}}\n  - {name: other, category: read, cmd: /usr/bin/env}\n",
+	)
 	unset := b.fails(fault.LocalConfigInvalid, "deploy", `{}`)
-	if !strings.Contains(unset.Msg, "DEPLOY_TOKEN") || b.entries[0].Unavailable() == nil || b.entries[1].Unavailable() != nil {
+	if !strings.Contains(unset.Msg, "DEPLOY_TOKEN") || b.entries[0].Unavailable() == nil ||
+		b.entries[1].Unavailable() != nil {
 		t.Errorf("unset: %v", unset)
 	}
 	b.env["DEPLOY_TOKEN"], b.env["SECRET"], b.env["TZ"] = "abc", "1", "Mars"
@@ -306,11 +334,13 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Nobody is asked about a call that would fail: what an operator approves of category admin is a command that can be run
-// (T-CAT-04).
+// A call that would fail needs no approval: an approved call of category admin is a command that can be run (T-CAT-04).
 func TestRefusedBeforeAsked(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "tools:\n  - {name: drop, category: admin, cmd: /bin/echo, args: [\"{{what}}\"], parameters: {what: {type: string}}, env: {TOKEN: \"${TOKEN}\"}}\n")
+	b := newBench(
+		t,
+		"tools:\n  - {name: drop, category: admin, cmd: /bin/echo, args: [\"{{what}}\"], parameters: {what: {type: string}}, env: {TOKEN: \"${TOKEN}\"}}\n",
+	)
 	b.fails(fault.LocalConfigInvalid, "drop", `{"what":"table"}`)
 	b.env["TOKEN"] = "x"
 	b.fails(fault.InvalidParams, "drop", `{"what":"--all"}`)
@@ -331,7 +361,10 @@ func TestProgramsOfTheProjectAreNotFound(t *testing.T) {
 		}
 		b.program(filepath.Join(dir, "planted"), "echo planted")
 	}
-	b.env["PATH"] = strings.Join([]string{"", ".", "bin", b.root, filepath.Join(b.root, "bin"), b.bin + "/../project/bin", b.bin}, ":")
+	b.env["PATH"] = strings.Join(
+		[]string{"", ".", "bin", b.root, filepath.Join(b.root, "bin"), b.bin + "/../project/bin", b.bin},
+		":",
+	)
 	if out := b.do("t", `{}`); !errors.Is(out.Fault, fault.ShellSpawnFailed) {
 		t.Errorf("%v %s", out.Fault, out.Result.Content)
 	}
@@ -340,11 +373,14 @@ func TestProgramsOfTheProjectAreNotFound(t *testing.T) {
 	}
 }
 
-// The two streams come apart, to people while it runs, and the exit code is a result. What is too much is cut with a note
+// The two streams come apart, to people while it runs, and the exit code is a result. Excess output is cut with a note
 // (T-SAFE-01, T-TOOLS-S6.3).
 func TestOutput(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "tools:\n  - {name: t, category: read, cmd: both}\n  - {name: much, category: read, cmd: much, max_output: 1KiB}\n")
+	b := newBench(
+		t,
+		"tools:\n  - {name: t, category: read, cmd: both}\n  - {name: much, category: read, cmd: much, max_output: 1KiB}\n",
+	)
 	b.program(filepath.Join(b.bin, "both"), "echo out; echo err >&2; pwd; exit 3")
 	b.program(filepath.Join(b.bin, "much"), "i=0; while [ $i -lt 400 ]; do echo 123456789; i=$((i+1)); done")
 	got := b.ok("t", `{}`)
@@ -359,18 +395,20 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// A program that takes too long is ended, and what it had said is not lost (T-SAFE-04, T-TOOLS-S6.4).
+// A program that takes too long is ended, and its output so far is not lost (T-SAFE-04, T-TOOLS-S6.4).
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "tools: [{name: t, category: read, cmd: slow, timeout: 300ms}]\n")
 	b.program(filepath.Join(b.bin, "slow"), "echo begun; exec /bin/sleep 1000")
 	out := b.do("t", `{}`)
-	if !errors.Is(out.Fault, fault.Timeout) || out.Fault.Details["stdout"] != "begun\n" || out.Fault.Msg != "t was stopped after 300ms." {
+	if !errors.Is(out.Fault, fault.Timeout) || out.Fault.Details["stdout"] != "begun\n" ||
+		out.Fault.Msg != "t was stopped after 300ms." {
 		t.Errorf("%v %v", out.Fault, out.Fault.Details)
 	}
 }
 
-// A caged caller needs the capability exec, its cage goes with the command, and the call is recorded with secrets masked.
+// A caged caller needs the capability exec, its cage goes with the command, and the call is recorded with secrets
+// masked.
 func TestCageAndRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one("args: [\"{{v}}\"]\n"))
@@ -381,7 +419,9 @@ func TestCageAndRecord(t *testing.T) {
 	b.from.Cage = &dsl.Cage{Capabilities: []string{"exec"}}
 	out := b.do("t", `{"v":"API_TOKEN=hush"}`)
 	spec := b.shell.Specs()[0]
-	if spec.Cage != b.from.Cage || spec.Dir != b.root || spec.Root != b.root || spec.Terminal || spec.Owner.CallID != "c" || spec.Owner.SessionID != "s" {
+	if spec.Cage != b.from.Cage || spec.Dir != b.root || spec.Root != b.root || spec.Terminal ||
+		spec.Owner.CallID != "c" ||
+		spec.Owner.SessionID != "s" {
 		t.Errorf("%+v", spec)
 	}
 	var events []string
@@ -417,15 +457,25 @@ func TestInfrastructure(t *testing.T) {
 	}
 }
 
-// A file with something wrong gives no tools, and all errors with their places; a name of kaged's own is one (tools-notes 1.4).
+// A file with a mistake gives no tools, and all errors with their places; a name of kaged's own is one (tools-notes
+// 1.4).
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	builtin := []*tool.Entry{tool.Define(tool.Spec[struct{}, struct{}]{
 		Name: "debug", Aliases: []tool.Alias{tool.AliasOf("read", "", func(s struct{}) struct{} { return s })},
 	})}
-	entries, _, err := clitools.Load("/etc/kaged/tools.yaml", []byte("tools:\n  - {name: debug, category: read, cmd: x}\n  - {name: read, category: read, cmd: x}\n  - {name: agent-x, category: read, cmd: x}\n"), builtin, clitools.Deps{})
+	entries, _, err := clitools.Load(
+		"/etc/kaged/tools.yaml",
+		[]byte(
+			"tools:\n  - {name: debug, category: read, cmd: x}\n  - {name: read, category: read, cmd: x}\n  - {name: agent-x, category: read, cmd: x}\n",
+		),
+		builtin,
+		clitools.Deps{},
+	)
 	f := fault.From(err)
-	if entries != nil || !errors.Is(err, fault.LocalConfigInvalid) || f.Details["line"] != 2 || f.Details["path"] != "/etc/kaged/tools.yaml" || len(f.Details["errors"].([]any)) != 3 {
+	if entries != nil || !errors.Is(err, fault.LocalConfigInvalid) || f.Details["line"] != 2 ||
+		f.Details["path"] != "/etc/kaged/tools.yaml" ||
+		len(f.Details["errors"].([]any)) != 3 {
 		t.Fatalf("%v %v", entries, err)
 	}
 	for _, want := range []string{"tools.yaml:2:6: The name debug is that of a tool of kaged's own", "tools.yaml:3:6: The name read is an alias of debug", "tools.yaml:4:6: A tool cannot be called agent-x"} {

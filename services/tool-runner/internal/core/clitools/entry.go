@@ -24,10 +24,10 @@ import (
 
 // Limits are the bounds of these tools; sizes are bytes.
 type Limits struct {
-	// Timeout is how long a program may run whose entry does not say. Grace is how long after that the sandbox may take to end
-	// it before the call gives up on the sandbox.
+	// Timeout is how long a program may run if its entry sets no time. Grace is how long after that the sandbox may
+	// take to end it before the call gives up on the sandbox.
 	Timeout, Grace time.Duration
-	// OutputBytes is how much is kept of what a program writes, of each of its two streams, if its entry does not say.
+	// OutputBytes bounds the kept output of a program, for each of its two streams, if its entry sets no bound.
 	OutputBytes int
 	// ValueBytes bounds one value of a call.
 	ValueBytes int
@@ -35,7 +35,7 @@ type Limits struct {
 	AuditRunes int
 }
 
-// Deps are what these tools work with.
+// Deps are the dependencies of these tools.
 type Deps struct {
 	// Commands runs programs.
 	Commands sandbox.Runner
@@ -46,7 +46,7 @@ type Deps struct {
 	Limits    Limits
 }
 
-// Result is what a call answers with.
+// Result is the answer of a call.
 type Result struct {
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
@@ -62,7 +62,14 @@ var categories = map[string]tool.Category{"read": tool.Read, "write": tool.Write
 func (d Deps) entry(c dsl.Command) (*tool.Entry, error) {
 	input, err := schema.New(document(&c))
 	if err != nil {
-		return nil, fault.Wrap(err, fault.LocalConfigInvalid, "%s: The parameters of %s are no JSON Schema: %v.", c.Pos, c.Name, err)
+		return nil, fault.Wrap(
+			err,
+			fault.LocalConfigInvalid,
+			"%s: The parameters of %s are no JSON Schema: %v.",
+			c.Pos,
+			c.Name,
+			err,
+		)
 	}
 	if c.Timeout == 0 {
 		c.Timeout = d.Limits.Timeout
@@ -76,7 +83,7 @@ func (d Deps) entry(c dsl.Command) (*tool.Entry, error) {
 		Parallel: c.Category == "read", OwnTimeout: true,
 		Requires: []tool.Requirement{tool.Can("exec")},
 		Commands: t.commands,
-		// Nobody is asked about a call that would fail.
+		// A call that would fail needs no approval.
 		Preview: func(_ context.Context, _ *tool.Call, values *tool.Values) (string, error) {
 			_, err := t.usable(*values)
 			return "", err
@@ -143,12 +150,16 @@ func (t cliTool) limits() []tool.Limit {
 	}
 	return []tool.Limit{
 		tool.InTime(key(t.command.Timeout == t.Limits.Timeout, "cli_timeout"), t.command.Timeout, "of one call"),
-		tool.InBytes(key(t.command.MaxOutput == int64(t.Limits.OutputBytes), "cli_output_bytes"), t.command.MaxOutput, "of each output stream that are kept"),
+		tool.InBytes(
+			key(t.command.MaxOutput == int64(t.Limits.OutputBytes), "cli_output_bytes"),
+			t.command.MaxOutput,
+			"of each output stream that are kept",
+		),
 		tool.InBytes("cli_value_bytes", t.Limits.ValueBytes, "of one value"),
 	}
 }
 
-// commands is what a call would run, nothing if its values cannot be used.
+// commands returns the command that a call would run, nil if its values are unusable.
 func (t cliTool) commands(values *tool.Values) []tool.Command {
 	argv, err := t.argv(t.command, *values)
 	if err != nil {
@@ -160,7 +171,8 @@ func (t cliTool) commands(values *tool.Values) []tool.Command {
 // reference is a variable of kaged's own environment in a declared value.
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// declared returns the variables the operator declared, with kaged's own handed on, and the names of those that are not set.
+// declared returns the variables the operator declared, with kaged's own handed on, and the names of those that are not
+// set.
 func (t cliTool) declared() (vars map[string]string, missing []string) {
 	vars = make(map[string]string, len(t.command.Env))
 	for name, value := range t.command.Env {
@@ -185,8 +197,8 @@ func (t cliTool) unavailable() *fault.Error {
 	return nil
 }
 
-// environment is what the program gets. Programs are not looked for below the project, nor at places relative to it: agents
-// can write there.
+// environment is the program's environment. Programs are not looked up below the project, nor at places relative to it:
+// agents can write there.
 func (t cliTool) environment(root string, caged bool) map[string]string {
 	declared, _ := t.declared()
 	vars := env.Build(t.LookupEnv, declared)
@@ -203,7 +215,7 @@ func (t cliTool) environment(root string, caged bool) map[string]string {
 	return vars
 }
 
-// usable returns the program and its arguments, or why a call with these values fails whatever happens.
+// usable returns the program and its arguments, or why a call with these values always fails.
 func (t cliTool) usable(values tool.Values) ([]string, error) {
 	argv, err := t.argv(t.command, values)
 	if err != nil {
@@ -215,7 +227,7 @@ func (t cliTool) usable(values tool.Values) ([]string, error) {
 	return argv, nil
 }
 
-// run runs the program and answers with what it wrote and how it ended.
+// run runs the program and returns its output and its end.
 func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) (Result, error) {
 	argv, err := t.usable(*values)
 	if err != nil {
@@ -233,7 +245,11 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 		Cage: call.From.Cage, CageID: call.From.CageID, Root: call.Space.Root(),
 	}, stdout.Write)
 	record := audit.Command{
-		Line: redact.Shorten(strings.Join(argv, " "), t.Limits.AuditRunes), Cwd: "./", Timeout: timeout, Duration: time.Since(began),
+		Line: redact.Shorten(
+			strings.Join(argv, " "),
+			t.Limits.AuditRunes,
+		),
+		Cwd: "./", Timeout: timeout, Duration: time.Since(began),
 	}
 	if err != nil {
 		err = t.failure(ctx, err)
@@ -265,7 +281,13 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 // failure sorts out why there is no exit.
 func (t cliTool) failure(ctx context.Context, err error) error {
 	if errors.Is(err, fault.ShellSpawnFailed) && ctx.Err() == nil {
-		return fault.Wrap(err, fault.ShellSpawnFailed, "The program %s cannot be started: %s", t.command.Program, fault.From(err).Msg)
+		return fault.Wrap(
+			err,
+			fault.ShellSpawnFailed,
+			"The program %s cannot be started: %s",
+			t.command.Program,
+			fault.From(err).Msg,
+		)
 	}
 	return tool.NotExecuted(ctx, err, t.command.Name, t.command.Timeout)
 }

@@ -10,8 +10,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 )
 
-// Whatever the values and the text around them, a call has as many arguments as the file says, each holds its value as it
-// is, and none that begins with a value begins with a hyphen, unless a -- stands before it.
+// For any values and any text around them, a call has as many arguments as the file says, each holds its value as it
+// is, and an argument that begins with a value has no hyphen there, unless a -- stands before it.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"", "", ""},
@@ -46,7 +46,7 @@ func FuzzArguments(f *testing.F) {
 			Commands: &sandboxtest.Shell{}, LookupEnv: func(string) (string, bool) { return "", false }, Limits: clitools.Limits{ValueBytes: 1 << 20},
 		})
 		if err != nil {
-			return // what no file may say
+			return // not allowed in a file
 		}
 		input, err := json.Marshal(map[string]string{"v": value})
 		if err != nil {

@@ -1,13 +1,13 @@
 // Package clitools makes tools of the commands an operator declares in tools.yaml.
 //
-// A call runs one program with a list of arguments. No value passes a shell: values are validated by the schema
-// that the parameters are, put into the arguments they belong to, and reach the program as they are. A file is refused in which
-// a shell that the operator declared, or a program that shellguard knows to hand its arguments to one, would read a value as
-// commands. A value cannot become an option: where it would begin an argument with a hyphen the call is refused, unless the
-// operator wrote down the value or a -- before it; and no value that the caller chooses is part of an option's name.
+// A call runs one program with a list of arguments. No value passes a shell: values are validated by the schema of the
+// parameters, put into their arguments, and reach the program as they are. A file is refused if a shell that the
+// operator declared, or a program that shellguard knows to hand its arguments to one, would read a value as commands. A
+// value cannot become an option: if it would begin an argument with a hyphen the call is refused, unless the operator
+// wrote down the value or a -- before it; and no value of the caller's choice is part of an option's name.
 //
-// The file is the operator's. What agents can write, a project's folder for one, is never read for commands, and no program
-// is looked for there.
+// The file is the operator's. Places that agents can write, such as a project's folder, are never read for commands,
+// and no program is looked up there.
 package clitools
 
 import (
@@ -23,10 +23,14 @@ import (
 // Namespace holds these tools; a tool's alias is its name without it.
 const Namespace = "cli"
 
-// Load reads tools.yaml and returns its tools and what is worth knowing about it. It fails with local_config_invalid, whose
-// details hold path, line and column of the first error and all errors, if something is wrong or a name is taken by a tool
-// of builtin.
-func Load(file string, data []byte, builtin []*tool.Entry, deps Deps) (entries []*tool.Entry, warnings []string, err error) {
+// Load reads tools.yaml and returns its tools and warnings. It fails with local_config_invalid, whose details hold
+// path, line and column of the first error and all errors, for an invalid file or a name of a tool of builtin.
+func Load(
+	file string,
+	data []byte,
+	builtin []*tool.Entry,
+	deps Deps,
+) (entries []*tool.Entry, warnings []string, err error) {
 	commands, diagnostics := dsl.ParseCommands(file, data)
 	for i := range commands {
 		if why := unusable(commands[i].Name, builtin); why != "" {
@@ -35,7 +39,9 @@ func Load(file string, data []byte, builtin []*tool.Entry, deps Deps) (entries [
 		for _, text := range shellText(&commands[i]) {
 			diagnostics = append(diagnostics, dsl.Diagnostic{Kind: dsl.InvalidValue, Pos: commands[i].Pos, Message: fmt.Sprintf(
 				"In %q of %s a shell would read the value as commands; put it behind as an argument of its own, and write \"$1\" here.",
-				text, commands[i].Name)})
+				text,
+				commands[i].Name,
+			)})
 		}
 	}
 	var wrong []dsl.Diagnostic
@@ -59,7 +65,7 @@ func Load(file string, data []byte, builtin []*tool.Entry, deps Deps) (entries [
 	return entries, warnings, nil
 }
 
-// unusable says why a tool cannot be called so, "" for nothing.
+// unusable tells why a tool cannot have this name, "" if it can.
 func unusable(name string, builtin []*tool.Entry) string {
 	if why := catalogue.CheckName(name); why != "" {
 		return "A tool cannot be called " + name + ": " + why + "."

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// argv returns the program and its arguments for values that the schema has accepted. It fails with invalid_params, naming
-// the parameter, for a value that is no argument or would be taken for an option.
+// argv returns the program and its arguments for values that the schema has accepted. It fails with invalid_params,
+// naming the parameter, for a value that is no argument or would be taken for an option.
 func (d Deps) argv(c *dsl.Command, values tool.Values) ([]string, error) {
 	r := renderer{command: c, values: values, limit: d.Limits.ValueBytes, out: []string{c.Program}}
 	r.add(c.Args)
@@ -49,7 +49,7 @@ type renderer struct {
 	values  tool.Values
 	limit   int
 	out     []string
-	// ended says that an argument -- ended the options: nothing behind it is taken for one.
+	// ended says that an argument -- ended the options.
 	ended bool
 	err   error
 }
@@ -86,8 +86,8 @@ func (r *renderer) render(t dsl.Template) string {
 	return b.String()
 }
 
-// optionless refuses a value that the caller chose and that would make an option of an argument, or choose which one it is.
-// before is what the argument begins with.
+// optionless refuses a value of the caller's choice that would make an argument an option, or choose the option. before
+// is the part of the argument before the value.
 func (r *renderer) optionless(parameter, before, value string) {
 	_, text := r.values[parameter].(string)
 	switch {

@@ -32,8 +32,8 @@ func declared(t *testing.T, program string, args []string, more map[string]any) 
 	return data
 }
 
-// A file that would put a value into a shell's text is refused, whichever shell it is, however it is told its text and whatever
-// starts it (T-CLI-10).
+// A file that would put a value into a shell's text is refused, for every shell, every way to pass the text and every
+// program that starts it (T-CLI-10).
 func TestNoValueInAShellsText(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{
@@ -45,11 +45,15 @@ func TestNoValueInAShellsText(t *testing.T) {
 	} {
 		list := strings.Split(words, "|")
 		entries, _, err := clitools.Load("tools.yaml", declared(t, list[0], list[1:], nil), nil, clitools.Deps{})
-		if entries != nil || !errors.Is(err, fault.LocalConfigInvalid) || !strings.Contains(fault.From(err).Msg, "a shell would read the value as commands") {
+		if entries != nil || !errors.Is(err, fault.LocalConfigInvalid) ||
+			!strings.Contains(fault.From(err).Msg, "a shell would read the value as commands") {
 			t.Errorf("%s: %v", words, err)
 		}
 	}
-	parameters := map[string]any{"x": map[string]any{"type": "string", "optional": true}, "s": map[string]any{"type": "string", "enum": []string{"ls", "sh"}}}
+	parameters := map[string]any{
+		"x": map[string]any{"type": "string", "optional": true},
+		"s": map[string]any{"type": "string", "enum": []string{"ls", "sh"}},
+	}
 	for name, data := range map[string][]byte{
 		"an option":  declared(t, "sh", []string{"-c"}, map[string]any{"parameters": map[string]any{"x": parameters["x"]}, "optional_args": map[string]any{"x": []string{"ls {{x}}"}}}),
 		"a choice":   declared(t, "env", []string{"{{s}}"}, map[string]any{"parameters": parameters, "optional_args": map[string]any{"x": []string{"-c", "{{x}}"}}}),
@@ -70,7 +74,7 @@ func TestNoValueInAShellsText(t *testing.T) {
 	}
 }
 
-// A value begins no option and chooses none, whatever fixed values and empty ones stand before it.
+// A value begins no option and chooses none, behind any fixed and empty values.
 func TestNoValueBecomesAnOption(t *testing.T) {
 	t.Parallel()
 	file := "tools:\n  - name: t\n    category: read\n    cmd: argv\n    args: [\"{{a}}{{b}}\"]\n" +
@@ -86,7 +90,7 @@ func TestNoValueBecomesAnOption(t *testing.T) {
 	}
 }
 
-// refusing runs nothing.
+// refusing is a runner that refuses every command.
 type refusing struct{ sandbox.Runner }
 
 func (refusing) Run(context.Context, sandbox.Spec, func([]byte)) (contract.Exit, error) {

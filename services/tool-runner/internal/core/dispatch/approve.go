@@ -81,7 +81,14 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 		default:
 			ask.Paths = append(ask.Paths, path.Show)
 			if rule := guard.SystemPath(path.Abs(), call.Space.Root()); rule != "" {
-				ask.Reasons = append(ask.Reasons, fmt.Sprintf("%s is a system path: what is in %s decides what programs outside the agent's reach do.", path.Show, rule))
+				ask.Reasons = append(
+					ask.Reasons,
+					fmt.Sprintf(
+						"%s is a system path: what is in %s decides what programs outside the agent's reach do.",
+						path.Show,
+						rule,
+					),
+				)
 			}
 		}
 	}

@@ -56,7 +56,19 @@ func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]
 			},
 		}
 	}
-	look, write, run, admin := spec("x.look", tool.Read), spec("x.write", tool.Write), spec("x.run", tool.Write), spec("x.admin", tool.Admin)
+	look, write, run, admin := spec(
+		"x.look",
+		tool.Read,
+	), spec(
+		"x.write",
+		tool.Write,
+	), spec(
+		"x.run",
+		tool.Write,
+	), spec(
+		"x.admin",
+		tool.Admin,
+	)
 	write.Needs = func(p *runParams) []tool.Requirement { return []tool.Requirement{tool.ChangePath("path", p.Path)} }
 	write.Preview = func(ctx context.Context, call *tool.Call, p *runParams) (string, error) {
 		if strings.HasSuffix(p.Path, "slow") {
@@ -76,10 +88,14 @@ func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err = dispatch.New([]*tool.Entry{tool.Define(look), tool.Define(write), tool.Define(run), tool.Define(admin)}, dispatch.Options{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Guard: guard, LockWait: time.Second, Timeout: time.Minute, AuditValue: 100,
-		Rules: paths.Rules{Allowed: []string{outside}},
-	})
+	d, err = dispatch.New(
+		[]*tool.Entry{tool.Define(look), tool.Define(write), tool.Define(run), tool.Define(admin)},
+		dispatch.Options{
+			Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Guard: guard, LockWait: time.Second, Timeout: time.Minute, AuditValue: 100,
+			Rules: paths.Rules{Allowed: []string{outside}},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +230,8 @@ func TestUnattended(t *testing.T) {
 			call.From.Job.Tools = []string{c.tool}
 		}
 		out, err := d.Dispatch(t.Context(), call)
-		if err != nil || out.Approval != nil || c.want == 0 && out.Fault != nil || c.want != 0 && !errors.Is(out.Fault, c.want) {
+		if err != nil || out.Approval != nil || c.want == 0 && out.Fault != nil ||
+			c.want != 0 && !errors.Is(out.Fault, c.want) {
 			t.Errorf("%s %s listed %v: %v, %v", c.tool, c.input, c.listed, out.Fault, err)
 		}
 	}
@@ -249,7 +266,8 @@ func TestSafetyDenialsAreRecorded(t *testing.T) {
 	call := judgedCall(t, root, "x.run", `{"command":"rm x"}`)
 	call.From.Cage = &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "."}}, Capabilities: []string{"shell"}}
 	out, err := d.Dispatch(t.Context(), call)
-	if err != nil || !slices.Equal(types(out.Records), []string{audit.ToolCalled, audit.ToolDenied}) || out.Records[1].Payload["denied_capability"] != "command:rm x" {
+	if err != nil || !slices.Equal(types(out.Records), []string{audit.ToolCalled, audit.ToolDenied}) ||
+		out.Records[1].Payload["denied_capability"] != "command:rm x" {
 		t.Errorf("%+v, %v", out.Records, err)
 	}
 }

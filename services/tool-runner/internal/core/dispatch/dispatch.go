@@ -27,7 +27,7 @@ type Options struct {
 	Rules paths.Rules
 	// Forbidden are kaged's own paths, which no cage can grant.
 	Forbidden []ownpath.Path
-	// Memory is the folder of the remembered places of repositories, "" for none.
+	// Memory is the folder of the remembered places of repositories; it may be "".
 	Memory string
 	// Guard judges commands and knows the system paths; nil stands for one without rules.
 	Guard *shellguard.Guard
@@ -94,7 +94,7 @@ func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 
 // Outcome is the result of a call with its record.
 type Outcome struct {
-	// Result is the text shown to the model; Fault is the failure it shows, nil for none.
+	// Result is the text shown to the model; Fault is the failure it shows, nil for a success.
 	Result tool.Result
 	Fault  *fault.Error
 	// Approval is set for a call that was not made because an operator has to allow it; then there is no result.
@@ -132,7 +132,8 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 		out.Approval = &needs.Approval
 		return out, nil
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) || tool.IsInfrastructure(err) {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) ||
+		tool.IsInfrastructure(err) {
 		f := fault.From(err)
 		if call.Acted && f.Code == fault.Cancelled {
 			out.Fault = shown(f)
@@ -155,7 +156,8 @@ func shown(f *fault.Error) *fault.Error {
 	return &valid
 }
 
-// resolve finds the tool a call names. A tool that does not exist and one that is not enabled for this agent read the same.
+// resolve finds the tool a call names. A tool that does not exist and one that is not enabled for this agent read the
+// same.
 func (d *Dispatcher) resolve(call *tool.Call) (*tool.Entry, tool.Tool) {
 	b, ok := d.byName[call.Name]
 	if ok && b.entry.GivenBy(call.From.Tools) {

@@ -66,8 +66,12 @@ func tools(run func(context.Context, *tool.Call, *echoParams) (echoResult, error
 	slow := spec("x.slow")
 	slow.Category = tool.Read
 	return []*tool.Entry{
-		tool.Define(write), tool.Define(root), tool.Define(slow), tool.Define(spec("x.trace", tool.Requirement{Kind: tool.Seccomp, Name: "relaxed"})),
-		tool.Define(spec("x.net", tool.Requirement{Kind: tool.Net, Name: "example.org:443"})), tool.Define(spec("x.shell", tool.Can("shell"))),
+		tool.Define(
+			write,
+		), tool.Define(root), tool.Define(slow), tool.Define(spec("x.trace", tool.Requirement{Kind: tool.Seccomp, Name: "relaxed"})),
+		tool.Define(
+			spec("x.net", tool.Requirement{Kind: tool.Net, Name: "example.org:443"}),
+		), tool.Define(spec("x.shell", tool.Can("shell"))),
 	}
 }
 
@@ -75,10 +79,14 @@ func echo(_ context.Context, _ *tool.Call, p *echoParams) (echoResult, error) {
 	return echoResult{int(p.N)}, nil
 }
 
-func newDispatcher(t testing.TB, run func(context.Context, *tool.Call, *echoParams) (echoResult, error)) *dispatch.Dispatcher {
+func newDispatcher(
+	t testing.TB,
+	run func(context.Context, *tool.Call, *echoParams) (echoResult, error),
+) *dispatch.Dispatcher {
 	t.Helper()
 	d, err := dispatch.New(tools(run), dispatch.Options{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), LockWait: 5 * time.Second, Timeout: 2 * time.Minute, AuditValue: 100,
+		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
+		LockWait: 5 * time.Second, Timeout: 2 * time.Minute, AuditValue: 100,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,10 +97,16 @@ func newDispatcher(t testing.TB, run func(context.Context, *tool.Call, *echoPara
 // newCall is a call by the root agent in an empty project.
 func newCall(t testing.TB, root, name, input string) *tool.Call {
 	t.Helper()
-	return &tool.Call{ID: "c1", Name: name, Input: json.RawMessage(input), Emit: func(string, string) {}, From: contract.Caller{
-		SessionID: "s", RunID: "r", RequestID: "q", Agent: tool.RootAgent, Root: root,
-		Tools: []string{"x.write", "kaged.secret", "x.slow", "x.trace", "x.net", "x.shell"},
-	}}
+	return &tool.Call{
+		ID:    "c1",
+		Name:  name,
+		Input: json.RawMessage(input),
+		Emit:  func(string, string) {},
+		From: contract.Caller{
+			SessionID: "s", RunID: "r", RequestID: "q", Agent: tool.RootAgent, Root: root,
+			Tools: []string{"x.write", "kaged.secret", "x.slow", "x.trace", "x.net", "x.shell"},
+		},
+	}
 }
 
 func types(records []contract.Record) []string {
@@ -118,8 +132,8 @@ func TestDispatchRuns(t *testing.T) {
 	}
 }
 
-// The first step that refuses is the answer: unknown before invalid before out of scope before denied (T-DISP-01..03, -06,
-// -11, T-RES-02, T-REG-08, T-REG-28, T-FM-13).
+// The first step that refuses is the answer: unknown before invalid before out of scope before denied (T-DISP-01..03,
+// -06, -11, T-RES-02, T-REG-08, T-REG-28, T-FM-13).
 func TestStepsAreInOrder(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
@@ -143,7 +157,9 @@ func TestStepsAreInOrder(t *testing.T) {
 		{caged("w", `{"path":"a"}`), fault.InvalidParams, `"rpc_code":-32602`},
 	} {
 		out, err := d.Dispatch(t.Context(), c.call)
-		if err != nil || !errors.Is(out.Fault, c.code) || !out.Result.IsError || !strings.Contains(out.Result.Content, c.rpc) || out.Acted {
+		if err != nil || !errors.Is(out.Fault, c.code) || !out.Result.IsError ||
+			!strings.Contains(out.Result.Content, c.rpc) ||
+			out.Acted {
 			t.Errorf("%s %s: %v, %v, %s", c.call.Name, c.call.Input, out.Fault, err, out.Result.Content)
 		}
 	}
@@ -200,7 +216,13 @@ func TestEveryRequirementIsEnforced(t *testing.T) {
 func TestCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
-	who := map[string]any{"request_id": "q", "session_id": "s", "run_id": "r", "call_id": "c1", "caller": "primary.subagents.x"}
+	who := map[string]any{
+		"request_id": "q",
+		"session_id": "s",
+		"run_id":     "r",
+		"call_id":    "c1",
+		"caller":     "primary.subagents.x",
+	}
 	with := func(fields map[string]any) map[string]any {
 		maps.Copy(fields, who)
 		return fields
@@ -232,21 +254,41 @@ func TestCallsAreRecorded(t *testing.T) {
 		}
 	}
 	records := run("w", `{"file":"sk-abcdefghijklmnopqrstuvwx"}`, nil)
-	check(records[0], "tool.called", map[string]any{"tool_name": "x.write", "alias": "w", "params": map[string]any{"file": "[masked]"}})
+	check(
+		records[0],
+		"tool.called",
+		map[string]any{"tool_name": "x.write", "alias": "w", "params": map[string]any{"file": "[masked]"}},
+	)
 	check(records[1], "tool.completed", map[string]any{"tool_name": "x.write", "alias": "w", "success": true})
 	records = run("x.write", `{"path":"`+strings.Repeat("x", 101)+`","n":"3"}`, nil)
-	check(records[0], "tool.called", map[string]any{"tool_name": "x.write", "params": map[string]any{"n": "3", "path": map[string]any{
-		"redacted": true, "bytes": 101, "sha256": "c675a2e604b0cd1229c036e3ce0c87422980a245e295bbc605a507a2299752db",
-	}}})
-	check(records[1], "tool.completed", map[string]any{"tool_name": "x.write", "success": false, "error_code": "invalid_params"})
-	records = run("x.shell", `{"path":"a"}`, &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./a"}, {Mode: "rw", Path: "/b"}}})
+	check(
+		records[0],
+		"tool.called",
+		map[string]any{"tool_name": "x.write", "params": map[string]any{"n": "3", "path": map[string]any{
+			"redacted": true, "bytes": 101, "sha256": "c675a2e604b0cd1229c036e3ce0c87422980a245e295bbc605a507a2299752db",
+		}}},
+	)
+	check(
+		records[1],
+		"tool.completed",
+		map[string]any{"tool_name": "x.write", "success": false, "error_code": "invalid_params"},
+	)
+	records = run(
+		"x.shell",
+		`{"path":"a"}`,
+		&dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./a"}, {Mode: "rw", Path: "/b"}}},
+	)
 	check(records[1], "tool.denied", map[string]any{
 		"tool_name": "x.shell", "denied_capability": "capability:shell",
 		"cage_summary": "fs ro ./a, rw /b; net none; seccomp default; capabilities none",
 	})
 	records = run("nope", `not json`, nil)
 	check(records[0], "tool.called", map[string]any{"tool_name": "nope", "params": "not json"})
-	check(records[1], "tool.completed", map[string]any{"tool_name": "nope", "success": false, "error_code": "tool_not_found"})
+	check(
+		records[1],
+		"tool.completed",
+		map[string]any{"tool_name": "nope", "success": false, "error_code": "tool_not_found"},
+	)
 }
 
 // A tool's panic is its own failure and reveals no secrets (S6.2, P6).
@@ -261,7 +303,8 @@ func TestPanicIsAResult(t *testing.T) {
 		t.Errorf("records %v", got)
 	}
 	again := newDispatcher(t, echo)
-	if out, err := again.Dispatch(t.Context(), newCall(t, t.TempDir(), "x.write", `{"path":"a"}`)); err != nil || out.Fault != nil {
+	if out, err := again.Dispatch(t.Context(), newCall(t, t.TempDir(), "x.write", `{"path":"a"}`)); err != nil ||
+		out.Fault != nil {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -421,7 +464,8 @@ func BenchmarkDispatch(b *testing.B) {
 	d, root := newDispatcher(b, echo), b.TempDir()
 	b.ReportAllocs()
 	for b.Loop() {
-		if out, err := d.Dispatch(b.Context(), newCall(b, root, "x.write", `{"path":"./src/main.go","n":3}`)); err != nil || out.Fault != nil {
+		if out, err := d.Dispatch(b.Context(), newCall(b, root, "x.write", `{"path":"./src/main.go","n":3}`)); err != nil ||
+			out.Fault != nil {
 			b.Fatal(err, out.Fault)
 		}
 	}

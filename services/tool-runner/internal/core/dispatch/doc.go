@@ -1,7 +1,7 @@
 // Package dispatch takes a call from its name to its result.
 //
-// The steps are behaviours, each a wrapper around a [tool.Tool] that knows one thing, put around every tool of the catalogue
-// in one order:
+// The steps are behaviours, each a wrapper around a [tool.Tool] that knows one thing, put around every tool of the
+// catalogue in one order:
 //
 //	resolve      name or alias -> entry the agent has          tool_not_found
 //	record       tool.called, then what came of it

@@ -109,7 +109,8 @@ func (l *locks) acquire(ctx context.Context, list []paths.Path, wait time.Durati
 			names = append(names, name)
 			continue
 		case <-timer.C:
-			err = fault.New(fault.FileBusy, "Another call is changing %s and did not finish within %s.", p.Show, wait).With("path", p.Show)
+			err = fault.New(fault.FileBusy, "Another call is changing %s and did not finish within %s.", p.Show, wait).
+				With("path", p.Show)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}

@@ -90,7 +90,8 @@ func protected(need tool.Requirement, space *paths.Space, place string) *fault.E
 	}
 	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s: %s is protected, because tools outside the cage run code that they find there. "+
 		"Leave it as it is, or ask the operator to name it in the cage.", need, name).
-		With("required", need.String()).With("protected", name)
+		With("required", need.String()).
+		With("protected", name)
 }
 
 // because adds the requirement to a denial by the operator's rules, in the form of every denial.

@@ -20,7 +20,8 @@ func validating(entry *tool.Entry, next tool.Tool) tool.Tool {
 	}}
 }
 
-// scoping keeps root-only tools to the root agent. The project file is refused earlier; this holds where it was not asked.
+// scoping keeps root-only tools to the root agent. The project file is refused earlier; this holds where it was not
+// asked.
 func scoping(entry *tool.Entry, next tool.Tool) tool.Tool {
 	if !entry.RootOnly {
 		return next

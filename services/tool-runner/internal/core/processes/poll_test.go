@@ -37,7 +37,8 @@ func TestPollProperties(t *testing.T) {
 				t.Fatal(err)
 			}
 			runes := len([]rune(page.Output))
-			if runes > limit || page.From < at || page.Next < page.From || page.Omitted != page.From-at || page.Unread != int64(printed.Len())-page.Next {
+			if runes > limit || page.From < at || page.Next < page.From || page.Omitted != page.From-at ||
+				page.Unread != int64(printed.Len())-page.Next {
 				t.Fatalf("after %d: %+v", at, page)
 			}
 			if page.Output != string([]rune(printed.String()[page.From:page.Next])) {
@@ -50,7 +51,11 @@ func TestPollProperties(t *testing.T) {
 			polled.WriteString(page.Output)
 		}
 		for range rapid.IntRange(1, 8).Draw(t, "times") {
-			text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "é", "😀", "\xf0\x9f", "\xff", "\n", "0123456789"}), 0, 8).Draw(t, "text"), "")
+			text := strings.Join(
+				rapid.SliceOfN(rapid.SampledFrom([]string{"a", "é", "😀", "\xf0\x9f", "\xff", "\n", "0123456789"}), 0, 8).
+					Draw(t, "text"),
+				"",
+			)
 			valid = valid && utf8.ValidString(text)
 			printed.WriteString(text)
 			h.prints(p.ID, text, keep)
@@ -67,7 +72,8 @@ func TestPollProperties(t *testing.T) {
 		from := int64(rapid.IntRange(0, printed.Len()).Draw(t, "from"))
 		for next := from; next < int64(printed.Len()); {
 			page, err := table.ReadAt(t.Context(), "s", "primary", p.ID, next, limit)
-			if err != nil || page.From < next || page.Next <= next || len([]rune(page.Output)) > limit || page.Omitted != page.From-next {
+			if err != nil || page.From < next || page.Next <= next || len([]rune(page.Output)) > limit ||
+				page.Omitted != page.From-next {
 				t.Fatalf("from %d of %q: %+v, %v", next, printed.String(), page, err)
 			}
 			if page.From > next && page.From > int64(start+3) {
@@ -129,7 +135,9 @@ func TestPollWaits(t *testing.T) {
 			h.exits(id, contract.Exit{})
 		}()
 		began := time.Now()
-		if p, err := table.Wait(t.Context(), "s", "primary", id, time.Minute); err != nil || p.Status != processes.Exited || time.Since(began) != 2*time.Second || p.Unread != 1 {
+		if p, err := table.Wait(t.Context(), "s", "primary", id, time.Minute); err != nil || p.Status != processes.Exited ||
+			time.Since(began) != 2*time.Second ||
+			p.Unread != 1 {
 			t.Errorf("%+v, %v after %s", p, err, time.Since(began))
 		}
 		id = begin(t, table, "e")

@@ -77,10 +77,21 @@ func (h *host) find(ctx context.Context, id string) (*ran, error) {
 }
 
 func (h *host) known(id string, r *ran) contract.Process {
-	return contract.Process{RunningProcess: contract.RunningProcess{ID: id}, Exit: r.exit, OutputStart: r.start, OutputEnd: int64(len(r.output))}
+	return contract.Process{
+		RunningProcess: contract.RunningProcess{ID: id},
+		Exit:           r.exit,
+		OutputStart:    r.start,
+		OutputEnd:      int64(len(r.output)),
+	}
 }
 
-func (h *host) Attach(ctx context.Context, id string, from int64, follow bool, output func(int64, []byte) error) (contract.Process, error) {
+func (h *host) Attach(
+	ctx context.Context,
+	id string,
+	from int64,
+	follow bool,
+	output func(int64, []byte) error,
+) (contract.Process, error) {
 	for {
 		r, err := h.find(ctx, id)
 		if err != nil {
@@ -195,7 +206,14 @@ func begin(t testing.TB, table *processes.Table, call string) string {
 }
 
 func entry(call string) processes.Process {
-	return processes.Process{Session: "s", Call: call, Agent: "primary", Command: "do " + call, Cwd: "./", Timeout: time.Minute}
+	return processes.Process{
+		Session: "s",
+		Call:    call,
+		Agent:   "primary",
+		Command: "do " + call,
+		Cwd:     "./",
+		Timeout: time.Minute,
+	}
 }
 
 func status(t testing.TB, table *processes.Table, id string) processes.Process {
@@ -376,7 +394,10 @@ func TestFailedStart(t *testing.T) {
 			cancel()
 			h.set(func() { h.silent = false })
 		}()
-		if _, err := table.Start(ctx, entry("c"), sandbox.Spec{Owner: contract.Owner{SessionID: "s"}}); !errors.Is(err, context.Canceled) {
+		if _, err := table.Start(ctx, entry("c"), sandbox.Spec{Owner: contract.Owner{SessionID: "s"}}); !errors.Is(
+			err,
+			context.Canceled,
+		) {
 			t.Errorf("Start says %v", err)
 		}
 		list, err := table.List(t.Context(), "s", "primary")

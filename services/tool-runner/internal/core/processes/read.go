@@ -71,7 +71,12 @@ func (t *Table) state(ctx context.Context, s *session, e *entry) (Process, error
 }
 
 // attach hands over the output there is.
-func (t *Table) attach(ctx context.Context, e *entry, from int64, output func(at int64, data []byte) error) (contract.Process, error) {
+func (t *Table) attach(
+	ctx context.Context,
+	e *entry,
+	from int64,
+	output func(at int64, data []byte) error,
+) (contract.Process, error) {
 	bounded, cancel := context.WithTimeout(ctx, t.opts.Patience)
 	defer cancel()
 	known, err := t.host.Attach(bounded, e.ID, from, false, output)
@@ -81,7 +86,13 @@ func (t *Table) attach(ctx context.Context, e *entry, from int64, output func(at
 // Poll returns the output not yet polled: of more than limit characters the last ones. Without
 // output it waits for some, or for the end of the process, for at most wait. show receives all the
 // text as it comes. Poll fails with process_not_found and unavailable.
-func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int, wait time.Duration, show func(string)) (Page, error) {
+func (t *Table) Poll(
+	ctx context.Context,
+	sessionID, agent, id string,
+	limit int,
+	wait time.Duration,
+	show func(string),
+) (Page, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
 	e, err := s.find(agent, id)
@@ -91,7 +102,13 @@ func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int
 	s.mu.Lock()
 	from := e.read
 	s.mu.Unlock()
-	c := &collector{most: limit * utf8.UTFMax, start: from, at: from, shown: text.Printed{Terminal: e.Terminal}, show: show}
+	c := &collector{
+		most:  limit * utf8.UTFMax,
+		start: from,
+		at:    from,
+		shown: text.Printed{Terminal: e.Terminal},
+		show:  show,
+	}
 	known, err := t.attach(ctx, e, from, c.add)
 	if err == nil && c.at == from && known.Exit == nil && wait > 0 {
 		if known, err = t.follow(ctx, known, c, wait); err != nil && ctx.Err() == nil {
@@ -125,7 +142,12 @@ func (t *Table) Poll(ctx context.Context, sessionID, agent, id string, limit int
 
 // follow waits for output of a process that was running a moment ago, and a little longer for more
 // of it, or for its end. It returns the state at that time.
-func (t *Table) follow(ctx context.Context, known contract.Process, c *collector, wait time.Duration) (contract.Process, error) {
+func (t *Table) follow(
+	ctx context.Context,
+	known contract.Process,
+	c *collector,
+	wait time.Duration,
+) (contract.Process, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var gathering *time.Timer

@@ -91,7 +91,13 @@ func (s store) save(session string, processes []*Process) {
 		return
 	}
 	if err := s.write(session, processes); err != nil {
-		s.log.Error("a table of background processes cannot be kept; a restart will not know them", "session", session, "error", err)
+		s.log.Error(
+			"a table of background processes cannot be kept; a restart will not know them",
+			"session",
+			session,
+			"error",
+			err,
+		)
 	}
 }
 

@@ -118,11 +118,18 @@ func (t *Table) undo(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Patience)
 	defer cancel()
 	if _, err := t.host.End(ctx, id); err != nil && !errors.Is(err, fault.ProcessNotFound) {
-		t.store.log.Warn("a background process whose start failed may run until its session ends", "process", id, "error", err)
+		t.store.log.Warn(
+			"a background process whose start failed may run until its session ends",
+			"process",
+			id,
+			"error",
+			err,
+		)
 	}
 }
 
-// List returns the processes of a session that an agent may see, in the order they were started. It fails with unavailable.
+// List returns the processes of a session that an agent may see, in the order they were started. It fails with
+// unavailable.
 func (t *Table) List(ctx context.Context, sessionID, agent string) ([]Process, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -207,7 +214,9 @@ func (t *Table) reach(ctx context.Context, sessionID, agent, id string, do func(
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fault.New(fault.ProcessEnded, "The process %s does not run any more.", id).With("process_id", id).With("status", string(e.Status))
+	return fault.New(fault.ProcessEnded, "The process %s does not run any more.", id).
+		With("process_id", id).
+		With("status", string(e.Status))
 }
 
 // find returns a process that an agent may see.
@@ -352,8 +361,8 @@ func (t *Table) close(s *session) {
 	}
 }
 
-// makeRoom forgets the session that was not used for the longest, where there are too many; its file stays. The caller holds
-// t.mu.
+// makeRoom forgets the session that was not used for the longest, where there are too many; its file stays. The caller
+// holds t.mu.
 func (t *Table) makeRoom() {
 	if len(t.sessions) < t.opts.Sessions {
 		return
@@ -397,7 +406,8 @@ func late(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, fault.DeadlineExceeded):
-		return fault.Wrap(err, fault.Unavailable, "The sandbox supervisor does not answer.").With("subsystem", "sandbox-supervisor")
+		return fault.Wrap(err, fault.Unavailable, "The sandbox supervisor does not answer.").
+			With("subsystem", "sandbox-supervisor")
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/processes"
 )
 
-// Ended processes are remembered up to a number, those that run always; sessions are held in memory up to a number and come
-// back from their files; old files go.
+// Ended processes are remembered up to a number, those that run always; sessions are held in memory up to a number and
+// come back from their files; old files go.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()
@@ -190,7 +190,10 @@ func TestEndSession(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	failed := errors.New("no")
-	if _, err := table.EndSession(t.Context(), "s", func(context.Context) error { return failed }); !errors.Is(err, failed) {
+	if _, err := table.EndSession(t.Context(), "s", func(context.Context) error { return failed }); !errors.Is(
+		err,
+		failed,
+	) {
 		t.Errorf("EndSession says %v", err)
 	}
 }

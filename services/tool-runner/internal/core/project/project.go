@@ -1,5 +1,5 @@
-// Package project reads files of a project for those who are not where the files are. It reads regular files below the
-// project's root, links followed as long as they stay there, and answers for each file what became of it.
+// Package project reads files of a project for services on other hosts. It reads regular files below the project's
+// root, links followed as long as they stay there, and reports a state for each file.
 package project
 
 import (
@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// Options bound what one request may ask for.
+// Options bound one request.
 type Options struct {
 	// Files is how many files may be asked for.
 	Files int
@@ -23,7 +23,7 @@ type Options struct {
 	TotalBytes int64
 }
 
-// State is what became of a file.
+// State is the result of reading a file.
 type State int
 
 // The states.
@@ -54,8 +54,8 @@ type File struct {
 	Reason  string
 }
 
-// Read returns the root with links resolved and the files in the order they were asked for. It fails with not_found if root
-// is no folder and with bad_request if too many files are asked for; never for one file.
+// Read returns the root with links resolved and the files in the order they were asked for. It fails with not_found if
+// root is no folder and with bad_request if too many files are asked for; never for one file.
 func Read(ctx context.Context, opts Options, req Request) (string, []File, error) {
 	if len(req.Paths) > opts.Files {
 		return "", nil, fault.New(fault.BadRequest, "At most %d files can be read at once, not %d.", opts.Files, len(req.Paths)).

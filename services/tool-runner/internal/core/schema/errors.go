@@ -22,7 +22,7 @@ func notJSON(err error) error {
 	return fault.Wrap(err, fault.InvalidParams, "The parameters are not one JSON object: %v.", err)
 }
 
-// invalid turns what the validator found into one sentence and a reason per field.
+// invalid turns the validator's findings into one sentence and a reason per field.
 func invalid(err error) error {
 	var failed *jsonschema.ValidationError
 	if !errors.As(err, &failed) {
@@ -48,10 +48,11 @@ func invalid(err error) error {
 	if total > len(parts) {
 		list += fmt.Sprintf("; and %d more", total-len(parts))
 	}
-	return fault.New(fault.InvalidParams, "The parameters do not match the tool's schema: %s.", list).With("fields", fields)
+	return fault.New(fault.InvalidParams, "The parameters do not match the tool's schema: %s.", list).
+		With("fields", fields)
 }
 
-// What is said of the fields that are wrong is for a model to read: so many of them, and so much of each.
+// Bounds of the report of invalid fields, which a model reads: the number of fields and the text of each.
 const (
 	maxFields = 16
 	maxText   = 300

@@ -1,8 +1,9 @@
-// Package schema makes the JSON Schema a model is given and the typed parameters a tool receives from one definition: a Go
-// struct and its tags.
+// Package schema makes the JSON Schema a model is given and the typed parameters a tool receives from one definition: a
+// Go struct and its tags.
 //
-// A field's name is its json tag; a field without omitempty is required. Further tags: doc (description), default, min, max,
-// enum (comma separated). Objects take no other properties. Integers are [Int], which reads 3.0 as 3, as JSON Schema does.
+// A field's name is its json tag; a field without omitempty is required. Further tags: doc (description), default, min,
+// max, enum (comma separated). Objects take no other properties. Integers are [Int], which reads 3.0 as 3, as JSON
+// Schema does.
 package schema
 
 import (
@@ -42,7 +43,7 @@ func Of[T any]() *Schema {
 	})}
 }
 
-// New returns the schema that document is, an object's. What is decoded by it are maps; see [Schema.Decode].
+// New returns the schema of document, which describes an object. It decodes into maps; see [Schema.Decode].
 func New(document map[string]any) (*Schema, error) {
 	compiled, err := compile(document)
 	if err != nil {
@@ -63,16 +64,18 @@ func compile(document map[string]any) (*jsonschema.Schema, error) {
 // Document returns the schema as plain JSON values. The caller must not change it.
 func (s *Schema) Document() map[string]any { return s.document }
 
-// Decode validates input against the schema and reads it into into, a pointer to the schema's type, or to a map where the
-// schema has none, with the defaults of what is absent. Blank input counts as an empty object, which is how some models call a tool without parameters. It fails
-// with invalid_params, also for input that nests deeper than [jsondepth.Max]; details.fields says per field what is wrong.
+// Decode validates input against the schema and reads it into into, a pointer to the schema's type, or to a map for a
+// schema without a type, with the defaults of absent fields. Blank input counts as an empty object: some models call a
+// tool without parameters so. It fails with invalid_params, also for input that nests deeper than [jsondepth.Max];
+// details.fields has the mistake of each field.
 func (s *Schema) Decode(input []byte, into any) error {
 	if len(bytes.TrimSpace(input)) == 0 {
 		input = []byte("{}")
 	}
 	if depth := jsondepth.Of(input); depth > jsondepth.Max {
 		return fault.New(fault.InvalidParams, "The input nests %d levels deep, and the limit is %d. Pass a flatter value, or the nested one as a text.",
-			depth, jsondepth.Max).With("limit", jsondepth.Max)
+			depth, jsondepth.Max).
+			With("limit", jsondepth.Max)
 	}
 	value, err := parse(input)
 	if err != nil {
@@ -117,8 +120,8 @@ func (s *Schema) Check(value any) error {
 	return nil
 }
 
-// parse reads exactly one JSON value. Numbers become int64 or float64 here, because exact arithmetic on what a stranger
-// wrote, such as 1e999999999, costs more than any answer is worth.
+// parse reads exactly one JSON value. Numbers become int64 or float64 here, because exact arithmetic on hostile
+// numbers, such as 1e999999999, costs more than any answer is worth.
 func parse(input []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(input))
 	dec.UseNumber()
@@ -242,7 +245,7 @@ func fields(typ reflect.Type) func(func(field) bool) {
 	}
 }
 
-// annotate adds to a property what the field's tags say.
+// annotate adds the field's tags to a property.
 func (f field) annotate(property map[string]any) {
 	if doc := f.tag.Get("doc"); doc != "" {
 		property["description"] = doc

@@ -42,7 +42,7 @@ func TestOfDescribesTheStruct(t *testing.T) {
 	}
 }
 
-// What matches the schema is read with its defaults; integers may be written 3.0 or 3e0, as JSON Schema allows.
+// Valid input is read with its defaults; integers may be written 3.0 or 3e0, as JSON Schema allows.
 func TestDecodeReadsWhatTheSchemaAccepts(t *testing.T) {
 	t.Parallel()
 	s := schema.Of[params]()
@@ -64,7 +64,7 @@ func TestDecodeReadsWhatTheSchemaAccepts(t *testing.T) {
 	}
 }
 
-// What does not match is refused with a reason for each field (T-DISP-02, P9).
+// Invalid input is refused with a reason for each field (T-DISP-02, P9).
 func TestDecodeNamesEachField(t *testing.T) {
 	t.Parallel()
 	s := schema.Of[params]()
@@ -104,7 +104,7 @@ func TestDecodeNamesEachField(t *testing.T) {
 	}
 }
 
-// Of very much that is wrong as much is told as anybody would read.
+// A report of very many mistakes is bounded.
 func TestDecodeTellsOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
@@ -122,8 +122,8 @@ func TestDecodeTellsOnlySoMuch(t *testing.T) {
 	}
 }
 
-// Whatever a model writes, decoding ends in parameters or in invalid_params. The schema the model is given and the reader of
-// the arguments agree on which: what the one accepts the other has read (T-TOOLS-02).
+// Decoding any text ends in parameters or in invalid_params. The schema that the model is given and the reader of the
+// arguments agree: input that one accepts the other has read (T-TOOLS-02).
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"path":"x"}`, `{"path":"x","offset":3.0}`, `{"path":1e400}`, `[`, "", `{"path":"x","env":{"":""}}`,

@@ -12,8 +12,8 @@ type Effect struct {
 	Reasons []string
 }
 
-// NeedsApproval is the end of a call that was not made because an operator has to allow it. It is no failure: the caller
-// asks, and makes the call again with a grant.
+// NeedsApproval is the end of a call that was not made because an operator has to allow it. It is no failure: the
+// caller asks, and makes the call again with a grant.
 type NeedsApproval struct{ Approval contract.Subject }
 
 // Error implements error.

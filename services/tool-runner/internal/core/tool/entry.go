@@ -33,7 +33,8 @@ const (
 	Plugin  Source = "plugin"
 )
 
-// Entry is a tool as the catalogue holds it: the tool itself and everything others need to know about it. It is immutable.
+// Entry is a tool as the catalogue holds it: the tool itself and everything others need to know about it. It is
+// immutable.
 type Entry struct {
 	Tool
 	// Source is where the tool comes from; Plugin names the plugin, for that source.
@@ -127,7 +128,8 @@ func (a Alias) Reading(when toolcall.When) Alias {
 	return a
 }
 
-// Alias is another name for a tool with its own parameters, which are adapted to the tool's. Everything else is the tool's.
+// Alias is another name for a tool with its own parameters, which are adapted to the tool's. Everything else is the
+// tool's.
 type Alias struct {
 	Name, Description string
 	Input             *schema.Schema
@@ -143,14 +145,19 @@ type Alias struct {
 // AliasOf declares an alias with parameters A; adapt turns them into the tool's.
 func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 	input := schema.Of[A]()
-	return Alias{Name: name, Description: strings.TrimSpace(description), Input: input, decode: func(raw json.RawMessage) (any, error) {
-		var a A
-		if err := input.Decode(raw, &a); err != nil {
-			return nil, err
-		}
-		p := adapt(a)
-		return &p, nil
-	}}
+	return Alias{
+		Name:        name,
+		Description: strings.TrimSpace(description),
+		Input:       input,
+		decode: func(raw json.RawMessage) (any, error) {
+			var a A
+			if err := input.Decode(raw, &a); err != nil {
+				return nil, err
+			}
+			p := adapt(a)
+			return &p, nil
+		},
+	}
 }
 
 // ActionOf declares an alias that fixes an action of the tool name; adapt fills in the parameters and the action.
@@ -162,13 +169,18 @@ func ActionOf[A, P any](name, action, description string, adapt func(A) P) Alias
 
 // AliasWith declares an alias of a tool with parameters described by input; it takes the same.
 func AliasWith(name, description string, input *schema.Schema) Alias {
-	return Alias{Name: name, Description: strings.TrimSpace(description), Input: input, decode: func(raw json.RawMessage) (any, error) {
-		var v Values
-		if err := input.Decode(raw, &v); err != nil {
-			return nil, err
-		}
-		return &v, nil
-	}}
+	return Alias{
+		Name:        name,
+		Description: strings.TrimSpace(description),
+		Input:       input,
+		decode: func(raw json.RawMessage) (any, error) {
+			var v Values
+			if err := input.Decode(raw, &v); err != nil {
+				return nil, err
+			}
+			return &v, nil
+		},
+	}
 }
 
 // Command is a command of a call: Shell is text for a shell, Argv a program with its arguments; one
@@ -216,7 +228,8 @@ type Spec[P, R any] struct {
 // Define returns the catalogue's entry for a spec.
 func Define[P, R any](s Spec[P, R]) *Entry { return define(s, schema.Of[P]()) }
 
-// Values are parameters that are known only at run time, by name: strings, booleans, int64 and float64, lists and objects.
+// Values are parameters that are known only at run time, by name: strings, booleans, int64 and float64, lists and
+// objects.
 type Values map[string]any
 
 // DefineWith returns the entry for a spec with parameters described by input.

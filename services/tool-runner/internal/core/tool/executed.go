@@ -16,9 +16,19 @@ func NotExecuted(ctx context.Context, err error, called string, timeout time.Dur
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(err, fault.Timeout, "%s ran longer than %s and the sandbox did not report its end.", called, timeout)
-	case errors.Is(err, fault.ShellSpawnFailed), errors.Is(err, fault.CageUnavailable), errors.Is(err, fault.CagePolicyInvalid),
-		errors.Is(err, fault.Interrupted), errors.Is(err, fault.InvalidParams), errors.Is(err, fault.RateLimited):
+		return fault.Wrap(
+			err,
+			fault.Timeout,
+			"%s ran longer than %s and the sandbox did not report its end.",
+			called,
+			timeout,
+		)
+	case errors.Is(err, fault.ShellSpawnFailed),
+		errors.Is(err, fault.CageUnavailable),
+		errors.Is(err, fault.CagePolicyInvalid),
+		errors.Is(err, fault.Interrupted),
+		errors.Is(err, fault.InvalidParams),
+		errors.Is(err, fault.RateLimited):
 		return err
 	}
 	return Infrastructure(err)
@@ -30,7 +40,10 @@ func EndedBy(reason contract.Reason) error {
 	case contract.ReasonCancelled, contract.ReasonOwnerEnded:
 		return Infrastructure(fault.New(fault.Cancelled, "The command was cancelled."))
 	case contract.ReasonLost:
-		return fault.New(fault.Interrupted, "The command was cut off because its sandbox went away; what it had done is done.")
+		return fault.New(
+			fault.Interrupted,
+			"The command was cut off because its sandbox went away; what it had done is done.",
+		)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ type Requirement struct {
 	Part bool
 	// Alone means that no other call may change the path meanwhile.
 	Alone bool
-	// Tree means that the file at the path, or files below it, are changed, which of them only the tool finds out. It holds each
-	// while it does, and leaves out system paths below.
+	// Tree means that the file at the path, or files below it, are changed, which of them only the tool finds out. It
+	// holds each while it does, and leaves out system paths below.
 	Tree bool
 	// Name is the profile, the "host:port" or the capability, by kind.
 	Name string

@@ -49,7 +49,8 @@ type Call struct {
 	From contract.Caller
 	// Grant is the fingerprint of an operator's approval, "" for none.
 	Grant string
-	// Emit shows people output while the tool runs. It never blocks for long and may be called from one goroutine at a time.
+	// Emit shows people output while the tool runs. It never blocks for long and may be called from one goroutine at a
+	// time.
 	Emit func(stream, text string)
 
 	// Params is a pointer to the tool's parameters, valid by its schema.
@@ -98,8 +99,8 @@ func (c *Call) Finish(ctx context.Context, r Result) (Result, error) {
 	return c.after(ctx)
 }
 
-// Changing returns a path as a change of it is to be made: in place where the caller's cage has this very file. Every path is taken
-// through it that is changed, the call's own and those found below one.
+// Changing returns a path as a change of it is to be made: in place where the caller's cage has this very file. Every
+// path is taken through it that is changed, the call's own and those found below one.
 func (c *Call) Changing(path paths.Path) paths.Path {
 	path.InPlace = c.Access.GrantsFile(path.Abs())
 	return path
