@@ -55,7 +55,8 @@ func TestUncapturedVariables(t *testing.T) {
 	}
 	for _, replacement := range []string{"g($B)", "g($$$A)", "g($A, $B_2)", "g($_)", "$A.$B"} {
 		var refused *astgrep.PatternError
-		if _, err := astgrep.NewRule(pattern, replacement); !errors.As(err, &refused) || !strings.Contains(err.Error(), "does not capture") {
+		if _, err := astgrep.NewRule(pattern, replacement); !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), "does not capture") {
 			t.Errorf("%q: got %v, want a refusal", replacement, err)
 		}
 	}

@@ -52,7 +52,11 @@ func (c *compiler) several() error {
 // broken refuses a pattern that does not parse.
 func (c *compiler) broken(i int) error {
 	where, behind := c.place(firstUnread(c.tree, i))
-	problem := fmt.Sprintf("is not complete %s code: something is missing or out of place at %s", c.tree.Language.Name, where)
+	problem := fmt.Sprintf(
+		"is not complete %s code: something is missing or out of place at %s",
+		c.tree.Language.Name,
+		where,
+	)
 	if behind != "" {
 		problem += fmt.Sprintf(", behind %q", behind)
 	}

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// fuzzTime is how long one input may take; fuzzHeap how many bytes the C heap may grow while many are tried, which a leak
-// passes soon.
+// fuzzTime is how long one input may take; fuzzHeap how many bytes the C heap may grow while many are tried, which a
+// leak passes soon.
 const (
 	fuzzTime = 5 * time.Second
 	fuzzHeap = 512 << 20

@@ -37,8 +37,9 @@ func (p *Pattern) Variables() []string {
 	return list
 }
 
-// Find calls found for each match in a tree, in the order of where they begin, outer before inner, until it returns false.
-// nested says whether matches inside a match are found, too. It returns the context's error if that ended the search.
+// Find calls found for each match in a tree, in the order of where they begin, outer before inner, until it returns
+// false. nested says whether matches inside a match are found, too. It returns the context's error if that ended the
+// search.
 func (p *Pattern) Find(ctx context.Context, tree *syntax.Tree, nested bool, found func(Match) bool) error {
 	m := matcher{ctx: ctx, tree: tree, nodes: tree.Nodes, bound: make([]Capture, len(p.vars))}
 	any := p.root.kind == wildcard

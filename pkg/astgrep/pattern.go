@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// MaxPattern is the longest pattern in bytes, and patternTime how long reading one may take. A few words that a grammar finds
-// no sense in can keep a parser's search for the best repair busy for minutes.
+// MaxPattern is the longest pattern in bytes, and patternTime how long reading one may take. A few words that a grammar
+// finds no sense in can keep a parser's search for the best repair busy for minutes.
 const (
 	MaxPattern  = 64 << 10
 	patternTime = 2 * time.Second
@@ -91,7 +91,13 @@ func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, 
 		if err != nil {
 			return nil, err
 		}
-		c := compiler{tree: &tree, end: end, usual: first == nil, source: source, pattern: &Pattern{lang: lang, source: source}}
+		c := compiler{
+			tree:    &tree,
+			end:     end,
+			usual:   first == nil,
+			source:  source,
+			pattern: &Pattern{lang: lang, source: source},
+		}
 		if err = c.compile(); err == nil {
 			return c.pattern, nil
 		}

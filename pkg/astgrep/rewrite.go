@@ -33,7 +33,11 @@ type part struct {
 // capture in languages with a dollar in their own variables.
 func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 	if len(replacement) > MaxPattern {
-		return nil, &PatternError{Pattern: pattern.source, Problem: "has a replacement that is too long", Advice: fmt.Sprintf("A replacement has at most %d bytes.", MaxPattern)}
+		return nil, &PatternError{
+			Pattern: pattern.source,
+			Problem: "has a replacement that is too long",
+			Advice:  fmt.Sprintf("A replacement has at most %d bytes.", MaxPattern),
+		}
 	}
 	r := &Rule{Pattern: pattern, step: stepOf(replacement)}
 	from := 0
@@ -63,7 +67,11 @@ func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 			i = end
 			continue
 		}
-		r.parts = append(r.parts, part{text: replacement[from:i], slot: -1}, part{slot: slot, indent: lineIndent(replacement[:i])})
+		r.parts = append(
+			r.parts,
+			part{text: replacement[from:i], slot: -1},
+			part{slot: slot, indent: lineIndent(replacement[:i])},
+		)
 		from, i = end, end
 	}
 	r.parts = append(r.parts, part{text: replacement[from:], slot: -1})
@@ -314,8 +322,8 @@ func (s style) template(b *builder, text, outer string) {
 	}
 }
 
-// own turns the indentation of a template's line into the file's: steps of spaces become tabs where it has tabs, and tabs
-// become steps of spaces where it has spaces.
+// own turns the indentation of a template's line into the file's: steps of spaces become tabs where it has tabs, and
+// tabs become steps of spaces where it has spaces.
 func (s style) own(white string) string {
 	if s.tabs {
 		n := strings.Count(white, " ")

@@ -149,8 +149,8 @@ func respell(lang *syntax.Language, text string) string {
 	return sigil + strings.ReplaceAll(strings.TrimSuffix(inside, `"`), quoted, sigil)
 }
 
-// asWritten returns the text of a node of a pattern as the pattern has it: a variable that is only a part of a text, as in
-// "costs $A", is text.
+// asWritten returns the text of a node of a pattern as the pattern has it: a variable that is only a part of a text, as
+// in "costs $A", is text.
 func asWritten(lang *syntax.Language, pattern, text string) string {
 	if lang.Sigil == '$' || !strings.ContainsRune(text, lang.Sigil) {
 		return text

@@ -178,7 +178,9 @@ func TestRewritingByIdentityIsIdentity(t *testing.T) {
 		}
 		for _, e := range edits {
 			// White space and comments of the template may change; captures may not.
-			if from == "$A" || strings.Join(strings.Fields(e.Text), "") != strings.Join(strings.Fields(string(source[e.Start:e.End])), "") && !strings.Contains(from, "$") {
+			if from == "$A" ||
+				strings.Join(strings.Fields(e.Text), "") != strings.Join(strings.Fields(string(source[e.Start:e.End])), "") &&
+					!strings.Contains(from, "$") {
 				rt.Fatalf("%s: %q became %q", from, source[e.Start:e.End], e.Text)
 			}
 		}

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// parseVariable reads a whole text as a meta variable written with sigil. One that is remembered gets slot 0, to be replaced.
+// parseVariable reads a whole text as a meta variable written with sigil. One that is remembered gets slot 0, to be
+// replaced.
 func parseVariable(text string, sigil rune) (node, bool) {
 	mark := string(sigil)
 	if !strings.HasPrefix(text, mark) {

@@ -1,8 +1,8 @@
-// Package beneath opens what lies below a folder without following any link.
+// Package beneath opens files and folders below a folder without following any link.
 //
-// It uses openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS, and where the system has none walks the
-// path with O_NOFOLLOW, one component at a time. A link that is put in place between a decision about a path and its opening
-// makes the opening fail; it cannot move it.
+// It uses openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS; on a system without it, it walks
+// the path with O_NOFOLLOW, one component at a time. A link that is put in place between a decision about a path and
+// its opening makes the opening fail; it cannot move it.
 package beneath
 
 import (
@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Path opens a file or folder for passing through it and asking what it is, which needs no permission to read it.
+// Path opens a file or folder for passing through it and reading its state, which needs no permission to read it.
 const Path = oPath
 
-// Open opens rel, which is relative and clean, below the folder dir. flags and mode are those of open(2). The descriptor is
-// the caller's; give O_CLOEXEC. A component that is a link is ELOOP or ENOTDIR, one that leads out of dir EXDEV or EINVAL.
+// Open opens rel, which is relative and clean, below the folder dir. flags and mode are those of open(2). The
+// descriptor is the caller's; give O_CLOEXEC. A component that is a link is ELOOP or ENOTDIR, one that leads out of dir
+// EXDEV or EINVAL.
 func Open(dir int, rel string, flags int, mode uint32) (int, error) {
 	fd, err := openat2(dir, rel, flags, mode)
 	if !errors.Is(err, errNoOpenat2) {
@@ -26,7 +27,7 @@ func Open(dir int, rel string, flags int, mode uint32) (int, error) {
 	return openWalking(dir, rel, flags, mode)
 }
 
-// openWalking does what openat2 does, one component at a time.
+// openWalking does the work of openat2, one component at a time.
 func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
 	if strings.HasPrefix(rel, "/") {
 		return -1, unix.EXDEV

@@ -31,7 +31,7 @@ type open func(dir int, rel string, flags int, mode uint32) (int, error)
 
 var ways = map[string]open{"openat2": beneath.Open, "walking": beneath.Walk}
 
-// With openat2 and without, what lies below a folder is opened, and nothing by a link or out of the folder.
+// With openat2 and without, a path below a folder is opened, and never by a link or out of the folder.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	name, dir := folder(t)

@@ -50,11 +50,18 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantModels := map[string]config.Targets{"fast": {"anthropic:claude-haiku"}, "smart": {"anthropic:claude-opus", "ollama:qwen3:32b"}}
+	wantModels := map[string]config.Targets{
+		"fast":  {"anthropic:claude-haiku"},
+		"smart": {"anthropic:claude-opus", "ollama:qwen3:32b"},
+	}
 	if d := cmp.Diff(wantModels, f.Models); d != "" {
 		t.Error(d)
 	}
-	wantTools := []catalogue.Switch{{Pattern: "shell.*"}, {Pattern: "file.*", Enabled: true}, {Pattern: "edit.text", Enabled: true}}
+	wantTools := []catalogue.Switch{
+		{Pattern: "shell.*"},
+		{Pattern: "file.*", Enabled: true},
+		{Pattern: "edit.text", Enabled: true},
+	}
 	if d := cmp.Diff(wantTools, f.DefaultTools); d != "" {
 		t.Error(d)
 	}
@@ -95,7 +102,7 @@ func TestMistakesHaveAPlace(t *testing.T) {
 	}
 }
 
-// An absent file is an empty one; anything else that cannot be read is refused.
+// An absent file is an empty one; any other unreadable file is refused.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,7 +154,8 @@ func TestDecode(t *testing.T) {
 	if err := f.Decode("gateway", &cfg, func(k string) string { return env[k] }); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.IdleTimeout.D() != 90*time.Second || cfg.MaxBytes != 12 || !cfg.Strict || len(cfg.Names) != 2 || cfg.Inner.Depth != 3 {
+	if cfg.IdleTimeout.D() != 90*time.Second || cfg.MaxBytes != 12 || !cfg.Strict || len(cfg.Names) != 2 ||
+		cfg.Inner.Depth != 3 {
 		t.Errorf("decoded %+v", cfg)
 	}
 	listen, address := f.Place("gateway", func(k string) string {
@@ -171,7 +179,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A secret may come from the file that its twin names; a twin that leads nowhere and two sources for one secret are refused.
+// A secret may come from the file that its twin names; a twin that leads nowhere and two sources for one secret are
+// refused.
 func TestWithFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

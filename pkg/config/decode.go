@@ -37,9 +37,9 @@ func (d Duration) D() time.Duration { return time.Duration(d) }
 // String returns the duration as Go writes it.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Decode fills into, a pointer to a service's Config holding its defaults, from the file's [services.<service>] table and
-// then from the environment. The keys of an embedded struct stand in the same table. If into has a method Validate() error,
-// that has the last word. It fails with bad_request naming the key or the variable.
+// Decode fills into, a pointer to a service's Config holding its defaults, from the file's [services.<service>] table
+// and then from the environment. The keys of an embedded struct stand in the same table. If into has a method
+// Validate() error, that has the last word. It fails with bad_request naming the key or the variable.
 func (f *File) Decode(service string, into any, getenv func(string) string) error {
 	if table, ok := f.Services[service]; ok {
 		text, err := toml.Marshal(withoutPlace(table))

@@ -12,10 +12,10 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Set returns data with the key at path set to value, a TOML value as text. Everything else stays byte for byte: comments,
-// order and spacing. A key that is there has its value replaced, a missing key goes to the end of its table, a missing
-// table to the end of the file. The result is parsed before it is returned, so a value that breaks the file is refused with
-// bad_request.
+// Set returns data with the key at path set to value, a TOML value as text. Everything else stays byte for byte:
+// comments, order and spacing. A key that is there has its value replaced, a missing key goes to the end of its table,
+// a missing table to the end of the file. The result is parsed before it is returned, so a value that breaks the file
+// is refused with bad_request.
 func Set(data []byte, path []string, value string) ([]byte, error) {
 	if len(path) < 1 {
 		return nil, fault.New(fault.BadRequest, "A key is needed.")
@@ -30,8 +30,8 @@ func Set(data []byte, path []string, value string) ([]byte, error) {
 	return out, nil
 }
 
-// Get returns the value at path as TOML decodes it: a table as a map, a list as a slice. It reports false where data has none,
-// and fails with bad_request for what is no TOML; name is the file's in the message.
+// Get returns the value at path as TOML decodes it: a table as a map, a list as a slice. It reports false if data has
+// no such value, and fails with bad_request for invalid TOML; name is the file's in the message.
 func Get(name string, data []byte, path []string) (value any, there bool, err error) {
 	var table map[string]any
 	if err := toml.Unmarshal(data, &table); err != nil {
@@ -50,8 +50,8 @@ func Get(name string, data []byte, path []string) (value any, there bool, err er
 	return value, true, nil
 }
 
-// Key reads a key as it is written in the file: parts with dots between them, in quotes where they hold dots themselves, such
-// as default_tools."shell.bash".enabled. It fails with bad_request.
+// Key reads a key as it is written in the file: parts with dots between them, in quotes where they hold dots
+// themselves, such as default_tools."shell.bash".enabled. It fails with bad_request.
 func Key(text string) ([]string, error) {
 	var p unstable.Parser
 	p.Reset([]byte(text + " = 0"))
@@ -61,7 +61,11 @@ func Key(text string) ([]string, error) {
 			return path, nil
 		}
 	}
-	return nil, fault.New(fault.BadRequest, "%q is no key: its parts stand in quotes where they hold more than letters, digits, - and _.", text)
+	return nil, fault.New(
+		fault.BadRequest,
+		"%q is no key: its parts stand in quotes where they hold more than letters, digits, - and _.",
+		text,
+	)
 }
 
 // IsValue reports whether text is a TOML value as it stands.
@@ -129,8 +133,8 @@ func valueSpan(data []byte, p *unstable.Parser, e *unstable.Node) (start, end in
 	return start, valueEnd(data, start)
 }
 
-// valueEnd scans a value that is known to parse: strings of all four kinds, nested arrays and inline tables, and comments
-// inside arrays.
+// valueEnd scans a value that is known to parse: strings of all four kinds, nested arrays and inline tables, and
+// comments inside arrays.
 func valueEnd(data []byte, i int) int {
 	depth := 0
 	for i < len(data) {

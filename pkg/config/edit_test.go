@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// An edit changes its value and nothing else: comments, order and spacing stay as they were.
+// An edit changes its value alone: comments, order and spacing stay as they were.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// A value that would break the file is refused and nothing is returned.
+// A value that would break the file is refused without a result.
 func TestSetRefusesWhatWouldBreak(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`"unclosed`, `"a:b"` + "\nfast = 1", `3`, ``} {
@@ -65,8 +65,8 @@ func TestSetRefusesWhatWouldBreak(t *testing.T) {
 	}
 }
 
-// A file is changed where it is, also behind a link, keeps its mode, and is nobody else's when it is new; of edits at the same
-// time none is lost, and one that fails changes nothing.
+// A file is changed in place, also behind a link, and keeps its mode; a new one is readable by its user alone.
+// Concurrent edits are all kept, and a failed one changes no byte.
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -115,7 +115,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// A key is read as TOML reads it; what is no key, or more than one, is refused.
+// A key is read as TOML reads it; an invalid key, or several, are refused.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -131,7 +131,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Whatever parses can be edited, and the edit reads back.
+// Any valid text can be edited, and the edit reads back.
 func FuzzSet(f *testing.F) {
 	f.Add(whole, "x")
 	f.Add("[models]\n\"a b\" = '''x:y'''\n", "p:m")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// RawKeys returns where credentials of providers stand in the file themselves, as keys such as providers.NAME.api_key, in
-// order: they work, and a backup or a shared screen shows them. Where one refers to the environment it is none.
+// RawKeys returns the keys of providers' credentials that stand in the file themselves, such as providers.NAME.api_key,
+// in order: they work, but a backup or a shared screen shows them. A reference to the environment is not among them.
 func (f *File) RawKeys() []string {
 	var raw []string
 	for _, name := range slices.Sorted(maps.Keys(f.Providers)) {

@@ -14,11 +14,11 @@ import (
 // DefaultListen is where the gateway listens.
 const DefaultListen = "127.0.0.1:7420"
 
-// NoDataDir says what to do where there is no default for the data directory.
+// NoDataDir is the advice to a user without a default data directory.
 const NoDataDir = "There is no home to keep data in: set HOME, or name the data directory with --data-dir (KAGED_DATA_DIR)."
 
-// DefaultDataDir is the data directory where nothing else is said: KAGED_DATA_DIR, else /var/lib/kaged for root, else
-// kaged under $XDG_DATA_HOME (~/.local/share). It is empty for a user without a home.
+// DefaultDataDir is the data directory without a flag: KAGED_DATA_DIR, else /var/lib/kaged for root, else kaged under
+// $XDG_DATA_HOME (~/.local/share). It is empty for a user without a home.
 func DefaultDataDir(getenv func(string) string) string {
 	if v := getenv("KAGED_DATA_DIR"); v != "" {
 		return v
@@ -29,7 +29,7 @@ func DefaultDataDir(getenv func(string) string) string {
 	return underHome(getenv, "XDG_DATA_HOME", ".local/share", "kaged")
 }
 
-// DefaultPath is the configuration where nothing else is said: KAGED_CONFIG, else /etc/kaged/local.toml for root, else
+// DefaultPath is the configuration without a flag: KAGED_CONFIG, else /etc/kaged/local.toml for root, else
 // kaged/local.toml under $XDG_CONFIG_HOME (~/.config). It is empty for a user without a home.
 func DefaultPath(getenv func(string) string) string {
 	if v := getenv("KAGED_CONFIG"); v != "" {
@@ -41,8 +41,8 @@ func DefaultPath(getenv func(string) string) string {
 	return underHome(getenv, "XDG_CONFIG_HOME", ".config", "kaged/local.toml")
 }
 
-// underHome joins name to a folder of the user's: the one that a variable of XDG names, else the usual one below the home. Where
-// neither is absolute there is none; the working folder, which may be an agent's, is no home.
+// underHome joins name to a folder of the user's: the one that a variable of XDG names, else the usual one below the
+// home. It is empty unless one of them is absolute; the working folder, which may be an agent's, is no home.
 func underHome(getenv func(string) string, variable, usual, name string) string {
 	if dir := getenv(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, name)
@@ -75,9 +75,9 @@ func SecretFiles(getenv func(string) string) (paths []string) {
 	return paths
 }
 
-// WithFiles returns an environment in which each of the variables that hold secrets may come from a file: KAGED_NATS_URL_FILE names
-// the file whose text, without white space around it, is KAGED_NATS_URL. It fails with bad_request where a file cannot be read or is
-// empty, and where a variable and its twin are both set.
+// WithFiles returns an environment in which each variable with a secret may come from a file: KAGED_NATS_URL_FILE names
+// the file whose text, without white space around it, is KAGED_NATS_URL. It fails with bad_request for an unreadable or
+// empty file, and if a variable and its twin are both set.
 func WithFiles(getenv func(string) string) (func(string) string, error) {
 	read := map[string]string{}
 	for _, name := range fileTwins {

@@ -10,12 +10,12 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Edit changes the configuration at path: change gets what is there, nothing for an absent file, and returns what is to be
-// there, which is written whole or not at all. Of two edits at the same time neither is lost. Where path is a link, what it
-// leads to is changed. The file keeps its mode; a new one, and its folder, are the operator's alone.
+// Edit changes the configuration at path: change gets the present text, nil for an absent file, and returns the new
+// one, which is written whole or not at all. Concurrent edits follow each other. If path is a link, its target is
+// changed. The file keeps its mode; a new one, and its folder, are the operator's alone.
 //
-// It fails as change does, and then nothing is written; with bad_request where the file cannot be read, with file_io
-// where it cannot be written.
+// It fails as change does, and then writes no byte; with bad_request if the file cannot be read, with file_io if it
+// cannot be written.
 func Edit(path string, change func([]byte) ([]byte, error)) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real

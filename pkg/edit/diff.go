@@ -37,8 +37,9 @@ func DiffMoved(from, to, before string, changes []Change, limit int) string {
 	return shorten(u.b.String(), limit)
 }
 
-// DiffTexts returns the unified diff of two whole texts, "" if one is not valid UTF-8. Texts whose differing middle is larger
-// than diffBytes are shown as one replaced piece: finding the shortest diff of two large unlike texts takes long.
+// DiffTexts returns the unified diff of two whole texts, "" if one is not valid UTF-8. Texts whose differing middle is
+// larger than diffBytes are shown as one replaced piece: finding the shortest diff of two large unlike texts takes
+// long.
 func DiffTexts(path, before, after string, limit int) string {
 	if !utf8.ValidString(before) || !utf8.ValidString(after) {
 		return ""

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Where every line ends alike, replacing is what replacing strings is.
+// In a text with one kind of line break, replacing is replacing strings.
 func TestReplaceEqualsStrings(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"a", "b", "ab", "\n", "é", ""})
@@ -52,7 +52,11 @@ func TestDiffReproducesTheText(t *testing.T) {
 	line := rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "\n", "four\n", "\tfive\n"})
 	rapid.Check(t, func(t *rapid.T) {
 		before := strings.Join(rapid.SliceOfN(line, 0, 30).Draw(t, "before"), "")
-		after := strings.Join(rapid.SliceOfN(line, 0, 30).Draw(t, "after"), "") + rapid.SampledFrom([]string{"", "no end"}).Draw(t, "end")
+		after := strings.Join(
+			rapid.SliceOfN(line, 0, 30).Draw(t, "after"),
+			"",
+		) + rapid.SampledFrom([]string{"", "no end"}).
+			Draw(t, "end")
 		diff := edit.DiffTexts("./f", before, after, 1<<20)
 		if before == after {
 			if diff != "" {
@@ -80,7 +84,7 @@ func patch(before, diff string) string {
 			var start int
 			fmt.Sscanf(line, "@@ -%d", &start)
 			if strings.Contains(line, ",0 +") || start == 0 {
-				start++ // nothing is taken away: the number is that of the line before
+				start++ // no line is removed: the number is that of the line before
 			}
 			for ; at < start-1; at++ {
 				after = append(after, lines[at])
@@ -102,13 +106,21 @@ func patch(before, diff string) string {
 	return strings.Join(append(after, lines[at:]...), "")
 }
 
-// What is shown of changes is what the field's library shows of them, as long as they are changes of whole lines.
+// Diffs are those of the field's library, as long as whole lines change.
 func TestDiffEqualsTheLibrary(t *testing.T) {
 	t.Parallel()
 	line := rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "\n"})
 	rapid.Check(t, func(t *rapid.T) {
-		before := strings.Join(rapid.SliceOfN(line, 0, 60).Draw(t, "before"), "") + rapid.SampledFrom([]string{"", "no end"}).Draw(t, "end")
-		after := strings.Join(rapid.SliceOfN(line, 0, 60).Draw(t, "after"), "") + rapid.SampledFrom([]string{"", "no end"}).Draw(t, "end")
+		before := strings.Join(
+			rapid.SliceOfN(line, 0, 60).Draw(t, "before"),
+			"",
+		) + rapid.SampledFrom([]string{"", "no end"}).
+			Draw(t, "end")
+		after := strings.Join(
+			rapid.SliceOfN(line, 0, 60).Draw(t, "after"),
+			"",
+		) + rapid.SampledFrom([]string{"", "no end"}).
+			Draw(t, "end")
 		edits := udiff.Lines(before, after)
 		var changes []edit.Change
 		for _, e := range edits {
@@ -121,7 +133,7 @@ func TestDiffEqualsTheLibrary(t *testing.T) {
 	})
 }
 
-// Whatever is replaced inside lines, the diff makes the same of the text.
+// The diff of any replacement inside lines turns the old text into the new one.
 func TestDiffOfReplacements(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"a", "b", "\n", "\n", "x\n", "yy"})
@@ -145,7 +157,8 @@ func TestDiffOfLargeTexts(t *testing.T) {
 	t.Parallel()
 	before, after := "same\n"+strings.Repeat("a\n", 200_000)+"end\n", "same\n"+strings.Repeat("b\n", 200_000)+"end\n"
 	diff := edit.DiffTexts("./f", before, after, 1000)
-	if !strings.HasPrefix(diff, "--- a/f\n+++ b/f\n@@ -1,200002 +1,200002 @@\n same\n-a\n") || !strings.HasSuffix(diff, "[diff truncated]\n") {
+	if !strings.HasPrefix(diff, "--- a/f\n+++ b/f\n@@ -1,200002 +1,200002 @@\n same\n-a\n") ||
+		!strings.HasSuffix(diff, "[diff truncated]\n") {
 		t.Errorf("diff %.80q", diff)
 	}
 	if diff := edit.DiffTexts("./f", "\xff", "x", 1000); diff != "" {
@@ -153,7 +166,7 @@ func TestDiffOfLargeTexts(t *testing.T) {
 	}
 }
 
-// Whatever is replaced by whatever in whatever, the result is an edit that applies or one of the refusals.
+// Any replacement in any text is an edit that applies or one of the refusals.
 func FuzzReplace(f *testing.F) {
 	f.Add("a\r\nb\n", "a\nb", "c", false)
 	f.Add("x x", "x", "yx", true)

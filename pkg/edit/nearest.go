@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Bounds of the search for similar text, which is only a hint: how many lines of the file are looked at, how many lines are
-// shown, and how much of them.
+// Bounds of the search for similar text, which is only a hint: how many lines of the file are looked at, how many lines
+// are shown, and how much of them.
 const (
 	nearestLines = 20_000
 	nearestShown = 8
@@ -17,8 +17,8 @@ const (
 	similarEnough = 0.4
 )
 
-// Nearest returns where text most like wanted begins, as a line counted from 1 (0 if nothing is similar), what stands there,
-// and whether it differs in white space only. It looks at the beginning of a long text and is only a hint.
+// Nearest returns the line, counted from 1, at which the text most like wanted begins (0 if no text is similar), the
+// text there, and whether it differs in white space only. It looks at the beginning of a long text and is only a hint.
 func Nearest(text, wanted string) (line int, shown string, exact bool) {
 	lines := strings.SplitN(text, "\n", nearestLines+1)
 	want := strings.Split(strings.Trim(wanted, "\r\n"), "\n")
@@ -37,15 +37,23 @@ func notFound(text, old string) error {
 	if line == 0 {
 		return f
 	}
-	f = fault.New(fault.OldStringNotFound, "old_string does not occur in the file; the nearest text begins at line %d.", line)
+	f = fault.New(
+		fault.OldStringNotFound,
+		"old_string does not occur in the file; the nearest text begins at line %d.",
+		line,
+	)
 	if exact {
-		f = fault.New(fault.OldStringNotFound, "old_string does not occur in the file; the text at line %d differs only in white space.", line)
+		f = fault.New(
+			fault.OldStringNotFound,
+			"old_string does not occur in the file; the text at line %d differs only in white space.",
+			line,
+		)
 	}
 	return f.With("nearest_line", line).With("nearest_text", shown)
 }
 
-// nearest returns the index of the line where wanted fits best, -1 if nothing is similar, and whether it fits but for white
-// space.
+// nearest returns the index of the line where wanted fits best, -1 if no line is similar, and whether it fits but for
+// white space.
 func nearest(lines, wanted []string) (int, bool) {
 	best, score := -1, 0
 	keys := make([]string, len(lines))

@@ -1,4 +1,4 @@
-// Package edit changes text: exact replacements, and the unified diffs that show what was changed.
+// Package edit changes text: exact replacements, and the unified diffs that show changes.
 package edit
 
 import (
@@ -25,7 +25,8 @@ func Replace(text, old, new string, all bool) ([]Change, error) {
 		return nil, fault.New(fault.NoChange, "old_string and new_string are the same.")
 	}
 	if old == "" {
-		return nil, fault.New(fault.InvalidParams, "old_string is empty; give the text to replace.").With("field", "old_string")
+		return nil, fault.New(fault.InvalidParams, "old_string is empty; give the text to replace.").
+			With("field", "old_string")
 	}
 	old, new, count := fit(text, old, new)
 	switch {
@@ -33,7 +34,8 @@ func Replace(text, old, new string, all bool) ([]Change, error) {
 		return nil, notFound(text, old)
 	case count > MaxReplacements:
 		return nil, fault.New(fault.InvalidParams, "old_string occurs %d times; at most %d are replaced at once.", count, MaxReplacements).
-			With("field", "old_string").With("count", count)
+			With("field", "old_string").
+			With("count", count)
 	case count > 1 && !all:
 		return nil, fault.New(fault.MultipleMatches, "old_string occurs %d times; make it unique or set replace_all.", count).
 			With("count", count)
@@ -59,7 +61,7 @@ func fit(text, old, new string) (string, string, int) {
 		old, new = toCRLF(old), toCRLF(new)
 		return old, new, strings.Count(text, old)
 	}
-	// Both endings occur: take the text at its word, and as \r\n where that finds nothing.
+	// Both endings occur: search for the text as given, and with \r\n if that has no match.
 	if n := strings.Count(text, old); n > 0 {
 		return old, new, n
 	}

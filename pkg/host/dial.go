@@ -10,17 +10,20 @@ import (
 )
 
 // Elsewhere reaches services of other processes with this configuration and data directory, as a service would; for
-// commands that run none themselves. Close it.
+// commands without services of their own. Close it.
 type Elsewhere struct{ host *Host }
 
-// NewElsewhere returns what reaches the services that run with a configuration and a data directory. It connects to nothing
-// until it is used. It fails with bad_request for a service token that cannot be read.
+// NewElsewhere returns an Elsewhere for the services that run with a configuration and a data directory. It connects on
+// first use. It fails with bad_request for an unreadable service token.
 func NewElsewhere(file *config.File, dataDir ownpath.Path, getenv func(string) string) (*Elsewhere, error) {
 	token, err := serviceToken(file, getenv)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{opts: Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)}, token: token}
+	h := &Host{
+		opts:  Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)},
+		token: token,
+	}
 	h.conns.host = h
 	return &Elsewhere{h}, nil
 }

@@ -15,15 +15,17 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// direct is a connection to a service of this process that has no wire: a message is cloned and handed to the other goroutine.
+// direct is a connection to a service of this process that has no wire: a message is cloned and handed to the other
+// goroutine.
 //
-// HTTP/2 over bufconn wakes four goroutines for each message, frames it and marshals it: about a fifth of the CPU of a hundred
-// streams with a hundred deltas a second. Of a model's turn of 12 MB it makes four copies; a clone shares every string.
+// HTTP/2 over bufconn wakes four goroutines for each message, frames it and marshals it: about a fifth of the CPU of a
+// hundred streams with a hundred deltas a second. Of a model's turn of 12 MB it makes four copies; a clone shares every
+// string.
 //
 // It behaves as the wire does where a caller could tell: the interceptors of both sides run, metadata, deadlines and
-// cancellation pass, a message over [rpc.MaxMessage] is refused, a receiver that does not read holds up the sender, and calls
-// fail with unavailable before the service has started and once it has stopped. There are no stats handlers: a host with tracing
-// does not use it.
+// cancellation pass, a message over [rpc.MaxMessage] is refused, a receiver that does not read holds up the sender, and
+// calls fail with unavailable before the service has started and once it has stopped. There are no stats handlers: a
+// host with tracing does not use it.
 //
 // Each call has one goroutine, which runs the handler; stop waits for it.
 type direct struct {
@@ -35,7 +37,7 @@ type direct struct {
 
 	mu      sync.Mutex // guards the fields below
 	open    bool
-	methods map[string]bool // what is served, by full name; set by start
+	methods map[string]bool // the served ones, by full name; set by start
 	calls   int
 	idle    chan struct{} // closed when calls is 0 and open no longer set
 }
@@ -60,7 +62,7 @@ func newDirect(name string, log *slog.Logger) *direct {
 	return d
 }
 
-// start lets calls in. What is served was registered with the channel before.
+// start lets calls in. The served methods were registered with the channel before.
 func (d *direct) start() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +104,8 @@ func callOf(ctx context.Context) *call {
 	return inprocgrpc.ClientContext(ctx).Value(callKey{}).(*call)
 }
 
-// enter counts a call, which left takes off again when its handler has ended. A method that is not served has no handler.
+// enter counts a call, which left takes off again when its handler has ended. A method that is not served has no
+// handler.
 func (d *direct) enter(ctx context.Context, method string) (context.Context, *call, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,12 +132,13 @@ func (c *call) left() {
 	}
 }
 
-// gone is what the transport of a server that has stopped says.
+// gone is the error of a stopped server's transport.
 func (d *direct) gone() error {
 	return status.Errorf(codes.Unavailable, "the service %s does not run", d.name)
 }
 
-// answer returns what a call failed with: calls that the end of the service has cut off say so.
+// answer returns the error of a call: a call that the end of the service has cut off gets the error of a stopped
+// server.
 func (d *direct) answer(err error) error {
 	if err != nil && d.ctx.Err() != nil && status.Code(err) == codes.Canceled {
 		return d.gone()
@@ -153,7 +157,12 @@ func (d *direct) Invoke(ctx context.Context, method string, args, reply any, opt
 }
 
 // NewStream opens a stream.
-func (d *direct) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (d *direct) NewStream(
+	ctx context.Context,
+	desc *grpc.StreamDesc,
+	method string,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	ctx, c, err := d.enter(ctx, method)
 	if err != nil {
 		return nil, err
@@ -175,7 +184,7 @@ type directStream struct {
 
 func (s *directStream) SendMsg(m any) error { return s.call.direct.answer(s.ClientStream.SendMsg(m)) }
 
-// RecvMsg receives a message. The error that ends the stream releases what it holds.
+// RecvMsg receives a message. The error that ends the stream releases its resources.
 func (s *directStream) RecvMsg(m any) error {
 	err := s.call.direct.answer(s.ClientStream.RecvMsg(m))
 	if err != nil {

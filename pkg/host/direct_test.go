@@ -21,7 +21,7 @@ import (
 
 type runStream = grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]
 
-// streamer is a service whose streams do what a test says.
+// streamer is a service whose streams run functions of a test.
 type streamer struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	serve func(runStream) error
@@ -40,12 +40,24 @@ func (s streaming) Register(r grpc.ServiceRegistrar) {
 }
 
 // streams starts a host with a service that is called directly or not, and returns its client and how to stop the host.
-func streams(t *testing.T, direct bool, serve func(runStream) error) (client harnessv1.HarnessServiceClient, stop func() error) {
+func streams(
+	t *testing.T,
+	direct bool,
+	serve func(runStream) error,
+) (client harnessv1.HarnessServiceClient, stop func() error) {
 	t.Helper()
 	opts := options(t)
-	opts.File = &config.File{Host: config.Host{DrainGrace: config.Duration(10 * time.Millisecond), StopTimeout: config.Duration(10 * time.Millisecond)}}
+	opts.File = &config.File{
+		Host: config.Host{
+			DrainGrace:  config.Duration(10 * time.Millisecond),
+			StopTimeout: config.Duration(10 * time.Millisecond),
+		},
+	}
 	service := streaming{newProbe("b", &journal{}), streamer{serve: serve}}
-	h, err := host.New(opts, host.Module{Name: "b", Direct: direct, New: func(*host.Env) (host.Service, error) { return service, nil }})
+	h, err := host.New(
+		opts,
+		host.Module{Name: "b", Direct: direct, New: func(*host.Env) (host.Service, error) { return service, nil }},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +127,8 @@ func TestStreamsInsideTheProcess(t *testing.T) {
 	}
 }
 
-// A stream that cannot go on ends for both sides: when its caller leaves, when its service stops, and when a message is too large.
+// A stream that cannot go on ends for both sides: when its caller leaves, when its service stops, and when a message is
+// too large.
 func TestStreamsInsideTheProcessEnd(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {

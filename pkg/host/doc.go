@@ -1,19 +1,19 @@
 // Package host runs one service or many in a process.
 //
-// A [Module] names a service, what it needs, and how to build it. A process lists its modules in plain Go; the [Host]
-// orders them by their needs, gives each its own gRPC server (with health and reflection) on a unix socket or a TCP
-// address, starts them in that order and stops them in the reverse. A service reaches another with [Env.Dial]: inside the
-// process where the other is here, at its configured address where it is not, over gRPC either way, and nobody asks which.
+// A [Module] names a service and its needs, and builds it. A process lists its modules in plain Go; the [Host] orders
+// them by their needs, gives each its own gRPC server (with health and reflection) on a unix socket or a TCP address,
+// starts them in that order and stops them in the reverse. A service reaches another with [Env.Dial]: inside the
+// process if the other is here, else at its configured address, over gRPC either way, and callers do not ask which.
 //
-// A service stops in this order, and the order is the point (no request is dropped that was accepted):
+// A service stops in this order, which keeps accepted requests:
 //
 //  1. its health turns NOT_SERVING;
-//  2. Drain, if it has one, finishes what is long, with everything the service needs still running;
+//  2. Drain, if it has one, finishes long work, while all its needs still run;
 //  3. its server stops gracefully, by force after a grace;
 //  4. Run's context ends and Run returns.
 //
 // A second SIGINT or SIGTERM, through [Interrupts] and Options.Hurry, cuts steps 2 and 3 short.
 //
-// Goroutines: per module one for its server and each listener, one for Run; while it stops, one that waits for Hurry. All
-// end before [Host.Run] returns. [Interrupts] has one until its stop is called.
+// Goroutines: per module one for its server and each listener, one for Run; while it stops, one that waits for Hurry.
+// All end before [Host.Run] returns. [Interrupts] has one until its stop is called.
 package host

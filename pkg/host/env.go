@@ -21,11 +21,11 @@ import (
 	"kaged.dev/pkg/telemetry"
 )
 
-// Env is what a module is built from.
+// Env is the environment in which a module builds its service.
 type Env struct {
 	// Log is the service's log.
 	Log *slog.Logger
-	// DataDir is the data directory of this host, the zero Path for none.
+	// DataDir is the data directory of this host; it may be the zero Path.
 	DataDir ownpath.Path
 	// Own are the places of kaged's own that no agent may see; see [Own].
 	Own []ownpath.Path
@@ -38,7 +38,7 @@ type Env struct {
 	Version string
 	// NoSandbox switches cages off, Insecure authentication; InsecureAnywhere allows that on any address.
 	NoSandbox, Insecure, InsecureAnywhere bool
-	// Private says that the process works for one command: start nothing before it is needed.
+	// Private says that the process works for one command: start each part on first use.
 	Private bool
 	// File is the operator's configuration as it was at the start, ConfigPath where it is.
 	File       *config.File
@@ -131,7 +131,7 @@ func unreachable(name string, err error) error {
 		With("subsystem", name)
 }
 
-// maxSocketPath is what fits into a socket address, with its final NUL.
+// maxSocketPath bounds the path of a socket, whose address has a final NUL.
 const maxSocketPath = 107
 
 // SocketPath returns where a service's unix socket is: <data>/run/<name>.sock, or a short folder of the same data
@@ -176,12 +176,18 @@ func identity(dataDir ownpath.Path) (node, instance string, err error) {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written.", dataDir)
 	}
 	if node, err = readNode(path); err != nil || node == "" {
-		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s does not keep its name; remove the file %s.", dataDir, path)
+		return "", "", fault.Wrap(
+			err,
+			fault.Unavailable,
+			"The data directory %s does not keep its name; remove the file %s.",
+			dataDir,
+			path,
+		)
 	}
 	return node, instance, nil
 }
 
-// readNode returns the name in a file, "" if what it holds is none.
+// readNode returns the name in a file, "" for an invalid one.
 func readNode(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	name := strings.TrimSpace(string(data))
@@ -191,7 +197,7 @@ func readNode(path string) (string, error) {
 	return name, nil
 }
 
-// dialer is what bufconn offers to clients.
+// dialer is bufconn's side for clients.
 type dialer interface {
 	DialContext(context.Context) (net.Conn, error)
 }

@@ -19,8 +19,8 @@ import (
 // watchInterval is how often a watcher's service is asked.
 const watchInterval = time.Second
 
-// health answers gRPC health checks by asking the service each time, so that no answer is older than its question. The names it
-// knows are those of the server's gRPC services and "", the whole server; all have the state of the service.
+// health answers gRPC health checks by asking the service each time, so that no answer is older than its question. The
+// names it knows are those of the server's gRPC services and "", the whole server; all have the state of the service.
 type health struct {
 	healthpb.UnimplementedHealthServer
 	services map[string]bool             // the names that are known besides ""; set before the server serves
@@ -70,7 +70,7 @@ func (h *health) look(ctx context.Context) (now healthpb.HealthCheckResponse_Ser
 	return healthpb.HealthCheckResponse_SERVING, ""
 }
 
-// printable replaces what metadata cannot carry.
+// printable replaces characters that metadata cannot carry.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -86,11 +86,15 @@ func (h *health) knows(service string) bool { return service == "" || h.services
 // Check implements the protocol's Check. It fails with NOT_FOUND for a service that the server does not have.
 func (h *health) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	if !h.knows(req.GetService()) {
-		return nil, status.Errorf(codes.NotFound, "There is no service %q here; reflection lists those there are.", req.GetService())
+		return nil, status.Errorf(
+			codes.NotFound,
+			"There is no service %q here; reflection lists those there are.",
+			req.GetService(),
+		)
 	}
 	now, why := h.look(ctx)
 	if why != "" {
-		// The protocol has no field for it. A caller that asks for no trailer sees none.
+		// The protocol has no field for it. Callers that read no trailer do not see it.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(rpc.HealthReason, why))
 	}
 	return &healthpb.HealthCheckResponse{Status: now}, nil
@@ -106,9 +110,12 @@ func (h *health) List(ctx context.Context, _ *healthpb.HealthListRequest) (*heal
 	return &healthpb.HealthListResponse{Statuses: list}, nil
 }
 
-// Watch sends the status now and whenever it has changed, until the caller leaves or the server stops. As the protocol has it, the
-// status of a service that the server does not have is SERVICE_UNKNOWN, and the stream stays open.
-func (h *health) Watch(req *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+// Watch sends the status now and whenever it has changed, until the caller leaves or the server stops. As the protocol
+// has it, the status of a service that the server does not have is SERVICE_UNKNOWN, and the stream stays open.
+func (h *health) Watch(
+	req *healthpb.HealthCheckRequest,
+	stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse],
+) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	current := h.status

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/host"
 )
 
-// Health answers for the whole server and for each of its services, and says of any other name what the protocol says: NOT_FOUND to
-// Check, SERVICE_UNKNOWN to Watch.
+// Health answers for the whole server and for each of its services, and any other name has the protocol's answer:
+// NOT_FOUND to Check, SERVICE_UNKNOWN to Watch.
 func TestHealthProtocol(t *testing.T) {
 	t.Parallel()
 	p := newProbe("probe", &journal{})
@@ -55,7 +55,11 @@ func TestHealthProtocol(t *testing.T) {
 }
 
 // watched returns the first status that a watcher is sent.
-func watched(t *testing.T, health grpc_health_v1.HealthClient, service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
+func watched(
+	t *testing.T,
+	health grpc_health_v1.HealthClient,
+	service string,
+) grpc_health_v1.HealthCheckResponse_ServingStatus {
 	t.Helper()
 	stream, err := health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
 	if err != nil {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// journal remembers what happened in which order.
+// journal remembers events in their order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -77,7 +77,10 @@ func (p *probe) Run(ctx context.Context) error {
 	}
 }
 
-func (p *probe) EndSession(ctx context.Context, _ *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
+func (p *probe) EndSession(
+	ctx context.Context,
+	_ *toolrunnerv1.EndSessionRequest,
+) (*toolrunnerv1.EndSessionResponse, error) {
 	return &toolrunnerv1.EndSessionResponse{}, p.answer(ctx)
 }
 
@@ -113,7 +116,7 @@ func run(t *testing.T, h *host.Host) (stop func() error) {
 	return func() error { cancel(); return <-done }
 }
 
-// What is needed starts first and stops last, each after it has drained.
+// Needs start first and stop last, each after it has drained.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -193,7 +196,7 @@ func TestStartPrecedesTheFirstCall(t *testing.T) {
 	}
 }
 
-// A ring of needs and a name twice are refused before anything starts.
+// A ring of needs and a name twice are refused before any start.
 func TestRefusedConstellations(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -205,7 +208,7 @@ func TestRefusedConstellations(t *testing.T) {
 	}
 }
 
-// A private host's services are reached in the process and nowhere else, whatever the configuration says.
+// A private host's services are reached in the process only, with any configured address.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -287,7 +290,8 @@ func callsInsideTheProcess(t *testing.T, direct bool) {
 	sent := fault.New(fault.DSLInvalid, "Bad file.").With("errors", []any{map[string]any{"line": 3.0}}).WithHTTP(418)
 	b.answer = func(context.Context) error { return errors.Join(errors.New("secret"), sent) }
 	got := fault.From(call(t.Context()))
-	if got.Code != sent.Code || got.Msg != sent.Msg || got.HTTP != 418 || got.Details["errors"].([]any)[0].(map[string]any)["line"] != 3.0 {
+	if got.Code != sent.Code || got.Msg != sent.Msg || got.HTTP != 418 ||
+		got.Details["errors"].([]any)[0].(map[string]any)["line"] != 3.0 {
 		t.Errorf("came back as %+v", got)
 	}
 
@@ -301,7 +305,8 @@ func callsInsideTheProcess(t *testing.T, direct bool) {
 	}
 }
 
-// Each service has a socket only its owner can use, which goes with it, as does a short folder made for it; and says its health there.
+// Each service has a socket only its owner can use, which goes with it, as does a short folder made for it; and says
+// its health there.
 func TestSockets(t *testing.T) {
 	t.Parallel()
 	p := newProbe("probe", &journal{})
@@ -408,7 +413,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// Where the path of a socket would be too long it is in a folder that everybody could have made, so one that is not this
+// A socket whose path would be too long is in a folder that any user could have made, so a folder that is not this
 // user's alone is neither listened in nor spoken to.
 func TestShortDirOfSomebodyElse(t *testing.T) {
 	t.Parallel()
@@ -427,14 +432,16 @@ func TestShortDirOfSomebodyElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Run(t.Context(), nil); !errors.Is(err, fault.Unavailable) || !strings.Contains(fault.From(err).Msg, "this user's alone") {
+	if err := h.Run(t.Context(), nil); !errors.Is(err, fault.Unavailable) ||
+		!strings.Contains(fault.From(err).Msg, "this user's alone") {
 		t.Errorf("listening: %v", err)
 	}
 	client := newProbe("client", &journal{})
 	if _, err := host.New(opts, client.module("probe")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = toolrunnerv1.NewToolRunnerServiceClient(client.env.Dial("probe")).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{})
+	_, err = toolrunnerv1.NewToolRunnerServiceClient(client.env.Dial("probe")).
+		EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{})
 	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "this user's alone") {
 		t.Errorf("dialling: %v", err)
 	}
@@ -448,7 +455,8 @@ func TestLimits(t *testing.T) {
 	} {
 		opts := options(t)
 		opts.File = &config.File{Host: h}
-		if _, err := host.New(opts, newProbe("a", &journal{}).module()); !errors.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), name) {
+		if _, err := host.New(opts, newProbe("a", &journal{}).module()); !errors.Is(err, fault.BadRequest) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

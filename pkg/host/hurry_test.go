@@ -10,7 +10,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Who asks twice for a stop does not wait: what drains and what is answered is cut off, in the same order.
+// A second request to stop ends the waiting: draining and open calls are cut off, in the same order.
 func TestHurry(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -32,11 +32,12 @@ func TestHurry(t *testing.T) {
 	stop := run(t, h)
 	answer := make(chan error, 1)
 	go func() {
-		_, err := toolrunnerv1.NewToolRunnerServiceClient(h.Dial("probe")).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{})
+		_, err := toolrunnerv1.NewToolRunnerServiceClient(h.Dial("probe")).
+			EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{})
 		answer <- err
 	}()
 	<-called
-	close(hurry) // before the first word, or after it: both cut short what comes
+	close(hurry) // before the first word, or after it: both cut the rest short
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// lazy is a connection that is made when it is first used: a gRPC connection has goroutines from its birth, and a host that
-// is built and thrown away must leave none.
+// lazy is a connection that is made on first use: a gRPC connection has goroutines from its birth, and a host that is
+// built and thrown away must leave none.
 type lazy struct {
 	dial func() (*grpc.ClientConn, error)
 	name string
@@ -36,7 +36,12 @@ func (l *lazy) Invoke(ctx context.Context, method string, args, reply any, opts 
 }
 
 // NewStream opens a stream.
-func (l *lazy) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (l *lazy) NewStream(
+	ctx context.Context,
+	desc *grpc.StreamDesc,
+	method string,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	conn, err := l.get()
 	if err != nil {
 		return nil, err

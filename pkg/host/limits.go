@@ -21,8 +21,8 @@ type limits struct {
 	keepalive                             rpc.Keepalive
 }
 
-// limitsOf returns what the options and the file's [host] say, and the defaults for the rest. It fails with bad_request for
-// what makes no sense.
+// limitsOf returns the limits of the options and the file's [host], and the defaults for the rest. It fails with
+// bad_request for impossible values.
 func limitsOf(opts Options) (limits, error) {
 	h := opts.File.Host
 	for _, v := range []struct {
@@ -37,18 +37,30 @@ func limitsOf(opts Options) (limits, error) {
 		{"keepalive_timeout", h.KeepaliveTimeout, 0},
 	} {
 		if v.value != 0 && v.value.D() < max(v.least, time.Millisecond) {
-			return limits{}, fault.New(fault.BadRequest, "[host]: %s must be at least %s.", v.key, max(v.least, time.Millisecond))
+			return limits{}, fault.New(
+				fault.BadRequest,
+				"[host]: %s must be at least %s.",
+				v.key,
+				max(v.least, time.Millisecond),
+			)
 		}
 	}
 	if h.MemoryLimit < 0 {
-		return limits{}, fault.New(fault.BadRequest, "[host]: memory_limit must not be negative; leave it out for the default.")
+		return limits{}, fault.New(
+			fault.BadRequest,
+			"[host]: memory_limit must not be negative; leave it out for the default.",
+		)
 	}
 	return limits{
 		drainGrace:   cmp.Or(opts.DrainGrace, h.DrainGrace.D(), DefaultDrainGrace),
 		stopTimeout:  cmp.Or(h.StopTimeout.D(), DefaultStopTimeout),
 		readyTimeout: cmp.Or(h.ReadyTimeout.D(), 2*time.Second),
 		keepalive: rpc.Keepalive{
-			Interval: cmp.Or(h.Keepalive.D(), rpc.DefaultKeepalive.Interval), Timeout: cmp.Or(h.KeepaliveTimeout.D(), rpc.DefaultKeepalive.Timeout),
+			Interval: cmp.Or(
+				h.Keepalive.D(),
+				rpc.DefaultKeepalive.Interval,
+			),
+			Timeout: cmp.Or(h.KeepaliveTimeout.D(), rpc.DefaultKeepalive.Timeout),
 		},
 	}, nil
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // Main is the main function of a service's own binary: it runs the modules with the flags --config and --data-dir (and
-// their twins KAGED_CONFIG, KAGED_DATA_DIR), until SIGINT or SIGTERM; a second one cuts off what still runs.
+// their twins KAGED_CONFIG, KAGED_DATA_DIR), until SIGINT or SIGTERM; a second one cuts off running work.
 func Main(modules ...Module) {
 	seal.Process()
 	ctx, hurry, stop := Interrupts(context.Background())
@@ -128,12 +128,17 @@ func (b binary) checkHealth(ctx context.Context) error {
 		return err
 	}
 	defer elsewhere.Close()
-	resp, err := grpc_health_v1.NewHealthClient(elsewhere.Dial(b.modules[0].Name)).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	resp, err := grpc_health_v1.NewHealthClient(elsewhere.Dial(b.modules[0].Name)).
+		Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	if errors.Is(err, fault.Forbidden) || errors.Is(err, fault.Unauthenticated) {
 		return err
 	}
 	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "It does not answer: it is not running, or runs with another configuration or data directory.")
+		return fault.Wrap(
+			err,
+			fault.Unavailable,
+			"It does not answer: it is not running, or runs with another configuration or data directory.",
+		)
 	}
 	if resp.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		return fault.New(fault.Unavailable, "It runs and does not serve yet; its log says what it waits for.")
@@ -166,7 +171,11 @@ func (b binary) serve(ctx context.Context) error {
 	defer kit.Stop()
 	h, err := New(Options{
 		File: file, ConfigPath: b.configPath, DataDir: b.dataDir, Log: log, Version: version.String(), Getenv: b.getenv,
-		Listen: config.Or(b.getenv("KAGED_LISTEN"), config.DefaultListen), UIURL: config.Or(b.getenv("KAGED_UI_URL"), file.UI.URL),
+		Listen: config.Or(
+			b.getenv("KAGED_LISTEN"),
+			config.DefaultListen,
+		),
+		UIURL:    config.Or(b.getenv("KAGED_UI_URL"), file.UI.URL),
 		Insecure: config.True(b.getenv("KAGED_INSECURE")), InsecureAnywhere: config.True(b.getenv("KAGED_INSECURE_ANYWHERE")),
 		NoSandbox: config.True(b.getenv("KAGED_NO_SANDBOX")),
 		Database: Database{

@@ -70,15 +70,16 @@ func TestServiceBinary(t *testing.T) {
 	}
 }
 
-// Without authentication a gateway listens on a loopback address only, unless the flag or its twin says that it may be reached from
-// anywhere; a service's own binary exits 2 and says so.
+// Without authentication a gateway listens on a loopback address only, unless the flag or its twin says that it may be
+// reached from anywhere; a service's own binary exits 2 and says so.
 func TestInsecureAnywhere(t *testing.T) {
 	t.Parallel()
 	for listen, loopback := range map[string]bool{
 		"127.0.0.1:7420": true, "127.8.8.8:1": true, "[::1]:0": true, "localhost:0": true, "[::ffff:127.0.0.1]:0": true,
 		"0.0.0.0:7420": false, "[::]:0": false, ":7420": false, "10.0.0.1:1": false, "box.lan:1": false, "[::1%lo]:0": false, "localhost.evil.example:0": false, "": false,
 	} {
-		if err := CheckInsecure(listen, true, false); (err == nil) != loopback || err != nil && !strings.Contains(err.Error(), "--insecure-anywhere") {
+		if err := CheckInsecure(listen, true, false); (err == nil) != loopback ||
+			err != nil && !strings.Contains(err.Error(), "--insecure-anywhere") {
 			t.Errorf("%q: got %v", listen, err)
 		}
 		if err := errors.Join(CheckInsecure(listen, true, true), CheckInsecure(listen, false, false)); err != nil {

@@ -15,10 +15,10 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration, the
-// files of the service token and of other secrets, the operator's files of modules, and the sockets of modules, of the services they
-// need and of those in the configuration, by the file or the environment, as far as they lie outside of the data directory. The zero Path leaves one out. It fails with bad_request for a path that leads
-// nowhere.
+// Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration,
+// the files of the service token and of other secrets, the operator's files of modules, and the sockets of modules, of
+// the services they need and of those in the configuration, by the file or the environment, as far as they lie outside
+// of the data directory. The zero Path leaves one out. It fails with bad_request for a path that leads nowhere.
 func Own(
 	file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string, modules ...Module,
 ) ([]ownpath.Path, error) {
@@ -78,8 +78,13 @@ func Own(
 	return own, nil
 }
 
-// place returns where a file is, the zero Path where none is named.
-func (f OperatorFile) place(file *config.File, service string, configPath ownpath.Path, getenv func(string) string) (ownpath.Path, error) {
+// place returns the path of a file, the zero Path if it is not named.
+func (f OperatorFile) place(
+	file *config.File,
+	service string,
+	configPath ownpath.Path,
+	getenv func(string) string,
+) (ownpath.Path, error) {
 	name := file.Value(service, f.Key, getenv)
 	switch {
 	case name != "":
@@ -90,8 +95,8 @@ func (f OperatorFile) place(file *config.File, service string, configPath ownpat
 	return config.Resolve(filepath.Join(filepath.Dir(configPath.String()), f.Default))
 }
 
-// databaseSockets returns the addresses of the unix sockets that a connection string of Postgres names; none for one that cannot be read,
-// which is refused where the database is opened.
+// databaseSockets returns the addresses of the unix sockets that a connection string of Postgres names; an unreadable
+// one has none here, and is refused on opening the database.
 func databaseSockets(url string) (addresses []string) {
 	if url == "" {
 		return nil
@@ -131,8 +136,8 @@ func withSockets(own []ownpath.Path, addresses ...string) ([]ownpath.Path, error
 	return own, nil
 }
 
-// place returns where a service listens and where others reach it, "" for unsaid; the path of a unix socket is absolute and
-// without links.
+// place returns where a service listens and where others reach it, "" for unsaid; the path of a unix socket is absolute
+// and without links.
 func place(file *config.File, name string, getenv func(string) string) (listen, address string, err error) {
 	listen, address = file.Place(name, getenv)
 	for _, at := range []*string{&listen, &address} {
@@ -155,7 +160,7 @@ const (
 	maxToken = 4096
 )
 
-// tokenFile returns where the service token is, the zero Path where none is named.
+// tokenFile returns the path of the service token, the zero Path if it is not named.
 func tokenFile(file *config.File, getenv func(string) string) (ownpath.Path, error) {
 	if name := getenv("KAGED_SERVICE_TOKEN_FILE"); name != "" {
 		return config.Resolve(name)
@@ -170,15 +175,20 @@ func tokenFile(file *config.File, getenv func(string) string) (ownpath.Path, err
 	return config.Resolve(name)
 }
 
-// serviceToken reads the token that services of other containers are known by, "" where none is named. It fails with
-// bad_request for a file that cannot be read or holds none.
+// serviceToken reads the token by which services of other containers are known, "" if no file is named. It fails with
+// bad_request for a file that cannot be read or holds no token.
 func serviceToken(file *config.File, getenv func(string) string) (string, error) {
 	path, err := tokenFile(file, getenv)
 	if err != nil || path.IsZero() {
 		return "", err
 	}
 	wrong := func(why string) error {
-		return fault.New(fault.BadRequest, "The service token %s of KAGED_SERVICE_TOKEN_FILE %s; write one with `openssl rand -hex 32`.", path, why)
+		return fault.New(
+			fault.BadRequest,
+			"The service token %s of KAGED_SERVICE_TOKEN_FILE %s; write one with `openssl rand -hex 32`.",
+			path,
+			why,
+		)
 	}
 	info, err := os.Stat(path.String())
 	switch {

@@ -31,8 +31,8 @@ const (
 	stranger = 34567
 )
 
-// play is a part of another process in the data directory KAGED_TEST_DIR: "serve" runs a service until standard input ends,
-// "call" calls it once and prints the outcome.
+// play is a part of another process in the data directory KAGED_TEST_DIR: "serve" runs a service until standard input
+// ends, "call" calls it once and prints the outcome.
 func play(part string) int {
 	dir := os.Getenv("KAGED_TEST_DIR")
 	dataDir, err := config.Resolve(filepath.Join(dir, "data"))
@@ -57,7 +57,7 @@ func playService(opts host.Options) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	return h.Run(ctx, func() {
-		// What guards the socket is not only its mode.
+		// The mode is not the socket's only guard.
 		path := host.SocketPath(opts.DataDir.String(), "probe")
 		for _, p := range []string{path, filepath.Dir(path), opts.DataDir.String()} {
 			_ = os.Chmod(p, 0o777)
@@ -78,7 +78,8 @@ func playCaller(reach func() (*host.Elsewhere, error)) error {
 	defer elsewhere.Close()
 	conn := elsewhere.Dial("probe")
 	_, health := grpc_health_v1.NewHealthClient(conn).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
-	_, rpc := toolrunnerv1.NewToolRunnerServiceClient(conn).EndSession(context.Background(), &toolrunnerv1.EndSessionRequest{})
+	_, rpc := toolrunnerv1.NewToolRunnerServiceClient(conn).
+		EndSession(context.Background(), &toolrunnerv1.EndSessionRequest{})
 	if fault.CodeOf(health) != fault.CodeOf(rpc) {
 		return fmt.Errorf("health answers %w, the service %w", health, rpc)
 	}
@@ -166,7 +167,7 @@ func (s *scene) serve(who as, env ...string) {
 	}
 }
 
-// call calls the service and returns what the caller was told.
+// call calls the service and returns the answer to the caller.
 func (s *scene) call(who as, env ...string) string {
 	s.t.Helper()
 	out, _ := s.command("call", who, env...).Output()
@@ -180,8 +181,9 @@ func (s *scene) want(name, got, want string) {
 	}
 }
 
-// A socket that is seen is not a socket that is owned: a service answers processes of its user and of root outside of every cage,
-// and neither one in a namespace of processes below nor one of another user, though the socket's mode lets all of them connect.
+// A socket that is seen is not a socket that is owned: a service answers processes of its user and of root outside of
+// every cage, and neither one in a namespace of processes below nor one of another user, though the socket's mode lets
+// all of them connect.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	users := map[string]int{"user": os.Getuid()}
@@ -194,20 +196,32 @@ func TestPeers(t *testing.T) {
 			s := newScene(t, uid)
 			s.serve(as{uid: uid})
 			s.want("the same user", s.call(as{uid: uid}), "served")
-			s.want("in a namespace of processes", s.call(as{uid, unix.CLONE_NEWPID}), "forbidden kaged's services answer no process in a cage")
-			s.want("in a user namespace too", s.call(as{uid, unix.CLONE_NEWPID | unix.CLONE_NEWUSER}), "forbidden kaged's services answer no process in a cage")
+			s.want(
+				"in a namespace of processes",
+				s.call(as{uid, unix.CLONE_NEWPID}),
+				"forbidden kaged's services answer no process in a cage",
+			)
+			s.want(
+				"in a user namespace too",
+				s.call(as{uid, unix.CLONE_NEWPID | unix.CLONE_NEWUSER}),
+				"forbidden kaged's services answer no process in a cage",
+			)
 			if os.Getuid() != 0 {
 				return
 			}
 			s.want("root", s.call(as{uid: 0}), "served")
 			s.want("another user", s.call(as{uid: stranger}), "forbidden kaged's services answer the user they run as, and root")
-			s.want("root in a namespace", s.call(as{0, unix.CLONE_NEWPID}), "forbidden kaged's services answer no process in a cage")
+			s.want(
+				"root in a namespace",
+				s.call(as{0, unix.CLONE_NEWPID}),
+				"forbidden kaged's services answer no process in a cage",
+			)
 		})
 	}
 }
 
-// A process of another container cannot be looked at: it is served if it shows the token that both have by KAGED_SERVICE_TOKEN_FILE,
-// and told so if not.
+// A process of another container cannot be looked at: it is served if it shows the token that both have by
+// KAGED_SERVICE_TOKEN_FILE, and told so if not.
 func TestPeersOfOtherContainers(t *testing.T) {
 	t.Parallel()
 	uid := os.Getuid()
@@ -235,7 +249,7 @@ func TestPeersOfOtherContainers(t *testing.T) {
 	}
 }
 
-// A token does not let in what can be looked at and is refused.
+// A token does not admit a process that can be examined and is refused.
 func TestTokenIsNoPassForACage(t *testing.T) {
 	t.Parallel()
 	uid := os.Getuid()
@@ -248,7 +262,8 @@ func TestTokenIsNoPassForACage(t *testing.T) {
 	s.want("in a cage", s.call(as{uid, unix.CLONE_NEWPID}, env), "forbidden")
 }
 
-// Every user of the machine can connect to a loopback address, so a service listens there with a token only, and asks for it.
+// Every user of the machine can connect to a loopback address, so a service listens there with a token only, and asks
+// for it.
 func TestTCPNeedsAToken(t *testing.T) {
 	t.Parallel()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -256,11 +271,15 @@ func TestTCPNeedsAToken(t *testing.T) {
 	address := free.Addr().String()
 	free.Close()
 	opts := options(t)
-	opts.File, err = config.Parse(filepath.Join(t.TempDir(), "local.toml"), fmt.Appendf(nil, "[services.probe]\nlisten = %q\n", address))
+	opts.File, err = config.Parse(
+		filepath.Join(t.TempDir(), "local.toml"),
+		fmt.Appendf(nil, "[services.probe]\nlisten = %q\n", address),
+	)
 	must(t, err)
 	h, err := host.New(opts, newProbe("probe", &journal{}).module())
 	must(t, err)
-	if err := h.Run(t.Context(), nil); fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), "KAGED_SERVICE_TOKEN_FILE") {
+	if err := h.Run(t.Context(), nil); fault.CodeOf(err) != fault.BadRequest ||
+		!strings.Contains(err.Error(), "KAGED_SERVICE_TOKEN_FILE") {
 		t.Fatalf("without a token: got %v, want bad_request that names KAGED_SERVICE_TOKEN_FILE", err)
 	}
 	must(t, os.WriteFile(filepath.Join(filepath.Dir(opts.File.Path), "token"), []byte(strings.Repeat("x", 32)), 0o600))
@@ -273,7 +292,8 @@ func TestTCPNeedsAToken(t *testing.T) {
 		elsewhere, err := host.NewElsewhere(file, opts.DataDir, opts.Getenv)
 		must(t, err)
 		defer elsewhere.Close()
-		_, err = grpc_health_v1.NewHealthClient(elsewhere.Dial("probe")).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		_, err = grpc_health_v1.NewHealthClient(elsewhere.Dial("probe")).
+			Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 		return err
 	}
 	if err := call(&bare); fault.CodeOf(err) != fault.Unauthenticated {
@@ -284,7 +304,7 @@ func TestTCPNeedsAToken(t *testing.T) {
 	}
 }
 
-// A file that cannot be a token is refused at the start, with its name and what to do.
+// A file that cannot be a token is refused at the start, with its name and a remedy.
 func TestServiceTokenFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -303,35 +323,52 @@ func TestServiceTokenFile(t *testing.T) {
 		opts := options(t)
 		opts.Getenv = func(key string) string { return map[string]string{"KAGED_SERVICE_TOKEN_FILE": path}[key] }
 		_, err := host.New(opts, newProbe("probe", &journal{}).module())
-		if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(fault.From(err).Msg, path) || !strings.Contains(fault.From(err).Msg, "openssl rand") {
+		if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(fault.From(err).Msg, path) ||
+			!strings.Contains(fault.From(err).Msg, "openssl rand") {
 			t.Errorf("%s: got %v, want bad_request with the path and what to do", name, err)
 		}
 	}
 }
 
-// What is kaged's own includes the data directory, the configuration, the token and the sockets that the configuration puts
-// elsewhere, each as a place without links.
+// kaged's own paths include the data directory, the configuration, the token and the sockets that the configuration
+// puts elsewhere, each as a place without links.
 func TestOwn(t *testing.T) {
 	t.Parallel()
 	dir := testkit.Own(t, t.TempDir()).String()
 	must(t, os.Symlink(dir, filepath.Join(dir, "link")))
-	file, err := config.Parse(filepath.Join(dir, "local.toml"), fmt.Appendf(nil,
-		"[host]\nservice_token_file = \"link/token\"\n[services.a]\nlisten = \"unix:%[1]s/link/run/a.sock\"\n[services.b]\naddress = \"unix:%[1]s/b.sock\"\n", dir))
+	file, err := config.Parse(filepath.Join(dir, "local.toml"), fmt.Appendf(
+		nil,
+		"[host]\nservice_token_file = \"link/token\"\n[services.a]\nlisten = \"unix:%[1]s/link/run/a.sock\"\n[services.b]\naddress = \"unix:%[1]s/b.sock\"\n",
+		dir,
+	))
 	must(t, err)
-	own, err := host.Own(file, testkit.Own(t, file.Path), testkit.Own(t, filepath.Join(dir, "data")), func(name string) string {
-		return map[string]string{
-			"KAGED_NATS_URL_FILE": filepath.Join(dir, "link/nats"), "KAGED_SERVICES_C_D_LISTEN": "unix:" + filepath.Join(dir, "link/c.sock"),
-			"KAGED_SERVICES_E_ADDRESS": "unix:" + filepath.Join(dir, "link/e.sock"),
-			"KAGED_SERVICES_C_D_FILE":  filepath.Join(dir, "link/named"),
-			"KAGED_DATABASE_URL":       "postgres:///x?host=" + filepath.Join(dir, "link/pg") + ",127.0.0.1&port=5433",
-		}[name]
-	}, host.Module{Name: "c-d", Needs: []string{"e"}, Files: []host.OperatorFile{{Key: "file"}, {Key: "other", Default: "beside"}, {Key: "none"}}})
+	own, err := host.Own(
+		file,
+		testkit.Own(t, file.Path),
+		testkit.Own(t, filepath.Join(dir, "data")),
+		func(name string) string {
+			return map[string]string{
+				"KAGED_NATS_URL_FILE": filepath.Join(dir, "link/nats"), "KAGED_SERVICES_C_D_LISTEN": "unix:" + filepath.Join(dir, "link/c.sock"),
+				"KAGED_SERVICES_E_ADDRESS": "unix:" + filepath.Join(dir, "link/e.sock"),
+				"KAGED_SERVICES_C_D_FILE":  filepath.Join(dir, "link/named"),
+				"KAGED_DATABASE_URL":       "postgres:///x?host=" + filepath.Join(dir, "link/pg") + ",127.0.0.1&port=5433",
+			}[name]
+		},
+		host.Module{
+			Name:  "c-d",
+			Needs: []string{"e"},
+			Files: []host.OperatorFile{{Key: "file"}, {Key: "other", Default: "beside"}, {Key: "none"}},
+		},
+	)
 	must(t, err)
 	var got []string
 	for _, p := range own {
 		got = append(got, strings.TrimPrefix(p.String(), dir))
 	}
-	if want := "/data /local.toml /token /nats /named /beside /run/a.sock /b.sock /c.sock /e.sock /pg/.s.PGSQL.5433"; strings.Join(got, " ") != want {
+	if want := "/data /local.toml /token /nats /named /beside /run/a.sock /b.sock /c.sock /e.sock /pg/.s.PGSQL.5433"; strings.Join(
+		got,
+		" ",
+	) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	long := testkit.Own(t, filepath.Join(dir, strings.Repeat("long", 25)))

@@ -2,5 +2,5 @@
 
 package host_test
 
-// play is for Linux, which tells who calls.
+// play is for Linux, which identifies callers.
 func play(string) int { return 2 }

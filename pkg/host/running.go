@@ -40,7 +40,7 @@ type running struct {
 
 	cancel context.CancelFunc // ends Run's context
 	ended  chan struct{}      // closed when Run has returned
-	runErr error              // what it returned; read after ended
+	runErr error              // of Run; read after ended
 	serves sync.WaitGroup     // the goroutines of the server
 }
 
@@ -68,7 +68,10 @@ func newRunning(h *Host, m Module) (*running, error) {
 func (r *running) dial() (*grpc.ClientConn, error) {
 	var d dialer = r.memory
 	opts := append(rpc.DialOptions(), r.host.opts.Dial...)
-	opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.DialContext(ctx) }))
+	opts = append(
+		opts,
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.DialContext(ctx) }),
+	)
 	return grpc.NewClient("passthrough:///"+r.Name, opts...)
 }
 
@@ -132,7 +135,7 @@ func (r *running) serve(l net.Listener, failed chan<- error) {
 	})
 }
 
-// stop stops the service in the order the package comment gives, without waiting for what is long once patience has ended.
+// stop stops the service in the order the package comment gives, without waiting for long work once patience has ended.
 func (r *running) stop(patience context.Context, l limits) error {
 	r.health.stop()
 	if d, ok := r.service.(Drainer); ok {
@@ -163,15 +166,19 @@ func (r *running) stop(patience context.Context, l limits) error {
 	return nil
 }
 
-// open returns the listener other processes use, nil for none.
+// open returns the listener for other processes; it may be nil.
 func (r *running) open() (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(r.listen, "unix:")
 	switch {
 	case r.listen == "":
 		return nil, nil
 	case !isUnix && !isLoopback(r.listen):
-		return nil, fault.New(fault.BadRequest,
-			"[services.%s] listens on %s: between hosts services need mTLS, which this build does not offer; use a unix socket or a loopback address.", r.Name, r.listen)
+		return nil, fault.New(
+			fault.BadRequest,
+			"[services.%s] listens on %s: between hosts services need mTLS, which this build does not offer; use a unix socket or a loopback address.",
+			r.Name,
+			r.listen,
+		)
 	case !isUnix && r.host.token == "":
 		return nil, fault.New(fault.BadRequest, "[services.%s] listens on %s, where every user of this machine can call it: "+
 			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file), or use a unix socket.", r.Name, r.listen)
@@ -190,8 +197,8 @@ func (r *running) open() (net.Listener, error) {
 	return l, nil
 }
 
-// CheckInsecure refuses to let everyone in on an address that other machines may reach, unless that is said in so many words. It
-// fails with bad_request, details.reason insecure_anywhere.
+// CheckInsecure refuses to let everyone in on an address that other machines may reach, unless that is said in so many
+// words. It fails with bad_request, details.reason insecure_anywhere.
 func CheckInsecure(listen string, insecure, anywhere bool) error {
 	if !insecure || anywhere || isLoopback(listen) {
 		return nil
@@ -201,7 +208,7 @@ func CheckInsecure(listen string, insecure, anywhere bool) error {
 		With("reason", insecureAnywhere)
 }
 
-// insecureAnywhere is details.reason of what [CheckInsecure] refuses.
+// insecureAnywhere is details.reason of the refusals of [CheckInsecure].
 const insecureAnywhere = "insecure_anywhere"
 
 func isLoopback(hostport string) bool {
@@ -210,7 +217,7 @@ func isLoopback(hostport string) bool {
 	return err == nil && (h == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// listenUnix makes a socket only its owner may use. A socket nobody answers on is a leftover and is replaced.
+// listenUnix makes a socket only its owner may use. A socket without a listener is a leftover and is replaced.
 func listenUnix(path, dataDir string) (net.Listener, error) {
 	for range 10 {
 		l, err := tryListenUnix(path, dataDir)
@@ -221,7 +228,8 @@ func listenUnix(path, dataDir string) (net.Listener, error) {
 	return tryListenUnix(path, dataDir)
 }
 
-// tryListenUnix does that. It fails with fs.ErrNotExist if another service has stopped meanwhile and has taken the folder with it.
+// tryListenUnix does that. It fails with fs.ErrNotExist if another service has stopped meanwhile and has taken the
+// folder with it.
 func tryListenUnix(path, dataDir string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

@@ -21,8 +21,7 @@ func shortDir(dataDir string) string {
 }
 
 // ownShortDir makes sure that dir, if it is the short one of the data directory, is the user's alone: its name can be
-// guessed and it stands where everybody may make folders, so somebody else may have made it first. What is not there yet is
-// no danger.
+// guessed and any user may make folders there, so another may have made it first. A missing folder is no danger.
 func ownShortDir(dir, dataDir string) error {
 	if dataDir == "" || dir != shortDir(dataDir) {
 		return nil

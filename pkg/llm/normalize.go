@@ -2,12 +2,12 @@ package llm
 
 import "slices"
 
-// Unanswered is what a model is told about a call that has no result in its conversation, because work was cut off.
+// Unanswered is the answer to a call that has no result in its conversation, because work was cut off.
 const Unanswered = "The call was cut off before it had a result. It may have had effects."
 
-// Normalize returns a conversation as every provider takes it, sharing what it does not change:
+// Normalize returns a conversation as every provider takes it, sharing the unchanged parts:
 //
-//   - blocks and messages that say nothing are gone;
+//   - empty blocks and messages are gone;
 //   - the results of a turn's calls follow the turn in one message of RoleTool, in the order of the calls, and a call
 //     without a result is answered by [Unanswered];
 //   - a result that answers no call of the turn before it is gone, and so is a second result for the same call;
@@ -53,7 +53,7 @@ func NormalizeFrom(messages []Message) (out []Message, from [][]int) {
 	return out, from
 }
 
-// spoken returns the blocks that say something and are no results.
+// spoken returns the blocks that are neither empty nor results.
 func spoken(blocks []Block) []Block {
 	says := func(b Block) bool {
 		switch {

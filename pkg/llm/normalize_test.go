@@ -28,7 +28,7 @@ func msg(role llm.Role, blocks ...llm.Block) llm.Message {
 	return llm.Message{Role: role, Blocks: blocks}
 }
 
-// A conversation of any shape becomes one whose calls are answered right after their turn, once.
+// A conversation of any shape becomes one whose calls are answered once, right after their turn.
 func TestNormalize(t *testing.T) {
 	const user, model, tool, system = llm.RoleUser, llm.RoleAssistant, llm.RoleTool, llm.RoleSystem
 	for name, c := range map[string]struct{ in, want []llm.Message }{
@@ -67,7 +67,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// What is normal stays as it is, every call has its one result, no text is lost, and the input is left alone.
+// A normal conversation stays as it is, every call has its one result, no text is lost, and the input is left alone.
 func TestNormalizeProperties(t *testing.T) {
 	ids := rapid.SampledFrom([]string{"a", "b", "c"})
 	block := rapid.Custom(func(t *rapid.T) llm.Block {
@@ -86,7 +86,8 @@ func TestNormalizeProperties(t *testing.T) {
 		m := llm.Message{Role: role}
 		for _, b := range rapid.SliceOfN(block, 0, 3).Draw(t, "blocks") {
 			isCall, isResult := b.Call != nil, b.Result != nil
-			if isCall == (role == llm.RoleAssistant) && isCall || isResult == (role == llm.RoleTool) && isResult || !isCall && !isResult && role != llm.RoleTool {
+			if isCall == (role == llm.RoleAssistant) && isCall || isResult == (role == llm.RoleTool) && isResult ||
+				!isCall && !isResult && role != llm.RoleTool {
 				m.Blocks = append(m.Blocks, b)
 			}
 		}

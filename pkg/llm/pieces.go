@@ -8,8 +8,8 @@ const (
 	largestPiece = 64 << 10
 )
 
-// Pieces gathers a text that comes in pieces. It holds little more than the text, where a strings.Builder that grows holds up to
-// twice as much and leaves as much again to the collector. The zero value is empty.
+// Pieces gathers a text that comes in pieces. It holds little more than the text, where a strings.Builder that grows
+// holds up to twice as much and leaves as much again to the collector. The zero value is empty.
 type Pieces struct {
 	parts [][]byte // all are full but the last
 	size  int

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Pieces hold what was written, in order, whatever its sizes.
+// Pieces hold the written text, in order, for any sizes.
 func TestPiecesHoldWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Outcome is what a section does to a text.
+// Outcome is the effect of a section on a text.
 type Outcome struct {
 	// Changes are in the order of the text and do not overlap.
 	Changes []edit.Change
@@ -27,17 +27,17 @@ type Failure struct {
 	Hunk, Line int
 	// Reason completes "Hunk 1 of ./file (line 5 of the patch) ".
 	Reason string
-	// Nearest is the line of the file where text like the hunk's begins, 0 for none, Text what stands there.
+	// Nearest is the line of the file at which text like the hunk's begins, 0 without one; Text is the text there.
 	Nearest int
 	Text    string
 	// Places are lines of the file where an ambiguous hunk fits, the first few.
 	Places []int
 }
 
-// MaxFailures is how many hunks are tried that do not fit: what else does not fit is nothing new then.
+// MaxFailures bounds the hunks that fail: after so many the others are not tried.
 const MaxFailures = 8
 
-// Apply finds what the hunks of an update change in a text. Each hunk that cannot be placed is a failure; then there is no
+// Apply places the hunks of an update in a text. Each hunk that cannot be placed is a failure; then there is no
 // outcome. The only error is that of ctx.
 func (s *Section) Apply(ctx context.Context, text string) (*Outcome, []Failure, error) {
 	f := newFile(text, s.Hunks)
@@ -130,7 +130,7 @@ func (h *Hunk) spans(at place) []span {
 	return spans
 }
 
-// changes returns what a hunk changes at a place.
+// changes returns the changes that a hunk makes at a place.
 func (f *file) changes(h *Hunk, at place) []edit.Change {
 	var changes []edit.Change
 	indent := f.indentation(h, at)
@@ -157,7 +157,7 @@ func (f *file) change(at span, added []Line, marked bool) edit.Change {
 	start, end := f.starts[at.start], f.starts[at.end]
 	atEnd := at.end == f.count()
 	if atEnd && len(added) > 0 && at.start > 0 && f.ending(at.start-1) == "" {
-		// What stood last and without a line break is not last any more.
+		// The last line had no line break and is no longer the last one.
 		b.WriteString(f.usual())
 	}
 	for i, line := range added {
@@ -174,8 +174,8 @@ func (f *file) change(at span, added []Line, marked bool) edit.Change {
 	return edit.Change{Start: start, End: end, Text: b.String()}
 }
 
-// endingFor returns the line break of the i-th line that takes the place of a range: that of the line it stands for, else of
-// its neighbours, else what is usual in the file.
+// endingFor returns the line break of the i-th line that replaces a range: that of the line it replaces, else of its
+// neighbours, else the usual one of the file.
 func (f *file) endingFor(at span, i int) string {
 	for _, n := range [...]int{at.start + i, at.start - 1, at.end} {
 		if n == at.start+i && n >= at.end || n < 0 || n >= f.count() {

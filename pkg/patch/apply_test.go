@@ -18,7 +18,7 @@ func section(t testing.TB, hunks string) patch.Section {
 	return parse(t, envelope("*** Update File: f\n"+hunks))[0]
 }
 
-// apply returns what a section makes of a text.
+// apply returns a text after a section.
 func apply(t testing.TB, s patch.Section, text string) (string, *patch.Outcome, []patch.Failure) {
 	t.Helper()
 	out, failures, err := s.Apply(t.Context(), text)
@@ -31,15 +31,18 @@ func apply(t testing.TB, s patch.Section, text string) (string, *patch.Outcome, 
 	return edit.Apply(text, out.Changes), out, nil
 }
 
-// checkOutcome holds what comes of any section and any text to its promises.
+// checkOutcome checks the promises of Apply for any section and any text.
 func checkOutcome(t testing.TB, s patch.Section, text string) {
 	out, failures, err := s.Apply(t.Context(), text)
 	if err != nil || out == nil && len(failures) == 0 || out != nil && len(failures) > 0 {
 		t.Fatalf("%+v, %v, %v", out, failures, err)
 	}
 	for _, f := range failures {
-		if f.Code != fault.HunkNotFound && f.Code != fault.HunkAmbiguous || f.Hunk < 1 || f.Hunk > len(s.Hunks) || f.Line < s.Line ||
-			f.Nearest < 0 || f.Nearest > strings.Count(text, "\n")+1 || f.Reason == "" {
+		if f.Code != fault.HunkNotFound && f.Code != fault.HunkAmbiguous || f.Hunk < 1 || f.Hunk > len(s.Hunks) ||
+			f.Line < s.Line ||
+			f.Nearest < 0 ||
+			f.Nearest > strings.Count(text, "\n")+1 ||
+			f.Reason == "" {
 			t.Fatalf("failure %+v", f)
 		}
 	}
@@ -118,12 +121,13 @@ func TestApply(t *testing.T) {
 func TestApplyNotes(t *testing.T) {
 	t.Parallel()
 	_, out, _ := apply(t, section(t, "@@\n-a\n+b\n c\n"), "x\n  a\n  c\n")
-	if out == nil || out.Added != 1 || out.Removed != 1 || len(out.Notes) != 1 || out.Notes[0] != "hunk 1 fits at line 2 only ignoring white space around lines" {
+	if out == nil || out.Added != 1 || out.Removed != 1 || len(out.Notes) != 1 ||
+		out.Notes[0] != "hunk 1 fits at line 2 only ignoring white space around lines" {
 		t.Errorf("%+v", out)
 	}
 }
 
-// A hunk that fits nowhere, or in more than one place, says which it is and what there is.
+// A hunk that fits at no place, or at several, is refused with the reason and with the text of the file.
 func TestApplyFails(t *testing.T) {
 	t.Parallel()
 	const text = "one\ntwo\nthree\nfour\none\ntwo\nthree four five\n"
@@ -152,7 +156,8 @@ func TestApplyFails(t *testing.T) {
 			t.Errorf("%s: gives %q and %+v", name, got, failures)
 			continue
 		}
-		if f := failures[0]; f.Code != c.code || f.Hunk != c.hunk || f.Line != c.line || f.Nearest != c.nearest || !strings.Contains(f.Reason, c.says) {
+		if f := failures[0]; f.Code != c.code || f.Hunk != c.hunk || f.Line != c.line || f.Nearest != c.nearest ||
+			!strings.Contains(f.Reason, c.says) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -161,11 +166,13 @@ func TestApplyFails(t *testing.T) {
 	}
 }
 
-// A diff of two texts, applied to the first, gives the second: by its line numbers always, without them unless a hunk fits in
-// several places, and then it says so.
+// A diff of two texts, applied to the first, gives the second: by its line numbers always, without them unless a hunk
+// fits in several places, and then it says so.
 func TestPatchOfADiffReproducesTheTarget(t *testing.T) {
 	t.Parallel()
-	line := rapid.SampledFrom([]string{"one", "two", "three", "", "  four", "\tfive", "six ", "“seven”", "8", "9", "10", "11"})
+	line := rapid.SampledFrom(
+		[]string{"one", "two", "three", "", "  four", "\tfive", "six ", "“seven”", "8", "9", "10", "11"},
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		ending := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "ending")
 		draw := func(name string) string {
@@ -174,7 +181,7 @@ func TestPatchOfADiffReproducesTheTarget(t *testing.T) {
 		}
 		before, after := draw("before"), draw("after")
 		if before == after || ending == "\r\n" && !strings.Contains(before, ending) {
-			return // nothing to say, or nothing says which line breaks the file has
+			return // no failure, or no line that shows the file's line breaks
 		}
 		diff := edit.DiffTexts("./f", before, after, 1<<20)
 		_, hunks, _ := strings.Cut(diff, "\n")
@@ -201,7 +208,8 @@ func TestPatchOfADiffReproducesTheTarget(t *testing.T) {
 			return
 		}
 		for _, f := range failures {
-			if f.Code != fault.HunkAmbiguous && !strings.Contains(f.Reason, "does not say where") && failures[0].Code != fault.HunkAmbiguous {
+			if f.Code != fault.HunkAmbiguous && !strings.Contains(f.Reason, "does not say where") &&
+				failures[0].Code != fault.HunkAmbiguous {
 				t.Fatalf("%q without numbers by\n%s\nfails: %+v", before, hunks, failures)
 			}
 		}
@@ -225,7 +233,8 @@ func TestManyHunks(t *testing.T) {
 		t.Errorf("%+v", failures)
 	}
 	few.WriteString("@@\n-same\n")
-	if _, _, failures := apply(t, section(t, many.String()+few.String()), text.String()); len(failures) != 1 || failures[0].Code != fault.HunkAmbiguous {
+	if _, _, failures := apply(t, section(t, many.String()+few.String()), text.String()); len(failures) != 1 ||
+		failures[0].Code != fault.HunkAmbiguous {
 		t.Errorf("%+v", failures)
 	}
 }
@@ -242,8 +251,8 @@ func TestRepeatedLines(t *testing.T) {
 	}
 }
 
-// Whatever the hunk and whatever the text, it fails in one of two ways or changes the text within its bounds, and what it
-// changes is undone by its reverse.
+// Any hunk fails on any text in one of two ways or changes the text within its bounds, and its reverse undoes its
+// changes.
 func FuzzApply(f *testing.F) {
 	f.Add("a\nb\nc\n", "@@ a\n b\n-c\n+d\n")
 	f.Add("a\r\nb", "@@\n-b\n+c\n\\ No newline at end of file\n")

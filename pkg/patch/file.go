@@ -6,8 +6,8 @@ import "strings"
 type file struct {
 	text   string
 	starts []int // where each line begins, and the end of the text
-	// hunks are those that are looked for, indexes where their lines are by what counts of them at each level; nil until they
-	// are needed.
+	// hunks are the wanted hunks, indexes the places of their lines by their keys at each level; nil until they are
+	// needed.
 	hunks   []Hunk
 	indexes [levels]map[string]*[]int32
 	crlf    int // 0: not counted; 1: \r\n is usual; -1: it is not

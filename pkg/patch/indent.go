@@ -2,16 +2,17 @@ package patch
 
 import "strings"
 
-// indentation is how the indentation of a hunk's lines becomes that of the file: what is known of some lines, and the rule that
-// follows from them.
+// indentation turns the indentation of a hunk's lines into that of the file: the indentation of known lines, and the
+// rule that follows from them.
 type indentation struct {
 	known      map[string]string
 	add, strip string
-	width      int // spaces in the hunk for each tab in the file; 0 as long as it is not known, -1 if there is no such rule
+	// Spaces in the hunk for each tab in the file; 0 as long as it is not known, -1 if there is no such rule.
+	width int
 }
 
-// indentation compares a hunk that fits only with tolerance with the lines it stands for; nil if lines are to be taken as they
-// are written.
+// indentation compares a hunk that fits only with tolerance with the lines it stands for; nil if lines are to be taken
+// as they are written.
 func (f *file) indentation(h *Hunk, at place) *indentation {
 	if at.level < indented {
 		return nil
@@ -70,7 +71,7 @@ func (in *indentation) adapt(text string) string {
 	return text
 }
 
-// difference returns what long has before short, "" if it does not end in it.
+// difference returns the part of long before its end short, "" if it does not end in short.
 func difference(long, short string) string {
 	if strings.HasSuffix(long, short) {
 		return long[:len(long)-len(short)]
@@ -80,7 +81,8 @@ func difference(long, short string) string {
 
 // ratio returns how many spaces of one indentation make a tab of the other, -1 if it is not so.
 func ratio(spaces, tabs string) int {
-	if spaces == "" || tabs == "" || strings.Trim(spaces, " ") != "" || strings.Trim(tabs, "\t") != "" || len(spaces)%len(tabs) != 0 {
+	if spaces == "" || tabs == "" || strings.Trim(spaces, " ") != "" || strings.Trim(tabs, "\t") != "" ||
+		len(spaces)%len(tabs) != 0 {
 		return -1
 	}
 	return len(spaces) / len(tabs)

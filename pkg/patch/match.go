@@ -30,7 +30,7 @@ func (l level) String() string {
 	return "exactly"
 }
 
-// key returns what of a line counts at a level.
+// key returns the part of a line that counts at a level.
 func (l level) key(line string) string {
 	switch l {
 	case exact:
@@ -73,8 +73,8 @@ func plain(line string) string {
 // maxPlaces is how many places are looked for where one is wanted: a message names no more.
 const maxPlaces = 5
 
-// find returns the lines from which on wanted stands in the lines from start, the first so many. wanted is not empty and already
-// normalised.
+// find returns the lines from which on wanted stands in the lines from start, the first so many. wanted is not empty
+// and already normalised.
 func (f *file) find(wanted []string, l level, start, most int) []int {
 	if len(f.hunks) >= indexFrom {
 		if places, ok := f.lookUp(wanted, l, start, most); ok {
@@ -152,7 +152,7 @@ func (f *file) fits(wanted []string, l level, at int) bool {
 	return true
 }
 
-// index returns where the lines of all hunks are, by what counts of them at a level.
+// index returns the places of the lines of all hunks, by their keys at a level.
 func (f *file) index(l level) map[string]*[]int32 {
 	if f.indexes[l] != nil {
 		return f.indexes[l]

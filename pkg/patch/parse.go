@@ -20,7 +20,7 @@ const (
 	noEndMark  = `\ `
 )
 
-// Parse reads an envelope. What is wrong with it is patch_invalid, whose message and details name the line.
+// Parse reads an envelope. A defect is patch_invalid, whose message and details name the line.
 func Parse(text string) (*Patch, error) {
 	p := &parser{lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
 	if err := p.begin(); err != nil {
@@ -53,7 +53,14 @@ func Parse(text string) (*Patch, error) {
 		case len(patch.Sections) > 0 && patch.Sections[len(patch.Sections)-1].Op == Delete:
 			err = p.fail(p.at, "%.80q follows a deleted file, which takes no lines", trimmed)
 		default:
-			err = p.fail(p.at, "%.80q stands before the first section; a section begins with %q, %q or %q", trimmed, addMark, updateMark, deleteMark)
+			err = p.fail(
+				p.at,
+				"%.80q stands before the first section; a section begins with %q, %q or %q",
+				trimmed,
+				addMark,
+				updateMark,
+				deleteMark,
+			)
 		}
 		if err != nil {
 			return nil, err
@@ -85,11 +92,12 @@ func (p *parser) next() (string, bool) {
 func (p *parser) back() { p.at-- }
 
 func (p *parser) fail(line int, format string, args ...any) error {
-	return fault.New(fault.PatchInvalid, "Line %d of the patch: "+format+".", append([]any{line}, args...)...).With("line", line)
+	return fault.New(fault.PatchInvalid, "Line %d of the patch: "+format+".", append([]any{line}, args...)...).
+		With("line", line)
 }
 
-// begin reads up to the first mark. Models wrap patches into code fences and shell commands; anything else before the mark
-// may be a part of the patch that would be lost.
+// begin reads up to the first mark. Models wrap patches into code fences and shell commands; any other text before the
+// mark may be a part of the patch that would be lost, so it is refused.
 func (p *parser) begin() error {
 	for {
 		line, ok := p.next()
@@ -102,7 +110,13 @@ func (p *parser) begin() error {
 			return nil
 		case trimmed == "", strings.HasPrefix(trimmed, "```"), strings.Contains(trimmed, "<<"):
 		case strings.HasPrefix(trimmed, "--- "), strings.HasPrefix(trimmed, "diff "):
-			return p.fail(p.at, "this is a unified diff; put its hunks between %q and %q, each file under %q", beginMark, endMark, updateMark)
+			return p.fail(
+				p.at,
+				"this is a unified diff; put its hunks between %q and %q, each file under %q",
+				beginMark,
+				endMark,
+				updateMark,
+			)
 		default:
 			return p.fail(p.at, "a patch begins with %q and not with %.80q", beginMark, trimmed)
 		}
@@ -111,7 +125,7 @@ func (p *parser) begin() error {
 
 var wrapEnd = regexp.MustCompile("^(```|[A-Za-z_]+)$")
 
-// end reads what follows the last mark: nothing but the end of what begin skipped.
+// end reads the text behind the last mark, which may only close the wrapping that begin skipped.
 func (p *parser) end() error {
 	for {
 		line, ok := p.next()
@@ -167,7 +181,7 @@ func (p *parser) add(name string) (Section, error) {
 // isMark reports whether a line that has no sign of its own is a mark, be it indented.
 func isMark(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), anyMark) }
 
-// onlyBlanks reports whether nothing but blank lines comes before the next mark, after the line read last.
+// onlyBlanks reports whether only blank lines come before the next mark, after the line read last.
 func (p *parser) onlyBlanks() bool {
 	for _, line := range p.lines[p.at:] {
 		if isMark(line) {
@@ -258,12 +272,12 @@ func (p *parser) finish(h Hunk) (Hunk, bool, error) {
 
 var numbers = regexp.MustCompile(`^ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,[0-9]{1,9})? @@`)
 
-// header takes what follows @@: a line of the file, or the line numbers of a unified diff.
+// header takes the text behind @@: a line of the file, or the line numbers of a unified diff.
 func (h *Hunk) header(text string) {
 	if m := numbers.FindStringSubmatch(text); m != nil {
 		h.At, _ = strconv.Atoi(m[1])
 		if m[2] == "0" {
-			h.At++ // nothing is taken away: the number is that of the line before
+			h.At++ // no line is removed: the number is that of the line before
 		}
 		return
 	}

@@ -81,7 +81,8 @@ func TestParse(t *testing.T) {
 		t.Fatalf("%d sections", len(sections))
 	}
 	last := sections[4].Hunks
-	if !last[0].EOF || last[0].Line != 18 || last[1].At != 11 || last[1].Line != 24 || !last[1].Lines[0].NoEnd || last[1].Headers != nil {
+	if !last[0].EOF || last[0].Line != 18 || last[1].At != 11 || last[1].Line != 24 || !last[1].Lines[0].NoEnd ||
+		last[1].Headers != nil {
 		t.Errorf("hunks %+v", last)
 	}
 }
@@ -94,7 +95,7 @@ func lines(h patch.Hunk) string {
 	return strings.Join(list, "|")
 }
 
-// What models put around a patch does not harm it: fences, a shell's here-document, \r\n as line ends.
+// Wrappings of models do not harm a patch: fences, a shell's here-document, \r\n as line ends.
 func TestParseWrapped(t *testing.T) {
 	t.Parallel()
 	plain := envelope("*** Add File: f\n+text\n")
@@ -106,12 +107,13 @@ func TestParseWrapped(t *testing.T) {
 			t.Errorf("%q: %+v", text, s)
 		}
 	}
-	if s := parse(t, envelope("*** Add File: f\n+one\r\n+two\n\\ No newline at end of file\n*** Add File: empty\n")); s[0].Content != "one\r\ntwo" || s[1].Content != "" {
+	if s := parse(t, envelope("*** Add File: f\n+one\r\n+two\n\\ No newline at end of file\n*** Add File: empty\n")); s[0].Content != "one\r\ntwo" ||
+		s[1].Content != "" {
 		t.Errorf("%q", s[0].Content)
 	}
 }
 
-// What is wrong with a patch is said with its line (T-T20-PATCH-02).
+// A defect of a patch is told with its line (T-T20-PATCH-02).
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -150,8 +152,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a model writes, it is a patch or a refusal that names a line of it; and what is read, placed in whatever text,
-// changes it within its bounds.
+// Any text of a model is a patch or a refusal that names a line of it; and a patch, applied to any text, changes it
+// within its bounds.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		envelope("*** Add File: f\n+x\n\n*** Update File: g\n@@ a @@\n b\n-c\n+d\n\n*** Delete File: h\n"),

@@ -1,5 +1,5 @@
-// Package patch reads the envelope in which models write changes to several files, and finds out what its hunks mean in a
-// file as it is.
+// Package patch reads the envelope in which models write changes to several files, and finds out what its hunks mean in
+// a file as it is.
 //
 //	*** Begin Patch
 //	*** Add File: path
@@ -14,26 +14,26 @@
 //	*** Delete File: path
 //	*** End Patch
 //
-// [Parse] reads it, strictly where a guess could do harm (a patch that was cut off, a line without its sign) and leniently
-// where it cannot (code fences around it, blank lines between sections). [Section.Apply] places the hunks of one file: exactly,
-// else but for white space at the ends of lines, else but for indentation too, else but for typographic characters. At each
-// of these a hunk must fit in one place only; it is never applied to the first of several. Lines that stay keep every byte,
-// and new lines take the line endings of their neighbours.
+// [Parse] reads it, strictly where a guess could do harm (a patch that was cut off, a line without its sign) and
+// leniently where it cannot (code fences around it, blank lines between sections). [Section.Apply] places the hunks of
+// one file: exactly, else but for white space at the ends of lines, else but for indentation too, else but for
+// typographic characters. At each of these a hunk must fit in one place only; it is never applied to the first of
+// several. Lines that stay keep every byte, and new lines take the line endings of their neighbours.
 //
 // The package touches no file.
 package patch
 
-// Op is what a section does with its file.
+// Op is the effect of a section on its file.
 type Op string
 
-// What sections do.
+// The effects of sections.
 const (
 	Add    Op = "add"
 	Update Op = "update"
 	Delete Op = "delete"
 )
 
-// Patch is what an envelope says.
+// Patch is the content of an envelope.
 type Patch struct {
 	Sections []Section
 }
@@ -45,7 +45,7 @@ type Section struct {
 	Path, MoveTo string
 	// Line is where the section begins in the patch, counted from 1.
 	Line int
-	// Content is what an added file holds.
+	// Content is the text of an added file.
 	Content string
 	// Hunks are the changes of an update, in the order of the file.
 	Hunks []Hunk
@@ -59,7 +59,7 @@ type Hunk struct {
 	Headers []string
 	// At is the line the hunk says it begins at, as the headers of unified diffs do, -1 if it does not say.
 	At int
-	// Lines are what stands there and what is to.
+	// Lines are the old and the new lines.
 	Lines []Line
 	// EOF says that the place is the end of the file.
 	EOF bool

@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// place finds where a hunk belongs: behind the changes of those before it, else, if it is nowhere there, before them. taken are
-// the lines that are changed already.
+// place finds where a hunk belongs: behind the changes of those before it, else, if it is nowhere there, before them.
+// taken are the lines that are changed already.
 func (f *file) place(h *Hunk, cursor int, taken []span) (place, *Failure) {
 	overlapping := func(p place) bool { return overlaps(h, p, taken) }
 	places, failure := f.search(h, cursor)
@@ -36,7 +36,7 @@ func (f *file) place(h *Hunk, cursor int, taken []span) (place, *Failure) {
 	return place{}, f.missing(h)
 }
 
-// overlaps reports whether a hunk would change at a place what is changed already.
+// overlaps reports whether a hunk at a place would change already changed text.
 func overlaps(h *Hunk, at place, taken []span) bool {
 	if len(taken) == 0 {
 		return false
@@ -49,8 +49,8 @@ func overlaps(h *Hunk, at place, taken []span) bool {
 	return false
 }
 
-// search returns the places where a hunk fits in the lines from start, at the first level where it does. The failure says
-// what is missing where that is not the hunk's lines.
+// search returns the places where a hunk fits in the lines from start, at the first level where it does. The failure
+// names a missing part other than the hunk's lines.
 func (f *file) search(h *Hunk, start int) ([]place, *Failure) {
 	anchors, failure := f.anchors(h.Headers, start)
 	if failure != nil {
@@ -87,7 +87,7 @@ func (f *file) search(h *Hunk, start int) ([]place, *Failure) {
 	return doubtful, nil
 }
 
-// old returns what the first n lines of a hunk say stands in the file.
+// old returns the first n lines of a hunk that the file should hold.
 func (h *Hunk) old(n int) []string {
 	list := make([]string, 0, n)
 	for _, line := range h.Lines[:n] {
@@ -105,7 +105,8 @@ func (f *file) at(wanted []string, l level, h *Hunk, anchors []int, start int) [
 	}
 	if anchors == nil {
 		places := f.find(wanted, l, start, maxPlaces)
-		if line := h.At - 1; len(places) == maxPlaces && line > places[maxPlaces-1] && line <= f.count()-len(wanted) && f.fits(wanted, l, line) {
+		if line := h.At - 1; len(places) == maxPlaces && line > places[maxPlaces-1] && line <= f.count()-len(wanted) &&
+			f.fits(wanted, l, line) {
 			places = append(places, line) // the one that is asked for by its number
 		}
 		return places
@@ -139,15 +140,17 @@ func (f *file) insertion(h *Hunk, anchors []int, start int) ([]place, *Failure) 
 		places = []place{{h.At - 1, exact, len(h.Lines)}}
 	default:
 		return nil, &Failure{
-			Code:   fault.HunkNotFound,
-			Reason: "only adds lines and does not say where: give it context lines, an @@ header with the line above, or " + strconv.Quote(eofMark),
+			Code: fault.HunkNotFound,
+			Reason: "only adds lines and does not say where: give it context lines, an @@ header with the line above, or " + strconv.Quote(
+				eofMark,
+			),
 		}
 	}
 	return places, nil
 }
 
-// anchors returns the lines the innermost header may stand for, nil without headers. Each header stands below the one before
-// it.
+// anchors returns the lines the innermost header may stand for, nil without headers. Each header stands below the one
+// before it.
 func (f *file) anchors(headers []string, start int) ([]int, *Failure) {
 	var found []int
 	for i, header := range headers {
@@ -156,7 +159,10 @@ func (f *file) anchors(headers []string, start int) ([]int, *Failure) {
 			from = found[0] + 1
 		}
 		if found = f.headerLines(header, from); len(found) == 0 {
-			failure := &Failure{Code: fault.HunkNotFound, Reason: fmt.Sprintf("does not fit: its header %.80q is not in the file", header)}
+			failure := &Failure{
+				Code:   fault.HunkNotFound,
+				Reason: fmt.Sprintf("does not fit: its header %.80q is not in the file", header),
+			}
 			if i > 0 || start > 0 {
 				failure.Reason += " below the place before it"
 			}
@@ -167,7 +173,7 @@ func (f *file) anchors(headers []string, start int) ([]int, *Failure) {
 	return found, nil
 }
 
-// headerLines returns the lines that are a header, or, if none is, that begin with it.
+// headerLines returns the lines that are a header, or, without such lines, those that begin with it.
 func (f *file) headerLines(header string, start int) []int {
 	for l := exact; l < levels; l++ {
 		if found := f.find([]string{l.key(header)}, l, start, f.count()); len(found) > 0 {
@@ -207,11 +213,14 @@ func ambiguous(places []place) *Failure {
 	if len(places) >= maxPlaces {
 		text += " and maybe more"
 	}
-	f.Reason = fmt.Sprintf("fits in several places, at lines %s: give it more context lines, or an @@ header with a line above the one that is meant", text)
+	f.Reason = fmt.Sprintf(
+		"fits in several places, at lines %s: give it more context lines, or an @@ header with a line above the one that is meant",
+		text,
+	)
 	return f
 }
 
-// missing says that a hunk's lines are not in the file, and what is like them.
+// missing tells that a hunk's lines are not in the file, and names the most similar ones.
 func (f *file) missing(h *Hunk) *Failure {
 	failure := &Failure{Code: fault.HunkNotFound, Reason: "does not fit: its lines are not in the file"}
 	f.describe(failure, h.old(len(h.Lines)-h.blank))

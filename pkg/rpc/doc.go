@@ -10,6 +10,6 @@
 //
 // A connection whose other end has vanished without a word is given up after a while; see [Keepalive].
 //
-// On a client the same in reverse: the caller goes out as metadata, and a status comes back as the *fault.Error that left
-// the other side, so that errors.Is(err, fault.NotFound) reads the same on both sides of the wire.
+// On a client the same in reverse: the caller goes out as metadata, and a status comes back as the *fault.Error that
+// left the other side, so that errors.Is(err, fault.NotFound) reads the same on both sides of the wire.
 package rpc

@@ -18,13 +18,13 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// MaxMessage is the largest gRPC message in bytes, in either direction. History goes in chunks and each tool result in a
-// message of its own, but a model's turn is one message, so what may be in a turn is bounded by it; answers of the API that
-// could be larger are shortened to fit.
+// MaxMessage is the largest gRPC message in bytes, in either direction. History goes in chunks and each tool result in
+// a message of its own, but a model's turn is one message, so it bounds a turn; longer answers of the API are shortened
+// to fit.
 const MaxMessage = 16 << 20
 
-// reconnect is how a lost connection is tried again. The usual wait of up to two minutes would keep a service unreachable
-// long after it came back.
+// reconnect is how a lost connection is tried again. The usual wait of up to two minutes would keep a service
+// unreachable long after it came back.
 var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
 // The metadata keys a caller travels under.
@@ -63,21 +63,26 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// ServerInterceptors returns what every server has between the transport and its handlers, for transports that are no
-// grpc.Server.
+// ServerInterceptors returns the interceptors of every server between the transport and its handlers, for transports
+// other than a grpc.Server.
 func ServerInterceptors(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	s := serverSide{log}
 	return s.unary, s.stream
 }
 
-// ClientInterceptors returns what every client has before the transport.
+// ClientInterceptors returns the interceptors of every client before the transport.
 func ClientInterceptors() (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
 	return clientUnary, clientStream
 }
 
 type serverSide struct{ log *slog.Logger }
 
-func (s serverSide) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+func (s serverSide) unary(
+	ctx context.Context,
+	req any,
+	info *grpc.UnaryServerInfo,
+	next grpc.UnaryHandler,
+) (resp any, err error) {
 	ctx = incoming(ctx)
 	defer func() {
 		err = s.finish(ctx, info.FullMethod, recover(), err)
@@ -88,13 +93,18 @@ func (s serverSide) unary(ctx context.Context, req any, info *grpc.UnaryServerIn
 	return next(ctx, req)
 }
 
-func (s serverSide) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+func (s serverSide) stream(
+	srv any,
+	ss grpc.ServerStream,
+	info *grpc.StreamServerInfo,
+	next grpc.StreamHandler,
+) (err error) {
 	ctx := incoming(ss.Context())
 	defer func() { err = s.finish(ctx, info.FullMethod, recover(), err) }()
 	return next(srv, &serverStream{ss, ctx})
 }
 
-// finish logs what only the log may know and returns what goes over the wire.
+// finish logs the private part of an error and returns the public one.
 func (s serverSide) finish(ctx context.Context, method string, panicked any, err error) error {
 	caller := ident.CallerFrom(ctx)
 	if panicked != nil {
@@ -149,12 +159,19 @@ func outgoing(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, kv...)
 }
 
-func clientUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func clientUnary(
+	ctx context.Context,
+	method string,
+	req, reply any,
+	cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
 	return answered(ctx, invoke(outgoing(ctx), method, req, reply, cc, opts...))
 }
 
-// answered returns the fault of a call made with ctx. The transport calls a connection that is closed cancelled too; where the caller
-// has not cancelled that is unavailable.
+// answered returns the fault of a call made with ctx. The transport calls a connection that is closed cancelled too;
+// where the caller has not cancelled that is unavailable.
 func answered(ctx context.Context, err error) error {
 	if status.Code(err) == codes.Canceled && len(status.Convert(err).Details()) == 0 && ctx.Err() == nil {
 		err = status.Error(codes.Unavailable, status.Convert(err).Message())
@@ -162,7 +179,14 @@ func answered(ctx context.Context, err error) error {
 	return FromStatus(err)
 }
 
-func clientStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func clientStream(
+	ctx context.Context,
+	desc *grpc.StreamDesc,
+	cc *grpc.ClientConn,
+	method string,
+	open grpc.Streamer,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	cs, err := open(outgoing(ctx), desc, cc, method, opts...)
 	if err != nil {
 		return nil, answered(ctx, err)

@@ -15,8 +15,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// The log learns what a caller does not: defects and causes. What explains itself, such as a stream that was cancelled, is no
-// defect.
+// The log has more than the caller learns: defects and causes. An expected end, such as that of a cancelled stream, is
+// no defect.
 func TestDefectsAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -36,7 +36,12 @@ func TestDefectsAreLogged(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			side := serverSide{slog.New(slog.NewTextHandler(&log, nil))}
-			_, err := side.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/x/Y"}, func(context.Context, any) (any, error) { return nil, c.err })
+			_, err := side.unary(
+				t.Context(),
+				nil,
+				&grpc.UnaryServerInfo{FullMethod: "/x/Y"},
+				func(context.Context, any) (any, error) { return nil, c.err },
+			)
 			if status.Code(err) != c.code || (log.Len() > 0) != c.logged {
 				t.Errorf("answered %v, logged %q", err, log.String())
 			}
@@ -62,10 +67,23 @@ func TestClosedConnectionIsUnavailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			unary := clientUnary(c.ctx, "/x/Y", nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return c.err })
-			_, open := clientStream(c.ctx, nil, nil, "/x/Y", func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-				return nil, c.err
-			})
+			unary := clientUnary(
+				c.ctx,
+				"/x/Y",
+				nil,
+				nil,
+				nil,
+				func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return c.err },
+			)
+			_, open := clientStream(
+				c.ctx,
+				nil,
+				nil,
+				"/x/Y",
+				func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+					return nil, c.err
+				},
+			)
 			stream := &faultStream{ctx: c.ctx, ClientStream: failing{err: c.err}}
 			_, header := stream.Header()
 			for what, err := range map[string]error{

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// Keepalive is how a connection finds out that the other host has vanished without a word: a call that holds something, such
-// as an attached socket's, must not hold it for the hours that TCP takes to notice.
+// Keepalive finds vanished peers: a call that holds a resource, such as an attached socket's, must not hold it for the
+// hours that TCP takes to notice.
 type Keepalive struct {
 	// Interval is how long a connection may be silent before the other end is asked whether it is there.
 	Interval time.Duration
@@ -19,7 +19,7 @@ type Keepalive struct {
 // DefaultKeepalive is for connections between services.
 var DefaultKeepalive = Keepalive{Interval: 20 * time.Second, Timeout: 10 * time.Second}
 
-// MinKeepalive is the shortest Interval that clients keep to. Servers hang up on who asks more often than half of it.
+// MinKeepalive is the shortest Interval of clients. Servers hang up on clients that ask more often than half of it.
 const MinKeepalive = 10 * time.Second
 
 // Server returns the options of a server that asks its clients.

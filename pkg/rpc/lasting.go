@@ -6,10 +6,14 @@ import (
 	"time"
 )
 
-// Lasting returns a context for a stream whose end is worth hearing when ctx has ended: then end is called, which asks the
-// other side to finish. The context ends when that fails, or when patience has passed since ctx ended. stop ends the context
-// and returns when nothing of it runs any more; it must be called.
-func Lasting(ctx context.Context, patience time.Duration, end func(context.Context) error) (lasting context.Context, stop func()) {
+// Lasting returns a context for a stream whose end is awaited after ctx has ended: then end is called, which asks the
+// other side to finish. The context ends when that fails, or when patience has passed since ctx ended. stop ends the
+// context and returns when its goroutine has ended; it must be called.
+func Lasting(
+	ctx context.Context,
+	patience time.Duration,
+	end func(context.Context) error,
+) (lasting context.Context, stop func()) {
 	lasting, cut := context.WithCancel(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
 	watching.Go(func() {

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// A stream outlives its caller by what the other side takes to finish, and by no more than there is patience for.
+// A stream outlives its caller until the other side has finished, and at most by the patience.
 func TestLasting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,13 +10,14 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Options are what the contract says about a method.
+// Options are the contract's options of a method.
 type Options struct {
 	// WithoutOperator and WithoutStorage are the options of kaged.common.v1 of these names.
 	WithoutOperator, WithoutStorage bool
 }
 
-// OptionsOf returns the options of a method by its full name, "/package.Service/Method". An unknown method has no options.
+// OptionsOf returns the options of a method by its full name, "/package.Service/Method". An unknown method has no
+// options.
 func OptionsOf(fullMethod string) Options {
 	name := strings.ReplaceAll(strings.TrimPrefix(fullMethod, "/"), "/", ".")
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))

@@ -9,7 +9,8 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// RequireOperator refuses calls that carry no operator with unauthenticated, unless the method's option without_operator is set.
+// RequireOperator refuses calls that carry no operator with unauthenticated, unless the method's option
+// without_operator is set.
 func RequireOperator(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := operatorKnown(ctx, info.FullMethod); err != nil {
 		return nil, err
@@ -18,7 +19,12 @@ func RequireOperator(ctx context.Context, req any, info *grpc.UnaryServerInfo, n
 }
 
 // RequireOperatorStream is [RequireOperator] for streams.
-func RequireOperatorStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func RequireOperatorStream(
+	srv any,
+	stream grpc.ServerStream,
+	info *grpc.StreamServerInfo,
+	next grpc.StreamHandler,
+) error {
 	if err := operatorKnown(stream.Context(), info.FullMethod); err != nil {
 		return err
 	}

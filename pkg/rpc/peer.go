@@ -19,7 +19,7 @@ import (
 // keyToken is the metadata key that the service token travels under.
 const keyToken = "kaged-service-token"
 
-// TokenOptions returns the options of a client that shows the service token with each call; none for an empty token.
+// TokenOptions returns the options of a client that shows the service token with each call; empty for an empty token.
 func TokenOptions(token string) []grpc.DialOption {
 	if token == "" {
 		return nil
@@ -36,7 +36,7 @@ func (t tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[st
 // RequireTransportSecurity is false: the token is for unix sockets and the loopback, where no other host listens.
 func (tokenCredentials) RequireTransportSecurity() bool { return false }
 
-// A standing is what is known of the process at the other end of a connection.
+// A standing is the relation of the process at the other end of a connection to this one.
 type standing int
 
 const (
@@ -44,14 +44,14 @@ const (
 	unknown standing = iota
 	// own is a process outside of every cage, of the user this process runs as or of root.
 	own
-	// stranger is a process that may call nothing, whatever it shows.
+	// stranger is a process that may not call, with any token.
 	stranger
 )
 
-// Peers decides which processes may call a service: a socket that is seen is not a socket that is owned. A process of this
-// user or of root may that is in no process namespace below this one, which is what a cage is. One that cannot be looked at,
-// in another container or over TCP, may with the service token. It binds every RPC, health and reflection too, and is checked
-// before a message is read.
+// Peers decides which processes may call a service: a visible socket is no permission. A process of this user or of
+// root may call unless it is in a process namespace below this one, as cages are. One that cannot be examined, in
+// another container or over TCP, may call with the service token. The rule holds for every RPC, health and reflection
+// too, and is checked before a message is read.
 //
 // Refusals are forbidden (a stranger) or unauthenticated (no token, or a wrong one).
 type Peers struct {
@@ -61,8 +61,8 @@ type Peers struct {
 	Log *slog.Logger
 }
 
-// ServerOptions returns the options of a server that is guarded so. Connections that are neither unix sockets nor TCP are
-// taken for this process's own.
+// ServerOptions returns the options of a server that is guarded so. Connections that are neither unix sockets nor TCP
+// are taken for this process's own.
 func (p Peers) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(&door{insecure.NewCredentials(), p}),
@@ -75,7 +75,8 @@ func (p Peers) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// door looks at who connects. What it finds goes with the connection, so that the caller is told why it is refused.
+// door examines connecting processes. Its finding goes with the connection, so that the caller is told why it is
+// refused.
 type door struct {
 	credentials.TransportCredentials
 	peers Peers
@@ -90,7 +91,7 @@ type verdict struct {
 // AuthType implements credentials.AuthInfo.
 func (verdict) AuthType() string { return "kaged-peer" }
 
-// ServerHandshake implements credentials.TransportCredentials. It puts nothing on the wire.
+// ServerHandshake implements credentials.TransportCredentials. It sends no byte.
 func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	v := verdict{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
 	switch c := conn.(type) {

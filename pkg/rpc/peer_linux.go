@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look says what stands at the other end of a unix socket, and why where it is a stranger. It is about the process that
-// connected, whatever has its number now.
+// look returns the standing of the process at the other end of a unix socket, and why it is a stranger. It is about the
+// process that connected, not one that has its number now.
 func look(conn *net.UnixConn) (standing, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -44,8 +44,8 @@ func look(conn *net.UnixConn) (standing, error) {
 	return standingOf(int(cred.Pid), pidfd, pidErr)
 }
 
-// standingOf looks whether a process is in a namespace of processes below this one's. pidfd holds it, unless pidErr says why
-// there is none.
+// standingOf looks whether a process is in a namespace of processes below this one's. pidfd holds it, unless pidErr
+// says why it cannot.
 func standingOf(pid, pidfd int, pidErr error) (standing, error) {
 	depth, err := 0, pidErr
 	switch {
@@ -55,7 +55,7 @@ func standingOf(pid, pidfd int, pidErr error) (standing, error) {
 		depth, err = depthIn(fmt.Sprintf("/proc/%d/status", pid))
 	}
 	if errors.Is(err, errGone) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
-		return stranger, caged() // what connected and ended cannot show that it was in none
+		return stranger, caged() // a process that has ended cannot show that it was outside of cages
 	}
 	mine, mineErr := depthIn("/proc/self/status")
 	switch {
@@ -67,11 +67,12 @@ func standingOf(pid, pidfd int, pidErr error) (standing, error) {
 	return own, nil
 }
 
-// heldDepth reads how many namespaces of processes the one that a pidfd holds is in. The kernel says it of that very process;
-// of one that has ended it says the number -1.
+// heldDepth reads how many namespaces of processes the one that a pidfd holds is in. The kernel says it of that very
+// process; of one that has ended it says the number -1.
 func heldDepth(pidfd int) (int, error) { return depthIn(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd)) }
 
-// depthIn counts the numbers of a process in a file that has a line NSpid: one for each namespace, from that of /proc down.
+// depthIn counts the numbers of a process in a file that has a line NSpid: one for each namespace, from that of /proc
+// down.
 func depthIn(file string) (int, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

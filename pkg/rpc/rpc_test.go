@@ -37,11 +37,17 @@ type service struct {
 	stream func(grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error
 }
 
-func (s *service) EndSession(ctx context.Context, _ *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
+func (s *service) EndSession(
+	ctx context.Context,
+	_ *toolrunnerv1.EndSessionRequest,
+) (*toolrunnerv1.EndSessionResponse, error) {
 	return &toolrunnerv1.EndSessionResponse{}, s.unary(ctx)
 }
 
-func (s *service) Attach(_ *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error {
+func (s *service) Attach(
+	_ *sessionmanagerv1.AttachRequest,
+	stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent],
+) error {
 	return s.stream(stream)
 }
 
@@ -86,7 +92,7 @@ func (w *world) call(ctx context.Context) error {
 	return err
 }
 
-// follow opens the stream and returns what ends it.
+// follow opens the stream and returns the error that ends it.
 func (w *world) follow(ctx context.Context) error {
 	stream, err := sessionmanagerv1.NewAttachServiceClient(w.conn).Attach(ctx, &sessionmanagerv1.AttachRequest{})
 	for err == nil {
@@ -95,7 +101,7 @@ func (w *world) follow(ctx context.Context) error {
 	return err
 }
 
-// wire is a client's side of the network: while it is silent nothing that is sent arrives, and nobody is told.
+// wire is a client's side of the network: while it is silent sent data is lost, without an error.
 type wire struct{ silent atomic.Bool }
 
 type wireConn struct {
@@ -115,8 +121,7 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// What a handler fails with reads the same on the other side, in calls and in streams; what is nobody's business stays
-// in the log.
+// A handler's error reads the same on the other side, in calls and in streams; its private part stays in the log.
 func TestFaultsCrossTheWire(t *testing.T) {
 	w := start(t)
 	wanted := fault.New(fault.DSLInvalid, "Bad file.").With("errors", []any{map[string]any{"line": 3.0}}).WithHTTP(418)
@@ -137,7 +142,8 @@ func TestFaultsCrossTheWire(t *testing.T) {
 		w.stream = func(grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error { return c.sent }
 		for kind, err := range map[string]error{"call": w.call(t.Context()), "stream": w.follow(t.Context())} {
 			got := fault.From(err)
-			if got.Code != c.want.Code || got.Msg != c.want.Msg || got.HTTP != c.want.HTTP || !cmp.Equal(got.Details, c.want.Details) {
+			if got.Code != c.want.Code || got.Msg != c.want.Msg || got.HTTP != c.want.HTTP ||
+				!cmp.Equal(got.Details, c.want.Details) {
 				t.Errorf("%s: %s came back as %+v, want %+v", name, kind, got, c.want)
 			}
 		}
@@ -159,14 +165,15 @@ func TestPanic(t *testing.T) {
 		if err := call(ctx); !errors.Is(err, fault.Internal) || strings.Contains(err.Error(), "boom") {
 			t.Errorf("%s: a panic came back as %v", kind, err)
 		}
-		if log := w.log.String(); !strings.Contains(log, "boom") || !strings.Contains(log, "REQ-1") || !strings.Contains(log, "rpc_test.go") {
+		if log := w.log.String(); !strings.Contains(log, "boom") || !strings.Contains(log, "REQ-1") ||
+			!strings.Contains(log, "rpc_test.go") {
 			t.Errorf("%s: the log has %q", kind, log)
 		}
 		w.log.Reset()
 	}
 }
 
-// Who is calling arrives as it was sent, in calls and in streams, and nobody is nobody.
+// The caller arrives as it was sent, in calls and in streams, and an absent one is absent.
 func TestCaller(t *testing.T) {
 	w := start(t)
 	var got ident.Caller
@@ -187,7 +194,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// A client's own end reads as what it was, and a server that is not there as unavailable.
+// A client's own end keeps its meaning, and a missing server is unavailable.
 func TestTheClientsOwnFaults(t *testing.T) {
 	w := start(t)
 	w.unary = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -211,9 +218,14 @@ func TestTheClientsOwnFaults(t *testing.T) {
 		t.Errorf("nobody there: %v", err)
 	}
 	large := strings.Repeat("x", rpc.MaxMessage)
-	_, err = toolrunnerv1.NewToolRunnerServiceClient(w.conn).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: large})
+	_, err = toolrunnerv1.NewToolRunnerServiceClient(w.conn).
+		EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: large})
 	tooLarge(t, "a message past the limit", err)
-	tooLarge(t, "a status of the transport", rpc.FromStatus(status.Error(codes.ResourceExhausted, "trying to send message larger than max")))
+	tooLarge(
+		t,
+		"a status of the transport",
+		rpc.FromStatus(status.Error(codes.ResourceExhausted, "trying to send message larger than max")),
+	)
 }
 
 // tooLarge checks that err says in kaged's words that a message is larger than one may be.
@@ -225,8 +237,7 @@ func tooLarge(t *testing.T, what string, err error) {
 	}
 }
 
-// A client whose host has vanished without a word loses what it holds as soon as it does not answer, and not only when TCP
-// gives up.
+// A client whose host has vanished loses its holds as soon as it does not answer, and not only when TCP gives up.
 func TestKeepaliveEndsGhosts(t *testing.T) {
 	w := start(t, rpc.Keepalive{Interval: time.Second, Timeout: 50 * time.Millisecond}.Server()...)
 	held, ended := make(chan struct{}), make(chan error, 1)
@@ -248,7 +259,7 @@ func TestKeepaliveEndsGhosts(t *testing.T) {
 	<-followed
 }
 
-// A status says its code to those who know no details of ours, and its details to those who do.
+// A status shows its code to clients without kaged's details, and its details to those that know them.
 func TestToStatus(t *testing.T) {
 	sent := fault.New(fault.SessionAttached, "Held.").With("holder", "a:1").With("seq", 3)
 	st, ok := status.FromError(rpc.ToStatus(fmt.Errorf("attach: %w", sent)))
@@ -261,7 +272,8 @@ func TestToStatus(t *testing.T) {
 			info = i
 		}
 	}
-	if info.GetReason() != "SESSION_ATTACHED" || info.GetDomain() != rpc.Domain || info.GetMetadata()["holder"] != "a:1" || info.GetMetadata()["seq"] != "3" {
+	if info.GetReason() != "SESSION_ATTACHED" || info.GetDomain() != rpc.Domain || info.GetMetadata()["holder"] != "a:1" ||
+		info.GetMetadata()["seq"] != "3" {
 		t.Errorf("error info = %v", info)
 	}
 	if rpc.ToStatus(nil) != nil || rpc.FromStatus(nil) != nil {

@@ -38,8 +38,8 @@ func ToStatus(err error) error {
 	return withDetails.Err()
 }
 
-// FromStatus returns the *fault.Error a status carries. A status without one, such as the transport's own, gets the code
-// of its class. io.EOF and nil stay what they are.
+// FromStatus returns the *fault.Error of a status. A status without one, such as the transport's own, gets the code of
+// its class. io.EOF and nil stay as they are.
 func FromStatus(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || isFault(err) {
 		return err

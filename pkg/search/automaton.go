@@ -9,12 +9,12 @@ import (
 )
 
 // automaton tells which lines of a text match an expression. It is the expression's program with all its threads run at
-// once, their sets remembered as states, so that a character costs one look into a table; states are made when they are first
-// met. It tells lines and not places, which is why it can stop at the first end of any match.
+// once, their sets remembered as states, so that a character costs one look into a table; states are made on first use.
+// It tells lines and not places, so it can stop at the first end of any match.
 //
-// The regular expression package spends 20 to 100 ns on a character where a thread list or a backtracker runs, the table
-// some 2 ns. It takes the same time whatever the expression: a text that makes new states all the time costs what running
-// the threads would.
+// The regular expression package spends 20 to 100 ns on a character in a thread list or a backtracker, the table some 2
+// ns. It takes the same time for every expression: a text that makes new states all the time costs as much as running
+// the threads.
 //
 // An automaton grows while it works and belongs to one scan at a time.
 type automaton struct {
@@ -40,14 +40,14 @@ const (
 	matched int32 = -2
 )
 
-// state is where the threads stand before the next character, and what was before it.
+// state is the threads before the next character, and the kind of the character before it.
 type state struct {
 	threads   []uint32 // in order
 	lineBegin bool
 	afterWord bool
 }
 
-// Bounds of what an automaton remembers before it begins anew: entries of its table and threads in its states.
+// Bounds of an automaton's memory, above which it starts anew: entries of its table and threads in its states.
 const (
 	maxTable   = 1 << 18
 	maxThreads = 1 << 20
@@ -72,8 +72,9 @@ func (a *automaton) forget() {
 	a.intern(true, false)
 }
 
-// find returns a place in the first line of data that matches, at its end at the latest, -1 if none does. data begins with a
-// line; its end ends the last one. It fails only if ctx ends, which it looks at after much work.
+// find returns a place in the first line of data that matches, at its end at the latest, -1 without a match. data
+// begins with a line; its end ends the last one. It fails only if ctx ends, which it checks after each large piece of
+// work.
 func (a *automaton) find(ctx context.Context, data []byte) (int, error) {
 	c := a.classes
 	row, next := int32(0), a.next
@@ -153,8 +154,8 @@ func (a *automaton) step(ctx context.Context, row int32, class uint16) (int32, e
 	return to, nil
 }
 
-// follow runs the threads of a state over a character. It returns a mark or the first row; unknown means that the threads in
-// stepped are the new state's.
+// follow runs the threads of a state over a character. It returns a mark or the first row; unknown means that the
+// threads in stepped are the new state's.
 func (a *automaton) follow(from state, class uint16) int32 {
 	ends := class == a.classes.lineEnd
 	var empty syntax.EmptyOp
@@ -194,7 +195,7 @@ func (a *automaton) follow(from state, class uint16) int32 {
 
 func (a *automaton) isWord(class uint16) bool { return syntax.IsWordChar(a.classes.example[class]) }
 
-// reach adds pc and what it leads to without a character, and reports whether that is a match.
+// reach adds pc and the instructions reachable from it without a character, and reports whether one is a match.
 func (a *automaton) reach(pc uint32, empty syntax.EmptyOp) bool {
 	stack := append(a.stack[:0], pc)
 	defer func() { a.stack = stack }()

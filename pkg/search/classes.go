@@ -24,8 +24,8 @@ type classes struct {
 	lineEnd, wide uint16
 }
 
-// maxTests bounds the work of finding the classes; real expressions have a dozen tests and some hundred characters at which
-// one of them changes.
+// maxTests bounds the work of finding the classes; real expressions have a dozen tests and some hundred characters at
+// which one of them changes.
 const maxTests = 10_000_000
 
 var errTooLarge = errors.New("it is too large: its repetitions or classes are too many")
@@ -87,7 +87,8 @@ func (c *classes) of(r rune) uint16 {
 // runeTest is an instruction that tests a character.
 type runeTest struct{ inst *syntax.Inst }
 
-// runeTests returns one instruction of each kind of test a program makes. Repetitions are copies that share their ranges.
+// runeTests returns one instruction of each kind of test a program makes. Repetitions are copies that share their
+// ranges.
 func runeTests(prog *syntax.Prog) []runeTest {
 	type identity struct {
 		first *rune

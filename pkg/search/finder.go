@@ -8,10 +8,11 @@ import (
 
 // finder finds a text in data, in either case if fold is set; the text is then lower-case ASCII.
 //
-// It compares three bytes of the text at their distances, 32 places at a time where the processor has AVX2, and the rest of
-// the text at each match. This is the method of the memchr crate, which ripgrep uses, with one byte more: a text of common
-// words, such as one word repeated, matches two rare bytes at every word, and each false match costs as much as 300 bytes.
-// [bytes.Index] compares the first byte or two and falls to about 0.5 GB/s there, and would need data in lower case to fold.
+// It compares three bytes of the text at their distances, 32 places at a time where the processor has AVX2, and the
+// rest of the text at each match. This is the method of the memchr crate, which ripgrep uses, with one byte more: a
+// text of common words, such as one word repeated, matches two rare bytes at every word, and each false match costs as
+// much as 300 bytes. [bytes.Index] compares the first byte or two and falls to about 0.5 GB/s there, and would need
+// data in lower case to fold.
 type finder struct {
 	text string
 	fold bool
@@ -44,7 +45,7 @@ func newFinder(text string, fold bool) finder {
 	return f
 }
 
-// rarest returns the last of the rarest bytes of the text at a place that may be taken, 0 if there is none.
+// rarest returns the last of the rarest bytes of the text at an allowed place, 0 without one.
 func rarest(text string, may func(int) bool) int {
 	at, best := 0, -1
 	for i := range len(text) {
@@ -55,7 +56,7 @@ func rarest(text string, may func(int) bool) int {
 	return at
 }
 
-// blind is what letters of either case differ by.
+// blind is the bit in which upper and lower case letters differ.
 const blind = 'a' - 'A'
 
 // index returns the first place of the text in data, or -1.
@@ -113,7 +114,7 @@ func (f *finder) is(data []byte) bool {
 // window is how far the plain search looks for one case of a byte before it looks for the other.
 const window = 4 << 10
 
-// indexPlain does what index does, with what every processor has.
+// indexPlain is index without special instructions of the processor.
 func (f *finder) indexPlain(data []byte) int {
 	if !f.fold {
 		return bytes.Index(data, []byte(f.text))

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Wherever a text stands, in either case if asked, it is found at its first place, with and without the processor's help.
+// Wherever a text stands, in either case if asked, it is found at its first place, with and without the processor's
+// help.
 func TestFinderEqualsIndex(t *testing.T) {
 	t.Parallel()
 	letter := rapid.SampledFrom([]string{"a", "A", "b", "B", "_", "@", "`", "z", "Z", "[", "{", " "})
@@ -35,9 +36,12 @@ func TestFinderEqualsIndex(t *testing.T) {
 	})
 }
 
-// What finding a text costs: one with common bytes, one in either case, one that begins like the data all the time.
+// The cost of finding a text: one with common bytes, one in either case, one whose beginning is everywhere in the data.
 func BenchmarkFinder(b *testing.B) {
-	data := bytes.Repeat([]byte("the of to and in is for this tenant that with return value error file request\n"), 1<<20/78)
+	data := bytes.Repeat(
+		[]byte("the of to and in is for this tenant that with return value error file request\n"),
+		1<<20/78,
+	)
 	for name, f := range map[string]finder{
 		"rare": newFinder("zzqq", false), "common": newFinder("tenant tenant", false), "either case": newFinder("todo(", true), "often begun": newFinder("error error", false),
 	} {

@@ -17,7 +17,7 @@ type literals struct {
 // maxLiterals is from how many texts on looking for each costs more than it saves.
 const maxLiterals = 8
 
-// required returns literals an expression needs, nothing if it needs none that are worth looking for.
+// required returns literals that an expression needs, empty if it needs none worth looking for.
 func required(re *syntax.Regexp) literals {
 	l := needed(re)
 	for _, text := range l.any {
@@ -30,7 +30,8 @@ func required(re *syntax.Regexp) literals {
 
 // worth reports whether a text is rare enough that looking for it first saves time: a single letter is not.
 func worth(text string) bool {
-	return len(text) > 1 || len(text) == 1 && !strings.ContainsAny(text, " \tetaoinsrhldcumfpgwybvkxjqz0123456789ETAOINSRHLDCUMFPGWYBVKXJQZ")
+	return len(text) > 1 ||
+		len(text) == 1 && !strings.ContainsAny(text, " \tetaoinsrhldcumfpgwybvkxjqz0123456789ETAOINSRHLDCUMFPGWYBVKXJQZ")
 }
 
 func needed(re *syntax.Regexp) literals {
@@ -79,7 +80,7 @@ func literal(re *syntax.Regexp) literals {
 	return literals{any: []string{longest}, fold: true, exact: len(longest) == len(re.Rune)}
 }
 
-// best returns what the most selective part of a sequence needs. Parts side by side that are nothing but texts are one part:
+// best returns the literals of the most selective part of a sequence. Adjacent parts that are only texts are one part:
 // "f(oo|ar)" needs "foo" or "far".
 func best(parts []*syntax.Regexp) literals {
 	var found, side literals
@@ -108,7 +109,7 @@ func best(parts []*syntax.Regexp) literals {
 	return inexact(found)
 }
 
-// join returns the texts of a followed by those of b, if both are nothing but texts.
+// join returns the texts of a followed by those of b, if both are only texts.
 func join(a, b literals) (literals, bool) {
 	if !a.exact || !b.exact || a.fold != b.fold || len(a.any)*len(b.any) > maxLiterals {
 		return literals{}, false
@@ -122,7 +123,8 @@ func join(a, b literals) (literals, bool) {
 	return joined, true
 }
 
-// score says how much a set of literals narrows a search: by its shortest text, less for many texts and for either case.
+// score says how much a set of literals narrows a search: by its shortest text, less for many texts and for either
+// case.
 func score(l literals) int {
 	if len(l.any) == 0 {
 		return 0
@@ -148,7 +150,7 @@ func (l *literals) weak() bool {
 	return false
 }
 
-// union returns what is needed by a choice: something by each of its parts.
+// union returns the literals of a choice: those of each of its parts.
 func union(parts []*syntax.Regexp) literals {
 	all := literals{exact: true}
 	mixed := false

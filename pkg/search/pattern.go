@@ -10,14 +10,14 @@ import (
 
 // Pattern is a compiled expression. It is safe for concurrent use.
 type Pattern struct {
-	needs    literals  // nothing if the expression can match without any of them
+	needs    literals  // empty if the expression can match without any of them
 	finders  []finder  // of the literals
 	run      run       // looked for where there are no literals
 	automata sync.Pool // of *automaton, each used by one scan at a time
 }
 
-// maxProgram is the most instructions an expression may be compiled to. Repetitions of repetitions pass any bound, and what a
-// character costs may grow with them.
+// maxProgram bounds the instructions that an expression is compiled to. Nested repetitions pass any bound, and the cost
+// of a character may grow with them.
 const maxProgram = 20_000
 
 // Compile reads an expression in RE2 syntax. The error is one clause fit to be shown.
@@ -68,11 +68,11 @@ func explain(err error) error {
 	return fmt.Errorf("%s: `%s`", e.Code, e.Expr)
 }
 
-// foreign is what other engines know and RE2 does not.
+// foreign matches syntax of other engines that RE2 lacks.
 var foreign = regexp.MustCompile(`^(\(\?(<?[=!]|>)|\\[1-9k])`)
 
-// withinLine changes an expression so that it matches the same inside a line and nothing across lines: \A and \z are the
-// ends of a line, and nothing matches a line break.
+// withinLine changes an expression so that it has the same matches inside a line and none across lines: \A and \z are
+// the ends of a line, and no part matches a line break.
 func withinLine(re *syntax.Regexp) *syntax.Regexp {
 	switch re.Op {
 	case syntax.OpBeginText:

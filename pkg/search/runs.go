@@ -9,7 +9,7 @@ import (
 type run struct {
 	class [256]bool
 	size  int // how many bytes are in the class
-	n     int // how many stand side by side, 0 for nothing to look for
+	n     int // of adjacent bytes, 0 for an unusable run
 }
 
 // longRun returns the most selective run an expression needs.
@@ -67,7 +67,7 @@ func (r *run) rare() int {
 	return 0
 }
 
-// next returns the end of the first run in data from at on, -1 if there is none. It looks at each n-th byte only, until one
+// next returns the end of the first run in data from at on, -1 without one. It looks at each n-th byte only, until one
 // is in the class.
 func (r *run) next(data []byte, at int) int {
 	for i := at + r.n - 1; i < len(data); {

@@ -20,18 +20,18 @@ const (
 
 var buffers = sync.Pool{New: func() any { return &buffer{data: make([]byte, bufferSize)} }}
 
-// buffer is what one scan works with.
+// buffer is the memory of one scan.
 type buffer struct {
 	data []byte
 	next [maxLiterals]int // where each literal was found
 }
 
-// Found is told each matching line: its number from 1, its text without line ending, which is only valid during the call, and
-// a place of the match, its end at the latest. It returns false to end the scan.
+// Found is told each matching line: its number from 1, its text without line ending, which is only valid during the
+// call, and a place of the match, its end at the latest. It returns false to end the scan.
 type Found func(line int, text []byte, at int) bool
 
-// Scan tells found every matching line of a file. A file with a NUL in its first 8000 bytes is binary and has none, unless a
-// byte order mark says that it is UTF-16; its lines are shown in UTF-8.
+// Scan tells found every matching line of a file. A file with a NUL in its first 8000 bytes is binary and has no
+// matches, unless a byte order mark says that it is UTF-16; its lines are shown in UTF-8.
 func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	b := buffers.Get().(*buffer)
 	s := scanner{ctx: ctx, pattern: p, found: found, line: 1, buffer: b}
@@ -80,7 +80,7 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	}
 }
 
-// readHead reads at least so much of a file as tells what it is, or all of it.
+// readHead reads enough of a file to tell its kind, or all of it.
 func (b *buffer) readHead(r io.Reader) (filled int, err error) {
 	for filled < headSize && err == nil {
 		var n int
@@ -118,7 +118,7 @@ type scanner struct {
 	auto    *automaton // the pattern's, taken when it is first needed
 }
 
-// close gives back what the scan took.
+// close returns the scan's memory to the pool.
 func (s *scanner) close() {
 	s.buffer.put()
 	if s.auto != nil {
@@ -165,7 +165,7 @@ func (s *scanner) scan(data []byte) (bool, error) {
 	return true, nil
 }
 
-// match returns a place of a match in one line, without its \n, -1 if there is none.
+// match returns a place of a match in one line, without its \n, -1 without a match.
 func (s *scanner) match(line []byte) (int, error) {
 	at, err := s.find(line)
 	if at >= 0 || err != nil {
@@ -178,7 +178,7 @@ func (s *scanner) match(line []byte) (int, error) {
 	return s.find(trimmed)
 }
 
-// find returns a place in the first line of data that matches, -1 if none does.
+// find returns a place in the first line of data that matches, -1 without a match.
 func (s *scanner) find(data []byte) (int, error) {
 	if s.auto == nil {
 		s.auto, _ = s.pattern.automata.Get().(*automaton)
@@ -189,8 +189,8 @@ func (s *scanner) find(data []byte) (int, error) {
 // mark is the byte order mark of UTF-8, which is no part of the first line.
 var newline, returned, mark = []byte{'\n'}, []byte{'\r'}, []byte("\uFEFF")
 
-// seek returns a function that finds, from a line's begin on, a place inside the next line that may match, -1 if there is
-// none; sure says that the line does match.
+// seek returns a function that finds, from a line's begin on, a place inside the next line that may match, -1 without
+// one; sure says that the line does match.
 func (s *scanner) seek(data []byte) (next func(int) (int, error), sure bool) {
 	p := s.pattern
 	switch {

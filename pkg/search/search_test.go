@@ -43,7 +43,7 @@ func lines(t reporter, pattern string, r io.Reader) []string {
 	return got
 }
 
-// naive is what a line-by-line search finds.
+// naive is the result of a line-by-line search.
 func naive(t reporter, pattern, text string) []string {
 	t.Helper()
 	re, err := regexp.Compile(pattern)
@@ -63,8 +63,8 @@ func naive(t reporter, pattern, text string) []string {
 	return got
 }
 
-// Each way of searching (literals, in either case, several, the expression itself, lines with returns) finds what looking
-// at every line finds.
+// Each way of searching (literals, in either case, several, the expression itself, lines with returns) has the result
+// of a test of every line.
 func TestScanEqualsNaive(t *testing.T) {
 	t.Parallel()
 	text := "package main\n\nfunc fooError() {\n\t// TODO(ann): x\n\treturn nil, err\n}\nAB_CD and ABC_DEF\n\nKelvin \u212Aey\n\u017Fee see\nend\r\nfoo\r\nlast foo"
@@ -79,10 +79,36 @@ func TestScanEqualsNaive(t *testing.T) {
 	}
 }
 
-// Whatever the expression and the text, the result is that of a naive search, however the text is cut in reading.
+// For any expression and text the result is that of a naive search, in reads of any size.
 func TestScanEqualsNaiveOnRandomText(t *testing.T) {
 	t.Parallel()
-	atom := rapid.SampledFrom([]string{"a", "b", "ab", "A", "k", "s", ".", "[ab]", "[^a]", `\b`, `\w`, `\s`, "^", "$", "(?i:ab)", "(a|bb)", "(?:)", "_", `[ab]{2,}`, `[a-b]{3}`, "é", `\r`, "abc"})
+	atom := rapid.SampledFrom(
+		[]string{
+			"a",
+			"b",
+			"ab",
+			"A",
+			"k",
+			"s",
+			".",
+			"[ab]",
+			"[^a]",
+			`\b`,
+			`\w`,
+			`\s`,
+			"^",
+			"$",
+			"(?i:ab)",
+			"(a|bb)",
+			"(?:)",
+			"_",
+			`[ab]{2,}`,
+			`[a-b]{3}`,
+			"é",
+			`\r`,
+			"abc",
+		},
+	)
 	expression := rapid.Custom(func(t *rapid.T) string {
 		var b strings.Builder
 		for range rapid.IntRange(1, 4).Draw(t, "atoms") {
@@ -91,7 +117,9 @@ func TestScanEqualsNaiveOnRandomText(t *testing.T) {
 		}
 		return b.String()
 	})
-	piece := rapid.SampledFrom([]string{"a", "b", "ab", "A", "B", "k", "\u212A", "\u017F", "_", " ", "\n", "\n", "\r\n", "\r", "é", "abc", "\xff"})
+	piece := rapid.SampledFrom(
+		[]string{"a", "b", "ab", "A", "B", "k", "\u212A", "\u017F", "_", " ", "\n", "\n", "\r\n", "\r", "é", "abc", "\xff"},
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := expression.Draw(t, "pattern")
 		if _, err := regexp.Compile(pattern); err != nil {
@@ -137,7 +165,7 @@ func TestScanSkipsBinary(t *testing.T) {
 	}
 }
 
-// UTF-16 is text where its byte order mark says so; lines are shown in UTF-8, and what is no character as U+FFFD.
+// A byte order mark makes UTF-16 text; lines are shown in UTF-8, and invalid characters as U+FFFD.
 func TestScanUTF16(t *testing.T) {
 	t.Parallel()
 	text := "first\r\nö needle 日\n" + strings.Repeat("filler\n", 40_000) + "last needle"
@@ -152,7 +180,10 @@ func TestScanUTF16(t *testing.T) {
 			}
 		}
 	}
-	if got := lines(t, ".", strings.NewReader("\xff\xfea\x00\x00\xd8\n\x00x")); !cmp.Equal(got, []string{"1:a\uFFFD", "2:\uFFFD"}) {
+	if got := lines(t, ".", strings.NewReader("\xff\xfea\x00\x00\xd8\n\x00x")); !cmp.Equal(
+		got,
+		[]string{"1:a\uFFFD", "2:\uFFFD"},
+	) {
 		t.Errorf("broken text: %q", got)
 	}
 	if got := lines(t, ".", strings.NewReader("\xff\xfea\x00\x00\x00")); got != nil {
@@ -190,7 +221,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// What an automaton remembers is bounded, and forgetting changes no answer: a text that makes new states all the time is
+// An automaton's memory is bounded, and forgetting changes no answer: a text that makes new states all the time is
 // searched as any other.
 func TestScanBeyondWhatIsRemembered(t *testing.T) {
 	t.Parallel()
@@ -209,7 +240,7 @@ func TestScanBeyondWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// What RE2 does not know is refused in words.
+// Syntax that RE2 lacks is refused in words.
 func TestCompileExplains(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
@@ -222,7 +253,7 @@ func TestCompileExplains(t *testing.T) {
 	}
 }
 
-// Whatever is searched for in whatever text, the search ends and agrees with the naive one.
+// Any search in any text ends and agrees with the naive one.
 func FuzzScan(f *testing.F) {
 	f.Add("foo|bar", "a foo\nbar\r\n")
 	f.Add("(?i)k", "\u212A\n")
@@ -231,7 +262,8 @@ func FuzzScan(f *testing.F) {
 	f.Add("o$", "\xfe\xff\x00n\x00o\x00\n\x00o\x00")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		meant := decoded(text)
-		if _, err := regexp.Compile(pattern); err != nil || len(pattern) > 100 || strings.Contains(meant, "\x00") || strings.HasPrefix(text, "\uFEFF") {
+		if _, err := regexp.Compile(pattern); err != nil || len(pattern) > 100 || strings.Contains(meant, "\x00") ||
+			strings.HasPrefix(text, "\uFEFF") {
 			return
 		}
 		if _, err := search.Compile(pattern); err != nil {
@@ -243,8 +275,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// decoded returns a text whose mark says that it is UTF-16 as UTF-8, any other as it is. What half a pair becomes is the
-// decoder's business.
+// decoded returns a text whose mark says that it is UTF-16 as UTF-8, any other as it is. Half a pair is decoded as the
+// library does.
 func decoded(text string) string {
 	order := unicode.LittleEndian
 	switch {
@@ -255,7 +287,7 @@ func decoded(text string) string {
 	}
 	plain, err := unicode.UTF16(order, unicode.ExpectBOM).NewDecoder().String(text)
 	if err != nil {
-		panic(err) // it replaces what it cannot read
+		panic(err) // it replaces invalid input
 	}
 	return plain
 }

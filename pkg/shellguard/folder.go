@@ -11,8 +11,8 @@ import (
 // maxFolders bounds the folders a command may be in.
 const maxFolders = 16
 
-// folders follows cd through a text: it notes for each statement the folders it may run in, of which there are several where a
-// cd may have failed, or may not have run. One that cannot be told is "?".
+// folders follows cd through a text: it notes for each statement the folders it may run in, of which there are several
+// where a cd may have failed, or may not have run. One that cannot be told is "?".
 type folders struct {
 	home string
 	at   map[*syntax.Stmt][]string

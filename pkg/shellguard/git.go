@@ -19,13 +19,21 @@ var gitCommands = map[string]wrapper{
 	"rebase": {options: options{"x:s:X:C:", "exec= onto= keep-base strategy= strategy-option= whitespace= " +
 		"empty="}, alone: true, text: "x exec"},
 	"difftool": {options: options{"x:t:", "extcmd= tool= gui"}, alone: true, text: "x extcmd"},
-	"filter-branch": {options: options{"d:", "setup= subdirectory-filter= env-filter= tree-filter= index-filter= parent-filter= " +
-		"msg-filter= commit-filter= tag-name-filter= original= state-branch= prune-empty"}, alone: true, text: "setup " +
-		"env-filter tree-filter index-filter parent-filter msg-filter commit-filter tag-name-filter"},
+	"filter-branch": {
+		options: options{"d:", "setup= subdirectory-filter= env-filter= tree-filter= index-filter= parent-filter= " +
+			"msg-filter= commit-filter= tag-name-filter= original= state-branch= prune-empty"},
+		alone: true,
+		text: "setup " +
+			"env-filter tree-filter index-filter parent-filter msg-filter commit-filter tag-name-filter",
+	},
 	"clone": {options: options{"u:o:b:j:c:", "upload-pack= template= reference= reference-if-able= separate-git-dir= " +
 		"origin= branch= revision= depth= shallow-since= shallow-exclude= server-option= jobs= config= filter= bundle-uri= " +
 		"ref-format="}, alone: true, text: "u upload-pack"},
-	"fetch":     {options: options{long: "upload-pack= update-head-ok update-shallow unshallow"}, alone: true, text: "upload-pack"},
+	"fetch": {
+		options: options{long: "upload-pack= update-head-ok update-shallow unshallow"},
+		alone:   true,
+		text:    "upload-pack",
+	},
 	"pull":      {options: options{long: "upload-pack= update-shallow unshallow"}, alone: true, text: "upload-pack"},
 	"ls-remote": {options: options{long: "upload-pack= exec="}, alone: true, text: "upload-pack exec"},
 	"push": {options: options{"o:", "receive-pack= exec= repo= push-option= " +
@@ -33,17 +41,23 @@ var gitCommands = map[string]wrapper{
 	"archive": {options: options{"o:", "exec= remote= format= output= prefix="}, alone: true, text: "exec"},
 	"grep": {options: options{"O::e:f:A:B:C:m:", "open-files-in-pager? or only-matching"}, alone: true, text: "O " +
 		"open-files-in-pager"},
-	"send-email": {options: options{long: "sendmail-cmd= to-cmd= cc-cmd= header-cmd="}, alone: true, text: "sendmail-cmd " +
-		"to-cmd cc-cmd header-cmd"},
+	"send-email": {
+		options: options{long: "sendmail-cmd= to-cmd= cc-cmd= header-cmd="},
+		alone:   true,
+		text: "sendmail-cmd " +
+			"to-cmd cc-cmd header-cmd",
+	},
 }
 
 // gitSettings are the settings that hold shell text.
-var gitSettings = regexp.MustCompile(`(?i)^(?:alias\..+|pager\..+|sequence\.editor|interactive\.difffilter|uploadpack\.packobjectshook|` +
-	`core\.(?:pager|editor|sshcommand|fsmonitor|askpass|gitproxy|alternaterefscommand)|diff\.(?:external|.+\.command|.+\.textconv)|` +
-	`(?:diff|merge)tool\..+\.cmd|` +
-	`merge\..+\.driver|filter\..+\.(?:clean|smudge|process)|credential\.(?:.+\.)?helper|gpg\.(?:.+\.)?program|` +
-	`trailer\..+\.(?:command|cmd)|` +
-	`remote\..+\.(?:uploadpack|receivepack)|submodule\..+\.update|(?:browser|man)\..+\.cmd|sendemail\..*cmd|tar\..+\.command)$`)
+var gitSettings = regexp.MustCompile(
+	`(?i)^(?:alias\..+|pager\..+|sequence\.editor|interactive\.difffilter|uploadpack\.packobjectshook|` +
+		`core\.(?:pager|editor|sshcommand|fsmonitor|askpass|gitproxy|alternaterefscommand)|diff\.(?:external|.+\.command|.+\.textconv)|` +
+		`(?:diff|merge)tool\..+\.cmd|` +
+		`merge\..+\.driver|filter\..+\.(?:clean|smudge|process)|credential\.(?:.+\.)?helper|gpg\.(?:.+\.)?program|` +
+		`trailer\..+\.(?:command|cmd)|` +
+		`remote\..+\.(?:uploadpack|receivepack)|submodule\..+\.update|(?:browser|man)\..+\.cmd|sendemail\..*cmd|tar\..+\.command)$`,
+)
 
 // git judges the texts and commands that git runs.
 func (s *search) git(args []word, in input, depth int) {

@@ -58,8 +58,8 @@ func (v Verdict) Reasons(class Class) []string {
 }
 
 // Rules say which commands are not fine. A rule is a command's name, then words that must be among its arguments: "rm",
-// "mkfs*", "chmod 777", "git push --force". Words are patterns of [path.Match] in which * stands for slashes too; an option of one letter is also found among
-// others ("-f" in "-df"); modes of chmod are compared as numbers.
+// "mkfs*", "chmod 777", "git push --force". Words are patterns of [path.Match] in which * stands for slashes too; an
+// option of one letter is also found among others ("-f" in "-df"); modes of chmod are compared as numbers.
 type Rules struct {
 	Blocked, Destructive []string
 	// System are paths that are destructive to change, with all paths below them: absolute ones,
@@ -213,7 +213,8 @@ func option(want, arg string) bool {
 		got, _, _ = strings.Cut(got, "=")
 		return ok && len(got) >= 3 && strings.HasPrefix(long, got)
 	}
-	return len(want) == 2 && want[0] == '-' && len(arg) > 1 && arg[0] == '-' && arg[1] != '-' && strings.Contains(arg[1:], want[1:])
+	return len(want) == 2 && want[0] == '-' && len(arg) > 1 && arg[0] == '-' && arg[1] != '-' &&
+		strings.Contains(arg[1:], want[1:])
 }
 
 // operand returns the first argument that is no option, if it is not known.

@@ -10,10 +10,20 @@ import (
 
 // rules are like those a new installation has.
 var rules = shellguard.Rules{
-	Blocked:     []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
-	Destructive: []string{"git push --force*", "git push -f", "git reset --hard", "git clean", "kill", "su", "find -delete", "shred", "doas"},
-	System:      []string{"/etc", "/usr", "/dev", "~/.ssh", ".git/hooks", ".kaged"},
-	Home:        "/home/ada",
+	Blocked: []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
+	Destructive: []string{
+		"git push --force*",
+		"git push -f",
+		"git reset --hard",
+		"git clean",
+		"kill",
+		"su",
+		"find -delete",
+		"shred",
+		"doas",
+	},
+	System: []string{"/etc", "/usr", "/dev", "~/.ssh", ".git/hooks", ".kaged"},
+	Home:   "/home/ada",
 }
 
 func newGuard(t testing.TB) *shellguard.Guard {
@@ -219,8 +229,8 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// Text typed into a program counts where it certainly is a command of the lists, and is no reason to ask where it is for
-// another program or cannot be told (T-SAFE-02).
+// Text typed into a program counts where it certainly is a command of the lists, and is no reason to ask where it is
+// for another program or cannot be told (T-SAFE-02).
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)

@@ -8,8 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// launch reads the arguments of a wrapper in every way they can be meant: an option that is not known may take the next word
-// as its value or not. Each place is looked at once, however many readings lead there.
+// launch reads the arguments of a wrapper in every way they can be meant: an option that is not known may take the next
+// word as its value or not. Each place is looked at once, however many readings lead there.
 type launch struct {
 	*search
 	w     wrapper
@@ -183,7 +183,9 @@ func (l *launch) short(a word, on place) {
 }
 
 // settings are the options of ssh with shell text as their value.
-var settings = regexp.MustCompile(`(?i)^\s*(?:proxycommand|localcommand|remotecommand|knownhostscommand)(?:\s*=\s*|\s+)`)
+var settings = regexp.MustCompile(
+	`(?i)^\s*(?:proxycommand|localcommand|remotecommand|knownhostscommand)(?:\s*=\s*|\s+)`,
+)
 
 // option judges the value of an option that can be any of names, which on comes after.
 func (l *launch) option(names []string, value word, on place) {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// givesMode reports whether chmod's arguments give the permissions of a mode: 777, 0777, a=rwx and ugo+rwx are the same.
+// givesMode reports whether chmod's arguments give the permissions of a mode: 777, 0777, a=rwx and ugo+rwx are the
+// same.
 func givesMode(want string, args []word) bool {
 	w, _ := permissions(want)
 	for _, a := range args {

@@ -213,7 +213,14 @@ func nesting(text string) int {
 func (s *search) statement(text string, stmt *syntax.Stmt, in []string, depth int) []string {
 	f := folders{home: s.guard.home, at: map[*syntax.Stmt][]string{}, been: in}
 	ok, failed := f.follow(stmt, in)
-	v := visitor{search: s, text: text, depth: depth, folders: f.at, piped: map[*syntax.Stmt]input{}, inputs: []input{nothing}}
+	v := visitor{
+		search:  s,
+		text:    text,
+		depth:   depth,
+		folders: f.at,
+		piped:   map[*syntax.Stmt]input{},
+		inputs:  []input{nothing},
+	}
 	syntax.Walk(stmt, v.visit)
 	return union(ok, failed)
 }

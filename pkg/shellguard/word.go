@@ -53,7 +53,8 @@ func literals(texts []string) []word {
 	return words
 }
 
-// name returns the name of the command that a word names, in lower case and without its folder; false if it cannot be told.
+// name returns the name of the command that a word names, in lower case and without its folder; false if it cannot be
+// told.
 func (w word) name() (string, bool) {
 	text := w.text
 	if !w.known && (w.split || !strings.Contains(text, "/")) {
@@ -204,7 +205,9 @@ func folderOf(p *syntax.ParamExp) string {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil {
 		return ""
 	}
-	if p.Exp != nil && p.Exp.Op != syntax.DefaultUnset && p.Exp.Op != syntax.DefaultUnsetOrNull && p.Exp.Op != syntax.ErrorUnset && p.Exp.Op != syntax.ErrorUnsetOrNull {
+	if p.Exp != nil && p.Exp.Op != syntax.DefaultUnset && p.Exp.Op != syntax.DefaultUnsetOrNull &&
+		p.Exp.Op != syntax.ErrorUnset &&
+		p.Exp.Op != syntax.ErrorUnsetOrNull {
 		return ""
 	}
 	switch p.Param.Value {

@@ -34,8 +34,8 @@ type wrapper struct {
 	markers string
 }
 
-// wrappers are the programs that start others, by their names. An option that is not listed is read both ways, so a list that
-// is too short costs a needless refusal at most.
+// wrappers are the programs that start others, by their names. An option that is not listed is read both ways, so a
+// list that is too short costs a needless refusal at most.
 var wrappers = map[string]wrapper{
 	"env": {
 		options: options{"iu:C:S:0va:", "ignore-environment unset= chdir= split-string= null debug argv0= block-signal? " +
@@ -58,8 +58,15 @@ var wrappers = map[string]wrapper{
 	"su-exec": {operands: 1},
 	"nice":    {options: options{"n:", "adjustment= help version"}},
 	"ionice":  {options: options{"c:n:p:P:u:thV", "class= classdata= pid= pgid= uid= ignore help version"}},
-	"chrt": {options: options{"bdfioraRmpvhVT:P:D:", "batch deadline fifo idle other rr reset-on-fork sched-runtime= sched-period= " +
-		"sched-deadline= all-tasks max pid verbose help version"}, operands: 1, optional: regexp.MustCompile(`^[0-9]+$`)},
+	"chrt": {
+		options: options{
+			"bdfioraRmpvhVT:P:D:",
+			"batch deadline fifo idle other rr reset-on-fork sched-runtime= sched-period= " +
+				"sched-deadline= all-tasks max pid verbose help version",
+		},
+		operands: 1,
+		optional: regexp.MustCompile(`^[0-9]+$`),
+	},
 	"taskset":   {options: options{"acphV", "all-tasks pid cpu-list help version"}, operands: 1},
 	"choom":     {options: options{"n:p:hV", "adjust= pid= help version"}},
 	"uclampset": {options: options{"m:M:asRp:vhV", "all-tasks system reset-on-fork pid= verbose help version"}},
@@ -68,15 +75,23 @@ var wrappers = map[string]wrapper{
 		"pid= output= noheadings raw verbose help version core? data? nice? fsize? sigpending? memlock? rss? nofile? msgqueue? " +
 			"rtprio? stack? cpu? nproc? as? locks? rttime?",
 	}},
-	"numactl": {options: options{long: "all interleave= preferred= physcpubind= cpunodebind= membind= localalloc balancing " +
-		"show hardware"}},
-	"cpulimit":  {options: options{"l:e:p:P:zivbfmk", "limit= exe= pid= path= lazy include-children verbose"}},
-	"setsid":    {options: options{"cfwhV", "ctty fork wait help version"}},
-	"nohup":     {options: options{long: "help version"}},
-	"stdbuf":    {options: options{"i:e:o:", "input= error= output= help version"}},
-	"time":      {options: options{"apqvVhlf:o:", "append portability quiet verbose format= output= help version"}},
-	"timeout":   {options: options{"s:k:vfp", "signal= kill-after= verbose foreground preserve-status help version"}, operands: 1},
-	"gtimeout":  {options: options{"s:k:vfp", "signal= kill-after= verbose foreground preserve-status help version"}, operands: 1},
+	"numactl": {
+		options: options{long: "all interleave= preferred= physcpubind= cpunodebind= membind= localalloc balancing " +
+			"show hardware"},
+	},
+	"cpulimit": {options: options{"l:e:p:P:zivbfmk", "limit= exe= pid= path= lazy include-children verbose"}},
+	"setsid":   {options: options{"cfwhV", "ctty fork wait help version"}},
+	"nohup":    {options: options{long: "help version"}},
+	"stdbuf":   {options: options{"i:e:o:", "input= error= output= help version"}},
+	"time":     {options: options{"apqvVhlf:o:", "append portability quiet verbose format= output= help version"}},
+	"timeout": {
+		options:  options{"s:k:vfp", "signal= kill-after= verbose foreground preserve-status help version"},
+		operands: 1,
+	},
+	"gtimeout": {
+		options:  options{"s:k:vfp", "signal= kill-after= verbose foreground preserve-status help version"},
+		operands: 1,
+	},
 	"command":   {options: options{short: "pvV"}, quiet: "vV"},
 	"builtin":   {},
 	"exec":      {options: options{short: "cla:"}},
@@ -143,8 +158,12 @@ var wrappers = map[string]wrapper{
 			"path-property= socket-property= on-active= on-boot= on-startup= on-unit-active= on-unit-inactive= on-calendar= " +
 			"on-timezone-change on-clock-change timer-property= lightweight=",
 	}},
-	"systemd-inhibit": {options: options{"h", "help version no-ask-password no-pager no-legend what= who= why= mode= list"}},
-	"systemd-cat":     {options: options{"ht:p:", "help version identifier= priority= stderr-priority= level-prefix= namespace="}},
+	"systemd-inhibit": {
+		options: options{"h", "help version no-ask-password no-pager no-legend what= who= why= mode= list"},
+	},
+	"systemd-cat": {
+		options: options{"ht:p:", "help version identifier= priority= stderr-priority= level-prefix= namespace="},
+	},
 	"run0": {options: options{"hVu:g:D:iE:", "help version no-ask-password machine= unit= property= description= " +
 		"slice= slice-inherit user= group= nice= chdir= setenv= background= pty pipe shell-prompt-prefix= lightweight= via-shell"}},
 	"bwrap": {options: options{long: "help version args= argv0= level-prefix unshare-all share-net unshare-user " +
@@ -225,13 +244,19 @@ var wrappers = map[string]wrapper{
 		operands: 1, text: "c command",
 	},
 	"su": {
-		options: options{"mplfPThVc:g:G:s:w:", "preserve-environment whitelist-environment= group= supp-group= login command= " +
-			"session-command= fast shell= pty no-pty help version"},
+		options: options{
+			"mplfPThVc:g:G:s:w:",
+			"preserve-environment whitelist-environment= group= supp-group= login command= " +
+				"session-command= fast shell= pty no-pty help version",
+		},
 		operands: 1, shell: true, text: "c command session-command",
 	},
 	"runuser": {
-		options: options{"mplfPThVu:c:g:G:s:w:", "user= preserve-environment whitelist-environment= group= supp-group= login " +
-			"command= session-command= fast shell= pty no-pty help version"},
+		options: options{
+			"mplfPThVu:c:g:G:s:w:",
+			"user= preserve-environment whitelist-environment= group= supp-group= login " +
+				"command= session-command= fast shell= pty no-pty help version",
+		},
 		operands: 1, optional: regexp.MustCompile(`.`), shell: true, command: true, text: "c command session-command",
 	},
 	"sg": {options: options{short: "c:"}, operands: 1, joined: true, text: "c"},

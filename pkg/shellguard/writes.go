@@ -28,21 +28,35 @@ var writers = map[string]writer{
 	"chmod":    {options: options{"cfvRHLP", "reference= recursive changes silent quiet verbose"}, all: true},
 	"chown": {options: options{"cfvhRHLP", "from= reference= recursive changes silent quiet verbose dereference " +
 		"no-dereference"}, all: true},
-	"chgrp":   {options: options{"cfvhRHLP", "reference= recursive changes silent quiet verbose dereference no-dereference"}, all: true},
+	"chgrp": {
+		options: options{"cfvhRHLP", "reference= recursive changes silent quiet verbose dereference no-dereference"},
+		all:     true,
+	},
 	"chattr":  {all: true},
 	"setfacl": {options: options{"bkdRLPm:x:M:X:", "modify= remove= set= restore="}, all: true},
 	"rmdir":   {all: true}, "unlink": {all: true}, "rm": {all: true},
-	"shred": {options: options{"fun:s:vxz", "force iterations= random-source= size= remove? verbose exact zero"}, all: true},
+	"shred": {
+		options: options{"fun:s:vxz", "force iterations= random-source= size= remove? verbose exact zero"},
+		all:     true,
+	},
 	"mv": {options: options{"bfiunvTZS:t:", "target-directory= suffix= backup? " +
 		"no-target-directory"}, all: true, into: "t target-directory"},
 	"cp": {options: options{"abdfHilLnPpRrsTuvxZS:t:", "target-directory= suffix= backup? preserve? no-preserve= " +
 		"no-target-directory sparse= reflink? context?"}, last: true, into: "t target-directory"},
 	"ln": {options: options{"bdFfiLnPrsTvS:t:", "target-directory= suffix= backup? " +
 		"no-target-directory"}, last: true, into: "t target-directory"},
-	"install": {options: options{"bcCdDpsTvZg:m:o:S:t:", "target-directory= suffix= backup? group= mode= owner= directory " +
-		"strip-program= context?"}, last: true, into: "t target-directory"},
-	"rsync": {options: options{"f:B:T:M:e:", "rsh= rsync-path= filter= exclude= include= files-from= temp-dir= backup-dir= " +
-		"log-file="}, last: true, into: "backup-dir log-file"},
+	"install": {
+		options: options{"bcCdDpsTvZg:m:o:S:t:", "target-directory= suffix= backup? group= mode= owner= directory " +
+			"strip-program= context?"},
+		last: true,
+		into: "t target-directory",
+	},
+	"rsync": {
+		options: options{"f:B:T:M:e:", "rsh= rsync-path= filter= exclude= include= files-from= temp-dir= backup-dir= " +
+			"log-file="},
+		last: true,
+		into: "backup-dir log-file",
+	},
 	"scp": {options: options{short: "346ABCOpqRrsTvc:D:F:i:J:l:o:P:S:X:"}, last: true},
 	"sed": {options: options{"nErsuzi::e:f:l:b", "in-place? quiet silent debug expression= file= line-length= null-data " +
 		"posix regexp-extended separate sandbox unbuffered zero-terminated follow-symlinks binary help " +

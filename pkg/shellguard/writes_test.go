@@ -6,8 +6,8 @@ import (
 	"kaged.dev/pkg/shellguard"
 )
 
-// A system path is found wherever a command writes to it: behind any redirection, in any option, below the folder it runs in or
-// went to, and by variables that are known (T-SAFE-02).
+// A system path is found wherever a command writes to it: behind any redirection, in any option, below the folder it
+// runs in or went to, and by variables that are known (T-SAFE-02).
 func TestSystemPaths(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t).In("/src/p", "/src/p")

@@ -1,4 +1,4 @@
-// Package testkit holds what tests of several packages share; its folders hold the fakes and the harness.
+// Package testkit holds helpers of several packages' tests; its folders hold the fakes and the harness.
 package testkit
 
 import (
@@ -35,7 +35,7 @@ func Options(t testing.TB) host.Options {
 	}
 }
 
-// Lifecycle proves what every service promises: it can be built and thrown away unstarted, runs, stops when it is told,
+// Lifecycle proves the promises of every service: it can be built and thrown away unstarted, runs, stops on request,
 // does so twice in a row on the same data, and leaves no goroutine behind. opts makes the options of each start.
 func Lifecycle(t *testing.T, m host.Module, opts func() host.Options) {
 	t.Helper()
@@ -77,7 +77,7 @@ func Start(t testing.TB, h *host.Host) *Running {
 	return r
 }
 
-// Stop stops what [Start] began and waits; a second Stop is harmless.
+// Stop stops a service of [Start] and waits; a second Stop is harmless.
 func Stop(t testing.TB, r *Running) {
 	t.Helper()
 	r.cancel()

@@ -38,7 +38,10 @@ func TestMain(m *testing.M) {
 func publishForever(dir string) error {
 	_, frames, err := open(context.Background(), dir)
 	for seq := int64(1); err == nil; seq++ {
-		_, err = frames.Publish(context.Background(), bus.Batch{Session: "S1", Channel: "output", Epoch: 1, Seq: seq, Count: 1, Body: []byte("{}")})
+		_, err = frames.Publish(
+			context.Background(),
+			bus.Batch{Session: "S1", Channel: "output", Epoch: 1, Seq: seq, Count: 1, Body: []byte("{}")},
+		)
 		fmt.Println(seq)
 	}
 	return err
@@ -84,7 +87,16 @@ func mustFrames(t testing.TB, s *embedded.Server) *bus.Frames {
 func publish(t testing.TB, f *bus.Frames, n int) {
 	t.Helper()
 	for seq := range int64(n) {
-		_, err := f.Publish(t.Context(), bus.Batch{Session: "S" + strconv.FormatInt(seq%100, 10), Channel: "output", Seq: seq, Count: 1, Body: []byte(strings.Repeat("x", 200))})
+		_, err := f.Publish(
+			t.Context(),
+			bus.Batch{
+				Session: "S" + strconv.FormatInt(seq%100, 10),
+				Channel: "output",
+				Seq:     seq,
+				Count:   1,
+				Body:    []byte(strings.Repeat("x", 200)),
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +106,8 @@ func publish(t testing.TB, f *bus.Frames, n int) {
 func wantFault(t *testing.T, err error, words string) {
 	t.Helper()
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.Unavailable || f.Details["subsystem"] != "bus" || !strings.Contains(f.Msg, words) {
+	if !errors.As(err, &f) || f.Code != fault.Unavailable || f.Details["subsystem"] != "bus" ||
+		!strings.Contains(f.Msg, words) {
 		t.Fatalf("got %v, want unavailable of the bus saying %q", err, words)
 	}
 }

@@ -1,7 +1,7 @@
 // Package modelmeta knows the models of the known providers: their limits and their prices.
 //
 // The data is embedded, made by internal/gen from the catalogue that NOTICE names, and is parsed at the first look-up:
-// a process that asks for nothing pays nothing. It is as old as that catalogue; what it does not know is not guessed.
+// a process without look-ups does not pay for it. It is as old as that catalogue; unknown models are not guessed.
 package modelmeta
 
 import (
@@ -28,13 +28,13 @@ type Tier struct {
 	Pricing
 }
 
-// Meta is what is known of a model.
+// Meta is the known data of a model.
 type Meta struct {
 	// ContextWindow is how many tokens a conversation may have, 0 if unknown.
 	ContextWindow int
 	// MaxOutput is how many tokens an answer may have, 0 if unknown.
 	MaxOutput int
-	// Pricing is what tokens cost; zero where the provider does not charge by token, and for what it gives away.
+	// Pricing has the prices of tokens; zero for a provider that does not charge by token, and for free models.
 	Pricing Pricing
 	// Tiers are the prices of long requests, by rising threshold.
 	Tiers []Tier
@@ -44,9 +44,9 @@ type Meta struct {
 	Images bool
 }
 
-// Lookup returns what is known of a model. The provider is the name in the operator's configuration; where it is none
-// of a known provider, the driver tells whose models they are. The model may carry its vendor's prefix or a date that
-// the catalogue lacks, or lack a date that it has. There is never anything to know of the rehearsal driver's models.
+// Lookup returns the known data of a model. The provider is the name in the operator's configuration; if that is no
+// known provider's, the driver tells the vendor. The model may carry its vendor's prefix or a date that the catalogue
+// lacks, or lack a date that it has. The models of the rehearsal driver are always unknown.
 func Lookup(provider, driver, model string) (Meta, bool) {
 	if driver == "rehearsal" {
 		return Meta{}, false
@@ -62,7 +62,7 @@ func Lookup(provider, driver, model string) (Meta, bool) {
 	return Meta{}, false
 }
 
-// Cost returns what usage costs at a model's prices; false if it has none per token.
+// Cost returns the cost of usage at a model's prices; false if it has no price per token.
 func Cost(u llm.Usage, m Meta) (llm.Cost, bool) {
 	p := m.Pricing
 	for _, t := range m.Tiers {
@@ -106,8 +106,8 @@ func providerNames(provider, driver string) []string {
 	case "anthropic", "openai", "google":
 		names = append(names, driver)
 	case "openai-chat":
-		// A compatible server under an unknown name may be anything, OpenAI behind a proxy included. Its ids are not
-		// used for models of other make.
+		// A compatible server under an unknown name may be of any vendor, OpenAI behind a proxy included. Other vendors
+		// do not reuse OpenAI's ids.
 		names = append(names, "openai")
 	}
 	return names
@@ -171,7 +171,12 @@ var parsed = sync.OnceValue(func() map[string]catalogue {
 
 // decode reads a row as internal/gen writes it.
 func decode(row []float64) Meta {
-	m := Meta{ContextWindow: int(row[0]), MaxOutput: int(row[1]), Reasoning: int(row[2])&1 != 0, Images: int(row[2])&2 != 0}
+	m := Meta{
+		ContextWindow: int(row[0]),
+		MaxOutput:     int(row[1]),
+		Reasoning:     int(row[2])&1 != 0,
+		Images:        int(row[2])&2 != 0,
+	}
 	m.Pricing = pricing(row[3:])
 	for t := row[7:]; len(t) >= 5; t = t[5:] {
 		m.Tiers = append(m.Tiers, Tier{Above: int64(t[0]), Pricing: pricing(t[1:])})
@@ -182,5 +187,10 @@ func decode(row []float64) Meta {
 // pricing reads four prices per million tokens.
 func pricing(row []float64) Pricing {
 	const million = 1e6
-	return Pricing{Input: row[0] / million, Output: row[1] / million, CacheRead: row[2] / million, CacheWrite: row[3] / million}
+	return Pricing{
+		Input:      row[0] / million,
+		Output:     row[1] / million,
+		CacheRead:  row[2] / million,
+		CacheWrite: row[3] / million,
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/llm/modelmeta"
 )
 
-// A model is found by its id, and also by the ways people and routers write it; what is not known is not guessed.
+// A model is found by its id, and also by the spellings of people and routers; unknown ones are not guessed.
 func TestLookup(t *testing.T) {
 	for _, c := range []struct {
 		provider, driver, model string
@@ -39,17 +39,21 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	m, _ := modelmeta.Lookup("anthropic", "anthropic", "claude-opus-4-5")
-	if m.MaxOutput != 64000 || !m.Reasoning || !m.Images || !near(m.Pricing.Input, 5e-6) || !near(m.Pricing.Output, 25e-6) {
+	if m.MaxOutput != 64000 || !m.Reasoning || !m.Images || !near(m.Pricing.Input, 5e-6) ||
+		!near(m.Pricing.Output, 25e-6) {
 		t.Errorf("%+v", m)
 	}
 }
 
-// Each kind of token has its price (H-STREAM-EV-07); long requests may have another; what has no price by token has no
-// cost.
+// Each kind of token has its price (H-STREAM-EV-07); long requests may have another; a model without a price by token
+// has no cost.
 func TestCost(t *testing.T) {
 	m := modelmeta.Meta{
 		Pricing: modelmeta.Pricing{Input: 1, Output: 10, CacheRead: 0.1, CacheWrite: 2},
-		Tiers:   []modelmeta.Tier{{Above: 100, Pricing: modelmeta.Pricing{Input: 2, Output: 20}}, {Above: 1000, Pricing: modelmeta.Pricing{Input: 3}}},
+		Tiers: []modelmeta.Tier{
+			{Above: 100, Pricing: modelmeta.Pricing{Input: 2, Output: 20}},
+			{Above: 1000, Pricing: modelmeta.Pricing{Input: 3}},
+		},
 	}
 	for _, c := range []struct {
 		usage llm.Usage
@@ -62,7 +66,9 @@ func TestCost(t *testing.T) {
 		{llm.Usage{Output: 3, Reasoning: 9}, llm.Cost{Reasoning: 30, Total: 30}},
 	} {
 		got, ok := modelmeta.Cost(c.usage, m)
-		if !ok || !near(got.Total, c.want.Total) || !near(got.Reasoning, c.want.Reasoning) || !near(got.Output, c.want.Output) || !near(got.Input, c.want.Input) {
+		if !ok || !near(got.Total, c.want.Total) || !near(got.Reasoning, c.want.Reasoning) ||
+			!near(got.Output, c.want.Output) ||
+			!near(got.Input, c.want.Input) {
 			t.Errorf("%+v costs %+v", c.usage, got)
 		}
 	}

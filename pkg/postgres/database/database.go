@@ -18,7 +18,11 @@ func Fail(err error, what string) error {
 	if err == nil || errors.As(err, &f) {
 		return err
 	}
-	return fault.Wrap(fmt.Errorf("%s: %w", what, err), fault.Internal, "Something went wrong inside kaged; the log has the cause.")
+	return fault.Wrap(
+		fmt.Errorf("%s: %w", what, err),
+		fault.Internal,
+		"Something went wrong inside kaged; the log has the cause.",
+	)
 }
 
 // Unreadable says that a part of a row cannot be read. One such row never hides the others.

@@ -24,7 +24,8 @@ type DB interface {
 	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
 }
 
-// InTx runs f in db, if that is a transaction, and else in one of its own, as [postgres.InTx] does: then f may run several times.
+// InTx runs f in db, if that is a transaction, and else in one of its own, as [postgres.InTx] does: then f may run
+// several times.
 func InTx(ctx context.Context, db DB, f func(tx DB) error) error {
 	if tx, ok := db.(pgx.Tx); ok {
 		return f(tx)

@@ -28,8 +28,8 @@ func (p *Pipeline) QueryRow(context.Context, string, ...any) pgx.Row {
 	panic("a pipeline returns no rows")
 }
 
-// Send runs the collected statements in one round trip and returns the first error. They are one transaction, or take part in the one
-// that db is.
+// Send runs the collected statements in one round trip and returns the first error. They are one transaction, or take
+// part in the one that db is.
 func (p *Pipeline) Send(ctx context.Context, db DB) error {
 	return db.SendBatch(ctx, &p.batch).Close()
 }

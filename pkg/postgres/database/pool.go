@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Pool is the connections of the service, for stores that are built before the database can be reached: a pgxpool of its own
-// starts a goroutine. Until it is open each use fails with unavailable. The zero Pool is not open.
+// Pool is the connections of the service, for stores that are built before the database can be reached: a pgxpool of
+// its own starts a goroutine. Until it is open each use fails with unavailable. The zero Pool is not open.
 type Pool struct{ opened atomic.Pointer[pgxpool.Pool] }
 
 // Open makes p use pool.
@@ -31,7 +31,8 @@ func (p *Pool) Get() (*pgxpool.Pool, error) {
 
 // NotOpen is the answer to a request before the database is open.
 func NotOpen() *fault.Error {
-	return fault.New(fault.Unavailable, "The database cannot be reached yet; try again shortly.").With("subsystem", "storage")
+	return fault.New(fault.Unavailable, "The database cannot be reached yet; try again shortly.").
+		With("subsystem", "storage")
 }
 
 // Exec implements [DB].

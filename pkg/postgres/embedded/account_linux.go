@@ -77,7 +77,11 @@ func accountsFor(p paths) ([]account, error) {
 		owner := account{drop: true, uid: int(stat.Uid), gid: int(stat.Gid)}
 		switch {
 		case self.uid != 0 && owner.uid != self.uid:
-			return nil, conflict(nil, "The database in %s belongs to another user; start kaged as the user that made it.", p.data)
+			return nil, conflict(
+				nil,
+				"The database in %s belongs to another user; start kaged as the user that made it.",
+				p.data,
+			)
 		case self.uid != 0:
 			return []account{self}, nil
 		case owner.uid == 0:

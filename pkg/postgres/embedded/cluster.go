@@ -49,7 +49,11 @@ func (c cluster) prepare(ctx context.Context, log *slog.Logger) (credentials, er
 		creds, err = newCredentials(c.paths.creds)
 	}
 	if err != nil {
-		return creds, failed(err, "The file %s with the passwords of the database cannot be used; remove it, and kaged makes new ones.", c.paths.creds)
+		return creds, failed(
+			err,
+			"The file %s with the passwords of the database cannot be used; remove it, and kaged makes new ones.",
+			c.paths.creds,
+		)
 	}
 	if exists {
 		// The passwords were lost, and a user with write access to this folder may set new ones.
@@ -92,7 +96,18 @@ func (c cluster) create(ctx context.Context, creds credentials) error {
 }
 
 func (c cluster) initdb(ctx context.Context, dir string) error {
-	return c.run(ctx, dir, "", "initdb", "--username="+superuser, "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions")
+	return c.run(
+		ctx,
+		dir,
+		"",
+		"initdb",
+		"--username="+superuser,
+		"--auth=trust",
+		"--locale=C",
+		"--encoding=UTF8",
+		"--no-sync",
+		"--no-instructions",
+	)
 }
 
 func rolesSQL() []string {

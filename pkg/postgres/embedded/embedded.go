@@ -108,7 +108,15 @@ func (s *Server) start(ctx context.Context, opts Options) error {
 		s.proc.kill()
 		return err
 	}
-	opts.Log.Info("PostgreSQL is ready", "version", install.version, "pid", s.proc.pid(), "took", time.Since(began).Round(time.Millisecond))
+	opts.Log.Info(
+		"PostgreSQL is ready",
+		"version",
+		install.version,
+		"pid",
+		s.proc.pid(),
+		"took",
+		time.Since(began).Round(time.Millisecond),
+	)
 	return nil
 }
 

@@ -18,8 +18,8 @@ type lockHolder struct {
 	stopped bool
 }
 
-// holdersOf returns the other processes that hold the file open, as far as this user can see them: a server and its children,
-// which have inherited it.
+// holdersOf returns the other processes that hold the file open, as far as this user can see them: a server and its
+// children, which have inherited it.
 func holdersOf(path string) []lockHolder {
 	file, err := os.Stat(path)
 	if err != nil {

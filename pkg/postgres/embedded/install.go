@@ -64,17 +64,38 @@ func findInstallation(ctx context.Context, getenv func(string) string, p paths) 
 	case len(others) == 0:
 		return installation{}, lastErr
 	case want != 0 && want < oldestMajor:
-		return installation{}, conflict(nil, "The database in %s was made by PostgreSQL %d, and kaged needs %d or newer; bring it over with pg_upgrade.",
-			p.data, want, oldestMajor)
+		return installation{}, conflict(
+			nil,
+			"The database in %s was made by PostgreSQL %d, and kaged needs %d or newer; bring it over with pg_upgrade.",
+			p.data,
+			want,
+			oldestMajor,
+		)
 	case want != 0:
-		return installation{}, conflict(nil, "The database in %s was made by PostgreSQL %d, and this machine has only PostgreSQL %s; %s",
-			p.data, want, strings.Join(others, ", "), installHint(want))
+		return installation{}, conflict(
+			nil,
+			"The database in %s was made by PostgreSQL %d, and this machine has only PostgreSQL %s; %s",
+			p.data,
+			want,
+			strings.Join(others, ", "),
+			installHint(want),
+		)
 	}
-	return installation{}, failed(nil, "PostgreSQL %s is older than %d; %s", strings.Join(others, ", "), oldestMajor, installHint(0))
+	return installation{}, failed(
+		nil,
+		"PostgreSQL %s is older than %d; %s",
+		strings.Join(others, ", "),
+		oldestMajor,
+		installHint(0),
+	)
 }
 
 func fits(bin string, major int) int {
-	if major != 0 && slices.Contains(strings.FieldsFunc(bin, func(r rune) bool { return strings.ContainsRune("/@-\\", r) }), strconv.Itoa(major)) {
+	if major != 0 &&
+		slices.Contains(
+			strings.FieldsFunc(bin, func(r rune) bool { return strings.ContainsRune("/@-\\", r) }),
+			strconv.Itoa(major),
+		) {
 		return 1
 	}
 	return 0
@@ -181,7 +202,11 @@ func probe(ctx context.Context, bin string, p paths) (installation, error) {
 	}
 	cause := errors.Join(causes...)
 	if os.Geteuid() == 0 {
-		return installation{}, failed(cause, "PostgreSQL in %s does not run as root, and neither as postgres, nobody nor in a user namespace here; start kaged as an ordinary user.", bin)
+		return installation{}, failed(
+			cause,
+			"PostgreSQL in %s does not run as root, and neither as postgres, nobody nor in a user namespace here; start kaged as an ordinary user.",
+			bin,
+		)
 	}
 	return installation{}, failed(cause, "PostgreSQL in %s does not run.", bin)
 }
@@ -230,7 +255,9 @@ func debianHint(pkg string, root, decided bool) string {
 	if decided {
 		return install
 	}
-	return sudo + "mkdir -p " + filepath.Dir(createClusterConf) + " && echo 'create_main_cluster = false' | " + sudo + "tee " + createClusterConf + " && " + install
+	return sudo + "mkdir -p " + filepath.Dir(
+		createClusterConf,
+	) + " && echo 'create_main_cluster = false' | " + sudo + "tee " + createClusterConf + " && " + install
 }
 
 // installHint is the command that installs PostgreSQL here, as the second half of a sentence.

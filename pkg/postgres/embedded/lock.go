@@ -16,8 +16,8 @@ import (
 )
 
 // How long a start waits for the process that started an earlier server of the same data, and for that server, which
-// has things to write, to end. A server that is stopped, and takes no signal, is waited for as long as its starter. killPatience is
-// how long the end of killed processes may take.
+// has things to write, to end. A server that is stopped, and takes no signal, is waited for as long as its starter.
+// killPatience is how long the end of killed processes may take.
 const (
 	starterPatience = 3 * time.Second
 	serverPatience  = 20 * time.Second
@@ -49,8 +49,9 @@ func takeLocks(ctx context.Context, p paths) (*locks, error) {
 	return l, nil
 }
 
-// lockServer takes the server's lock. With the starter's lock in hand, a server that still runs has lost its parent: it is told to
-// stop, and killed with its children if it does not in time. It fails with conflict, and names the processes, where they cannot be.
+// lockServer takes the server's lock. With the starter's lock in hand, a server that still runs has lost its parent: it
+// is told to stop, and killed with its children if it does not in time. It fails with conflict, and names the
+// processes, where they cannot be.
 func lockServer(ctx context.Context, p paths) (*os.File, error) {
 	tell := func() {
 		if pid := postmasterPID(p.data); serves(pid, p.data) {
@@ -95,11 +96,21 @@ func inUse(p paths) error {
 		shown, pids = append(shown, fmt.Sprintf("%d (%s)", h.pid, h.name)), append(pids, strconv.Itoa(h.pid))
 	}
 	if len(pids) == 0 {
-		return conflict(nil, "The database in %s is in use by processes of another user. Find them with \"fuser %s\", end them, and start kaged again.",
-			p.data, p.server)
+		return conflict(
+			nil,
+			"The database in %s is in use by processes of another user. Find them with \"fuser %s\", end them, and start kaged again.",
+			p.data,
+			p.server,
+		)
 	}
-	return conflict(nil, "The database in %s is in use by a PostgreSQL whose kaged has ended, and which does not stop: process %s. Type \"kill -9 %s\", "+
-		"and start kaged again.", p.data, strings.Join(shown, ", "), strings.Join(pids, " "))
+	return conflict(
+		nil,
+		"The database in %s is in use by a PostgreSQL whose kaged has ended, and which does not stop: process %s. Type \"kill -9 %s\", "+
+			"and start kaged again.",
+		p.data,
+		strings.Join(shown, ", "),
+		strings.Join(pids, " "),
+	)
 }
 
 // lockFile waits a while for a lock. busy is called once, when others hold it.
@@ -127,7 +138,12 @@ func lockFile(ctx context.Context, path string, patience time.Duration, busy fun
 		case <-time.After(poll):
 			continue
 		case <-limit.C:
-			err = conflict(nil, "The database in %s is in use by another process of kaged%s; stop that one first.", filepath.Dir(path), named(holdersOf(path)))
+			err = conflict(
+				nil,
+				"The database in %s is in use by another process of kaged%s; stop that one first.",
+				filepath.Dir(path),
+				named(holdersOf(path)),
+			)
 		case <-ctx.Done():
 			err = ended(ctx, "The database is in use by another process of kaged, which did not end in time.")
 		}
@@ -179,7 +195,12 @@ func clearStalePID(p paths) error {
 		return nil // PostgreSQL sees that by itself.
 	}
 	if serves(pid, p.data) {
-		return conflict(nil, "The database in %s is in use by process %d, which kaged did not start; stop it first.", p.data, pid)
+		return conflict(
+			nil,
+			"The database in %s is in use by process %d, which kaged did not start; stop it first.",
+			p.data,
+			pid,
+		)
 	}
 	// The socket's file names the process too. A killed server looks alive until its parent reaps
 	// it.

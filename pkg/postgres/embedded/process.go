@@ -35,13 +35,30 @@ func (c cluster) durability() []string {
 
 // settings make a server for one machine and a few services: small, quick to start, and silent.
 func (c cluster) settings(socketDir string) []string {
-	return append(c.durability(),
-		"listen_addresses=", "unix_socket_directories="+socketDir, "unix_socket_permissions=0700", "port="+port,
-		"password_encryption=scram-sha-256", "cluster_name=kaged",
-		"max_connections=60", "shared_buffers=32MB", "jit=off",
-		"wal_level=minimal", "max_wal_senders=0", "max_logical_replication_workers=0", "max_wal_size=256MB",
-		"logging_collector=off", "log_destination=stderr", "log_checkpoints=off", "log_line_prefix=%m [%p] %q%u ", "log_min_error_statement=panic",
-		"timezone=UTC", "log_timezone=UTC", "lc_messages=C")
+	return append(
+		c.durability(),
+		"listen_addresses=",
+		"unix_socket_directories="+socketDir,
+		"unix_socket_permissions=0700",
+		"port="+port,
+		"password_encryption=scram-sha-256",
+		"cluster_name=kaged",
+		"max_connections=60",
+		"shared_buffers=32MB",
+		"jit=off",
+		"wal_level=minimal",
+		"max_wal_senders=0",
+		"max_logical_replication_workers=0",
+		"max_wal_size=256MB",
+		"logging_collector=off",
+		"log_destination=stderr",
+		"log_checkpoints=off",
+		"log_line_prefix=%m [%p] %q%u ",
+		"log_min_error_statement=panic",
+		"timezone=UTC",
+		"log_timezone=UTC",
+		"lc_messages=C",
+	)
 }
 
 // launch starts the server.
@@ -108,7 +125,8 @@ func (p *process) waitReady(ctx context.Context, places paths) error {
 	const statusLine = 7
 	for {
 		lines := postmasterLines(places.data)
-		if postmasterPID(places.data) == p.pid() && len(lines) > statusLine && strings.TrimSpace(lines[statusLine]) == "ready" {
+		if postmasterPID(places.data) == p.pid() && len(lines) > statusLine &&
+			strings.TrimSpace(lines[statusLine]) == "ready" {
 			return nil
 		}
 		select {
@@ -143,7 +161,11 @@ func (p *process) failure() error {
 	if p.err == nil {
 		return nil
 	}
-	return failed(errors.Join(p.err, errors.New(p.log.tail())), "PostgreSQL ended unexpectedly; it recovers at its next start, and %s has the reason.", p.log.path)
+	return failed(
+		errors.Join(p.err, errors.New(p.log.tail())),
+		"PostgreSQL ended unexpectedly; it recovers at its next start, and %s has the reason.",
+		p.log.path,
+	)
 }
 
 // kill ends the process at once and waits for it.

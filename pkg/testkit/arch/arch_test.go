@@ -20,7 +20,14 @@ type goPackage struct {
 
 func packages(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,Doc,Imports,TestImports,GoFiles", "kaged.dev/...")
+	cmd := exec.CommandContext(
+		t.Context(),
+		"go",
+		"list",
+		"-e",
+		"-json=ImportPath,Dir,Doc,Imports,TestImports,GoFiles",
+		"kaged.dev/...",
+	)
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
 	if err != nil {
@@ -56,7 +63,7 @@ func root(t *testing.T) string {
 	return ""
 }
 
-// rule forbids what from imports of packages that match in, unless they match except.
+// rule forbids imports of the pattern forbidden in packages that match in, unless they match except.
 type rule struct{ in, forbidden, except, reason string }
 
 var rules = []rule{
@@ -95,15 +102,35 @@ var rules = []rule{
 		`google\.golang\.org/(grpc|protobuf)|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres|config|llm)|net/http$`, ``,
 		"the workspace kit is rules about files and commands; pkg/sandbox/supervisor alone speaks gRPC",
 	},
-	{`/internal/([a-z]+/)?core(/|$)`, `^kaged\.dev/pkg/sandbox/supervisor$`, ``, "core runs commands through the interfaces of pkg/sandbox"},
-	{`/internal/([a-z]+/)?server(/|$)`, `jackc/pgx|nats-io|/internal/([a-z]+/)?store(/|$)`, ``, "a handler translates and delegates; it never reaches around core"},
+	{
+		`/internal/([a-z]+/)?core(/|$)`,
+		`^kaged\.dev/pkg/sandbox/supervisor$`,
+		``,
+		"core runs commands through the interfaces of pkg/sandbox",
+	},
+	{
+		`/internal/([a-z]+/)?server(/|$)`,
+		`jackc/pgx|nats-io|/internal/([a-z]+/)?store(/|$)`,
+		``,
+		"a handler translates and delegates; it never reaches around core",
+	},
 	{`/internal/([a-z]+/)?store(/|$)`, `google\.golang\.org/grpc|nats-io|net/http$`, ``, "a store is SQL"},
 	{
 		`.`, `kaged\.dev/pkg/host$`, `^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|test/)`,
 		"only a service's module.go knows the host it runs in",
 	},
-	{`.`, `^kaged\.dev/pkg/testkit`, `^kaged\.dev/(pkg/testkit|test/|services/session-manager/internal/storetest$)`, "test doubles stay in tests"},
-	{`.`, `^testing$`, `^kaged\.dev/(pkg/testkit|test/|services/session-manager/internal/storetest$)`, "code that ships does not link package testing"},
+	{
+		`.`,
+		`^kaged\.dev/pkg/testkit`,
+		`^kaged\.dev/(pkg/testkit|test/|services/session-manager/internal/storetest$)`,
+		"test doubles stay in tests",
+	},
+	{
+		`.`,
+		`^testing$`,
+		`^kaged\.dev/(pkg/testkit|test/|services/session-manager/internal/storetest$)`,
+		"code that ships does not link package testing",
+	},
 }
 
 // Imports point down only; see docs/ARCHITECTURE.md, Layers.
@@ -142,7 +169,7 @@ func TestValuesLinkNoTransport(t *testing.T) {
 	}
 }
 
-// Every package says what it is for.
+// Every package states its purpose.
 func TestEveryPackageHasADoc(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
@@ -152,7 +179,7 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	}
 }
 
-// Every service has the same skeleton, so that who knows one knows all.
+// Every service has the same skeleton.
 func TestEveryServiceHasTheSkeleton(t *testing.T) {
 	t.Parallel()
 	services := filepath.Join(root(t), "services")
@@ -174,8 +201,10 @@ func TestEveryServiceHasTheSkeleton(t *testing.T) {
 func TestCopiesOfHelpers(t *testing.T) {
 	t.Parallel()
 	helpers := map[string]*regexp.Regexp{
-		"retry": regexp.MustCompile(`min\(2 ?\* ?\w+, |\b(pause|wait|delay|backoff) \*= 2|func wait\(ctx context\.Context, \w+ time\.Duration\)`),
-		"clip":  regexp.MustCompile(`ToValidUTF8\(\w+\[:|\[\]rune\([^)]*\); len\(`),
+		"retry": regexp.MustCompile(
+			`min\(2 ?\* ?\w+, |\b(pause|wait|delay|backoff) \*= 2|func wait\(ctx context\.Context, \w+ time\.Duration\)`,
+		),
+		"clip": regexp.MustCompile(`ToValidUTF8\(\w+\[:|\[\]rune\([^)]*\); len\(`),
 	}
 	for _, p := range packages(t) {
 		if strings.HasPrefix(p.ImportPath, "kaged.dev/test/") {
@@ -195,7 +224,7 @@ func TestCopiesOfHelpers(t *testing.T) {
 	}
 }
 
-// Nobody asks whether it is all in one process: that is decided by the addresses alone.
+// No code asks whether the services share a process: only the addresses decide it.
 func TestNobodyAsksWhereItRuns(t *testing.T) {
 	t.Parallel()
 	question := regexp.MustCompile(`(?i)is_?(all_?in_?one|single_?(binary|process))`)

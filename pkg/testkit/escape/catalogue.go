@@ -21,14 +21,14 @@ const (
 	Named Profile = "named"
 )
 
-// Case is something a program in a cage may try.
+// Case is an attempt of a program in a cage.
 type Case struct {
 	ID string
-	// Attack says what is tried, CVE where it is known from.
+	// Attack describes the attempt, CVE names its origin if it has one.
 	Attack, CVE string
-	// Want is what must come of it.
+	// Want is the required outcome.
 	Want Outcome
-	// Only are the profiles it is tried in; none for all of the three kinds of one cage.
+	// Only are the profiles of the case; empty for all three kinds of one cage.
 	Only []Profile
 	// Open says that the attack gets out where there is no cage, on any machine.
 	Open bool
@@ -59,7 +59,7 @@ func contained(id, attack string, only ...Profile) Case {
 	return Case{ID: id, Attack: attack, Want: Contained, Only: only}
 }
 
-// open is contained for what gets out where there is no cage.
+// open is contained for an attack that succeeds without a cage.
 func open(id, attack string, only ...Profile) Case {
 	return Case{ID: id, Attack: attack, Want: Contained, Only: only, Open: true}
 }
@@ -68,7 +68,7 @@ func (c Case) cve(id string) Case { c.CVE = id; return c }
 
 func (c Case) amd64() Case { c.AMD64 = true; return c }
 
-// Catalogue is every case, what must work first.
+// Catalogue is every case, the required abilities first.
 var Catalogue = []Case{
 	works("works-shell", "a shell with a pipe"),
 	works("works-write", "making, changing, renaming and removing files in the project, /tmp and /var/tmp"),

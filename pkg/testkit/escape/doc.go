@@ -1,6 +1,7 @@
-// Package escape is the catalogue of what a program in a cage may try, and what must come of each: the proof that cages hold.
+// Package escape is the catalogue of attempts of a program in a cage, with the required outcome of each: the proof that
+// cages hold.
 //
-// The attacks themselves are the program in probe, which runs inside the cage and prints one [Result] a line. The tests of
-// the service run it in every environment there is, and once without any cage: there the cases that [Case.Open] marks must
-// get out, so that none can pass because its attack does not work.
+// The attacks themselves are the program in probe, which runs inside the cage and prints one [Result] a line. The tests
+// of the service run it in every environment that the machine offers, and once without any cage: there the cases that
+// [Case.Open] marks must get out, so that no case passes because its attack does not work.
 package escape

@@ -1,17 +1,17 @@
 package escape
 
-// Outcome is what came of a case.
+// Outcome is the result of a case.
 type Outcome string
 
 // The outcomes.
 const (
-	// Contained: the attack reached nothing.
+	// Contained: the attack failed.
 	Contained Outcome = "contained"
 	// Escaped: it did.
 	Escaped Outcome = "escaped"
-	// Works: what a cage must leave possible is possible.
+	// Works: an ability that a cage must leave is there.
 	Works Outcome = "works"
-	// Broken: what must be possible is not, or the case could not be tried.
+	// Broken: a required ability is missing, or the case could not be tried.
 	Broken Outcome = "broken"
 )
 
@@ -22,32 +22,34 @@ const Variable = "KAGED_ESCAPE_PARAMS"
 type Result struct {
 	ID      string  `json:"id"`
 	Outcome Outcome `json:"outcome"`
-	// Detail says what was reached, or what refused it.
+	// Detail names the reached target, or the refusal.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Params tell the probe what there is to attack. Paths are the host's.
+// Params name the targets of the probe. Paths are the host's.
 type Params struct {
-	// Uncaged says that the probe runs without a cage, as an unprivileged user: what could harm others is left out.
+	// Uncaged says that the probe runs without a cage, as an unprivileged user: harmful attempts are left out.
 	Uncaged bool `json:"uncaged,omitempty"`
-	// Secret is what no cage may ever read; it is the content of the files below.
+	// Secret may never be read in a cage; it is the content of the files below.
 	Secret string `json:"secret"`
-	// Canary is a file far outside the project, Sibling one of the project that no grant holds, HostTmp one in the host's /tmp.
+	// Canary is a file far outside the project, Sibling one of the project that no grant holds, HostTmp one in the
+	// host's /tmp.
 	Canary  string `json:"canary"`
 	Sibling string `json:"sibling"`
 	HostTmp string `json:"host_tmp"`
-	// Project is the project's root; Work is granted for writing, Docs for reading, Sealed is read-only in Work, Open writable
-	// in Docs, and File is a single file that is granted for writing.
+	// Project is the project's root; Work is granted for writing, Docs for reading, Sealed is read-only in Work, Open
+	// writable in Docs, and File is a single file that is granted for writing.
 	Project string `json:"project"`
 	Work    string `json:"work"`
 	Docs    string `json:"docs"`
 	Sealed  string `json:"sealed"`
 	Open    string `json:"open"`
 	File    string `json:"file"`
-	// Repository is a folder in Work with a .git; Work itself has none.
+	// Repository is a folder in Work with a .git; Work itself is no repository.
 	Repository string `json:"repository"`
-	// Linked is a repository in Work whose index has a gitlink at "sub", which is an empty folder, and whose configuration names
-	// the hooks "tools/hooks", which are there, the include "../shared.inc" and the program "tools/watch".
+	// Linked is a repository in Work whose index has a gitlink at "sub", which is an empty folder, and whose
+	// configuration names the hooks "tools/hooks", which are there, the include "../shared.inc" and the program
+	// "tools/watch".
 	Linked string `json:"linked"`
 	// HostShm is the name of a file in the host's /dev/shm, SysV the key of a segment of the host's.
 	HostShm string `json:"host_shm"`
@@ -55,7 +57,8 @@ type Params struct {
 	// HostPID is a process of the same user outside, Supervisor the supervisor's, 0 if a cage has one of that number too.
 	HostPID    int `json:"host_pid"`
 	Supervisor int `json:"supervisor"`
-	// Port and Port6 are where a service of the host listens on 127.0.0.1 and ::1, Abstract and Socket where on unix sockets.
+	// Port and Port6 are where a service of the host listens on 127.0.0.1 and ::1, Abstract and Socket where on unix
+	// sockets.
 	Port     int    `json:"port"`
 	Port6    int    `json:"port6"`
 	Abstract string `json:"abstract"`
@@ -63,9 +66,10 @@ type Params struct {
 	// Own is a file in the supervisor's data directory, OwnSocket a socket there.
 	Own       string `json:"own"`
 	OwnSocket string `json:"own_socket"`
-	// Neighbour names what another cage has left in its own folders and sockets.
+	// Neighbour names the files and sockets that another cage has left in its own folders.
 	Neighbour string `json:"neighbour"`
-	// Allowed is a "name:port" that the policy allows, Answer what it says; Denied is a name that it does not.
+	// Allowed is a "name:port" that the policy allows, Answer the text it sends; Denied is a name that the policy
+	// lacks.
 	Allowed string `json:"allowed,omitempty"`
 	Answer  string `json:"answer,omitempty"`
 	Denied  string `json:"denied,omitempty"`

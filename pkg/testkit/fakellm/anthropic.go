@@ -29,10 +29,17 @@ func (e *anthropicEncoder) event(b []byte, name, format string, args ...any) []b
 
 func (e *anthropicEncoder) begin(b []byte) []byte {
 	u := e.usage
-	b = e.event(b, "message_start", `,"message":{"id":"msg_fake01","type":"message","role":"assistant","model":%s,"content":[],`+
-		`"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,`+
-		`"cache_read_input_tokens":%d,"output_tokens":1,"service_tier":"standard"}}`,
-		quote(e.model), u.Input, u.CacheWrite, u.CacheRead)
+	b = e.event(
+		b,
+		"message_start",
+		`,"message":{"id":"msg_fake01","type":"message","role":"assistant","model":%s,"content":[],`+
+			`"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,`+
+			`"cache_read_input_tokens":%d,"output_tokens":1,"service_tier":"standard"}}`,
+		quote(e.model),
+		u.Input,
+		u.CacheWrite,
+		u.CacheRead,
+	)
 	return e.ping(b)
 }
 
@@ -67,7 +74,15 @@ func (e *anthropicEncoder) delta(b []byte, text string) []byte {
 }
 
 func (e *anthropicEncoder) blockDelta(b []byte, kind, field, text string) []byte {
-	return e.event(b, "content_block_delta", `,"index":%d,"delta":{"type":"%s","%s":%s}`, e.index, kind, field, quote(text))
+	return e.event(
+		b,
+		"content_block_delta",
+		`,"index":%d,"delta":{"type":"%s","%s":%s}`,
+		e.index,
+		kind,
+		field,
+		quote(text),
+	)
 }
 
 func (e *anthropicEncoder) close(b []byte) []byte {

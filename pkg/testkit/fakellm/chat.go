@@ -84,7 +84,9 @@ func (e *chatEncoder) call(b []byte, id, name, input string) []byte {
 }
 
 func (e *chatEncoder) failure(b []byte, kind, message string) []byte {
-	return append(b, `data: {"error":{"message":`+quote(message)+`,"type":`+quote(kind)+`,"param":null,"code":null}}`+"\n\n"...)
+	return append(
+		b,
+		`data: {"error":{"message":`+quote(message)+`,"type":`+quote(kind)+`,"param":null,"code":null}}`+"\n\n"...)
 }
 
 func (e *chatEncoder) finish(b []byte) []byte {

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Timing is what the control page says about a request. Times are nanoseconds since the server was made.
+// Timing is the control page's entry of a request. Times are nanoseconds since the server was made.
 type Timing struct {
 	N            int    `json:"n"`
 	Format       Format `json:"format"`

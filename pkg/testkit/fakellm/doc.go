@@ -1,6 +1,6 @@
-// Package fakellm is a model provider for tests: an HTTP server that speaks Anthropic's Messages API, OpenAI's Responses
-// and Chat Completions APIs and Google's Gemini API as the providers do, event by event, and says what a script
-// tells it to.
+// Package fakellm is a model provider for tests: an HTTP server that speaks Anthropic's Messages API, OpenAI's
+// Responses and Chat Completions APIs and Google's Gemini API as the providers do, event by event, and says what a
+// script tells it to.
 //
 //	srv := fakellm.Start(t)
 //	srv.Script(fakellm.Steps(
@@ -15,9 +15,9 @@
 //
 // Which step answers a request: the script registered for a marker in the conversation's first user text
 // ([Server.ScriptFor]), else the one for its model ([Server.ScriptModel]), else what the function of [Server.Handle]
-// returns, else the script for each conversation ([Server.ScriptEach]), else the common one ([Server.Script]). A request
-// that none of them expects is answered with status 400 and fails the test. So is one that the real provider would refuse:
-// empty text, calls without results, names or ids of a wrong form.
+// returns, else the script for each conversation ([Server.ScriptEach]), else the common one ([Server.Script]). A
+// request that none of them expects is answered with status 400 and fails the test. So is one that the real provider
+// would refuse: empty text, calls without results, names or ids of a wrong form.
 //
 // Goroutines: those of net/http. Everything may be called from any goroutine.
 package fakellm

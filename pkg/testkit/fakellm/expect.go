@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// expectation is what a request must hold for its step to be played.
+// expectation is a condition on a request, without which its step is not played.
 type expectation struct {
 	kind    string
 	text    string
@@ -49,7 +49,7 @@ func GotBody(s string) Action { return got(expectation{kind: "body", text: s}) }
 
 func got(e expectation) Action { return Action{verb: verbGot, want: &e} }
 
-// mismatch says what a step expects and the request lacks, "" if nothing.
+// mismatch tells a condition of a step that the request fails, "" without one.
 func mismatch(r *Request, step Step) string {
 	for _, a := range step {
 		if a.verb == verbGot && !a.want.holds(r) {
@@ -89,7 +89,7 @@ func (e *expectation) holds(r *Request) bool {
 	return false
 }
 
-// have shows what the request has of what is expected, line by line as a difference.
+// have shows the request's values of the expected ones, line by line as a difference.
 func (e *expectation) have(r *Request) string {
 	var have string
 	switch e.kind {

@@ -19,7 +19,7 @@ func NewGate() *Gate { return &Gate{open: make(chan struct{}), reached: make(cha
 // Open lets all answers through, now and later. It may be called more than once.
 func (g *Gate) Open() { g.once.Do(func() { close(g.open) }) }
 
-// Reached waits until an answer has come to the gate; what was before the gate has been sent by then. It returns the
+// Reached waits until an answer has come to the gate; the part before the gate has been sent by then. It returns the
 // context's error if that ends first.
 func (g *Gate) Reached(ctx context.Context) error {
 	select {

@@ -200,7 +200,7 @@ type googleContent struct {
 	Parts []googlePart `json:"parts"`
 }
 
-// googleBody is what is read of a request.
+// googleBody is the part of a request that is read.
 type googleBody struct {
 	System   googleContent   `json:"systemInstruction"`
 	Contents []googleContent `json:"contents"`
@@ -309,7 +309,7 @@ func googleSignature(s string) []byte {
 	return data
 }
 
-// illegalGoogle checks what only the Gemini API insists on.
+// illegalGoogle checks the rules of the Gemini API alone.
 func illegalGoogle(r *Request) string {
 	var body googleBody
 	if err := json.Unmarshal(r.Body, &body); err != nil {

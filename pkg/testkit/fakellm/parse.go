@@ -67,7 +67,10 @@ func (r *Request) addAnthropic(role llm.Role, b anthropicBlock) {
 	case "text":
 		r.add(role, llm.Block{Text: &llm.Text{Text: b.Text}})
 	case "thinking":
-		r.add(role, llm.Block{Thinking: &llm.Thinking{Text: b.Thinking, Opaque: []byte(b.Signature), Driver: string(Anthropic)}})
+		r.add(
+			role,
+			llm.Block{Thinking: &llm.Thinking{Text: b.Thinking, Opaque: []byte(b.Signature), Driver: string(Anthropic)}},
+		)
 	case "redacted_thinking":
 		r.add(role, llm.Block{Thinking: &llm.Thinking{Opaque: []byte(b.Data), Driver: string(Anthropic)}})
 	case "tool_use":
@@ -129,7 +132,10 @@ func (r *Request) parseChat() error {
 		}
 		r.addText(m.Role, m.Content.text())
 		for _, c := range m.ToolCalls {
-			r.add(m.Role, llm.Block{Call: &llm.ToolCall{ID: c.ID, Name: dottedName(c.Function.Name), Input: c.Function.Arguments}})
+			r.add(
+				m.Role,
+				llm.Block{Call: &llm.ToolCall{ID: c.ID, Name: dottedName(c.Function.Name), Input: c.Function.Arguments}},
+			)
 		}
 	}
 	return nil
@@ -194,7 +200,10 @@ func (r *Request) addItem(it responsesItem) {
 			Text: it.Summary.text(), Opaque: []byte(it.EncryptedContent), Driver: string(OpenAI),
 		}})
 	case "function_call":
-		r.add(llm.RoleAssistant, llm.Block{Call: &llm.ToolCall{ID: it.CallID, Name: dottedName(it.Name), Input: it.Arguments}})
+		r.add(
+			llm.RoleAssistant,
+			llm.Block{Call: &llm.ToolCall{ID: it.CallID, Name: dottedName(it.Name), Input: it.Arguments}},
+		)
 	case "function_call_output":
 		r.addResult(it.CallID, it.Output.text())
 	}

@@ -27,7 +27,7 @@ type encoder interface {
 	finish(b []byte) []byte
 	// shape tells apart the states in which deltas of the same text have different bytes.
 	shape() string
-	// skip does to the state what writing these deltas would have.
+	// skip changes the state as writing these deltas would.
 	skip(count int, text string)
 }
 
@@ -38,7 +38,7 @@ const (
 	thinkingBlock
 )
 
-// answer is what the encoders know of the answer as a whole.
+// answer is the encoders' knowledge of the whole answer.
 type answer struct {
 	model   string
 	usage   llm.Usage
@@ -46,7 +46,7 @@ type answer struct {
 	stop    string
 	calls   int
 	output  int
-	// request is what was asked, for what depends on it.
+	// request is the request, for the parts that depend on it.
 	request *Request
 }
 
@@ -184,7 +184,7 @@ func (p *player) act(a Action) error {
 	return nil
 }
 
-// begin writes what comes before the first block, once.
+// begin writes the part before the first block, once.
 func (p *player) begin() {
 	if !p.begun {
 		p.begun = true
@@ -263,7 +263,7 @@ func (p *player) send(l *load, interval time.Duration) error {
 	return nil
 }
 
-// wait sends what there is and waits for a time or a gate; for nothing, it waits for the client to go.
+// wait sends the written part and waits for a time or a gate; without either, it waits for the client to go.
 func (p *player) wait(until <-chan time.Time, g *Gate) error {
 	if p.header || len(p.buf) > 0 || p.begun {
 		if err := p.flush(); err != nil {
@@ -287,7 +287,7 @@ func (p *player) wait(until <-chan time.Time, g *Gate) error {
 	}
 }
 
-// flush sends what there is, up to the limit.
+// flush sends the written part, up to the limit.
 func (p *player) flush() error {
 	if !p.header {
 		p.header = true

@@ -80,7 +80,11 @@ func (e *responsesEncoder) open(b []byte, kind blockKind) []byte {
 		return e.event(b, "response.reasoning_summary_part.added", e.where()+`,"part":{"type":"summary_text","text":""}`)
 	}
 	b = e.added(b, `{"id":`+quote(e.id("msg"))+`,"type":"message","status":"in_progress","content":[],"role":"assistant"}`)
-	return e.event(b, "response.content_part.added", e.where()+`,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`)
+	return e.event(
+		b,
+		"response.content_part.added",
+		e.where()+`,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`,
+	)
 }
 
 func (e *responsesEncoder) delta(b []byte, text string) []byte {
@@ -88,7 +92,11 @@ func (e *responsesEncoder) delta(b []byte, text string) []byte {
 	if e.kind == thinkingBlock {
 		return e.event(b, "response.reasoning_summary_text.delta", e.where()+`,"delta":`+quote(text))
 	}
-	return e.event(b, "response.output_text.delta", e.where()+`,"delta":`+quote(text)+`,"logprobs":[],"obfuscation":"x0Y1z2"`)
+	return e.event(
+		b,
+		"response.output_text.delta",
+		e.where()+`,"delta":`+quote(text)+`,"logprobs":[],"obfuscation":"x0Y1z2"`,
+	)
 }
 
 func (e *responsesEncoder) close(b []byte) []byte {
@@ -103,7 +111,10 @@ func (e *responsesEncoder) close(b []byte) []byte {
 	part := `{"type":"output_text","annotations":[],"logprobs":[],"text":` + text + `}`
 	b = e.event(b, "response.output_text.done", e.where()+`,"text":`+text+`,"logprobs":[]`)
 	b = e.event(b, "response.content_part.done", e.where()+`,"part":`+part)
-	return e.done(b, `{"id":`+quote(e.id("msg"))+`,"type":"message","status":"completed","content":[`+part+`],"role":"assistant"}`)
+	return e.done(
+		b,
+		`{"id":`+quote(e.id("msg"))+`,"type":"message","status":"completed","content":[`+part+`],"role":"assistant"}`,
+	)
 }
 
 func (e *responsesEncoder) redacted(b []byte, data string) []byte {

@@ -14,8 +14,8 @@ var (
 	callID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 )
 
-// illegal says which of the provider's rules a request breaks, in the words of the provider where it is known for them;
-// "" for none. These are the rules that conversations of tools run into.
+// illegal tells which of the provider's rules a request breaks, in the words of the provider if they are known; "" for
+// a legal request. These are the rules that conversations with tools run into.
 func illegal(r *Request) string {
 	if problem := illegalTools(r); problem != "" {
 		return problem
@@ -61,7 +61,7 @@ func illegalTools(r *Request) string {
 	return ""
 }
 
-// illegalAnthropic checks what only the Messages API insists on.
+// illegalAnthropic checks the rules of the Messages API alone.
 func illegalAnthropic(r *Request) string {
 	if r.MaxTokens < 1 {
 		return "max_tokens: Field required"
@@ -86,7 +86,7 @@ func illegalAnthropic(r *Request) string {
 	return ""
 }
 
-// illegalCalls checks that each call is answered right after its turn, once, and that nothing else is answered.
+// illegalCalls checks that each call is answered right after its turn, once, and that there is no other answer.
 func illegalCalls(r *Request) string {
 	used := map[string]bool{}
 	open := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 // File is a script's section: its name, such as llm/1, and its text.
 type File struct{ Name, Text string }
 
-// ParseArchive splits a text archive, as txtar describes it, into its files: each begins with a line "-- NAME --".
-// What stands before the first is a comment.
+// ParseArchive splits a text archive, as txtar describes it, into its files: each begins with a line "-- NAME --". Text
+// before the first is a comment.
 func ParseArchive(text string) []File {
 	var files []File
 	for line := range strings.Lines(text) {
@@ -46,8 +46,8 @@ func ReadFiles(dir fs.FS) ([]File, error) {
 }
 
 // Load registers the scripts of files. A section llm/N is step N of the common script; llm/KEY/N is step N for the
-// conversation whose first user text holds KEY; llm/each/N is step N for each conversation; llm/* and llm/KEY/* answer
-// whatever comes after the last step. Other files are no concern of it. Steps must be numbered from 1 without a gap.
+// conversation with KEY in its first user text; llm/each/N is step N for each conversation; llm/* and llm/KEY/* answer
+// all requests after the last step. Other files are ignored. Steps must be numbered from 1 without a gap.
 func (s *Server) Load(files []File) error {
 	scripts := map[string]*sections{}
 	var order []string

@@ -28,7 +28,7 @@ type Server struct {
 	closing chan struct{}
 	close   sync.Once
 
-	// mu guards what is below.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	common   script
 	each     []Step
@@ -95,10 +95,16 @@ func (s *Server) BaseURL(driver string) string {
 
 // Target returns a target for a driver: provider "fake", model "fake-model", key "test-key-123456".
 func (s *Server) Target(driver string) llm.Target {
-	return llm.Target{Provider: "fake", Model: "fake-model", Driver: driver, APIKey: "test-key-123456", BaseURL: s.BaseURL(driver)}
+	return llm.Target{
+		Provider: "fake",
+		Model:    "fake-model",
+		Driver:   driver,
+		APIKey:   "test-key-123456",
+		BaseURL:  s.BaseURL(driver),
+	}
 }
 
-// Script sets the steps for requests that nothing else is for, one after the other.
+// Script sets the steps for requests without a script of their own, one after the other.
 func (s *Server) Script(steps []Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +120,7 @@ func (s *Server) ScriptEach(steps []Step) {
 	s.each = steps
 }
 
-// ScriptFor sets the steps for the conversation whose first user text holds marker.
+// ScriptFor sets the steps for the conversation with marker in its first user text.
 func (s *Server) ScriptFor(marker string, steps []Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +325,7 @@ func (s *Server) find(r *Request) *script {
 	return s.models[r.Model]
 }
 
-// notify wakes those who wait for requests. The lock is held.
+// notify wakes the waiters for requests. The lock is held.
 func (s *Server) notify() {
 	close(s.arrived)
 	s.arrived = make(chan struct{})

@@ -50,11 +50,17 @@ func post(t testing.TB, url, body string) (int, string) {
 const tools = `[{"name":"file__read","input_schema":{"type":"object"}}]`
 
 func anthropicBody(text string) string {
-	return `{"model":"m","max_tokens":9,"stream":true,"tools":` + tools + `,"messages":[{"role":"user","content":` + fmt.Sprintf("%q", text) + `}]}`
+	return `{"model":"m","max_tokens":9,"stream":true,"tools":` + tools + `,"messages":[{"role":"user","content":` + fmt.Sprintf(
+		"%q",
+		text,
+	) + `}]}`
 }
 
 func chatBody(text string) string {
-	return fmt.Sprintf(`{"model":"m","stream":true,"stream_options":{"include_usage": true},"messages":[{"role":"user","content":%q}]}`, text)
+	return fmt.Sprintf(
+		`{"model":"m","stream":true,"stream_options":{"include_usage": true},"messages":[{"role":"user","content":%q}]}`,
+		text,
+	)
 }
 
 func responsesBody(text string) string {
@@ -67,7 +73,7 @@ func googleBody(text string) string {
 	return fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":%q}]}]}`, text)
 }
 
-// An answer in each format is, byte for byte, what the providers document.
+// An answer in each format is, byte for byte, as the providers document it.
 func TestFormats(t *testing.T) {
 	step := fakellm.Step{
 		fakellm.Usage(llm.Usage{Input: 10, Output: 20, Reasoning: 5, CacheRead: 30, CacheWrite: 40}),
@@ -121,7 +127,7 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
-// strict returns a server whose complaints are collected.
+// strict returns a server and a function that returns its complaints.
 func strict(t *testing.T) (*fakellm.Server, func() string) {
 	var mu sync.Mutex
 	var said []string
@@ -143,7 +149,7 @@ func strict(t *testing.T) (*fakellm.Server, func() string) {
 	}
 }
 
-// A request that no step expects is refused and fails the test with what was expected and what came.
+// An unexpected request is refused and fails the test with the expectation and the request.
 func TestUnexpected(t *testing.T) {
 	for name, c := range map[string]struct {
 		step fakellm.Step
@@ -187,11 +193,13 @@ func TestUnexpected(t *testing.T) {
 		}
 	}
 	srv, said := strict(t)
-	if status, _ := post(t, srv.URL+"/v1/embeddings", "{}"); status != 400 || !strings.Contains(said(), "nothing is served at POST /v1/embeddings") {
+	if status, _ := post(t, srv.URL+"/v1/embeddings", "{}"); status != 400 ||
+		!strings.Contains(said(), "nothing is served at POST /v1/embeddings") {
 		t.Errorf("%d %s", status, said())
 	}
 	srv.Handle(func(*fakellm.Request) fakellm.Step { return nil })
-	if status, _ := post(t, srv.URL+"/v1/messages", anthropicBody("x")); status != 400 || !strings.Contains(said(), "the function expects no such request") {
+	if status, _ := post(t, srv.URL+"/v1/messages", anthropicBody("x")); status != 400 ||
+		!strings.Contains(said(), "the function expects no such request") {
 		t.Errorf("%d %s", status, said())
 	}
 }
@@ -232,16 +240,28 @@ func TestWhichScript(t *testing.T) {
 func TestUnderstood(t *testing.T) {
 	srv := fakellm.Start(t)
 	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
-	post(t, srv.URL+"/v1/messages", `{"model":"m","max_tokens":7,"system":[{"type":"text","text":"a"},{"type":"text","text":"b"}],
+	post(
+		t,
+		srv.URL+"/v1/messages",
+		`{"model":"m","max_tokens":7,"system":[{"type":"text","text":"a"},{"type":"text","text":"b"}],
 		"tools":[{"name":"file__read","description":"d","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"q"},
 		{"role":"assistant","content":[{"type":"text","text":"t"},{"type":"tool_use","id":"x","name":"file__read","input":{"p":1}}]},
-		{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{"type":"text","text":"{\"error\":1}"}],"is_error":true},{"type":"text","text":"more"}]}]}`)
-	post(t, srv.URL+"/v1/chat/completions", `{"model":"m","max_tokens":7,"tools":[{"type":"function","function":{"name":"file__read","description":"d","parameters":{"type":"object"}}}],
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{"type":"text","text":"{\"error\":1}"}],"is_error":true},{"type":"text","text":"more"}]}]}`,
+	)
+	post(
+		t,
+		srv.URL+"/v1/chat/completions",
+		`{"model":"m","max_tokens":7,"tools":[{"type":"function","function":{"name":"file__read","description":"d","parameters":{"type":"object"}}}],
 		"messages":[{"role":"system","content":"a\n\nb"},{"role":"user","content":"q"},{"role":"assistant","content":"t","tool_calls":[{"id":"x","type":"function","function":{"name":"file__read","arguments":"{\"p\":1}"}}]},
-		{"role":"tool","tool_call_id":"x","content":"{\"error\":1}"},{"role":"user","content":[{"type":"text","text":"more"}]}]}`)
-	post(t, srv.URL+"/v1/responses", `{"model":"m","max_output_tokens":7,"instructions":"a\n\nb","tools":[{"type":"function","name":"file__read","description":"d","parameters":{"type":"object"}}],
+		{"role":"tool","tool_call_id":"x","content":"{\"error\":1}"},{"role":"user","content":[{"type":"text","text":"more"}]}]}`,
+	)
+	post(
+		t,
+		srv.URL+"/v1/responses",
+		`{"model":"m","max_output_tokens":7,"instructions":"a\n\nb","tools":[{"type":"function","name":"file__read","description":"d","parameters":{"type":"object"}}],
 		"input":[{"role":"user","content":"q"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"t"}]},{"type":"function_call","call_id":"x","name":"file__read","arguments":"{\"p\":1}"},
-		{"type":"function_call_output","call_id":"x","output":"{\"error\":1}"},{"role":"user","content":"more"}]}`)
+		{"type":"function_call_output","call_id":"x","output":"{\"error\":1}"},{"role":"user","content":"more"}]}`,
+	)
 	post(t, srv.URL+googlePath, `{"systemInstruction":{"parts":[{"text":"a"},{"text":"b"}]},
 		"generationConfig":{"maxOutputTokens":7},
 		"tools":[{"functionDeclarations":[
@@ -253,18 +273,32 @@ func TestUnderstood(t *testing.T) {
 		{"role":"user","parts":[{"text":"more"}]}]}`)
 	want := []llm.Message{
 		{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "q"}}}},
-		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: "t"}}, {Call: &llm.ToolCall{ID: "x", Name: "file.read", Input: `{"p":1}`}}}},
-		{Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{CallID: "x", Name: "file.read", Content: `{"error":1}`, IsError: true}}}},
+		{
+			Role: llm.RoleAssistant,
+			Blocks: []llm.Block{
+				{Text: &llm.Text{Text: "t"}},
+				{Call: &llm.ToolCall{ID: "x", Name: "file.read", Input: `{"p":1}`}},
+			},
+		},
+		{
+			Role: llm.RoleTool,
+			Blocks: []llm.Block{
+				{Result: &llm.ToolResult{CallID: "x", Name: "file.read", Content: `{"error":1}`, IsError: true}},
+			},
+		},
 		{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "more"}}}},
 	}
 	for _, r := range srv.Requests() {
 		if diff := cmp.Diff(want, r.Messages); diff != "" {
 			t.Errorf("%s: %s", r.Format, diff)
 		}
-		if r.System != "a\n\nb" || r.Model != "m" || r.MaxTokens != 7 || r.Turns() != 1 || r.Conversation() != "q" || r.LastText() != "more" || len(r.Results()) != 1 {
+		if r.System != "a\n\nb" || r.Model != "m" || r.MaxTokens != 7 || r.Turns() != 1 || r.Conversation() != "q" ||
+			r.LastText() != "more" ||
+			len(r.Results()) != 1 {
 			t.Errorf("%s: %+v", r.Format, r)
 		}
-		if len(r.Tools) != 1 || r.Tools[0].Name != "file.read" || r.WireTools[0] != "file__read" || r.Tools[0].Description != "d" {
+		if len(r.Tools) != 1 || r.Tools[0].Name != "file.read" || r.WireTools[0] != "file__read" ||
+			r.Tools[0].Description != "d" {
 			t.Errorf("%s: %+v", r.Format, r.Tools)
 		}
 	}
@@ -277,7 +311,9 @@ func TestCut(t *testing.T) {
 	srv.Script(fakellm.Steps(step))
 	_, whole := post(t, srv.URL+"/v1/messages", anthropicBody("hi"))
 	for _, n := range []int{0, 1, 100, len(whole) - 1} {
-		srv.Script(fakellm.Steps(append(fakellm.Step{fakellm.Cut(n)}, step...), append(fakellm.Step{fakellm.End(n)}, step...)))
+		srv.Script(
+			fakellm.Steps(append(fakellm.Step{fakellm.Cut(n)}, step...), append(fakellm.Step{fakellm.End(n)}, step...)),
+		)
 		if _, got := post(t, srv.URL+"/v1/messages", anthropicBody("hi")); got != whole[:n]+"!unexpected EOF" {
 			t.Errorf("cut at %d: %q", n, got)
 		}
@@ -369,7 +405,8 @@ error overloaded_error Too busy
 	}
 	body := `{"max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"a","input":{}}]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","is_error":true,"content":"file_not_found: a"}]}]}`
-	if status, answer := post(t, srv.URL+"/v1/messages", body); status != 429 || !strings.Contains(answer, `"message":"Slow down; please"`) {
+	if status, answer := post(t, srv.URL+"/v1/messages", body); status != 429 ||
+		!strings.Contains(answer, `"message":"Slow down; please"`) {
 		t.Errorf("%d %s", status, answer)
 	}
 	for range 2 {
@@ -377,7 +414,8 @@ error overloaded_error Too busy
 			t.Error(answer)
 		}
 	}
-	if _, answer := post(t, srv.URL+"/v1/messages", anthropicBody("[s1] x")); !strings.Contains(answer, "002 ") || !strings.Contains(answer, "xyz") {
+	if _, answer := post(t, srv.URL+"/v1/messages", anthropicBody("[s1] x")); !strings.Contains(answer, "002 ") ||
+		!strings.Contains(answer, "xyz") {
 		t.Error(answer)
 	}
 	srv.Gate("open").Open()
@@ -410,7 +448,11 @@ error overloaded_error Too busy
 
 // A folder that holds an unpacked archive gives the same script.
 func TestReadFiles(t *testing.T) {
-	dir := fstest.MapFS{"llm/1": {Data: []byte("say a")}, "llm/each/1": {Data: []byte("say b")}, "other": {Data: []byte("x")}}
+	dir := fstest.MapFS{
+		"llm/1":      {Data: []byte("say a")},
+		"llm/each/1": {Data: []byte("say b")},
+		"other":      {Data: []byte("x")},
+	}
 	files, err := fakellm.ReadFiles(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -450,7 +492,8 @@ func TestControl(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&timings); err != nil {
 		t.Fatal(err)
 	}
-	if len(timings) != 2 || timings[1].N != 3 || timings[1].Conversation != "conversation 2" || timings[1].Finished <= timings[1].Arrived {
+	if len(timings) != 2 || timings[1].N != 3 || timings[1].Conversation != "conversation 2" ||
+		timings[1].Finished <= timings[1].Arrived {
 		t.Errorf("%+v", timings)
 	}
 }

@@ -60,7 +60,9 @@ func errorBody(format Format, status int, message string) []byte {
 	if kind.code != "" {
 		code = quote(kind.code)
 	}
-	return []byte(`{"error":{"message":` + quote(message) + `,"type":` + quote(kind.openai) + `,"param":null,"code":` + code + `}}`)
+	return []byte(
+		`{"error":{"message":` + quote(message) + `,"type":` + quote(kind.openai) + `,"param":null,"code":` + code + `}}`,
+	)
 }
 
 // quote returns s as JSON, without the escapes that only HTML needs and providers do not make.

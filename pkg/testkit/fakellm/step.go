@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Step is the answer to one request: what the request must hold, and what is said, in order.
+// Step is the answer to one request: the conditions on the request, and the actions, in order.
 type Step []Action
 
 // Steps lists the steps of a script.
@@ -62,9 +62,9 @@ func Say(text string) Action { return Action{verb: verbSay, text: text} }
 // Google's signature comes with the next call, or at the end.
 func Think(text string) Action { return Action{verb: verbThink, text: text} }
 
-// Redacted writes thinking that cannot be read: a redacted_thinking block with the data at Anthropic, a reasoning item
-// without summary and with the data as its encrypted content in OpenAI's Responses, a signature without thought at
-// Google, nothing in Chat Completions.
+// Redacted writes unreadable thinking: a redacted_thinking block with the data at Anthropic, a reasoning item without
+// summary and with the data as its encrypted content in OpenAI's Responses, a signature without thought at Google; Chat
+// Completions has no form for it.
 func Redacted(data string) Action { return Action{verb: verbRedacted, text: data} }
 
 // Tool writes a tool call. The name is dotted; the input is written as it is, also where it is no JSON.
@@ -75,9 +75,9 @@ func ToolID(id, name, input string) Action {
 	return Action{verb: verbTool, name: name, text: input, id: &id}
 }
 
-// Usage sets what the answer says it used. The provider's own way of counting is derived from it, so that a correct
-// driver reports exactly u; what a format cannot say (reasoning and cache writes in some) is lost. Without this action
-// the sizes of the request and the answer are used.
+// Usage sets the usage that the answer reports. The provider's own way of counting is derived from it, so that a
+// correct driver reports exactly u; counts that a format lacks (reasoning and cache writes in some) are lost. Without
+// this action the sizes of the request and the answer are used.
 func Usage(u llm.Usage) Action { return Action{verb: verbUsage, usage: u} }
 
 // Stop sets the reason for stopping: "stop", "length", "refusal", "content_filter", or the provider's own word. Without
@@ -115,17 +115,17 @@ func Cut(n int) Action { return Action{verb: verbCut, n: n} }
 // End ends the answer in good order once n bytes of its body have been written.
 func End(n int) Action { return Action{verb: verbEnd, n: n} }
 
-// Hang says nothing any more until the client goes away or the server is closed. As a step's first action it says
-// nothing at all, not even the header.
+// Hang sends no more bytes until the client goes away or the server is closed. As a step's first action it withholds
+// the header too.
 func Hang() Action { return Action{verb: verbHang} }
 
 // Raw writes bytes into the stream as they are.
 func Raw(bytes string) Action { return Action{verb: verbRaw, text: bytes} }
 
-// Garbage writes what is no JSON into the stream.
+// Garbage writes invalid JSON into the stream.
 func Garbage() Action { return Raw("data: {\"type\":\"\x00\xff garbage\n\n") }
 
-// Ping writes what the provider sends to keep a connection alive.
+// Ping writes the event by which the provider keeps a connection alive.
 func Ping() Action { return Action{verb: verbPing} }
 
 // Wait waits until the gate is open.
@@ -150,6 +150,6 @@ func appendDelta(b []byte, i, size int) []byte {
 	return append(b, ' ')
 }
 
-// Signature returns the signature or encrypted content that goes with readable thinking, so that tests can compare
-// what is given back.
+// Signature returns the signature or encrypted content of readable thinking, so that tests can compare it with the
+// returned one.
 func Signature(thinking string) string { return "sig+/" + strconv.Quote(thinking) + "==" }

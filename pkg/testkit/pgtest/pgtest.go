@@ -107,7 +107,8 @@ func makeTemplate(ctx context.Context, server answer, migrations fs.FS, schema, 
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var exists bool
-	if err := conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).Scan(&exists); err != nil || exists {
+	if err := conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).Scan(&exists); err != nil ||
+		exists {
 		return err
 	}
 	unfinished := testPrefix + name
@@ -147,7 +148,7 @@ func contentHash(t testing.TB, migrations fs.FS, schema string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// tidy drops what earlier runs left: databases of tests that were cut off, and templates beyond the newest few.
+// tidy drops leftovers of earlier runs: databases of tests that were cut off, and templates beyond the newest few.
 func tidy(ctx context.Context, ownerURL string) error {
 	conn, err := pgx.Connect(ctx, ownerURL)
 	if err != nil {

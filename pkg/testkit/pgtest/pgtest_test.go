@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 var migrations = fstest.MapFS{"001_notes.sql": {Data: []byte("create table notes (note text primary key)")}}
 
-// Each test has a migrated database of its own, works in it as the services do, and leaves none behind.
+// Each test has a migrated database of its own, works in it as the services do, and leaves no database behind.
 func TestEachTestHasItsOwnDatabase(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -42,7 +42,8 @@ func TestEachTestHasItsOwnDatabase(t *testing.T) {
 				t.Error(err)
 			}
 			var name, user string
-			if err := pool.QueryRow(t.Context(), "select current_database(), current_user").Scan(&name, &user); err != nil || user != "kaged_app" {
+			if err := pool.QueryRow(t.Context(), "select current_database(), current_user").Scan(&name, &user); err != nil ||
+				user != "kaged_app" {
 				t.Errorf("working as %s: %v", user, err)
 			}
 			names = append(names, name)
@@ -55,7 +56,8 @@ func TestEachTestHasItsOwnDatabase(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	var left int
-	if err := conn.QueryRow(t.Context(), "select count(*) from pg_database where datname = any($1)", names).Scan(&left); err != nil || left != 0 {
+	if err := conn.QueryRow(t.Context(), "select count(*) from pg_database where datname = any($1)", names).Scan(&left); err != nil ||
+		left != 0 {
 		t.Errorf("%d databases of %v are left (%v)", left, names, err)
 	}
 }
@@ -96,7 +98,7 @@ func TestAKilledTestLeavesNoServer(t *testing.T) {
 	}
 }
 
-// waitUnlocked returns when nobody holds the lock any more.
+// waitUnlocked returns when the lock is free.
 func waitUnlocked(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -134,7 +136,7 @@ func TestAPrivateServerComesBack(t *testing.T) {
 	}
 }
 
-// Migrations that say something else, or go into another schema, are another template.
+// Migrations with another text, or for another schema, are another template.
 func TestTemplatesAreNamedByContent(t *testing.T) {
 	t.Parallel()
 	other := fstest.MapFS{"001_notes.sql": {Data: []byte("create table notes (note text)")}}

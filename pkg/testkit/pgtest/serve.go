@@ -26,7 +26,7 @@ const slotLock = "slot.lock"
 
 const startLimit = time.Minute
 
-// answer is what the child says on its standard output, once.
+// answer is the child's one message on its standard output.
 type answer struct {
 	OwnerURL, AppURL string
 	Error            string
@@ -84,8 +84,8 @@ func startInSlot(ctx context.Context) (*embedded.Server, error) {
 	return nil, errors.New("every slot for a test database is in use")
 }
 
-// startOrRemake starts a server on a slot's cluster. One that cannot be used, after a power cut or a change of
-// PostgreSQL's version, is made again: there is nothing in it to lose.
+// startOrRemake starts a server on a slot's cluster. An unusable one, after a power cut or a change of PostgreSQL's
+// version, is made again: its data is worthless.
 func startOrRemake(ctx context.Context, dir string) (*embedded.Server, error) {
 	opts := embedded.Options{DataDir: dir, NoSync: true}
 	server, err := startTidy(ctx, opts)
@@ -109,8 +109,8 @@ func startTidy(ctx context.Context, opts embedded.Options) (*embedded.Server, er
 	return server, nil
 }
 
-// cacheFolder is where the clusters are: in the user's cache folder, or where there is none that can be written, in a
-// folder for temporary files that is this user's alone.
+// cacheFolder is the folder of the clusters: in the user's cache folder, or, if that cannot be written, in a folder for
+// temporary files that is this user's alone.
 func cacheFolder() (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(base, "kaged-pgtest")
@@ -121,7 +121,7 @@ func cacheFolder() (string, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("kaged-pgtest-%d", os.Getuid()))
 	err := os.Mkdir(dir, 0o700)
 	if os.IsExist(err) {
-		// Changing the mode of somebody else's folder fails.
+		// Changing the mode of another user's folder fails.
 		err = os.Chmod(dir, 0o700)
 	}
 	return dir, err
@@ -131,7 +131,7 @@ func cacheFolder() (string, error) {
 var shared = sync.OnceValues(start)
 
 // start starts this binary as a server. Its standard input is a pipe that is closed by the kernel when this process is
-// gone; nothing else ends it, and nobody waits for it.
+// gone; it ends by that alone, unawaited.
 func start() (answer, error) {
 	self, err := os.Executable()
 	if err != nil {

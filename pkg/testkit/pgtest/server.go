@@ -62,7 +62,7 @@ func (p *Private) Stop() {
 	p.Server = nil
 }
 
-// Kill ends the server as kill -9 would; the next Start recovers what was committed.
+// Kill ends the server as kill -9 would; the next Start recovers committed data.
 func (p *Private) Kill() {
 	p.t.Helper()
 	process, err := os.FindProcess(p.PID())

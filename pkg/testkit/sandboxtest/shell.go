@@ -1,5 +1,5 @@
-// Package sandboxtest runs commands for tests: a small stand-in for the sandbox that really starts them, on a terminal or
-// with pipes.
+// Package sandboxtest runs commands for tests: a small stand-in for the sandbox that really starts them, on a terminal
+// or with pipes.
 package sandboxtest
 
 import (
@@ -25,7 +25,7 @@ import (
 type Shell struct {
 	// KillGrace is how long a command that was asked to end may take.
 	KillGrace time.Duration
-	// Refuse, if set, is what every command fails with.
+	// Refuse, if set, is the error of every command.
 	Refuse error
 
 	mu    sync.Mutex // guards specs and ended
@@ -33,7 +33,7 @@ type Shell struct {
 	ended []string
 }
 
-// Specs returns what was asked to run so far.
+// Specs returns the specifications of all commands so far.
 func (s *Shell) Specs() []sandbox.Spec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *Shell) Ended() []string {
 	return append([]string(nil), s.ended...)
 }
 
-// EndRun does nothing: no command here belongs to a run alone.
+// EndRun is empty: no command here belongs to a run alone.
 func (s *Shell) EndRun(context.Context, string) error { return nil }
 
 // EndSession records that it was called.
@@ -73,7 +73,12 @@ func (s *Shell) Run(ctx context.Context, spec sandbox.Spec, output func([]byte))
 	}
 	read, err := begin(cmd, spec, output)
 	if err != nil {
-		return contract.Exit{}, fault.Wrap(err, fault.ShellSpawnFailed, "The command could not be started: %v.", errors.Unwrap(err))
+		return contract.Exit{}, fault.Wrap(
+			err,
+			fault.ShellSpawnFailed,
+			"The command could not be started: %v.",
+			errors.Unwrap(err),
+		)
 	}
 	var gone sync.WaitGroup
 	over := make(chan struct{})
@@ -104,14 +109,14 @@ func find(spec sandbox.Spec) string {
 	return "/no/such/program/" + spec.Argv[0]
 }
 
-// begin starts the command and returns what reads its output to the end.
+// begin starts the command and returns a function that reads its output to the end.
 func begin(cmd *exec.Cmd, spec sandbox.Spec, output func([]byte)) (read func(), err error) {
 	if spec.Terminal {
 		master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
 		if err != nil {
 			return nil, err
 		}
-		master.Write([]byte{4}) // nothing to read
+		master.Write([]byte{4}) // end of input
 		return func() { drain(master, output); master.Close() }, nil
 	}
 	stderr := spec.Stderr
@@ -163,7 +168,7 @@ func (s *Shell) watch(ctx context.Context, pid int, timeout time.Duration, over 
 	return contract.ReasonTimeout
 }
 
-// drain reads until everybody has closed the other side.
+// drain reads until all have closed the other side.
 func drain(from io.Reader, output func([]byte)) {
 	buf := make([]byte, 32<<10)
 	for {

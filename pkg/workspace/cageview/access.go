@@ -1,6 +1,6 @@
-// Package cageview reads a cage policy as the tools need it: what may this agent read, write, reach and use. It enforces
-// nothing in the kernel; it asks the view that boxes are made from ([cage.View]) before a tool acts on the agent's behalf, so
-// that a tool may do what a command in the cage can do, and no more.
+// Package cageview reads a cage policy for the tools: the paths, hosts and tools of an agent. It enforces no rule in
+// the kernel; it asks the view that cages are made from ([cage.View]) before a tool acts on the agent's behalf, so that
+// a tool may do as much as a command in the cage.
 package cageview
 
 import (
@@ -39,8 +39,8 @@ func (a Access) Allows(real string, write bool) bool {
 	return true
 }
 
-// Protects reports whether the real path could be written but for what tools outside the cage would find there, and returns the
-// place that is protected.
+// Protects reports whether the real path could be written if it were not protected, because tools outside the cage
+// would use it, and returns the protected place.
 func (a Access) Protects(real string) (string, bool) {
 	if a.view == nil {
 		return "", false
@@ -51,7 +51,8 @@ func (a Access) Protects(real string) (string, bool) {
 	return a.view.Reserved(real)
 }
 
-// GrantsFile reports whether the cage grants just this file: its box has the file itself then, whatever takes its name.
+// GrantsFile reports whether the cage grants just this file: it has the file itself then, also after another took its
+// name.
 func (a Access) GrantsFile(real string) bool {
 	if a.view == nil {
 		return false
@@ -60,8 +61,8 @@ func (a Access) GrantsFile(real string) bool {
 	return ok && !g.Dir && !g.Protected
 }
 
-// Touches reports whether some granted path lies at, above or below the real path, so that a search there can find
-// something.
+// Touches reports whether a granted path lies at, above or below the real path, so that a search there can have
+// results.
 func (a Access) Touches(real string) bool {
 	return a.Allows(real, false) || a.any(func(g cage.Grant) bool { return cage.Below(g.Path, real) })
 }
@@ -75,7 +76,7 @@ func (a Access) any(grant func(cage.Grant) bool) bool {
 	return a.view != nil && slices.ContainsFunc(a.view.Grants, grant)
 }
 
-// Seccomp returns the system call profile, "" for none.
+// Seccomp returns the system call profile, "" without one.
 func (a Access) Seccomp() string {
 	if a.policy == nil {
 		return ""

@@ -30,7 +30,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A mount grants what is really below it, and what in it makes tools outside the cage run code it does not (T-PERM-03, -07).
+// A mount grants the files really below it, except those that make tools outside the cage run code it did not choose
+// (T-PERM-03, -07).
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	root := tree(t, "src/gen", "src2", ".git/objects", ".git/refs", ".git/hooks")
@@ -59,19 +60,24 @@ func TestAccess(t *testing.T) {
 	if !a.Touches(root) || !a.Touches(root+"/src/y") || a.Touches(root+"/src2") || !a.Anywhere(true) {
 		t.Error("what a search touches is wrong")
 	}
-	if !a.Reaches("api.example:443") || a.Reaches("api.example:80") || !a.Has("shell") || a.Has("exec") || a.Seccomp() != "default" {
+	if !a.Reaches("api.example:443") || a.Reaches("api.example:80") || !a.Has("shell") || a.Has("exec") ||
+		a.Seccomp() != "default" {
 		t.Error("what the cage grants besides files is wrong")
 	}
-	if none := views.Access(nil, root); !none.Uncaged() || !none.Allows("/", true) || !none.Has("x") || !none.Reaches("x") || none.Seccomp() != "" || !none.Anywhere(true) {
+	if none := views.Access(nil, root); !none.Uncaged() || !none.Allows("/", true) || !none.Has("x") ||
+		!none.Reaches("x") ||
+		none.Seccomp() != "" ||
+		!none.Anywhere(true) {
 		t.Error("no cage forbids something")
 	}
 	own := views.Access(&dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src2"}}}, root)
-	if !errors.Is(own.Err(), fault.CagePolicyInvalid) || own.Allows(root+"/src2", false) || own.Anywhere(false) || own.Touches(root) {
+	if !errors.Is(own.Err(), fault.CagePolicyInvalid) || own.Allows(root+"/src2", false) || own.Anywhere(false) ||
+		own.Touches(root) {
 		t.Errorf("kaged's own folder is granted: %v", own.Err())
 	}
 }
 
-// A view is kept for the next calls, but not past what it grants having gone, come back or become something else.
+// A view is kept for the next calls until a granted path is gone, comes back or becomes another file.
 func TestViewsFollowTheFiles(t *testing.T) {
 	t.Parallel()
 	root := tree(t, "src", "out")

@@ -11,17 +11,18 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// How many views are kept, and for how long: as long as a repository that appears inside a project may be without protection.
+// How many views are kept, and for how long: as long as a repository that appears inside a project may be without
+// protection.
 const (
 	keptViews = 64
 	keptFor   = 2 * time.Second
 )
 
-// Views makes policies real, and keeps what it made for the next calls of the same agents. It is safe for concurrent use.
+// Views resolves policies, and keeps the results for the next calls of the same agents. It is safe for concurrent use.
 //
-// A kept view may be older than the files: a granted path that has become a link since then grants nothing, since calls are held
-// against where their paths really end, and acted on below an open folder without following links. One that is gone, or was
-// made anew, is noticed.
+// A kept view may be older than the files: a granted path that has become a link since then grants no access, since
+// calls are checked by the real ends of their paths, and act below an open folder without following links. A path that
+// is gone, or was made anew, is noticed.
 type Views struct {
 	options []cage.Option
 	now     func() time.Time
@@ -32,18 +33,18 @@ type Views struct {
 
 type keptView struct {
 	view  *cage.View
-	found []os.FileInfo // by View.Grants, nil for what is missing
+	found []os.FileInfo // by View.Grants, nil for a missing path
 	made  time.Time
 }
 
-// NewViews returns Views without any. forbidden are kaged's own paths, which no policy can grant.
-// memory is a folder in which it is remembered where repositories were found, "" for none.
+// NewViews returns empty Views. forbidden are kaged's own paths, which no policy can grant. memory is a folder that
+// keeps the places of found repositories; it may be "".
 func NewViews(forbidden []ownpath.Path, memory string) *Views {
 	options := []cage.Option{cage.Forbidden(forbidden...), cage.Remember(cage.NewMemory(memory))}
 	return &Views{options: options, now: time.Now, kept: map[string]keptView{}}
 }
 
-// Access returns what policy grants in the project at root, an absolute folder without links.
+// Access returns the access that policy grants in the project at root, an absolute folder without links.
 func (v *Views) Access(policy *dsl.Cage, root string) Access {
 	a := Access{policy: policy}
 	if policy == nil {
@@ -74,7 +75,7 @@ func (v *Views) Access(policy *dsl.Cage, root string) Access {
 	return a
 }
 
-// look returns what is at the paths of a view.
+// look returns the states of a view's paths.
 func look(v *cage.View) []os.FileInfo {
 	found := make([]os.FileInfo, len(v.Grants))
 	for i, g := range v.Grants {

@@ -133,7 +133,8 @@ func (b *batch) folder(p paths.Path) (*folder, error) {
 		fd, err = -1, b.lacking(key)
 	}
 	if errors.Is(err, unix.ENOTDIR) {
-		return nil, fault.Wrap(err, fault.FileNotRegular, "A part of the path %s is not a folder.", p.Show).With("path", p.Show)
+		return nil, fault.Wrap(err, fault.FileNotRegular, "A part of the path %s is not a folder.", p.Show).
+			With("path", p.Show)
 	}
 	if err != nil {
 		return nil, p.Failure("written", err)
@@ -224,7 +225,8 @@ func (b *batch) undo(n int, err error) error {
 		return err
 	}
 	return fault.Wrap(errors.Join(err, cause), fault.FileIO, "The change failed, and %s could not be put back as it was: %s. Look for it under %s beside it.",
-		left.path.Show, paths.Reason(cause), left.temp).With("path", left.path.Show)
+		left.path.Show, paths.Reason(cause), left.temp).
+		With("path", left.path.Show)
 }
 
 // removeFolder removes a folder if it is empty.
@@ -250,16 +252,19 @@ func (b *batch) close() {
 
 // Taken is the refusal to create an existing file.
 func Taken(p paths.Path) error {
-	return fault.New(fault.FileExists, "There is already something at %s; use file.write to overwrite a file.", p.Show).With("path", p.Show)
+	return fault.New(fault.FileExists, "There is already something at %s; use file.write to overwrite a file.", p.Show).
+		With("path", p.Show)
 }
 
 // held is the refusal to take a file away that the cage grants by itself.
 func held(p paths.Path) error {
 	return fault.New(fault.CapabilityDenied, "%s can be changed, and neither removed nor moved, because the agent's cage grants this very file.", p.Show).
-		With("path", p.Show).With("required", "rw:fs:"+p.Show)
+		With("path", p.Show).
+		With("required", "rw:fs:"+p.Show)
 }
 
 // changed is the refusal to overwrite a file that has changed meanwhile.
 func changed(p paths.Path) error {
-	return fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", p.Show).With("path", p.Show)
+	return fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", p.Show).
+		With("path", p.Show)
 }

@@ -48,7 +48,9 @@ func TestApplyWithoutRenameat2(t *testing.T) {
 	}
 	must(t, os.Remove(filepath.Join(root, "fresh")))
 	must(t, w.Apply(changes...))
-	if got := tree(t, root); len(got) != 5 || got["edit"] != `-rw-r--r-- "edited"` || got["new/moved"] != `-rw-r--r-- "old"` || !strings.HasSuffix(got["fresh"], `"fresh"`) {
+	if got := tree(t, root); len(got) != 5 || got["edit"] != `-rw-r--r-- "edited"` ||
+		got["new/moved"] != `-rw-r--r-- "old"` ||
+		!strings.HasSuffix(got["fresh"], `"fresh"`) {
 		t.Errorf("left %v", got)
 	}
 }

@@ -299,7 +299,8 @@ func TestAttributesStay(t *testing.T) {
 	n, err := unix.Getxattr(name, "user.kaged", value)
 	var st unix.Stat_t
 	must(t, unix.Stat(name, &st))
-	if err != nil || string(value[:n]) != "kept" || st.Mode&0o777 != 0o640 || os.Getuid() == 0 && (st.Uid != 1234 || st.Gid != 4321) {
+	if err != nil || string(value[:n]) != "kept" || st.Mode&0o777 != 0o640 ||
+		os.Getuid() == 0 && (st.Uid != 1234 || st.Gid != 4321) {
 		t.Errorf("%q, %v, %o of %d:%d", value[:n], err, st.Mode, st.Uid, st.Gid)
 	}
 }
@@ -324,7 +325,14 @@ func TestRecoverLeavesTheLivingAlone(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 	// A corrupt journal, or one of projects that are gone, hinders no other process.
-	must(t, os.WriteFile(filepath.Join(dir, "a.journal"), []byte("nonsense\n{\"set\":\"x\",\"state\":\"staged\",\"steps\":[{}]}\n{\"set\":"), 0o600))
+	must(
+		t,
+		os.WriteFile(
+			filepath.Join(dir, "a.journal"),
+			[]byte("nonsense\n{\"set\":\"x\",\"state\":\"staged\",\"steps\":[{}]}\n{\"set\":"),
+			0o600,
+		),
+	)
 	must(t, os.WriteFile(filepath.Join(dir, "other"), nil, 0o600))
 	change.Recover(dir, log)
 	names, err := os.ReadDir(dir)

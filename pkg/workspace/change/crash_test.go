@@ -81,8 +81,8 @@ func changeAll(root string, spoiled bool) error {
 	})
 }
 
-// steps is how many steps changeAll takes, cleared how many temporary files it clears at its end, and taken how many steps it
-// takes back if it is spoiled.
+// steps is how many steps changeAll takes, cleared how many temporary files it clears at its end, and taken how many
+// steps it takes back if it is spoiled.
 const steps, cleared, taken = 8, 6, 8
 
 // crashed is a project in which changeAll died.
@@ -168,7 +168,8 @@ func TestKilledAtAnyStep(t *testing.T) {
 			if !plan.done && !maps.Equal(got, c.before) {
 				t.Errorf("%v\nwas %v", got, c.before)
 			}
-			whole := got["edit"] == `-rw-r--r-- "edited"` && got["linked"] == `-rw-r--r-- "written over"` && got["gone"] == "" && len(got) == 10
+			whole := got["edit"] == `-rw-r--r-- "edited"` && got["linked"] == `-rw-r--r-- "written over"` && got["gone"] == "" &&
+				len(got) == 10
 			if plan.done && !whole {
 				t.Errorf("left %v", got)
 			}
@@ -250,7 +251,8 @@ func TestRecoverKeepsWhatAPersonChanged(t *testing.T) {
 			change.Recover(filepath.Join(c.root, "journal"), slog.New(slog.NewTextHandler(&log, nil)))
 			got := tree(t, c.dir)
 			left := temporary(t, c.dir)
-			if len(left) != 1 || got[left[0]] != `-rw------- "what linked held before"` || !strings.Contains(log.String(), left[0]) {
+			if len(left) != 1 || got[left[0]] != `-rw------- "what linked held before"` ||
+				!strings.Contains(log.String(), left[0]) {
 				t.Errorf("beside it %v, %v; said %s", left, got, log.String())
 			}
 			if got["linked"] != `-rw-r--r-- "a person's"` || got["edit"] != c.before["edit"] {

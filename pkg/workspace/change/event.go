@@ -24,10 +24,10 @@ const (
 	Moved   Kind = "moved"
 )
 
-// Observer is told of the files that a set of changes has changed, in the order of Seq and from one goroutine at a time, after
-// the set has succeeded and while the caller still holds its paths. A set that failed and was taken back is no event; a file
-// that could not be taken back is reported as changed. An observer returns soon and keeps no call waiting. Folders that are
-// made for new files are not reported.
+// Observer is told of the files that a set of changes has changed, in the order of Seq and from one goroutine at a
+// time, after the set has succeeded and while the caller still holds its paths. A set that failed and was taken back is
+// no event; a file that could not be taken back is reported as changed. An observer returns soon and keeps no call
+// waiting. Folders that are made for new files are not reported.
 type Observer func([]Event)
 
 // events returns the events of a set that has ended.
@@ -44,7 +44,11 @@ func (b *batch) events(done bool) []Event {
 	for i, s := range b.steps {
 		events[i] = eventOf(s, kinds[s.kind])
 		if s.kind == move {
-			events[i].From, events[i].Path = events[i].Path, filepath.Join(s.toFolder.key.root.Path(), s.toFolder.key.rel, s.toName)
+			events[i].From, events[i].Path = events[i].Path, filepath.Join(
+				s.toFolder.key.root.Path(),
+				s.toFolder.key.rel,
+				s.toName,
+			)
 		}
 	}
 	return events

@@ -22,7 +22,10 @@ func (o *observed) tell(events []change.Event) {
 			rel, _ := filepath.Rel(e.Root, name)
 			return rel
 		}
-		o.events = append(o.events, fmt.Sprintf("%d %s %s%s", e.Seq, e.Kind, rel(e.Path), map[bool]string{true: " from " + rel(e.From)}[e.From != ""]))
+		o.events = append(
+			o.events,
+			fmt.Sprintf("%d %s %s%s", e.Seq, e.Kind, rel(e.Path), map[bool]string{true: " from " + rel(e.From)}[e.From != ""]),
+		)
 	}
 }
 

@@ -1,6 +1,7 @@
 package change
 
-// WithoutRenameat2 makes the package work as on a file system that only renames plainly until the returned function is called.
+// WithoutRenameat2 makes the package work as on a file system that only renames plainly until the returned function is
+// called.
 func WithoutRenameat2() func() {
 	hasNoRenameat2.Store(true)
 	return func() { hasNoRenameat2.Store(false) }

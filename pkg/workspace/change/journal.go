@@ -100,7 +100,14 @@ func lineOf(key folderKey) folderLine { return folderLine{[]byte(key.root.Path()
 func (b *batch) line(state string) line {
 	l := line{Set: b.id, State: state, Steps: []stepLine{}}
 	for _, s := range b.steps {
-		sl := stepLine{Kind: s.kind, Folder: lineOf(s.folder.key), Name: []byte(s.name), Temp: s.temp, Was: s.was, Made: s.made}
+		sl := stepLine{
+			Kind:   s.kind,
+			Folder: lineOf(s.folder.key),
+			Name:   []byte(s.name),
+			Temp:   s.temp,
+			Was:    s.was,
+			Made:   s.made,
+		}
 		if s.toFolder != nil {
 			to := lineOf(s.toFolder.key)
 			sl.To, sl.ToName = &to, []byte(s.toName)
@@ -153,7 +160,8 @@ func (j *Journal) overwriting(set string, step int, now int64) error {
 	return j.write(line{Set: set, State: stateStaged, Begun: &begunLine{step, now}})
 }
 
-// undone notes that a set was taken back. That it may not be noted costs a later Recover the folders that were made for it.
+// undone notes that a set was taken back. That it may not be noted costs a later Recover the folders that were made for
+// it.
 func (j *Journal) undone(b *batch) {
 	if j == nil {
 		return
@@ -201,13 +209,18 @@ func (j *Journal) write(l line) error {
 	return err
 }
 
-// create makes the process's file and locks it. A Recover may take a file away before it is locked; then another is made.
+// create makes the process's file and locks it. A Recover may take a file away before it is locked; then another is
+// made.
 func (j *Journal) create() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
 	}
 	for range 3 {
-		f, err := os.OpenFile(filepath.Join(j.dir, ident.New()+journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		f, err := os.OpenFile(
+			filepath.Join(j.dir, ident.New()+journalSuffix),
+			os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND,
+			0o600,
+		)
 		if err != nil {
 			return err
 		}

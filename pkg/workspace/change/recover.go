@@ -68,8 +68,15 @@ func recoverFile(name string, log *slog.Logger) error {
 		undone, err := set.takeBack(note, log)
 		failed = errors.Join(failed, err)
 		for _, s := range set.Steps {
-			log.Warn("a change to a file was cut off", "set", set.Set, "file", filepath.Join(string(s.Folder.Root), string(s.Folder.Rel), string(s.Name)),
-				"taken_back", undone)
+			log.Warn(
+				"a change to a file was cut off",
+				"set",
+				set.Set,
+				"file",
+				filepath.Join(string(s.Folder.Root), string(s.Folder.Rel), string(s.Name)),
+				"taken_back",
+				undone,
+			)
 		}
 	}
 	if failed != nil {
@@ -136,8 +143,15 @@ func (l line) takeBack(note func(line) error, log *slog.Logger) (undone bool, er
 		for _, s := range slices.Backward(b.steps) {
 			if s.changedSince() {
 				at := filepath.Join(s.folder.key.root.Path(), s.folder.key.rel)
-				log.Warn("a file has changed since kaged was killed while it wrote to it, and stays as it is; beside it is what it held before",
-					"set", l.Set, "file", filepath.Join(at, s.name), "before", filepath.Join(at, s.temp))
+				log.Warn(
+					"a file has changed since kaged was killed while it wrote to it, and stays as it is; beside it is what it held before",
+					"set",
+					l.Set,
+					"file",
+					filepath.Join(at, s.name),
+					"before",
+					filepath.Join(at, s.temp),
+				)
 				continue
 			}
 			if err := s.undo(); err != nil {
@@ -161,8 +175,8 @@ func (l line) takeBack(note func(line) error, log *slog.Logger) (undone bool, er
 	return undone, nil
 }
 
-// wasDone reports whether a set was at its end though the journal does not say so, as after a power failure: the temporary
-// files of files that were replaced go only then.
+// wasDone reports whether a set was at its end though the journal does not say so, as after a power failure: the
+// temporary files of files that were replaced go only then.
 func (b *batch) wasDone() bool {
 	for _, s := range b.steps {
 		if s.kind == replace || s.kind == overwrite {
@@ -192,7 +206,15 @@ func (s *step) changedSince() bool {
 func (l line) batch() (*batch, error) {
 	b := &batch{id: l.Set, folders: map[folderKey]*folder{}}
 	for _, sl := range l.Steps {
-		s := &step{kind: sl.Kind, name: string(sl.Name), temp: sl.Temp, toName: string(sl.ToName), was: sl.Was, made: sl.Made, begun: sl.begun}
+		s := &step{
+			kind:   sl.Kind,
+			name:   string(sl.Name),
+			temp:   sl.Temp,
+			toName: string(sl.ToName),
+			was:    sl.Was,
+			made:   sl.Made,
+			begun:  sl.begun,
+		}
 		var err error
 		if s.folder, err = b.reopen(sl.Folder); err == nil && sl.To != nil {
 			s.toFolder, err = b.reopen(*sl.To)

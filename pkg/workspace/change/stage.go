@@ -189,8 +189,8 @@ func (s *step) writable() bool {
 	return unix.Faccessat(s.source.fd, s.sourceName, unix.W_OK, unix.AT_EACCESS) == nil
 }
 
-// copyOld makes the step one that writes over the old file, and keeps a copy of that under the temporary name, for its owner's
-// eyes only.
+// copyOld makes the step one that writes over the old file, and keeps a copy of that under the temporary name, for its
+// owner's eyes only.
 func (s *step) copyOld() error {
 	s.kind = overwrite
 	from, err := beneath.Open(s.source.fd, s.sourceName, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -38,7 +38,10 @@ func newConfigReader(home, git string) *configReader {
 	return &configReader{
 		home: home, git: git, values: config{}, files: maxConfigs, bytes: maxConfigSize, steps: maxConditions,
 		branch: sync.OnceValue(func() string {
-			name, ok := strings.CutPrefix(strings.TrimSpace(string(readUpTo(filepath.Join(git, "HEAD"), maxBranch))), "ref: refs/heads/")
+			name, ok := strings.CutPrefix(
+				strings.TrimSpace(string(readUpTo(filepath.Join(git, "HEAD"), maxBranch))),
+				"ref: refs/heads/",
+			)
 			if !ok {
 				return ""
 			}

@@ -81,7 +81,8 @@ func TestLongClassesTakeSteps(t *testing.T) {
 			t.Errorf("%.10q: %v, %d steps are left", pattern, matched, left)
 		}
 	}
-	if matched, left := wildmatch("[[:alpha:]x-z]*[!b]", "abc", true, false, maxSubject); !matched || left < maxSubject-100 {
+	if matched, left := wildmatch("[[:alpha:]x-z]*[!b]", "abc", true, false, maxSubject); !matched ||
+		left < maxSubject-100 {
 		t.Errorf("an ordinary one: %v, %d steps are left", matched, left)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A small index cannot hold names that take more memory than there is: each of these is one byte longer than the one before.
+// A small index cannot hold names that take more memory than there is: each of these is one byte longer than the one
+// before.
 func TestIndexNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	const count = 200_000
@@ -27,7 +28,9 @@ func TestIndexNamesAreBounded(t *testing.T) {
 	if len(names) != maxName || len(names[maxName-1]) != maxName {
 		t.Errorf("%d names", len(names))
 	}
-	if names, _ := namesIn(append([]byte("DIRC\x00\x00\x00\x02\xff\xff\xff\xff"), make([]byte, 1<<20)...), sha1Size); len(names) > 0 {
+	if names, _ := namesIn(append([]byte("DIRC\x00\x00\x00\x02\xff\xff\xff\xff"), make([]byte, 1<<20)...), sha1Size); len(
+		names,
+	) > 0 {
 		t.Errorf("%d names in nothing", len(names))
 	}
 }
@@ -77,7 +80,8 @@ func TestSparseIndexesAreNotRead(t *testing.T) {
 		var all room
 		all.left.Store(maxNames)
 		read := &counted{ReaderAt: file}
-		if names, shared := parseIndex(read, maxIndex, sha1Size, &all); len(names) > 0 || shared != "" || read.bytes > 2*indexPiece {
+		if names, shared := parseIndex(read, maxIndex, sha1Size, &all); len(names) > 0 || shared != "" ||
+			read.bytes > 2*indexPiece {
 			t.Errorf("%d entries: %q, %q, %d bytes were read", count, names, shared, read.bytes)
 		}
 	}
@@ -125,8 +129,21 @@ func TestIndexesShareTheirRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.names.left.Store(3 * (1 + nameSize))
-	first, second, third := readIndex(dir, sha1Size, &w.names), readIndex(dir, sha1Size, &w.names), readIndex(dir, sha1Size, &w.names)
-	if !first.holds("a", false) || !first.holds("b", false) || !second.holds("a", false) || second.holds("b", false) || third != nil {
+	first, second, third := readIndex(
+		dir,
+		sha1Size,
+		&w.names,
+	), readIndex(
+		dir,
+		sha1Size,
+		&w.names,
+	), readIndex(
+		dir,
+		sha1Size,
+		&w.names,
+	)
+	if !first.holds("a", false) || !first.holds("b", false) || !second.holds("a", false) || second.holds("b", false) ||
+		third != nil {
 		t.Errorf("%v, %v, %v", first, second, third)
 	}
 }

@@ -33,7 +33,8 @@ func TestTrackedIsNotIgnored(t *testing.T) {
 			w.git(t, w.root, "add", "-f", "kept.log", "out/deep/kept", "src/é.log", "src/main.go")
 			w.git(t, w.root, form...)
 			w.compare(t)
-			if seen := w.weSee(t); !slices.Contains(seen, "out/deep/kept") || !slices.Contains(seen, "src/é.log") || slices.Contains(seen, "out/deep/y") {
+			if seen := w.weSee(t); !slices.Contains(seen, "out/deep/kept") || !slices.Contains(seen, "src/é.log") ||
+				slices.Contains(seen, "out/deep/y") {
 				t.Errorf("seen: %q", seen)
 			}
 		})
@@ -152,7 +153,27 @@ func TestEqualsGitWithTrackedFiles(t *testing.T) {
 		}
 	}
 	slices.Sort(all)
-	line := rapid.SampledFrom([]string{"*", "*.x", "!*.x", "a", "/a", "a/", "!a/", "b/*", "!b/a", "**/c", "!c", "a/**", "!a/b/**", "/b/a/", "f.?", "[a-b].x", "!/a.x"})
+	line := rapid.SampledFrom(
+		[]string{
+			"*",
+			"*.x",
+			"!*.x",
+			"a",
+			"/a",
+			"a/",
+			"!a/",
+			"b/*",
+			"!b/a",
+			"**/c",
+			"!c",
+			"a/**",
+			"!a/b/**",
+			"/b/a/",
+			"f.?",
+			"[a-b].x",
+			"!/a.x",
+		},
+	)
 	file := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(line, 0, 4).Draw(t, "lines"), "\n")
 	})

@@ -103,7 +103,8 @@ func (w *world) compare(t testing.TB) {
 	}
 }
 
-// The cases that others get wrong are decided as git decides them: nesting, negation, anchors, classes, escapes, spaces.
+// The cases that others get wrong are decided as git decides them: nesting, negation, anchors, classes, escapes,
+// spaces.
 func TestDecidesAsGit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir())

@@ -22,8 +22,9 @@ type index struct {
 // maxIndex is the largest index that is read, in bytes: that of some two million files.
 const maxIndex = 256 << 20
 
-// maxNames bounds the names of all indexes of a walk together, in bytes of memory, and maxName one of them, as the system does:
-// in version 4 a few bytes make a name that is longer than the last, so that a small file could hold more than any memory.
+// maxNames bounds the names of all indexes of a walk together, in bytes of memory, and maxName one of them, as the
+// system does: in version 4 a few bytes make a name that is longer than the last, so that a small file could hold more
+// than any memory.
 const (
 	maxNames = 256 << 20
 	maxName  = 4096
@@ -112,7 +113,10 @@ func parseIndex(file io.ReaderAt, size int64, hash int, left *room) (names []str
 		return nil, ""
 	}
 	in := entryReader{hash: hash, version: version, at: indexHeader}
-	in.data = bufio.NewReaderSize(io.NewSectionReader(file, indexHeader, max(size-indexHeader, 0)), int(min(size, indexPiece)))
+	in.data = bufio.NewReaderSize(
+		io.NewSectionReader(file, indexHeader, max(size-indexHeader, 0)),
+		int(min(size, indexPiece)),
+	)
 	for range count {
 		name, ok := in.next()
 		switch {
@@ -177,7 +181,8 @@ func (r *entryReader) skip(n int) {
 	r.at += int64(n)
 }
 
-// isMode reports whether an entry can have this mode: it is a file, a link, a submodule, or a folder outside a sparse checkout.
+// isMode reports whether an entry can have this mode: it is a file, a link, a submodule, or a folder outside a sparse
+// checkout.
 func isMode(mode uint32) bool {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG, unix.S_IFLNK, submodule, unix.S_IFDIR:

@@ -72,7 +72,8 @@ func (u *User) rules(top, git string) rules {
 	return result
 }
 
-// readLinked is readUpTo for files of the user, which often are links. mayRead is asked about where they lead; nil allows all.
+// readLinked is readUpTo for files of the user, which often are links. mayRead is asked about where they lead; nil
+// allows all.
 func readLinked(path string, limit int64, mayRead func(real string) bool) []byte {
 	if mayRead != nil {
 		real, err := filepath.EvalSymlinks(path)

@@ -105,7 +105,8 @@ func (w *wild) star(pattern string, p int, text string) outcome {
 			w.left--
 		}
 		rest := pattern[p:]
-		if w.path && (before < 0 || pattern[before] == '/') && (rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
+		if w.path && (before < 0 || pattern[before] == '/') &&
+			(rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
 			// "**/" also matches the empty path, so that a/**/b matches a/b.
 			if strings.HasPrefix(rest, "/") && w.match(rest[1:], text) == match {
 				return match

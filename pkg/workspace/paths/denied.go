@@ -32,8 +32,12 @@ func (r Rules) Check() error {
 		}
 		_, rest, known := r.anchor(text, "/")
 		if !known {
-			return fault.New(fault.BadRequest, "services.tool-runner.%s holds %q, and the user kaged runs as has no home; write the whole path.",
-				key, text)
+			return fault.New(
+				fault.BadRequest,
+				"services.tool-runner.%s holds %q, and the user kaged runs as has no home; write the whole path.",
+				key,
+				text,
+			)
 		}
 		if i >= len(r.Allowed) && strings.ContainsAny(rest, meta) && !doublestar.ValidatePattern(rest) {
 			return fault.New(fault.BadRequest,

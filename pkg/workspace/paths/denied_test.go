@@ -55,8 +55,9 @@ func TestDenied(t *testing.T) {
 			project + "/s":  {[]string{"s/k"}, []string{"k"}},
 			"/":             {[]string{".", home}, nil},
 			"/**":           {[]string{".", home}, nil},
-			"{a":            {[]string{"secrets", "k"}, []string{home}}, // Check refuses it; if nobody asked, it must not mean nothing
-			"deep/[z-/k":    {[]string{"deep/k"}, []string{"k"}},
+			// Check refuses it; if nobody asked, it must not mean nothing.
+			"{a":         {[]string{"secrets", "k"}, []string{home}},
+			"deep/[z-/k": {[]string{"deep/k"}, []string{"k"}},
 		} {
 			space, err := paths.Open(project, paths.Rules{Allowed: []string{"/"}, Denied: []string{rule}, Home: home})
 			must(t, err)

@@ -46,7 +46,8 @@ func (p Path) OpenFile() (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// OpenFD opens the path itself for reading and follows no link. The caller closes the descriptor. Errors are the system's.
+// OpenFD opens the path itself for reading and follows no link. The caller closes the descriptor. Errors are the
+// system's.
 func (p Path) OpenFD() (int, error) { return p.openFD(unix.O_RDONLY | unix.O_NONBLOCK) }
 
 func (p Path) openFD(flags int) (int, error) {
@@ -84,7 +85,8 @@ func (p Path) Failure(done string, err error) error {
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR):
 		return p.NotRegular()
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return fault.Wrap(err, fault.FileIO, "%s changed into something else while it was being %s.", p.Show, done).With("path", p.Show)
+		return fault.Wrap(err, fault.FileIO, "%s changed into something else while it was being %s.", p.Show, done).
+			With("path", p.Show)
 	}
 	return fault.Wrap(err, fault.FileIO, "%s could not be %s: %s.", p.Show, done, Reason(err)).With("path", p.Show)
 }

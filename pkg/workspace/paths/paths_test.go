@@ -121,7 +121,30 @@ func TestResolveEqualsTheSystem(t *testing.T) {
 	} {
 		must(t, os.Symlink(target, filepath.Join(root, name)))
 	}
-	part := rapid.SampledFrom([]string{"a", "b", "c", "d", "f", "up", "self", "abs", "deep", "out", "chain", "loop", "dangling", "root", "above", "..", ".", "", "project", "new"})
+	part := rapid.SampledFrom(
+		[]string{
+			"a",
+			"b",
+			"c",
+			"d",
+			"f",
+			"up",
+			"self",
+			"abs",
+			"deep",
+			"out",
+			"chain",
+			"loop",
+			"dangling",
+			"root",
+			"above",
+			"..",
+			".",
+			"",
+			"project",
+			"new",
+		},
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		name := strings.Join(rapid.SliceOfN(part, 1, 7).Draw(t, "parts"), "/")
 		if rapid.Bool().Draw(t, "absolute") {

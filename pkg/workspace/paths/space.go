@@ -75,8 +75,8 @@ func (r *Root) At(rel string) Path { return Path{root: r, Rel: rel, Show: Show(r
 // Close closes the descriptor.
 func (r *Root) Close() { unix.Close(r.fd) }
 
-// Open returns the space of the project at root, an absolute folder. It fails with not_found if root is no folder. Allowed
-// folders that do not exist are left out.
+// Open returns the space of the project at root, an absolute folder. It fails with not_found if root is no folder.
+// Allowed folders that do not exist are left out.
 func Open(projectRoot string, rules Rules) (*Space, error) {
 	if !filepath.IsAbs(projectRoot) {
 		return nil, fault.New(fault.NotFound, "The project's root %q is not an absolute path.", projectRoot)
@@ -99,7 +99,9 @@ func Open(projectRoot string, rules Rules) (*Space, error) {
 }
 
 func openFolder(name string, flags int) (int, error) {
-	fd, err := beneath.Retry(func() (int, error) { return unix.Open(name, beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0) })
+	fd, err := beneath.Retry(
+		func() (int, error) { return unix.Open(name, beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0) },
+	)
 	if err != nil {
 		return -1, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -174,7 +176,14 @@ func (s *Space) Resolve(field, name string) (Path, error) {
 			if err != nil {
 				return Path{}, refuse(field, name, "The path %s cannot be resolved.", name)
 			}
-			return Path{root: r, Rel: rel, Show: s.show(r, rel, name), Exists: found.exists, Mode: found.mode, Linked: found.linked}, nil
+			return Path{
+				root:   r,
+				Rel:    rel,
+				Show:   s.show(r, rel, name),
+				Exists: found.exists,
+				Mode:   found.mode,
+				Linked: found.linked,
+			}, nil
 		}
 	}
 	return Path{}, refuse(field, name, "The path %s leads to %s, which is outside the project.", name, found.path).
@@ -232,8 +241,8 @@ func Show(rel string) string {
 	return "./" + rel
 }
 
-// Join returns the path below p. name is one component or several, without links and without "..", as a walk of the tree
-// yields them.
+// Join returns the path below p. name is one component or several, without links and without "..", as a walk of the
+// tree yields them.
 func (p Path) Join(name string) Path {
 	show := strings.TrimSuffix(p.Show, "/") + "/" + name
 	return Path{root: p.root, Rel: path.Join(p.Rel, name), Show: show, Exists: true}

@@ -7,7 +7,8 @@ const TempSuffix = ".tmp"
 
 const tempPrefix = ".kaged-"
 
-// TempName returns the name under which a file waits beside the others to take its place; unique tells it from all of them.
+// TempName returns the name under which a file waits beside the others to take its place; unique tells it from all of
+// them.
 func TempName(unique string) string { return tempPrefix + unique + TempSuffix }
 
 // IsTemp reports whether a file name is one of those that [TempName] returns.

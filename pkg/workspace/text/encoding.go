@@ -60,8 +60,8 @@ func Decode(data []byte) (text string, encoding Encoding, ok bool) {
 	return decoded, encoding, bytes.Equal(Encode(decoded, encoding), data)
 }
 
-// Encode is the reverse of [Decode]. It returns an empty slice and not nil for no text. UTF-8 is not copied: the bytes must
-// not be changed.
+// Encode is the reverse of [Decode]. It returns an empty slice and not nil for no text. UTF-8 is not copied: the bytes
+// must not be changed.
 func Encode(text string, encoding Encoding) []byte {
 	if encoding == UTF8 && text != "" {
 		return unsafe.Slice(unsafe.StringData(text), len(text))

@@ -64,7 +64,11 @@ func (e *Ends) Text(limit int) string {
 	last := lastRunes{limit: limit - limit/2}
 	last.add(string(e.head))
 	last.add(e.last.text())
-	return first + fmt.Sprintf("\n[output truncated \u2014 %d of %d characters left out]\n", e.all-limit, e.all) + last.text()
+	return first + fmt.Sprintf(
+		"\n[output truncated \u2014 %d of %d characters left out]\n",
+		e.all-limit,
+		e.all,
+	) + last.text()
 }
 
 // lastRunes keeps the last characters added.

@@ -61,8 +61,8 @@ func show(data []byte, terminal bool) string {
 	return string([]rune(string(data))) // one U+FFFD for each byte, wherever the output was cut
 }
 
-// lineEnds returns data with the returns before each \n left out: a terminal adds one to each line, and so do programs that
-// already wrote one.
+// lineEnds returns data with the returns before each \n left out: a terminal adds one to each line, and so do programs
+// that already wrote one.
 func lineEnds(data []byte) []byte {
 	if bytes.IndexByte(data, '\r') < 0 {
 		return data

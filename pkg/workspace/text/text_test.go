@@ -17,7 +17,10 @@ import (
 func TestWindowEqualsSplitting(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		content := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "bc", "\n", "\n", "\r\n", "é", "xxxxxxxxxxxx"})).Draw(t, "content"), "")
+		content := strings.Join(
+			rapid.SliceOf(rapid.SampledFrom([]string{"a", "bc", "\n", "\n", "\r\n", "é", "xxxxxxxxxxxx"})).Draw(t, "content"),
+			"",
+		)
 		w := text.Window{From: rapid.IntRange(0, 6).Draw(t, "from"), Lines: rapid.IntRange(0, 4).Draw(t, "lines"), Runes: 8}
 		for rest := content; rest != ""; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
@@ -55,7 +58,20 @@ func TestWindowEqualsSplitting(t *testing.T) {
 // characters.
 func TestScreenEqualsItsInputInOnePiece(t *testing.T) {
 	t.Parallel()
-	piece := rapid.SampledFrom([][]byte{[]byte("a"), []byte("\n"), []byte("\r\n"), []byte("\r"), []byte("é"), []byte("😀"), {0xff}, {0xc3}, {0x80}, []byte("word ")})
+	piece := rapid.SampledFrom(
+		[][]byte{
+			[]byte("a"),
+			[]byte("\n"),
+			[]byte("\r\n"),
+			[]byte("\r"),
+			[]byte("é"),
+			[]byte("😀"),
+			{0xff},
+			{0xc3},
+			{0x80},
+			[]byte("word "),
+		},
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		data := bytes.Join(rapid.SliceOf(piece).Draw(t, "data"), nil)
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
@@ -81,7 +97,8 @@ func TestScreenEqualsItsInputInOnePiece(t *testing.T) {
 			t.Fatalf("%q in pieces is %q, in one %q", data, cut, whole)
 		}
 		kept, _, truncated := strings.Cut(whole, "\n[output truncated")
-		if len(kept) > limit || !utf8.ValidString(whole) || strings.Contains(kept, "\r\n") || truncated && len(kept) < limit-utf8.UTFMax {
+		if len(kept) > limit || !utf8.ValidString(whole) || strings.Contains(kept, "\r\n") ||
+			truncated && len(kept) < limit-utf8.UTFMax {
 			t.Fatalf("%q with limit %d is %q", data, limit, whole)
 		}
 	})
@@ -92,7 +109,13 @@ func TestScreenEqualsItsInputInOnePiece(t *testing.T) {
 func TestEndsProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		data := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "é", "😀", "\r", "\n", "\r\n", "\xff", "\xf0\x9f", "0123456789"})).Draw(t, "data"), ""))
+		data := []byte(
+			strings.Join(
+				rapid.SliceOf(rapid.SampledFrom([]string{"a", "é", "😀", "\r", "\n", "\r\n", "\xff", "\xf0\x9f", "0123456789"})).
+					Draw(t, "data"),
+				"",
+			),
+		)
 		limit := rapid.IntRange(2, 40).Draw(t, "limit")
 		terminal := rapid.Bool().Draw(t, "terminal")
 		var shown strings.Builder

@@ -16,8 +16,8 @@ const Cut = "[truncated]"
 // value of a limit means none. Lines end in \n or \r\n; text after the last one is a line too
 // unless it is empty.
 type Window struct {
-	// From is the first line to keep, counted from 1. Lines, Bytes and Runes bound how many lines, how many bytes in all and
-	// how many characters of a line are kept.
+	// From is the first line to keep, counted from 1. Lines, Bytes and Runes bound how many lines, how many bytes in
+	// all and how many characters of a line are kept.
 	From, Lines, Bytes, Runes int
 	// Plain leaves out the line numbers.
 	Plain bool

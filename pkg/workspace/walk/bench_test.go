@@ -48,17 +48,22 @@ func BenchmarkSearch(b *testing.B) {
 			for b.Loop() {
 				lines.Store(0)
 				files.Store(0)
-				err := walk.Files(b.Context(), start, options(space, start, os.LookupEnv), func(ctx context.Context, f *walk.Folder, names []string) {
-					for _, name := range names {
-						files.Add(1)
-						fd, err := f.Open(name)
-						if err != nil {
-							continue
+				err := walk.Files(
+					b.Context(),
+					start,
+					options(space, start, os.LookupEnv),
+					func(ctx context.Context, f *walk.Folder, names []string) {
+						for _, name := range names {
+							files.Add(1)
+							fd, err := f.Open(name)
+							if err != nil {
+								continue
+							}
+							_ = p.Scan(ctx, descriptor(fd), func(int, []byte, int) bool { lines.Add(1); return true })
+							unix.Close(fd)
 						}
-						_ = p.Scan(ctx, descriptor(fd), func(int, []byte, int) bool { lines.Add(1); return true })
-						unix.Close(fd)
-					}
-				})
+					},
+				)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -23,7 +23,7 @@ type listing struct {
 	buf []byte
 }
 
-// next appends the next entries, of which there may be none left, to list. done says that these were the last.
+// next appends the next entries to list; there may be no more. done says that these were the last.
 func (l *listing) next(list []entry) (_ []entry, done bool, err error) {
 	filled := 0
 	for len(l.buf)-filled >= longestEntry {

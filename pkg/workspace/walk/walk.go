@@ -1,7 +1,7 @@
-// Package walk goes through a tree of files in parallel, leaving out what git ignores and what the operator denies.
+// Package walk goes through a tree of files in parallel, without ignored and denied files.
 //
-// It follows no link, opens each folder relative to the space's root and each file relative to its folder, and passes over
-// what cannot be read. The order of visits is not determined; who needs an order sorts.
+// It follows no link, opens each folder relative to the space's root and each file relative to its folder, and skips
+// unreadable ones. The order of visits is not determined; a caller that needs an order sorts.
 //
 // Goroutines: as many as workers, all ended when [Files] returns.
 package walk
@@ -40,13 +40,13 @@ func (f *Folder) release() {
 	}
 }
 
-// Options say what is visited.
+// Options select the visited files.
 type Options struct {
 	// Workers is how many visit at once.
 	Workers int
-	// Rules are what git ignores in the folder the walk begins in.
+	// Rules are git's rules in the folder where the walk begins.
 	Rules *ignore.Dir
-	// Space knows what the operator denies.
+	// Space knows the denied paths.
 	Space *paths.Space
 	// Want chooses files by their name and folder before they are visited; nil wants all. It is called concurrently.
 	Want func(folder paths.Path, name string) bool
@@ -58,10 +58,10 @@ type Visit func(ctx context.Context, folder *Folder, names []string)
 // batch is how many files one visit gets, so that a large folder can keep all workers busy.
 const batch = 64
 
-// Files visits the files below start. It returns the context's error if that ended the walk, and the error that kept start
-// itself from being read.
+// Files visits the files below start. It returns the context's error if that ended the walk, and the error that kept
+// start itself from being read.
 //
-// A worker visits the files of a small folder itself; everything else it leaves for whoever comes first. Handing each
+// A worker visits the files of a small folder itself, and leaves other work for the first free worker. Handing each
 // folder's files around costs more in wake-ups than reading them.
 func Files(ctx context.Context, start paths.Path, opts Options, visit Visit) error {
 	w := &walker{ctx: ctx, opts: opts, visit: visit, top: start, workers: max(opts.Workers, 1)}
@@ -94,7 +94,7 @@ type walker struct {
 	top     paths.Path
 	workers int
 
-	mu     sync.Mutex // guards what is below
+	mu     sync.Mutex // guards the fields below
 	pushed sync.Cond  // there are tasks, or no more to come
 	tasks  []task
 	idle   int // workers without a task
@@ -111,7 +111,7 @@ type worker struct {
 	buf     *[listingSize]byte
 }
 
-// work does tasks until none is left and nobody can add one.
+// work does tasks until all are done and no worker can add one.
 func (w *walker) work() {
 	own := &worker{walker: w, buf: listings.Get().(*[listingSize]byte)}
 	defer listings.Put(own.buf)
@@ -192,14 +192,14 @@ func (w *worker) read(t task) {
 			w.fail(t, err)
 		}
 		if first && t.path != w.top {
-			// What holds where the walk begins is known already.
+			// The rules of the folder where the walk begins are known already.
 			rules = enter(folder, rules, w.entries, done)
 		}
 		w.sort(folder, rules)
 	}
 }
 
-// sort goes through the entries of a folder: folders and what is more than a batch of files become tasks.
+// sort goes through the entries of a folder: its folders, and its files beyond a batch, become tasks.
 func (w *worker) sort(folder *Folder, rules *ignore.Dir) {
 	names, found := w.names[:0], w.found[:0]
 	for i, e := range w.entries {
@@ -253,7 +253,7 @@ func enter(folder *Folder, rules *ignore.Dir, entries []entry, all bool) *ignore
 	return rules
 }
 
-// entry is a name in a folder and what it is.
+// entry is a name in a folder and its kind.
 type entry struct {
 	name string
 	kind kind
@@ -262,7 +262,7 @@ type entry struct {
 type kind uint8
 
 const (
-	otherKind kind = iota // nothing to visit: a link, a pipe, a socket, a device
+	otherKind kind = iota // not visited: a link, a pipe, a socket, a device
 	fileKind
 	folderKind
 )
@@ -288,7 +288,7 @@ func (w *walker) denied(folder paths.Path, name string) bool {
 	return w.opts.Space.Denies() && w.opts.Space.Denied(folder.Join(name).Abs())
 }
 
-// fail remembers an error about where the walk begins; others only leave something out.
+// fail remembers an error about the folder where the walk begins; other errors only leave files out.
 func (w *walker) fail(t task, err error) {
 	if t.path != w.top {
 		return

@@ -42,21 +42,26 @@ func options(space *paths.Space, start paths.Path, lookup func(string) (string, 
 
 func nobody(string) (string, bool) { return "", false }
 
-// files walks from a folder and returns what was visited, sorted.
+// files walks from a folder and returns the visited files, sorted.
 func files(t testing.TB, space *paths.Space, start paths.Path) []string {
 	t.Helper()
 	var mu sync.Mutex
 	var seen []string
-	err := walk.Files(t.Context(), start, options(space, start, nobody), func(_ context.Context, f *walk.Folder, names []string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, name := range names {
-			seen = append(seen, f.Path.Join(name).Show)
-			if _, err := f.Stat(name); err != nil {
-				t.Errorf("%s: %v", name, err)
+	err := walk.Files(
+		t.Context(),
+		start,
+		options(space, start, nobody),
+		func(_ context.Context, f *walk.Folder, names []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, name := range names {
+				seen = append(seen, f.Path.Join(name).Show)
+				if _, err := f.Stat(name); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
 			}
-		}
-	})
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +97,7 @@ func TestEveryFileOnce(t *testing.T) {
 	}
 }
 
-// What is denied, ignored, a link or .git is left out; a repository inside has its own rules.
+// Denied and ignored files, links and .git are left out; a repository inside has its own rules.
 func TestWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -120,7 +125,12 @@ func TestWalkEnds(t *testing.T) {
 	}
 	space, start := open(t, root, paths.Rules{})
 	ctx, cancel := context.WithCancel(t.Context())
-	err := walk.Files(ctx, start, options(space, start, nobody), func(context.Context, *walk.Folder, []string) { cancel() })
+	err := walk.Files(
+		ctx,
+		start,
+		options(space, start, nobody),
+		func(context.Context, *walk.Folder, []string) { cancel() },
+	)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

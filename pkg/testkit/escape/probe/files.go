@@ -218,7 +218,10 @@ func fsHardlink() *report {
 		from := link("hard-" + name)
 		_ = os.Remove(from)
 		r.try("linking "+target, os.Link(target, from))
-		r.try("linking what it points to", unix.Linkat(unix.AT_FDCWD, target, unix.AT_FDCWD, from+"2", unix.AT_SYMLINK_FOLLOW))
+		r.try(
+			"linking what it points to",
+			unix.Linkat(unix.AT_FDCWD, target, unix.AT_FDCWD, from+"2", unix.AT_SYMLINK_FOLLOW),
+		)
 		_, _ = os.Remove(from), os.Remove(from+"2")
 	}
 	return r

@@ -49,7 +49,8 @@ func own() []string {
 func fsMountsWritable() *report {
 	r := attack()
 	for _, m := range mounts() {
-		if under(m.at, params.Work, params.Open, params.File) && !under(m.at, params.Sealed) || under(m.at, own()...) && !under(m.at, params.Project) {
+		if under(m.at, params.Work, params.Open, params.File) && !under(m.at, params.Sealed) ||
+			under(m.at, own()...) && !under(m.at, params.Project) {
 			continue
 		}
 		r.created(filepath.Join(m.at, "escape-probe"))
@@ -90,7 +91,15 @@ func fsMknod() *report {
 
 func fsDev() *report {
 	r := attack()
-	harmless := map[string]bool{"null": true, "zero": true, "full": true, "random": true, "urandom": true, "tty": true, "ptmx": true}
+	harmless := map[string]bool{
+		"null":    true,
+		"zero":    true,
+		"full":    true,
+		"random":  true,
+		"urandom": true,
+		"tty":     true,
+		"ptmx":    true,
+	}
 	entries, err := os.ReadDir("/dev")
 	if err != nil {
 		fatal(err)

@@ -33,7 +33,7 @@ func fsReadOnlyNested() *report {
 	r.created(filepath.Join(params.Sealed, "new"))
 	r.written(filepath.Join(params.Sealed, "page"))
 	r.try("removing", os.Remove(filepath.Join(params.Sealed, "victim")))
-	// What lies between a granted folder and one in it with other rights is of the granted one.
+	// Folders between a granted one and one in it with other rights have the rights of the granted one.
 	r.created(filepath.Join(filepath.Dir(params.Open), "new"))
 	return r
 }
@@ -48,7 +48,7 @@ func fsReadOnlyReplace() *report {
 	}
 	r.try("removing it", unix.Rmdir(params.Sealed))
 	r.try("a link in its place", os.Symlink("/tmp", params.Sealed))
-	// What stands at its place would be read by those who trust it.
+	// Tools that trust the sealed file would read another in its place.
 	r.try("exchanging it", unix.Renameat2(unix.AT_FDCWD, params.Sealed, unix.AT_FDCWD, params.Open, unix.RENAME_EXCHANGE))
 	return r
 }
@@ -66,7 +66,10 @@ func fsReadOnlyDescriptor() *report {
 		r.try("opening an "+name+" descriptor for writing", err)
 		r.try("truncating by it", unix.Truncate(again, 1<<10))
 		r.try("linking it where one may write", unix.Linkat(fd, "", unix.AT_FDCWD, link("descriptor"), unix.AT_EMPTY_PATH))
-		r.try("linking it by its name", unix.Linkat(unix.AT_FDCWD, again, unix.AT_FDCWD, link("descriptor"), unix.AT_SYMLINK_FOLLOW))
+		r.try(
+			"linking it by its name",
+			unix.Linkat(unix.AT_FDCWD, again, unix.AT_FDCWD, link("descriptor"), unix.AT_SYMLINK_FOLLOW),
+		)
 		_ = os.Remove(link("descriptor"))
 		unix.Close(fd)
 	}
@@ -100,7 +103,7 @@ func fsReadOnlyRoot() *report {
 	r := attack()
 	r.created("/escape-probe")
 	r.try("a folder", os.Mkdir("/escape-probe", 0o755))
-	// The folders above the granted ones are nobody's to write to.
+	// The folders above the granted ones are read-only.
 	for dir := filepath.Dir(params.Project); dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
 		r.created(filepath.Join(dir, "escape-probe"))
 	}
@@ -121,7 +124,7 @@ func fsFileNeighbours() *report {
 	return r
 }
 
-// planted tries to make a file that tools outside the cage would run, and returns to what was.
+// planted tries to make a file that tools outside the cage would run, and removes a new one.
 func (r *report) planted(path string) {
 	_, before := os.Lstat(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o755)
@@ -147,7 +150,7 @@ func fsProtected() *report {
 
 func fsProtectedFresh() *report {
 	r := attack()
-	// What is not there yet must not come (CVE-2026-25725).
+	// Missing files must not be made (CVE-2026-25725).
 	r.try("a repository", os.MkdirAll(filepath.Join(params.Work, ".git", "hooks"), 0o755))
 	r.planted(filepath.Join(params.Work, ".git", "hooks", "pre-commit"))
 	r.planted(filepath.Join(params.Work, ".git", "config"))
@@ -216,7 +219,7 @@ func fsProtectedRename() *report {
 		r.try("exchanging "+path, unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, evil, unix.RENAME_EXCHANGE))
 		r.try("replacing "+path, os.Rename(evil, path))
 	}
-	// Moving what is above would take the protection along; a new one could be made in its place.
+	// Moving the folder above would take the protection along; a new one could be made in its place.
 	err := os.Rename(git, link("moved-git"))
 	if err == nil {
 		_ = os.Rename(link("moved-git"), git)

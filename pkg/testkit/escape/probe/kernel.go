@@ -79,7 +79,7 @@ func procRead() *report {
 			buf := make([]byte, 4096)
 			n, _ := f.Read(buf)
 			f.Close()
-			// Some tell an unprivileged reader nothing but noughts.
+			// Some files show an unprivileged reader only zeros.
 			if len(bytes.Trim(buf[:n], "\x000\n ")) == 0 || harmlessText(file, buf[:n]) {
 				err = errors.New("empty")
 			}
@@ -89,12 +89,14 @@ func procRead() *report {
 	return r
 }
 
-// harmlessText reports whether a file shows no address of the kernel's and nobody's key.
+// harmlessText reports whether a file shows no address of the kernel and no key.
 func harmlessText(file string, text []byte) bool {
 	switch file {
 	case "/proc/iomem", "/proc/ioports", "/proc/kallsyms":
 		for line := range bytes.Lines(text) {
-			if address := bytes.TrimLeft(line, "0 -"); len(address) > 0 && address[0] != ':' && strings.IndexByte("123456789abcdef", address[0]) >= 0 && !bytes.HasPrefix(bytes.TrimSpace(line), []byte("0000")) {
+			if address := bytes.TrimLeft(line, "0 -"); len(address) > 0 && address[0] != ':' &&
+				strings.IndexByte("123456789abcdef", address[0]) >= 0 &&
+				!bytes.HasPrefix(bytes.TrimSpace(line), []byte("0000")) {
 				return false
 			}
 		}
@@ -177,7 +179,12 @@ func sysBPF() *report {
 
 func sysPerf() *report {
 	r := attack()
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	attr := unix.PerfEventAttr{
+		Type:   unix.PERF_TYPE_SOFTWARE,
+		Config: unix.PERF_COUNT_SW_TASK_CLOCK,
+		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Bits:   unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}
 	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	r.try("perf_event_open", err)
 	if err == nil {
@@ -210,7 +217,8 @@ func sysAIO() *report {
 	return r
 }
 
-// sysInotify takes inotify instances until there are no more: a cage must not get half of those that the host gives a user.
+// sysInotify takes inotify instances until there are no more: a cage must not get half of those that the host gives a
+// user.
 func sysInotify() *report {
 	r := attack()
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
@@ -218,7 +226,8 @@ func sysInotify() *report {
 		r.try("the host's limit", err)
 		return r
 	}
-	if maps, err := os.ReadFile("/proc/self/uid_map"); err == nil && strings.Contains(string(maps), "4294967295") && !params.Uncaged {
+	if maps, err := os.ReadFile("/proc/self/uid_map"); err == nil && strings.Contains(string(maps), "4294967295") &&
+		!params.Uncaged {
 		r.saw("user namespace: the count is that of a user of cages only", false)
 		return r
 	}
@@ -272,7 +281,7 @@ func sysKexec() *report {
 
 func sysReboot() *report {
 	r := attack()
-	// The magic numbers are wrong, so that nothing comes of it.
+	// The magic numbers are wrong, so that the call cannot succeed.
 	r.entered("reboot", call(unix.SYS_REBOOT, 1, 2, 3, 0))
 	return r
 }
@@ -342,7 +351,10 @@ func sysTioclinux() *report {
 	defer master.Close()
 	defer slave.Close()
 	for _, request := range []uint64{unix.TIOCLINUX, unix.TIOCLINUX | 1<<32, unix.TIOCLINUX | 0xffffffff<<32} {
-		r.try(fmt.Sprintf("TIOCLINUX by %#x", request), call(unix.SYS_IOCTL, int(slave.Fd()), uintptr(request), []byte{2, 0, 0, 0}))
+		r.try(
+			fmt.Sprintf("TIOCLINUX by %#x", request),
+			call(unix.SYS_IOCTL, int(slave.Fd()), uintptr(request), []byte{2, 0, 0, 0}),
+		)
 	}
 	r.try("TIOCCONS", call(unix.SYS_IOCTL, int(slave.Fd()), unix.TIOCCONS, 0))
 	return r
@@ -371,7 +383,7 @@ func sysIoctlBlock() *report {
 		fatal(err)
 	}
 	defer unix.Close(fd)
-	// Freezing a file system stops everybody's writing.
+	// Freezing a file system stops all writing to it.
 	r.try("FIFREEZE", call(unix.SYS_IOCTL, fd, 0xc0045877, 0))
 	r.try("FITRIM", call(unix.SYS_IOCTL, fd, 0xc0185879, 0))
 	r.try("setting the encryption policy", call(unix.SYS_IOCTL, fd, 0x800c6613, make([]byte, 12)))

@@ -27,7 +27,7 @@ func sysPorts() *report {
 	return r
 }
 
-// runELF runs a program of nothing but the given code, which exits 0 if it got out.
+// runELF runs a program made of the given code alone, which exits 0 if it got out.
 func runELF(name string, code []byte) error {
 	const base, head = 0x400000, 64 + 56
 	le := func(n uint64, size int) (b []byte) {
@@ -37,8 +37,13 @@ func runELF(name string, code []byte) error {
 		return b
 	}
 	image := bytes.Join([][]byte{
-		[]byte("\x7fELF\x02\x01\x01"), make([]byte, 9), le(2, 2), le(62, 2), le(1, 4), le(base+head, 8), le(64, 8), le(0, 8), le(0, 4), le(64, 2), le(56, 2), le(1, 2), make([]byte, 6),
-		le(1, 4), le(5, 4), le(0, 8), le(base, 8), le(base, 8), le(uint64(head+len(code)), 8), le(uint64(head+len(code)), 8), le(4096, 8), code,
+		[]byte(
+			"\x7fELF\x02\x01\x01",
+		), make([]byte, 9), le(2, 2), le(62, 2), le(1, 4), le(base+head, 8), le(64, 8), le(0, 8), le(0, 4), le(64, 2), le(56, 2), le(1, 2), make([]byte, 6),
+		le(
+			1,
+			4,
+		), le(5, 4), le(0, 8), le(base, 8), le(base, 8), le(uint64(head+len(code)), 8), le(uint64(head+len(code)), 8), le(4096, 8), code,
 	}, nil)
 	path := filepath.Join("/tmp", fmt.Sprintf("escape-%s-%d", name, os.Getpid()))
 	if err := os.WriteFile(path, image, 0o755); err != nil {

@@ -32,7 +32,7 @@ func init() {
 // neighbours is the key, and the port, that two cages could meet by.
 const neighbours = 0x4b63
 
-// plant leaves what another cage must not see, says so, and waits.
+// plant leaves files that another cage must not see, says so, and waits.
 func plant() {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", os.Getenv("HOME")} {
 		if err := os.WriteFile(filepath.Join(dir, params.Neighbour), []byte(params.Secret), 0o666); err != nil {
@@ -134,8 +134,8 @@ func orphan(depth int) {
 	}
 }
 
-// bomb starts processes until it is stopped, at most a thousand, and says how many it got. It exits with 3 if it was refused
-// more.
+// bomb starts processes until it is stopped, at most a thousand, and says how many it got. It exits with 3 if it was
+// refused more.
 func bomb() {
 	count := 0
 	var last error
@@ -149,7 +149,7 @@ func bomb() {
 	if count == 1000 {
 		return
 	}
-	// What could not start goes on trying, as bombs do.
+	// A fork that failed is tried again, as bombs do.
 	for range 1000 {
 		_ = exec.Command("/proc/self/exe", "nap").Start()
 	}
@@ -172,8 +172,8 @@ func hog() {
 	fmt.Println("took it all")
 }
 
-// fill writes a file in the folder of its argument until it is stopped, at most a gigabyte, and then stays on for a while: what
-// measures may come late.
+// fill writes a file in the folder of its argument until it is stopped, at most a gigabyte, and then stays on for a
+// while, because the measurement may come late.
 func fill() {
 	block := make([]byte, 1<<20)
 	for i := range block {
@@ -226,7 +226,7 @@ func inodes() {
 	fmt.Println("made them all")
 }
 
-// deaf stays on, whatever it is told.
+// deaf stays on and ignores requests to end.
 func deaf() {
 	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT)
 	nap()

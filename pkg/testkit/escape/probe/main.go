@@ -1,6 +1,7 @@
 //go:build linux
 
-// Command probe tries to get out of the cage it runs in. Its arguments are the cases to try, each in a process of its own:
+// Command probe tries to get out of the cage it runs in. Its arguments are the cases to try, each in a process of its
+// own:
 //
 //	probe case ID...   prints a [escape.Result] for each
 //	probe list         prints the ids it knows
@@ -27,10 +28,10 @@ import (
 // patience is how long one case may take.
 const patience = 10 * time.Second
 
-// params is what there is to attack.
+// params names the targets.
 var params escape.Params
 
-// roles are what the probe is started as by itself, by name.
+// roles are the functions of the probe's own children, by name.
 var roles = map[string]func(){
 	"nap":         nap,
 	"true":        func() {},
@@ -47,7 +48,7 @@ var roles = map[string]func(){
 }
 
 func main() {
-	// Before anything else, for cases that ask what was inherited.
+	// The first statement, for cases about inherited descriptors.
 	inherited = openFiles()
 	runtime.LockOSThread()
 	if text := os.Getenv(escape.Variable); text != "" {

@@ -55,7 +55,7 @@ func init() {
 	})
 }
 
-// dial connects, without waiting longer than a case may, and returns what the other end says first.
+// dial connects, without waiting longer than a case may, and returns the first data of the other end.
 func dial(kind int, to netip.AddrPort) (string, error) {
 	if to.Addr().Is6() {
 		return talk(unix.AF_INET6, kind, &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
@@ -157,7 +157,7 @@ func netAnySocket() *report {
 	return r
 }
 
-// routed tries to reach addresses: first whether there is a way at all, which sends nothing, then by a connection.
+// routed tries to reach addresses: first by looking for a route, which sends no packet, then by a connection.
 func (r *report) routed(port int, ips ...string) {
 	for _, ip := range ips {
 		to := addr(ip, port)
@@ -197,7 +197,7 @@ func netPrivate() *report {
 
 func netFakeRange() *report {
 	r := attack()
-	// The range that stands for names holds nothing but the allowed ones.
+	// The range that stands for names holds only the allowed ones.
 	if params.Uncaged {
 		r.try("left alone", unix.ENETUNREACH)
 		return r
@@ -280,7 +280,7 @@ func netFamilies() *report {
 			r.socket(fmt.Sprintf("family %d, kind %d", family, kind), family, kind, 0)
 		}
 	}
-	// The number is an int: what is above it does not count.
+	// The number is an int, so its upper bits do not count.
 	r.try("a family with high bits", call(unix.SYS_SOCKET, uintptr(unix.AF_VSOCK|1<<32), unix.SOCK_STREAM, 0))
 	r.try("a kind with high bits", call(unix.SYS_SOCKET, unix.AF_INET, uintptr(unix.SOCK_RAW|1<<32), unix.IPPROTO_TCP))
 	r.try("a pair", call(unix.SYS_SOCKETPAIR, unix.AF_VSOCK, unix.SOCK_STREAM, 0, make([]byte, 8)))
@@ -342,7 +342,12 @@ func netlink(kind, flags uint16, body []byte) error {
 		return err
 	}
 	defer unix.Close(fd)
-	head := unix.NlMsghdr{Len: uint32(unix.SizeofNlMsghdr + len(body)), Type: kind, Flags: unix.NLM_F_REQUEST | unix.NLM_F_ACK | flags, Seq: 1}
+	head := unix.NlMsghdr{
+		Len:   uint32(unix.SizeofNlMsghdr + len(body)),
+		Type:  kind,
+		Flags: unix.NLM_F_REQUEST | unix.NLM_F_ACK | flags,
+		Seq:   1,
+	}
 	message := append(bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&head)), unix.SizeofNlMsghdr)), body...)
 	if err := unix.Sendto(fd, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
@@ -365,9 +370,37 @@ func netConfigNetlink() *report {
 	create := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 	address := append([]byte{unix.AF_INET, 32, 0, 0, 1, 0, 0, 0}, 8, 0, unix.IFA_LOCAL, 0, 10, 9, 8, 7)
 	r.try("an address", netlink(unix.RTM_NEWADDR, create, address))
-	route := append([]byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST, 0, 0, 0, 0}, 8, 0, unix.RTA_OIF, 0, 1, 0, 0, 0)
+	route := append(
+		[]byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST, 0, 0, 0, 0},
+		8,
+		0,
+		unix.RTA_OIF,
+		0,
+		1,
+		0,
+		0,
+		0,
+	)
 	r.try("a default route", netlink(unix.RTM_NEWROUTE, create, route))
-	link := append(make([]byte, 16), 16, 0, 18 /* IFLA_LINKINFO */, 0, 10, 0, 1 /* IFLA_INFO_KIND */, 0, 'd', 'u', 'm', 'm', 'y', 0, 0, 0)
+	link := append(
+		make([]byte, 16),
+		16,
+		0,
+		18, /* IFLA_LINKINFO */
+		0,
+		10,
+		0,
+		1, /* IFLA_INFO_KIND */
+		0,
+		'd',
+		'u',
+		'm',
+		'm',
+		'y',
+		0,
+		0,
+		0,
+	)
 	r.try("an interface", netlink(unix.RTM_NEWLINK, create, link))
 	down := make([]byte, 16)
 	binary.NativeEndian.PutUint32(down[4:], 1)
@@ -506,7 +539,7 @@ func netOptions() *report {
 	return r
 }
 
-// allowed connects to what the policy allows and returns what it says.
+// allowed connects to the host that the policy allows and returns its answer.
 func allowed() (string, error) {
 	host, port, _ := strings.Cut(params.Allowed, ":")
 	number, err := strconv.Atoi(port)

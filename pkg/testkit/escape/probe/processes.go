@@ -126,7 +126,12 @@ func ptraceOwn() *report {
 // peek reads another process's memory by the system call for it.
 func peek(pid int, at uintptr) error {
 	got := make([]byte, 12)
-	n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &got[0], Len: uint64(len(got))}}, []unix.RemoteIovec{{Base: at, Len: len(got)}}, 0)
+	n, err := unix.ProcessVMReadv(
+		pid,
+		[]unix.Iovec{{Base: &got[0], Len: uint64(len(got))}},
+		[]unix.RemoteIovec{{Base: at, Len: len(got)}},
+		0,
+	)
 	if err == nil && string(got[:n]) != "the victim's" {
 		err = fmt.Errorf("read %q", got[:n])
 	}
@@ -136,7 +141,12 @@ func peek(pid int, at uintptr) error {
 func (r *report) memory(pid int, at uintptr) {
 	r.try("process_vm_readv", peek(pid, at))
 	got := []byte("changed")
-	_, err := unix.ProcessVMWritev(pid, []unix.Iovec{{Base: &got[0], Len: uint64(len(got))}}, []unix.RemoteIovec{{Base: at, Len: len(got)}}, 0)
+	_, err := unix.ProcessVMWritev(
+		pid,
+		[]unix.Iovec{{Base: &got[0], Len: uint64(len(got))}},
+		[]unix.RemoteIovec{{Base: at, Len: len(got)}},
+		0,
+	)
 	r.try("process_vm_writev", err)
 }
 
@@ -221,10 +231,12 @@ func pidInitFiles() *report {
 	return r
 }
 
-// taken reports whether the number of the host's process is one of the cage's own, which may well be in small containers.
+// taken reports whether the number of the host's process is one of the cage's own, which may well be in small
+// containers.
 func taken(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return err == nil && !bytes.Contains(text, []byte("host-"+params.Neighbour)) && !bytes.Contains(text, []byte("/self\x00"))
+	return err == nil && !bytes.Contains(text, []byte("host-"+params.Neighbour)) &&
+		!bytes.Contains(text, []byte("/self\x00"))
 }
 
 func pidHostHidden() *report {
@@ -318,7 +330,7 @@ func exeOverwrite() *report {
 
 func exeInterpreter() *report {
 	r := attack()
-	// CVE-2019-5736: a script whose interpreter is the one that starts it.
+	// CVE-2019-5736: a script whose interpreter is the program that starts it.
 	script := link("interpreter")
 	for _, interpreter := range []string{"/proc/1/exe", "/proc/self/exe"} {
 		if err := os.WriteFile(script, []byte("#!"+interpreter+"\n"), 0o755); err != nil {
@@ -335,7 +347,7 @@ func exeInterpreter() *report {
 // inherited are the descriptors beyond the three that a process begins with.
 var inherited string
 
-// openFiles lists the open descriptors from the fourth on with what they are, without opening more than the list.
+// openFiles lists the open descriptors from the fourth on with their targets; it opens only the list.
 func openFiles() string {
 	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -384,7 +396,10 @@ func envLeak() *report {
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")
 		r.saw("secret in "+name, strings.Contains(value, params.Secret) && name != "KAGED_ESCAPE_PARAMS")
-		r.saw("variable of the supervisor's: "+name, name == "KAGED_HOST_SECRET" || name == "SUDO_USER" || name == "SSH_AUTH_SOCK")
+		r.saw(
+			"variable of the supervisor's: "+name,
+			name == "KAGED_HOST_SECRET" || name == "SUDO_USER" || name == "SSH_AUTH_SOCK",
+		)
 	}
 	return r
 }

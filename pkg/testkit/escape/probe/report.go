@@ -27,9 +27,9 @@ func add(cases map[string]func() *report) {
 	}
 }
 
-// report gathers what came of the attempts of a case.
+// report gathers the results of the attempts of a case.
 type report struct {
-	needed          bool // the case asks for what must work
+	needed          bool // the case needs every attempt to succeed
 	reached, failed []string
 }
 
@@ -48,7 +48,7 @@ func (r *report) try(what string, err error) {
 	}
 }
 
-// saw notes something that was, or was not, found.
+// saw notes that a target was, or was not, found.
 func (r *report) saw(what string, found bool) {
 	if found {
 		r.reached = append(r.reached, what)
@@ -57,8 +57,8 @@ func (r *report) saw(what string, found bool) {
 	}
 }
 
-// entered notes a system call that must not be reached: any answer but that it is not allowed or not there comes from the
-// code behind the gate.
+// entered notes a system call that must not be reached: any answer but that it is not allowed or not there comes from
+// the code behind the gate.
 func (r *report) entered(what string, err error) {
 	if err == nil || !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
 		r.reached = append(r.reached, fmt.Sprintf("%s: %v", what, err))
@@ -97,16 +97,17 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// kept keeps what a system call points to where it is.
+// kept keeps the arguments of system calls in memory.
 var kept []any
 
-// call makes a system call. Its arguments are ints, strings, slices of bytes, which are handed over by their address, and pointers.
+// call makes a system call. Its arguments are ints, strings, slices of bytes, which are handed over by their address,
+// and pointers.
 func call(number uintptr, args ...any) error {
 	_, err := result(number, args...)
 	return err
 }
 
-// result is call for those whose result matters.
+// result is call for callers that need the result.
 func result(number uintptr, args ...any) (uintptr, error) {
 	kept = args
 	var a [6]uintptr

@@ -124,7 +124,7 @@ func idSetidPrograms() *report {
 		}
 		r.try(argv[0], err)
 	}
-	// Of any set-id program that can be started, none changes who one is.
+	// No set-id program that can be started changes the user.
 	programs, _ := filepath.Glob("/usr/bin/*")
 	for _, p := range programs {
 		if bits(p) == nil {
@@ -342,7 +342,10 @@ func mountNewCalls() *report {
 func mountAttributes() *report {
 	r := attack()
 	for _, at := range []string{"/", params.Docs, params.Sealed, "/proc/sys"} {
-		r.entered("mount_setattr "+at, unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}))
+		r.entered(
+			"mount_setattr "+at,
+			unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}),
+		)
 	}
 	return r
 }

@@ -19,7 +19,11 @@ func (s Suite) text(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
 	want := "Grüße aus 東京 🗼, \"quoted\"\nand \\ more \t<tags> & such"
-	srv.Script(fakellm.Steps(fakellm.Step{fakellm.GotUser("hello"), fakellm.GotSystem("Be brief."), fakellm.Ping(), fakellm.Say(want)}))
+	srv.Script(
+		fakellm.Steps(
+			fakellm.Step{fakellm.GotUser("hello"), fakellm.GotSystem("Be brief."), fakellm.Ping(), fakellm.Say(want)},
+		),
+	)
 	r := Call(t, t.Context(), d, Ask("hello"))
 	if r.Err != nil {
 		t.Fatal(r.Err)
@@ -36,13 +40,18 @@ func (s Suite) text(t *testing.T) {
 	}
 }
 
-// thinking: it is passed on as such, and goes back with what signs it, byte for byte, together with the turn's calls.
+// thinking: it is passed on as such, and goes back with its signature, byte for byte, together with the turn's calls.
 func (s Suite) thinking(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
 	thought := "First “look” at it,\n\n then <decide> 🤔"
 	srv.Script(fakellm.Steps(
-		fakellm.Step{fakellm.Think(thought), fakellm.Redacted("opaque+/data=="), fakellm.Say("Let me look."), fakellm.Tool("file.read", `{"path": "a"}`)},
+		fakellm.Step{
+			fakellm.Think(thought),
+			fakellm.Redacted("opaque+/data=="),
+			fakellm.Say("Let me look."),
+			fakellm.Tool("file.read", `{"path": "a"}`),
+		},
 		fakellm.Step{fakellm.GotResult("contents"), fakellm.Say("Done.")},
 	))
 	req := Ask("think")
@@ -53,7 +62,11 @@ func (s Suite) thinking(t *testing.T) {
 	if r.Thinking != thought {
 		t.Errorf("thinking deltas say %q", r.Thinking)
 	}
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, Results(r.Done.Blocks, "contents"))
+	req.Messages = append(
+		req.Messages,
+		llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks},
+		Results(r.Done.Blocks, "contents"),
+	)
 	if r := Call(t, t.Context(), d, req); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -94,7 +107,7 @@ func (s Suite) checkThinking(t *testing.T, req fakellm.Request, thought string) 
 		{Opaque: []byte("opaque+/data=="), Driver: s.Driver},
 	}
 	if s.Driver == string(fakellm.OpenAIChat) {
-		// The format knows no signatures and nothing unreadable.
+		// The format knows neither signatures nor unreadable thinking.
 		want = []llm.Thinking{{Text: thought, Driver: s.Driver}}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -109,7 +122,11 @@ func (s Suite) severalTools(t *testing.T) {
 	srv.Script(fakellm.Steps(
 		fakellm.Step{
 			fakellm.GotTool("file.read"), fakellm.GotTool("shell.bash"), fakellm.Say("Both."),
-			fakellm.ToolID("call_a", "file.read", `{"path":"a b/ü.txt"}`), fakellm.ToolID("call_b", "shell.bash", `{"path":"ls -l"}`),
+			fakellm.ToolID(
+				"call_a",
+				"file.read",
+				`{"path":"a b/ü.txt"}`,
+			), fakellm.ToolID("call_b", "shell.bash", `{"path":"ls -l"}`),
 		},
 		fakellm.Step{fakellm.GotResult("one"), fakellm.GotResult("two"), fakellm.Say("Thanks.")},
 	))
@@ -126,7 +143,11 @@ func (s Suite) severalTools(t *testing.T) {
 	if diff := cmp.Diff(want, r.Done); diff != "" {
 		t.Error(diff)
 	}
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, Results(r.Done.Blocks, "one", "two"))
+	req.Messages = append(
+		req.Messages,
+		llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks},
+		Results(r.Done.Blocks, "one", "two"),
+	)
 	if r := Call(t, t.Context(), d, req); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -153,8 +174,8 @@ func (s Suite) stopReasons(t *testing.T) {
 			t.Errorf("stop %q is read as %s", c.stop, r.Done.Stop)
 		}
 	}
-	// A call makes the reason tool use, whatever the provider says, and a call that was cut off is kept as it is; Google
-	// sends only whole ones.
+	// A call makes the reason tool use, for any reason of the provider, and a call that was cut off is kept as it is;
+	// Google sends only whole ones.
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.read", `{"path":"half`), fakellm.Stop("length")}))
 	r := Call(t, t.Context(), d, Ask("hello"))
 	if s.google() {
@@ -165,7 +186,8 @@ func (s Suite) stopReasons(t *testing.T) {
 		t.Errorf("a call that was cut off is read as %+v, %v", r.Done, r.Err)
 	}
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("part"), fakellm.Tool("file.read", ``), fakellm.Stop("length")}))
-	if r := Call(t, t.Context(), d, Ask("hello")); r.Err != nil || r.Done.Stop != llm.StopLength || len(r.Done.Blocks) != 1 {
+	if r := Call(t, t.Context(), d, Ask("hello")); r.Err != nil || r.Done.Stop != llm.StopLength ||
+		len(r.Done.Blocks) != 1 {
 		t.Errorf("a call that was cut off before its input is read as %+v, %v", r.Done, r.Err)
 	}
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("part"), fakellm.Stop("content_filter")}))
@@ -191,7 +213,8 @@ func (s Suite) usage(t *testing.T) {
 	}
 }
 
-// toolInput: input is a JSON object, {} for none, and the raw text where it is no JSON; given back it is an object.
+// toolInput: input is a JSON object, {} for an empty one, and the raw text if it is invalid JSON; given back it is an
+// object.
 func (s Suite) toolInput(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -212,7 +235,11 @@ func (s Suite) toolInput(t *testing.T) {
 		if got := r.Done.Blocks[0].Call.Input; got != want {
 			t.Errorf("input %q is read as %q", wrote, got)
 		}
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, Results(r.Done.Blocks, ""))
+		req.Messages = append(
+			req.Messages,
+			llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks},
+			Results(r.Done.Blocks, ""),
+		)
 		if r := Call(t, t.Context(), d, req); r.Err != nil {
 			t.Errorf("input %q given back: %v", wrote, r.Err)
 		}
@@ -224,7 +251,17 @@ func (s Suite) toolInput(t *testing.T) {
 func (s Suite) toolNames(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
-	names := []string{"a.b", "a__b", "a..b", "a.__b", "a____b", "é.x", "plain", strings.Repeat("very.long.", 9) + "1", strings.Repeat("very.long.", 9) + "2"}
+	names := []string{
+		"a.b",
+		"a__b",
+		"a..b",
+		"a.__b",
+		"a____b",
+		"é.x",
+		"plain",
+		strings.Repeat("very.long.", 9) + "1",
+		strings.Repeat("very.long.", 9) + "2",
+	}
 	req := Ask("names")
 	req.Tools = nil
 	for _, n := range names {
@@ -244,7 +281,7 @@ func (s Suite) toolNames(t *testing.T) {
 	}
 }
 
-// toolIDs: every call has an id of its own in its conversation, also where the server gives none or the same again.
+// toolIDs: every call has an id of its own in its conversation, also if the server gives no id or the same again.
 func (s Suite) toolIDs(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -252,7 +289,11 @@ func (s Suite) toolIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		srv.Script(fakellm.Steps(fakellm.Step{
-			fakellm.ToolID("call_0", "file.read", "{}"), fakellm.ToolID("", "file.read", "{}"), fakellm.ToolID("functions.read:0", "file.read", "{}"),
+			fakellm.ToolID(
+				"call_0",
+				"file.read",
+				"{}",
+			), fakellm.ToolID("", "file.read", "{}"), fakellm.ToolID("functions.read:0", "file.read", "{}"),
 		}))
 		r := Call(t, t.Context(), d, req)
 		if r.Err != nil {
@@ -267,11 +308,15 @@ func (s Suite) toolIDs(t *testing.T) {
 			}
 			seen[b.Call.ID] = true
 		}
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, Results(r.Done.Blocks, "1", "2", "3"))
+		req.Messages = append(
+			req.Messages,
+			llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks},
+			Results(r.Done.Blocks, "1", "2", "3"),
+		)
 	}
 }
 
-// conversation: what kaged may hold becomes a conversation that providers take; the fake refuses what they would not.
+// conversation: any conversation of kaged becomes one that providers take; the fake refuses others.
 func (s Suite) conversation(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -286,7 +331,10 @@ func (s Suite) conversation(t *testing.T) {
 		return m
 	}
 	result := func(id, content string, failed bool) llm.Message {
-		return llm.Message{Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{CallID: id, Name: "file.read", Content: content, IsError: failed}}}}
+		return llm.Message{
+			Role:   llm.RoleTool,
+			Blocks: []llm.Block{{Result: &llm.ToolResult{CallID: id, Name: "file.read", Content: content, IsError: failed}}},
+		}
 	}
 	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
 	for name, messages := range map[string][]llm.Message{

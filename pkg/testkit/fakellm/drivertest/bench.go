@@ -17,8 +17,8 @@ import (
 // benchDeltas is how many deltas the answer of a benchmark has.
 const benchDeltas = 1000
 
-// BenchmarkDecode measures what a delta costs, in ns/delta and B/delta: "driver" from the bytes of the stream to the
-// event, "scan" only to find the events, and "sdk" with the given function, which is to decode an event's data as the
+// BenchmarkDecode measures the cost of a delta, in ns/delta and B/delta: "driver" from the bytes of the stream to the
+// event, "scan" only to find the events, and "sdk" with the given function, which decodes an event's data as the
 // provider's SDK does.
 func (s Suite) BenchmarkDecode(b *testing.B, sdk func(data []byte) error) {
 	stream := s.recorded(b, fakellm.Step{fakellm.Deltas(benchDeltas, 8, 0)})
@@ -62,8 +62,8 @@ func (s Suite) BenchmarkDecode(b *testing.B, sdk func(data []byte) error) {
 	run("sdk", func() error { return scan(sdk) })
 }
 
-// BenchmarkRequest measures a whole call with a long conversation and a short answer: what the driver adds to a round
-// of tools.
+// BenchmarkRequest measures a whole call with a long conversation and a short answer: the driver's part of a round of
+// tools.
 func (s Suite) BenchmarkRequest(b *testing.B) {
 	stream := s.recorded(b, fakellm.Step{fakellm.Say("ok")})
 	client := &http.Client{Transport: answer(stream)}
@@ -75,7 +75,11 @@ func (s Suite) BenchmarkRequest(b *testing.B) {
 	for range 50 {
 		call := llm.Block{Call: &llm.ToolCall{ID: wire.NewCallID(), Name: "file.read", Input: `{"path":"some/file.go"}`}}
 		turn := []llm.Block{{Text: &llm.Text{Text: "Let me read another file."}}, call}
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn}, Results(turn, strings.Repeat("a line of code\n", 200)))
+		req.Messages = append(
+			req.Messages,
+			llm.Message{Role: llm.RoleAssistant, Blocks: turn},
+			Results(turn, strings.Repeat("a line of code\n", 200)),
+		)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -107,7 +111,7 @@ func (s Suite) recorded(b *testing.B, step fakellm.Step) []byte {
 	return stream
 }
 
-// Handler returns a client whose requests a handler answers without a network, whatever their host.
+// Handler returns a client whose requests, to any host, a handler answers without a network.
 func Handler(h http.Handler) *http.Client { return &http.Client{Transport: handler{h}} }
 
 type handler struct{ http.Handler }

@@ -30,8 +30,8 @@ const (
 	notConfigured = fault.ProviderNotConfigured
 )
 
-// refused: every status becomes the code that says what to do about it, with the provider's sentence, and is not tried
-// again (H-PROV-ERR-01).
+// refused: every status becomes the code that tells the remedy, with the provider's sentence, and is not tried again
+// (H-PROV-ERR-01).
 func (s Suite) refused(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -151,7 +151,7 @@ func (s Suite) overflow(t *testing.T) {
 	}
 }
 
-// unreachable: where nobody listens, or the connection is closed before an answer.
+// unreachable: an address without a listener, or a connection that is closed before an answer.
 func (s Suite) unreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -199,14 +199,17 @@ func (s Suite) redirect(t *testing.T) {
 	}
 }
 
-// secrets: what a provider repeats of keys and headers is not passed on, and its sentence is bounded.
+// secrets: keys and headers that a provider repeats are not passed on, and its sentence is bounded.
 func (s Suite) secrets(t *testing.T) {
 	t.Parallel()
 	srv := fakellm.Start(t)
 	target := srv.Target(s.Driver)
 	target.Headers = map[string]string{"X-Team": "team-secret-1", "Proxy-Authorization": "Basic dXNlcjpwYXNz"}
 	d := s.New(target, wire.Options{Client: Client(t)})
-	message := "Bad key test-key-123456 or sk-proj-abcdefghijklmn, Bearer abc.def.ghi, team-secret-1, dXNlcjpwYXNz\x00\n\n" + strings.Repeat("long ", 1000)
+	message := "Bad key test-key-123456 or sk-proj-abcdefghijklmn, Bearer abc.def.ghi, team-secret-1, dXNlcjpwYXNz\x00\n\n" + strings.Repeat(
+		"long ",
+		1000,
+	)
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Status(401, message)}))
 	f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, authFailed)
 	for _, secret := range []string{"test-key", "sk-proj", "abc.def", "team-secret", "dXNlcjpwYXNz", "\x00", "\n"} {
@@ -248,7 +251,7 @@ func (s Suite) cut(t *testing.T) {
 	}
 }
 
-// garbage: what is no event of the protocol ends the call with an error, before and within an answer.
+// garbage: data outside of the protocol ends the call with an error, before and within an answer.
 func (s Suite) garbage(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -301,12 +304,14 @@ func (s Suite) errorEvent(t *testing.T) {
 			t.Errorf("%s: accepted %v, text %q, message %q", kind, r.Accepted, r.Text, f.Msg)
 		}
 	}
-	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Error("invalid_request_error", "prompt is too long: 9 > 8")}))
+	srv.Script(
+		fakellm.Steps(fakellm.Step{fakellm.Say("some"), fakellm.Error("invalid_request_error", "prompt is too long: 9 > 8")}),
+	)
 	Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, overflow)
 }
 
-// silence: a provider that says nothing is given up, as unreachable before it answered and as a bad response after.
-// Pings are no silence, and a consumer that takes its time is none either.
+// silence: a silent provider is given up, as unreachable before its answer and as a bad response after its beginning.
+// Pings are no silence, and neither is a slow consumer.
 func (s Suite) silence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, client := memory(t)
@@ -341,8 +346,7 @@ func (s Suite) silence(t *testing.T) {
 	})
 }
 
-// endless: an answer that never ends is given up, whatever keeps it from being silent: signs of life, or a byte now and
-// then.
+// endless: an answer that never ends is given up, also with signs of life, or a byte now and then.
 func (s Suite) endless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, client := memory(t)
@@ -368,7 +372,7 @@ func (s Suite) endless(t *testing.T) {
 			start := time.Now()
 			r := Call(t, t.Context(), d, Ask("hello"))
 			if c.code == badResponse && !r.Accepted {
-				c.code = unreachable // a provider whose answer begins with its first word
+				c.code = unreachable // the answer begins with its first word
 			}
 			if f := Fault(t, r.Err, c.code); !strings.Contains(f.Msg, "no end within 1h") || r.Text != c.text {
 				t.Errorf("%s: %q, text %q", name, f.Msg, r.Text)
@@ -381,7 +385,7 @@ func (s Suite) endless(t *testing.T) {
 	t.Run("refusals", s.endlessRefusals)
 }
 
-// endlessRefusals: a refusal whose body never ends is what its status says, soon.
+// endlessRefusals: a refusal with an endless body is soon reported by its status.
 func (s Suite) endlessRefusals(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -416,7 +420,7 @@ func (s Suite) endlessRefusals(t *testing.T) {
 	}
 }
 
-// compressed: what comes compressed though nobody asked for it is no answer and no sentence, and is not unpacked.
+// compressed: unrequested compressed data is neither an answer nor a sentence, and is not unpacked.
 func (s Suite) compressed(t *testing.T) {
 	t.Parallel()
 	var bomb bytes.Buffer
@@ -436,16 +440,20 @@ func (s Suite) compressed(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = w.Write(bomb.Bytes())
 		}))
-		d := s.New(llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: srv.URL}, wire.Options{Client: Client(t), MaxAnswer: 1 << 16})
+		d := s.New(
+			llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: srv.URL},
+			wire.Options{Client: Client(t), MaxAnswer: 1 << 16},
+		)
 		f := Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, code)
-		if want := strings.TrimSpace(fmt.Sprint(status, " ", http.StatusText(status))); status != 200 && !strings.HasSuffix(f.Msg, want+".") {
+		if want := strings.TrimSpace(fmt.Sprint(status, " ", http.StatusText(status))); status != 200 &&
+			!strings.HasSuffix(f.Msg, want+".") {
 			t.Errorf("%d: %q", status, f.Msg)
 		}
 		srv.Close()
 	}
 }
 
-// tooMuch: an endless answer, endless events and endless refusals end, and nothing grows without bound.
+// tooMuch: an endless answer, endless events and endless refusals end, and memory stays bounded.
 func (s Suite) tooMuch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

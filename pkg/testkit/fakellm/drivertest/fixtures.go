@@ -19,9 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "write the .want files of provider streams anew")
 
-// Fixtures reads each NAME.sse of a folder, a stream as a provider sends it byte for byte, and compares what the driver
-// makes of it with NAME.want, line by line: an event each, then the blocks, or the error's code and message. Ids that
-// the driver made up are shown as "made". With -update the .want files are written.
+// Fixtures reads each NAME.sse of a folder, a stream as a provider sends it byte for byte, and compares the driver's
+// result with NAME.want, line by line: an event each, then the blocks, or the error's code and message. Ids that the
+// driver made up are shown as "made". With -update the .want files are written.
 func (s Suite) Fixtures(t *testing.T, dir string) {
 	streams, err := filepath.Glob(filepath.Join(dir, "*.sse"))
 	if err != nil || len(streams) == 0 {
@@ -59,7 +59,13 @@ func (s Suite) Replay(t testing.TB, stream []byte) Result {
 		_, _ = w.Write(stream)
 	}))
 	defer srv.Close()
-	target := llm.Target{Provider: "fake", Model: "fake-model", Driver: s.Driver, BaseURL: srv.URL, APIKey: "test-key-123456"}
+	target := llm.Target{
+		Provider: "fake",
+		Model:    "fake-model",
+		Driver:   s.Driver,
+		BaseURL:  srv.URL,
+		APIKey:   "test-key-123456",
+	}
 	return Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), Ask("hello"))
 }
 

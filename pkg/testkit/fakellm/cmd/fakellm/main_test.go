@@ -30,7 +30,8 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The program prints its URL, answers by its script, and ends in good order when it is told to, hanging answers included.
+// The program prints its URL, answers by its script, and ends in good order when it is told to, hanging answers
+// included.
 func TestRun(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("-- llm/1 --\nsay from the file\n-- llm/2 --\nsay never ends\nhang\n"), 0o644); err != nil {
