@@ -126,7 +126,7 @@ func (b *Budget) Beyond(wanted *Budget) []BudgetExcess {
 	return list
 }
 
-// budgetLimit is one limit of a budget; value 0 and text "" stand for none.
+// budgetLimit is one limit of a budget; value 0 and text "" mean no limit.
 type budgetLimit struct {
 	name  string
 	value int64
@@ -173,7 +173,7 @@ func (b *builder) budget(a *Agent, n *node, parent *Agent) {
 	}
 }
 
-// And returns the smaller of each limit of b and c, nil for none.
+// And returns the smaller of each limit of b and c, nil if both have no limit.
 func (b *Budget) And(c *Budget) *Budget {
 	if b == nil || c == nil {
 		return cmp.Or(b, c)
@@ -185,7 +185,7 @@ func (b *Budget) And(c *Budget) *Budget {
 	}
 }
 
-// least returns the smaller limit, where 0 is none.
+// least returns the smaller limit, where 0 means no limit.
 func least[N int | int64 | time.Duration](a, b N) N {
 	if a == 0 || b == 0 {
 		return max(a, b)

@@ -10,7 +10,7 @@ import (
 
 const withPrompt = head + "  model: m\n  system_prompt: ./p.md\n"
 
-// A budget is read with all its limits, in whole billionths of a US dollar; one without a limit is none.
+// A budget is read with all its limits, in whole billionths of a US dollar; one without a limit is nil.
 func TestBudget(t *testing.T) {
 	const all = "  budget: {usd: 0.1, tokens: 5000, calls: 7, walltime: 1m30s, live_agents: 3, depth: 2, " +
 		"unpriced: allow}\n"
@@ -36,7 +36,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What is no budget is refused where it stands.
+// An invalid budget is refused at its place.
 func TestNoBudget(t *testing.T) {
 	for _, yaml := range []string{
 		"usd: 0", "usd: -1", "usd: 1000001", "usd: much", "tokens: 0", "tokens: 1.5", "calls: 0", "walltime: 10",

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/catalogue"
 )
 
-// build turns a checked and flattened document into a Project and reports what only makes no sense as a whole.
+// build turns a checked and flattened document into a Project and reports mistakes that only the whole shows.
 func (l *loader) build(doc *node) *Project {
 	p := &Project{
 		Version: int(first(doc.get("version").numberOrZero())), Slug: doc.str("project"), Description: doc.str("description"),
@@ -33,12 +33,13 @@ type builder struct {
 	project *Project
 	prompts []Reference
 	aliases []Reference
-	// bounds are what the budgets of an agent and of those above it leave it; an agent without one is missing.
+	// bounds are the limits that the budgets of an agent and of those above it leave it; an agent without a limit is
+	// missing.
 	bounds map[*Agent]*Budget
 }
 
-// locate records where a value is written, and the values inside it. Agents locate their own subagents, whose tree paths
-// are theirs wherever they come from.
+// locate records the places of a value and of the values inside it. Agents locate their own subagents, whose tree paths
+// are theirs in every file.
 func (b *builder) locate(e entry, tree string) {
 	b.project.positions[tree] = e.value.pos
 	if e.value.kind == mapNode {
@@ -53,8 +54,9 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 		Key: key, Path: tree, Name: cmp.Or(n.str(nameKey), n.get(SourceKey).str("name")),
 		ProjectRef: cmp.Or(n.str(refKey), sourceFolder(n)),
 		Model:      n.str("model"), Description: n.str("description"), ToolsProfile: n.str("tools_profile"),
-		MaxSteps: int(first(n.get("max_steps").numberOrZero())), MaxOutputTokens: int(first(n.get("max_output_tokens").numberOrZero())),
-		ResumeOnCrash: n.str("on_crash") == "resume", IncludeToolResults: true,
+		MaxSteps:        int(first(n.get("max_steps").numberOrZero())),
+		MaxOutputTokens: int(first(n.get("max_output_tokens").numberOrZero())),
+		ResumeOnCrash:   n.str("on_crash") == "resume", IncludeToolResults: true,
 		ParentContext: parent != nil && n.str("context") == "parent",
 	}
 	if v := n.get("include_tool_results_in_context"); v != nil && v.kind == boolNode {
@@ -102,8 +104,8 @@ func (b *builder) principalScope(a *Agent, parent *Agent) {
 	}
 }
 
-// cage gives a its cage. Without a cage key a child has its parent's; it never has none below a parent that has one, and none
-// that is wider.
+// cage gives a its cage. Without a cage key a child has its parent's; below a caged parent it is never uncaged, and
+// never has a wider cage.
 func (b *builder) cage(a *Agent, n *node, parent *Agent) {
 	e := n.entry("cage")
 	switch {
@@ -129,7 +131,7 @@ func (b *builder) cage(a *Agent, n *node, parent *Agent) {
 	}
 }
 
-// belowRoot warns of keys of the root agent that say how its caller treats an agent: the root has none.
+// belowRoot warns of keys of the root agent that tell its caller how to treat it: the root has no caller.
 func (b *builder) belowRoot(root *node, path string, keys ...string) {
 	for _, key := range keys {
 		if e := root.entry(key); e != nil {
@@ -238,7 +240,14 @@ func (b *builder) checkPrompts() {
 			b.want(prompt.Name)
 		case !f.Present && f.Reason != "":
 			for _, user := range prompt.UsedBy {
-				b.diags.errorf(PromptRefused, b.project.Position(user), user, "The prompt %s cannot be used: %s.", prompt.Name, sentence(f.Reason))
+				b.diags.errorf(
+					PromptRefused,
+					b.project.Position(user),
+					user,
+					"The prompt %s cannot be used: %s.",
+					prompt.Name,
+					sentence(f.Reason),
+				)
 			}
 		}
 	}

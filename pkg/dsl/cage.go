@@ -11,14 +11,14 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Cage is what an agent may reach. An agent with cage: disabled has none.
+// Cage is the reach of an agent. An agent with cage: disabled has no Cage.
 type Cage struct {
 	// FS are the granted paths in the order they were written.
 	FS []Mount
-	// ReadOnly are paths that cannot be written although a grant of FS may turn out to hold them, because an agent above may not
-	// write them. They grant nothing. Only [Narrow] makes them.
+	// ReadOnly are paths that cannot be written although a grant of FS may turn out to hold them, because an agent
+	// above may not write them. They grant no access. Only [Narrow] makes them.
 	ReadOnly []Place
-	// Net are the reachable "host:port" pairs, see [ParseRule]; none means no network.
+	// Net are the reachable "host:port" pairs, see [ParseRule]; an empty list means no network.
 	Net []string
 	// Seccomp is "default" or "relaxed".
 	Seccomp string
@@ -30,7 +30,7 @@ type Cage struct {
 	State string
 	// Env are the variables set inside.
 	Env map[string]string
-	// Limits bound what it may use.
+	// Limits bound its use of the machine.
 	Limits Limits
 }
 
@@ -40,11 +40,11 @@ type Mount struct {
 	Mode string
 	// Path is absolute, or starts with project:/ for the project's root.
 	Path string
-	// At is where the path is written, file:line:column, "" if that is not known. It is no part of what a cage is.
+	// At is the place of the path, file:line:column, "" if it is unknown. It is no part of a cage's meaning.
 	At string `json:"-"`
 }
 
-// Place names a path and grants nothing.
+// Place names a path and grants no access.
 type Place struct {
 	// Path and At are as those of a [Mount].
 	Path string
@@ -69,8 +69,8 @@ const (
 	GitReadOnly = "read_only"
 )
 
-// GitReadOnly reports whether all of a repository's folder is read-only, whatever grant it lies in. A value that is none of the
-// two counts as read_only.
+// GitReadOnly reports whether all of a repository's folder is read-only, in any grant. An unknown value counts as
+// read_only.
 func (c *Cage) GitReadOnly() bool { return c.Git != "" && c.Git != GitWritable }
 
 var (
@@ -81,50 +81,93 @@ var (
 		doc: "What the agent may reach: disabled, or a mapping.",
 	}
 
-	cageShape = &shape{kind: objectShape, def: "cage", doc: "A cage: nothing but what is named here can be reached.", fields: []field{
-		{name: "fs", shape: &shape{
-			kind: listShape, most: 256, doc: "The files and folders that can be seen. Of several that a path lies in the deepest decides, of equals the last.",
-			items: &shape{kind: objectShape, fields: []field{
-				{name: "mode", required: true, shape: oneWord("Read only, or read and write.", "ro", "rw")},
-				{name: "path", required: true, shape: &shape{
-					kind: stringShape, minLen: 1, maxLen: 1024, pattern: mountPattern, verify: verifyMount,
-					doc: "A file or folder that is there, not a link: project:/p or ./p of the project, or an absolute path.",
+	cageShape = &shape{
+		kind: objectShape,
+		def:  "cage",
+		doc:  "A cage: nothing but what is named here can be reached.",
+		fields: []field{
+			{name: "fs", shape: &shape{
+				kind: listShape, most: 256, doc: "The files and folders that can be seen. Of several that a path lies in the deepest decides, of equals the last.",
+				items: &shape{kind: objectShape, fields: []field{
+					{name: "mode", required: true, shape: oneWord("Read only, or read and write.", "ro", "rw")},
+					{name: "path", required: true, shape: &shape{
+						kind: stringShape, minLen: 1, maxLen: 1024, pattern: mountPattern, verify: verifyMount,
+						doc: "A file or folder that is there, not a link: project:/p or ./p of the project, or an absolute path.",
+					}},
 				}},
 			}},
-		}},
-		{name: "net", shape: &shape{kind: objectShape, doc: "The network. Without it there is none but the cage's own loopback.", fields: []field{
-			{name: "allow", shape: &shape{
-				kind: listShape, most: 256, doc: "What can be reached.",
-				items: &shape{
-					kind: stringShape, minLen: 1, maxLen: 300, pattern: netPattern, verify: verifyRule,
-					doc: "host:port, such as api.github.com:443 or [2001:db8::1]:443. There are no wildcards: each host is named.",
+			{
+				name: "net",
+				shape: &shape{
+					kind: objectShape,
+					doc:  "The network. Without it there is none but the cage's own loopback.",
+					fields: []field{
+						{name: "allow", shape: &shape{
+							kind: listShape, most: 256, doc: "What can be reached.",
+							items: &shape{
+								kind: stringShape, minLen: 1, maxLen: 300, pattern: netPattern, verify: verifyRule,
+								doc: "host:port, such as api.github.com:443 or [2001:db8::1]:443. There are no wildcards: each host is named.",
+							},
+						}},
+					},
 				},
+			},
+			{
+				name:  "seccomp",
+				shape: oneWord("The system calls; debuggers need relaxed. default unless set.", "default", "relaxed"),
+			},
+			{
+				name: "git",
+				shape: oneWord(
+					"Whether repositories in writable folders can be written, for commits, or only read. writable unless set, or unless the agent above has read_only.",
+					GitWritable,
+					GitReadOnly,
+				),
+			},
+			{name: "capabilities", shape: &shape{
+				kind: listShape, most: 64, items: text("", 64, capabilityPattern),
+				doc: "Named rights: shell for the tools that run commands, exec for commands that are tools.",
 			}},
-		}}},
-		{name: "seccomp", shape: oneWord("The system calls; debuggers need relaxed. default unless set.", "default", "relaxed")},
-		{name: "git", shape: oneWord("Whether repositories in writable folders can be written, for commits, or only read. writable unless set, or unless the agent above has read_only.",
-			GitWritable, GitReadOnly)},
-		{name: "capabilities", shape: &shape{
-			kind: listShape, most: 64, items: text("", 64, capabilityPattern),
-			doc: "Named rights: shell for the tools that run commands, exec for commands that are tools.",
-		}},
-		{name: "state", shape: oneWord("Whether the cage's home folder is kept between invocations. ephemeral unless set.", "ephemeral", "persistent")},
-		{name: "env", shape: &shape{
-			kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside, the only ones besides PATH, HOME, USER, TMPDIR and the language's.",
-			values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern},
-		}},
-		{name: "limits", shape: limitsShape},
-	}, forbidden: map[string]forbidden{
-		"walltime": {SchemaViolation, "walltime stands under limits."},
-		"memory":   {SchemaViolation, "memory stands under limits."},
-		"cpu":      {SchemaViolation, "cpu stands under limits."},
-		"pids":     {SchemaViolation, "pids stands under limits."},
-		"disk":     {SchemaViolation, "disk stands under limits."},
-	}}
+			{
+				name: "state",
+				shape: oneWord(
+					"Whether the cage's home folder is kept between invocations. ephemeral unless set.",
+					"ephemeral",
+					"persistent",
+				),
+			},
+			{name: "env", shape: &shape{
+				kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside, the only ones besides PATH, HOME, USER, TMPDIR and the language's.",
+				values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern},
+			}},
+			{name: "limits", shape: limitsShape},
+		},
+		forbidden: map[string]forbidden{
+			"walltime": {SchemaViolation, "walltime stands under limits."},
+			"memory":   {SchemaViolation, "memory stands under limits."},
+			"cpu":      {SchemaViolation, "cpu stands under limits."},
+			"pids":     {SchemaViolation, "pids stands under limits."},
+			"disk":     {SchemaViolation, "disk stands under limits."},
+		},
+	}
 
 	limitsShape = &shape{kind: objectShape, doc: "What the cage may use.", fields: []field{
-		{name: "memory", shape: sizeFrom(minMemory, "memory is %s; with less than %s nothing can start.", "Memory of everything in it together, at least 16MiB: bytes, or 512MiB.")},
-		{name: "disk", shape: sizeFrom(minDisk, "disk is %s and must be at least %s.", "How much more the folders it writes may hold than before, at least 1MiB: bytes, or 2GiB.")},
+		{
+			name: "memory",
+			shape: sizeFrom(
+				minMemory,
+				"memory is %s; with less than %s nothing can start.",
+				"Memory of everything in it together, at least 16MiB: bytes, or 512MiB.",
+			),
+		},
+		{
+			name: "disk",
+			shape: sizeFrom(
+				minDisk,
+				"disk is %s and must be at least %s.",
+				"How much more the folders it writes may hold than before, at least 1MiB: bytes, or 2GiB.",
+			),
+		},
 		{name: "cpu", shape: &shape{kind: numberShape, min: 0.01, max: 1024, doc: "Cores, such as 1.5."}},
 		{name: "pids", shape: wholeNumber("Processes and threads.", 1, 4_194_304)},
 		{name: "walltime", shape: walltimeShape},
@@ -147,7 +190,7 @@ func size(doc string) *shape {
 	}}
 }
 
-// sizeFrom is size where less than least makes no sense; low is what is said then, of both.
+// sizeFrom is a size of at least least; low is the format of the message about a smaller one, with both sizes.
 func sizeFrom(least int64, low, doc string) *shape {
 	s := size(doc)
 	s.sense = func(n *node) string {
@@ -160,7 +203,7 @@ func sizeFrom(least int64, low, doc string) *shape {
 }
 
 // ParseCage reads a file that holds just the mapping of a cage: block. Its project paths stay relative to the project's
-// root. It returns nil and what is wrong if anything is; with a cage there may be warnings.
+// root. It returns nil and the errors of an invalid file; a cage may come with warnings.
 func ParseCage(file string, data []byte) (*Cage, []Diagnostic) {
 	var diags diagnostics
 	n := parseYAML(file, data, &diags, nil)
@@ -179,7 +222,7 @@ func ParseCage(file string, data []byte) (*Cage, []Diagnostic) {
 }
 
 // buildCage turns a checked cage block into a Cage; root returns the folder that the project paths of a value start at,
-// relative to the root project. It returns nil for none and for disabled.
+// relative to the root project. It returns nil for a missing block and for disabled.
 func buildCage(n *node, root func(*node) string) *Cage {
 	if n == nil || n.kind != mapNode {
 		return nil
@@ -273,7 +316,15 @@ func mountPath(p, prefix string) string {
 
 func (c *Cage) clone() *Cage {
 	o := *c
-	o.FS, o.ReadOnly, o.Net, o.Capabilities = slices.Clone(c.FS), slices.Clone(c.ReadOnly), slices.Clone(c.Net), slices.Clone(c.Capabilities)
+	o.FS, o.ReadOnly, o.Net, o.Capabilities = slices.Clone(
+		c.FS,
+	), slices.Clone(
+		c.ReadOnly,
+	), slices.Clone(
+		c.Net,
+	), slices.Clone(
+		c.Capabilities,
+	)
 	o.Env = maps.Clone(c.Env)
 	return &o
 }
@@ -331,8 +382,8 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 	return c
 }
 
-// InProject returns the part of a cage's path below the project's root, "" for the root itself, and whether it is written as
-// one of the project: with project:/ or ./ in front, or as a dot.
+// InProject returns the part of a cage's path below the project's root, "" for the root itself, and whether it is
+// written as one of the project: with project:/ or ./ in front, or as a dot.
 func InProject(path string) (string, bool) {
 	if rest, ok := strings.CutPrefix(path, "project:/"); ok {
 		return rest, true

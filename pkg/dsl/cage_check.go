@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// The least that a cage can be limited to: with less nothing starts, and the limit would only look like one.
+// The lowest limits of a cage: with less no program starts.
 const (
 	minMemory   = 16 << 20
 	minDisk     = 1 << 20
 	minWalltime = time.Second
 )
 
-// Capabilities are the names that tools ask for, and what they are for.
+// Capabilities are the names that tools ask for, and their purposes.
 var Capabilities = map[string]string{
 	"shell": "run commands (shell.bash, shell.exec, shell.process)",
 	"exec":  "run the commands that are tools (.kaged/tools.yaml)",
 }
 
-// Ungrantable are the folders that no cage can be given: a cage has its own, and the host's would tell about other processes,
-// or reach them.
+// Ungrantable are the folders that no cage can be given: a cage has its own, and the host's would tell about other
+// processes, or reach them.
 var Ungrantable = []string{"/proc", "/sys", "/dev", "/run"}
 
-// verifyMount says what is wrong with a path of fs.
+// verifyMount returns the mistake in a path of fs.
 func verifyMount(path string) error {
 	if !mountPattern.re.MatchString(path) {
 		return fmt.Errorf("%s must be %s", quoted(path), mountPattern.says)
@@ -46,7 +46,7 @@ func verifyRule(text string) error {
 	return err
 }
 
-// checkCage warns of what in a cage makes no sense as a whole. n is the block it was built from, path its tree path.
+// checkCage warns of mistakes that only the whole cage shows. n is the block it was built from, path its tree path.
 func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 	at := func(field string) (Position, string) {
 		if path == "" {
@@ -57,13 +57,28 @@ func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 	for i, m := range c.FS {
 		if j := slices.IndexFunc(c.FS[:i], func(o Mount) bool { return canonical(o.Path) == canonical(m.Path) }); j >= 0 {
 			pos, tree := at("fs[" + strconv.Itoa(i) + "]")
-			diags.warnf(CageDoubtful, pos, tree, "%s is granted twice, first %s and then %s; the last counts.", m.Path, c.FS[j].Mode, m.Mode)
+			diags.warnf(
+				CageDoubtful,
+				pos,
+				tree,
+				"%s is granted twice, first %s and then %s; the last counts.",
+				m.Path,
+				c.FS[j].Mode,
+				m.Mode,
+			)
 		}
 	}
 	for i, m := range c.FS {
 		if part, ok := inGit(m.Path); ok && m.Mode == "rw" && c.GitReadOnly() {
 			pos, tree := at("fs[" + strconv.Itoa(i) + "]")
-			diags.errorf(SchemaViolation, pos, tree, "git: read_only leaves %s read-only, and %s is granted rw; leave the grant out, or set git: writable.", part, m.Path)
+			diags.errorf(
+				SchemaViolation,
+				pos,
+				tree,
+				"git: read_only leaves %s read-only, and %s is granted rw; leave the grant out, or set git: writable.",
+				part,
+				m.Path,
+			)
 		}
 	}
 	for i, text := range c.Net {
@@ -75,12 +90,19 @@ func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 	for i, name := range c.Capabilities {
 		if _, known := Capabilities[name]; !known {
 			pos, tree := at("capabilities[" + strconv.Itoa(i) + "]")
-			diags.warnf(CageDoubtful, pos, tree, "No tool asks for the capability %q; there are %s.", name, enumerate(capabilityNames(), "and"))
+			diags.warnf(
+				CageDoubtful,
+				pos,
+				tree,
+				"No tool asks for the capability %q; there are %s.",
+				name,
+				enumerate(capabilityNames(), "and"),
+			)
 		}
 	}
 }
 
-// inGit returns the part of a path up to its .git folder, and false if it has none.
+// inGit returns the part of a path up to its .git folder, and false without one.
 func inGit(path string) (string, bool) {
 	parts := strings.Split(canonical(path), "/")
 	i := slices.IndexFunc(parts, func(part string) bool { return FoldName(part) == ".git" })

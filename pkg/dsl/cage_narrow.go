@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Excess is something a cage asks for that the one above it does not have.
+// Excess is a request of a cage beyond the one above it.
 type Excess struct {
 	// Field is where it stands in the cage block, such as fs[2], net.allow[0] or limits.memory.
 	Field string
-	// Message is one sentence that says what the agent above has.
+	// Message is one sentence about the grant of the agent above.
 	Message string
 }
 
-// Narrow returns what child comes to below an agent whose cage is parent, and what it asks for beyond that one, in the order
-// of the block. What it does not say it has from the parent: limits, git, and the places that stay read-only in the folders it
-// writes. With an excess the result means nothing. Neither argument is changed.
+// Narrow returns the cage of child below an agent whose cage is parent, and its requests beyond that one, in the order
+// of the block. Its unset keys come from the parent: limits, git, and the places that stay read-only in the folders it
+// writes. With an excess the result is meaningless. Neither argument is changed.
 //
-// Paths are held against each other as they are written: project:/src is not known to lie in /home/me/project here. So what a
-// child asks for must stand in a grant that its parent has written in the same way, and places that the parent only reads and
-// wrote in the other way become the child's ReadOnly, which counts where they turn out to lie in each other.
+// Paths are compared as they are written: project:/src is not known to lie in /home/me/project here. So a child's
+// request must lie in a grant that its parent has written in the same way, and places that the parent only reads and
+// wrote in the other way become the child's ReadOnly, which counts if they turn out to lie in each other.
 func Narrow(parent, child *Cage) (*Cage, []Excess) {
 	n := narrowing{parent: parent, child: child, out: child.clone()}
 	for i, m := range child.FS {
@@ -60,13 +60,18 @@ func (n *narrowing) mount(i int, m Mount) {
 		n.report(field, "The agent above has git: read_only, so this one cannot write %s.", m.Path)
 	case m.Mode == "rw":
 		if part, ok := innermostProtected(canonical(m.Path)); ok && !within(canonical(holder.Path), part) {
-			n.report(field, "The agent above cannot write %s, where tools outside the cage find code to run: its own cage names only %s.", m.Path, holder.Path)
+			n.report(
+				field,
+				"The agent above cannot write %s, where tools outside the cage find code to run: its own cage names only %s.",
+				m.Path,
+				holder.Path,
+			)
 		}
 	}
 }
 
-// inherit adds what the parent only reads inside the folders that the child writes. What the parent writes inside those places
-// the child has when it names it.
+// inherit adds the places that the parent only reads inside the folders that the child writes. Places inside those that
+// the parent writes are the child's when it names them.
 func (n *narrowing) inherit() {
 	for i, p := range n.parent.FS {
 		if slices.ContainsFunc(n.parent.FS[i+1:], func(m Mount) bool { return canonical(m.Path) == canonical(p.Path) }) {
@@ -105,12 +110,17 @@ func (n *narrowing) net() {
 		case len(allowed) == 0:
 			n.report("net.allow["+strconv.Itoa(i)+"]", "The agent above has no network, so this one cannot reach %s.", text)
 		default:
-			n.report("net.allow["+strconv.Itoa(i)+"]", "The agent above cannot reach %s; it can reach %s.", text, some(n.parent.Net))
+			n.report(
+				"net.allow["+strconv.Itoa(i)+"]",
+				"The agent above cannot reach %s; it can reach %s.",
+				text,
+				some(n.parent.Net),
+			)
 		}
 	}
 }
 
-// ruleKey is what all spellings of a rule share.
+// ruleKey is the common form of all spellings of a rule.
 func ruleKey(text string) string {
 	r, err := ParseRule(text)
 	if err != nil {
@@ -136,9 +146,18 @@ func (n *narrowing) rights() {
 		switch {
 		case slices.Contains(n.parent.Capabilities, name):
 		case len(n.parent.Capabilities) == 0:
-			n.report("capabilities["+strconv.Itoa(i)+"]", "The agent above has no capabilities, so this one cannot have %s.", name)
+			n.report(
+				"capabilities["+strconv.Itoa(i)+"]",
+				"The agent above has no capabilities, so this one cannot have %s.",
+				name,
+			)
 		default:
-			n.report("capabilities["+strconv.Itoa(i)+"]", "The agent above does not have %s; it has %s.", name, some(n.parent.Capabilities))
+			n.report(
+				"capabilities["+strconv.Itoa(i)+"]",
+				"The agent above does not have %s; it has %s.",
+				name,
+				some(n.parent.Capabilities),
+			)
 		}
 	}
 }
@@ -152,7 +171,7 @@ func (n *narrowing) limits() {
 	out.Walltime = limit(n, "walltime", p.Walltime, c.Walltime, Span)
 }
 
-// limit returns the child's limit, or the parent's where it has none of its own.
+// limit returns the child's limit, or the parent's if it has no limit of its own.
 func limit[T cmp.Ordered](n *narrowing, name string, parent, child T, words func(T) string) T {
 	var none T
 	if child == none {
@@ -179,8 +198,8 @@ func decides(mounts []Mount, path string) (Mount, bool) {
 	return mounts[best], true
 }
 
-// canonical writes a path in the way in which it can be held against others: those of the project begin with project:, the
-// others with a slash, and none ends in one.
+// canonical returns the comparable form of a path: paths of the project begin with project:, others with a slash, and
+// no path ends in one.
 func canonical(path string) string {
 	if rest, ok := InProject(path); ok {
 		path = "project:/" + rest
@@ -228,8 +247,8 @@ func Span(d time.Duration) string {
 	return text
 }
 
-// Bytes writes a size as the block does: with the unit, binary or decimal, that it is the smallest whole number of, so that
-// 2GB is not shown as 1953125KiB.
+// Bytes writes a size as the block does: with the unit, binary or decimal, that it is the smallest whole number of, so
+// that 2GB is not shown as 1953125KiB.
 func Bytes(n int64) string {
 	if n == 1 {
 		return "1 byte"

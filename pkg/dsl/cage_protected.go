@@ -12,9 +12,9 @@ import (
 
 // Protected is a name from which tools outside the cage run code without being asked.
 type Protected struct {
-	// Name is a path below a folder. It protects what is at the path and everything in it.
+	// Name is a path below a folder. It protects the file or folder there with all its content.
 	Name string
-	// Stub says where an empty folder holds the name while a cage lives, if nothing is there.
+	// Stub says where an empty folder stands for a missing name while a cage lives.
 	Stub StubPlace
 	// Reader says which tool reads it.
 	Reader string
@@ -23,7 +23,7 @@ type Protected struct {
 // StubPlace is where a [Protected] name gets a stub.
 type StubPlace int
 
-// The places. A name gets a stub only if its reader takes an empty folder for none: an empty file would disturb most readers.
+// The places. A name gets a stub only if its reader ignores an empty folder: an empty file would disturb most readers.
 const (
 	// NoStub: file tools refuse to make the name; one that a command makes is reported.
 	NoStub StubPlace = iota
@@ -33,40 +33,140 @@ const (
 	GrantStub
 )
 
-// ProtectedNames are the names that stay read-only in every cage unless its policy names them. They are read-only in the root of
-// the project, of a writable grant, of a repository and of a nested project; file tools refuse them in every folder.
+// ProtectedNames are the names that stay read-only in every cage unless its policy names them. They are read-only in
+// the root of the project, of a writable grant, of a repository and of a nested project; file tools refuse them in
+// every folder.
 //
-// Not among them is what a tool reads only when it is asked to build, test or run (Makefile, package.json, .npmrc), what
-// it holds against a list of its own first, and what can only pick from what a protected file defines: .gitattributes and
-// .git/info/attributes choose among the drivers of .git/config, and .gitmodules is copied there by a command that takes no
-// programs from it.
+// Not among them are files that a tool reads only on a request to build, test or run (Makefile, package.json, .npmrc),
+// files that it first checks against a list of its own, and files that can only choose among definitions of a protected
+// file: .gitattributes and .git/info/attributes choose among the drivers of .git/config, and .gitmodules is copied
+// there by a command that takes no programs from it.
 var ProtectedNames = slices.Concat(
 	protectedNames(GrantStub, "kaged: agents, their cages, declared commands", ".kaged"),
 	protectedNames(GrantStub, "git, at each prompt that shows the state of a repository", ".git"),
 	protectedNames(NoStub, "git, where a home folder is granted", ".gitconfig", ".config/git"),
-	protectedNames(NoStub, "other version control, at each prompt that shows the state of a repository", ".hg/hgrc", ".hg/hgrc-not-shared", ".sl/config",
-		".jj/repo/config.toml"),
-	protectedNames(NoStub, "other version control, where a home folder is granted", ".hgrc", ".config/hg", ".jjconfig.toml", ".config/jj"),
+	protectedNames(
+		NoStub,
+		"other version control, at each prompt that shows the state of a repository",
+		".hg/hgrc",
+		".hg/hgrc-not-shared",
+		".sl/config",
+		".jj/repo/config.toml",
+	),
+	protectedNames(
+		NoStub,
+		"other version control, where a home folder is granted",
+		".hgrc",
+		".config/hg",
+		".jjconfig.toml",
+		".config/jj",
+	),
 	protectedNames(NoStub, "direnv, on entering the folder", ".envrc"),
 	protectedNames(NoStub, "direnv, where a home folder is granted", ".direnvrc", ".config/direnv"),
 	protectedNames(ProjectStub, "mise, on entering the folder", ".mise"),
-	protectedNames(NoStub, "mise, on entering the folder", ".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", "mise/config.toml",
-		"mise/config.local.toml", ".config/mise", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml"),
+	protectedNames(
+		NoStub,
+		"mise, on entering the folder",
+		".mise.toml",
+		"mise.toml",
+		".mise.local.toml",
+		"mise.local.toml",
+		"mise/config.toml",
+		"mise/config.local.toml",
+		".config/mise",
+		".config/mise.toml",
+		".config/mise.local.toml",
+		".rtx.toml",
+	),
 	protectedNames(ProjectStub, "git, as the folder of hooks", ".husky", ".githooks"),
-	protectedNames(NoStub, "hooks of pre-commit and lefthook", slices.Concat([]string{".pre-commit-config.yaml"}, lefthookNames())...),
+	protectedNames(
+		NoStub,
+		"hooks of pre-commit and lefthook",
+		slices.Concat([]string{".pre-commit-config.yaml"}, lefthookNames())...),
 	protectedNames(ProjectStub, "the editor that opens the folder", ".vscode", ".idea", ".zed", ".helix", ".devcontainer"),
 	protectedNames(NoStub, "the editor that opens the folder", ".fleet", ".nova", ".devcontainer.json",
 		".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".config/nvim", ".vim", ".config/helix", ".config/zed"),
-	protectedNames(ProjectStub, "another agent: hooks and MCP servers", ".claude", ".cursor", ".codex", ".gemini", ".opencode", ".windsurf", ".kiro"),
-	protectedNames(NoStub, "another agent: hooks and MCP servers", ".mcp.json", "opencode.json", "opencode.jsonc", ".continue", ".roo", ".qwen",
-		".amazonq", ".trae", ".factory", ".crush.json", "crush.json", ".aider.conf.yml", ".config/opencode"),
-	protectedNames(NoStub, "the shell that starts or ends, where a home folder is granted", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
-		".profile", ".zshenv", ".zshrc", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
-		".config/fish", ".config/nushell", ".config/zsh", ".config/starship.toml", ".cargo/env"),
-	protectedNames(NoStub, "the shell that looks for a program, where a home folder is granted", ".local/bin", ".cargo/bin"),
-	protectedNames(NoStub, "the terminal that starts, where a home folder is granted", ".tmux.conf", ".config/tmux", ".wezterm.lua", ".config/wezterm"),
-	protectedNames(NoStub, "the desktop session, where a home folder is granted", ".config/autostart", ".config/systemd", ".config/environment.d", ".local/share/systemd",
-		".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment"),
+	protectedNames(
+		ProjectStub,
+		"another agent: hooks and MCP servers",
+		".claude",
+		".cursor",
+		".codex",
+		".gemini",
+		".opencode",
+		".windsurf",
+		".kiro",
+	),
+	protectedNames(
+		NoStub,
+		"another agent: hooks and MCP servers",
+		".mcp.json",
+		"opencode.json",
+		"opencode.jsonc",
+		".continue",
+		".roo",
+		".qwen",
+		".amazonq",
+		".trae",
+		".factory",
+		".crush.json",
+		"crush.json",
+		".aider.conf.yml",
+		".config/opencode",
+	),
+	protectedNames(
+		NoStub,
+		"the shell that starts or ends, where a home folder is granted",
+		".bashrc",
+		".bash_profile",
+		".bash_login",
+		".bash_logout",
+		".bash_aliases",
+		".profile",
+		".zshenv",
+		".zshrc",
+		".zprofile",
+		".zlogin",
+		".zlogout",
+		".kshrc",
+		".mkshrc",
+		".cshrc",
+		".tcshrc",
+		".login",
+		".logout",
+		".config/fish",
+		".config/nushell",
+		".config/zsh",
+		".config/starship.toml",
+		".cargo/env",
+	),
+	protectedNames(
+		NoStub,
+		"the shell that looks for a program, where a home folder is granted",
+		".local/bin",
+		".cargo/bin",
+	),
+	protectedNames(
+		NoStub,
+		"the terminal that starts, where a home folder is granted",
+		".tmux.conf",
+		".config/tmux",
+		".wezterm.lua",
+		".config/wezterm",
+	),
+	protectedNames(
+		NoStub,
+		"the desktop session, where a home folder is granted",
+		".config/autostart",
+		".config/systemd",
+		".config/environment.d",
+		".local/share/systemd",
+		".xprofile",
+		".xinitrc",
+		".xsession",
+		".xsessionrc",
+		".pam_environment",
+	),
 	protectedNames(NoStub, "ssh and gpg, where a home folder is granted", ".ssh", ".gnupg"),
 )
 
@@ -88,9 +188,9 @@ func lefthookNames() (names []string) {
 	return names
 }
 
-// ProtectedGit are the paths below a folder in which git keeps a repository that stay read-only likewise. commondir would move
-// the configuration and the hooks elsewhere. In modules the folders of repositories can be written, save for these paths; no new
-// one can be made, as `git submodule update` would take its configuration for the submodule's.
+// ProtectedGit are the paths below a folder in which git keeps a repository that stay read-only likewise. commondir
+// would move the configuration and the hooks elsewhere. In modules the folders of repositories can be written, save for
+// these paths; no new one can be made, as `git submodule update` would take its configuration for the submodule's.
 var ProtectedGit = []string{"hooks", "config", "config.worktree", "commondir", "modules"}
 
 // protectedByFirst are the elements of the protected names, in the spelling of [FoldName], by the first.
@@ -103,8 +203,8 @@ var protectedByFirst = func() map[string][][]string {
 	return m
 }()
 
-// ProtectedBelow returns what follows the element first in each protected name that begins with it, "" for a name that is just
-// that, in the spelling of [FoldName].
+// ProtectedBelow returns the rest behind the element first of each protected name that begins with it, "" for a name of
+// one element, in the spelling of [FoldName].
 func ProtectedBelow(first string) (rest []string) {
 	for _, parts := range protectedByFirst[FoldName(first)] {
 		rest = append(rest, strings.Join(parts[1:], "/"))
@@ -112,7 +212,7 @@ func ProtectedBelow(first string) (rest []string) {
 	return rest
 }
 
-// ReaderOf returns which tool reads the protected name that a path ends in, "" for none.
+// ReaderOf returns the tool that reads the protected name at the end of a path, "" for another path.
 func ReaderOf(path string) string {
 	folded := FoldName(path)
 	for _, p := range ProtectedNames {
@@ -123,7 +223,7 @@ func ReaderOf(path string) string {
 	return ""
 }
 
-// ProtectedPart returns the outermost part of a path that is protected whatever folder it stands in, and false if none is. Of a
+// ProtectedPart returns the outermost part of a path that is protected in every folder, and false without one. In a
 // .git folder these are the parts that make git run code. Names are compared in the spelling of [FoldName].
 func ProtectedPart(path string) (string, bool) {
 	if ends := protectedEnds(path); len(ends) > 0 {
@@ -167,8 +267,8 @@ func protectedEnds(path string) (ends []int) {
 	return ends
 }
 
-// FoldName returns a name or path in the spelling that all of its spellings share on file systems that ignore case: as ext4 and
-// f2fs fold names, and without the dots and spaces at an element's end that FAT drops.
+// FoldName returns a name or path in the spelling that all of its spellings share on file systems that ignore case: as
+// ext4 and f2fs fold names, and without the dots and spaces at an element's end that FAT drops.
 func FoldName(name string) string {
 	folded := strings.ToLower(name)
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 }) {
@@ -180,7 +280,8 @@ func FoldName(name string) string {
 		}, norm.NFD.String(name))
 		folded = norm.NFD.String(cases.Fold().String(folded))
 	}
-	if !strings.Contains(folded, "./") && !strings.Contains(folded, " /") && !strings.HasSuffix(folded, ".") && !strings.HasSuffix(folded, " ") {
+	if !strings.Contains(folded, "./") && !strings.Contains(folded, " /") && !strings.HasSuffix(folded, ".") &&
+		!strings.HasSuffix(folded, " ") {
 		return folded
 	}
 	parts := strings.Split(folded, "/")
@@ -192,8 +293,8 @@ func FoldName(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// ProtectedTable is the table of the protected names for the reference, in Markdown: by reader, with what holds for a name that
-// is not there yet.
+// ProtectedTable is the table of the protected names for the reference, in Markdown: by reader, with the rule for a
+// missing name.
 func ProtectedTable() string {
 	holds := map[StubPlace]string{
 		GrantStub:   "prevented: a stub at the project's root and at that of each writable grant; elsewhere reported",
@@ -216,7 +317,8 @@ func ProtectedTable() string {
 	return b.String()
 }
 
-// WithProtectedTable returns a page with [ProtectedTable] between its markers, "<!-- protected names: begin -->" and end.
+// WithProtectedTable returns a page with [ProtectedTable] between its markers, "<!-- protected names: begin -->" and
+// end.
 func WithProtectedTable(page string) (string, error) {
 	const begin, end = "<!-- protected names: begin -->\n", "<!-- protected names: end -->"
 	before, rest, ok := strings.Cut(page, begin)

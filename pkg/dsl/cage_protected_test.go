@@ -59,7 +59,9 @@ func TestGitReadOnlyAndGrant(t *testing.T) {
 	if c, diags := dsl.ParseCage("cage.yaml", []byte(text)); c != nil || len(diags) != 1 {
 		t.Errorf("got %v and %v, want one error", c, diags)
 	}
-	if c, diags := dsl.ParseCage("cage.yaml", []byte("git: read_only\nfs: [{mode: rw, path: .}]\n")); c == nil || !c.GitReadOnly() || len(diags) > 0 {
+	if c, diags := dsl.ParseCage("cage.yaml", []byte("git: read_only\nfs: [{mode: rw, path: .}]\n")); c == nil ||
+		!c.GitReadOnly() ||
+		len(diags) > 0 {
 		t.Errorf("got %v and %v, want read_only", c, diags)
 	}
 }

@@ -34,12 +34,12 @@ const (
 	maxLabel = 63
 )
 
-// ParseRule reads an entry of net.allow. The error is a sentence that says what to write instead.
+// ParseRule reads an entry of net.allow. The error is a sentence with the right spelling.
 //
-// A host is a name of letters, digits and hyphens, in whatever case and with or without the trailing dot, or an address, IPv6
-// in brackets. Names outside ASCII are refused rather than converted, because two that look alike are not the same: their
-// xn-- form is what is allowed. So are the old spellings of IPv4 addresses (0x7f.1), which some programs take for addresses and
-// others for names, and wildcards.
+// A host is a name of letters, digits and hyphens, in any case and with or without the trailing dot, or an address,
+// IPv6 in brackets. Names outside ASCII are refused rather than converted, because two that look alike differ: their
+// xn-- form is allowed instead. So are the old spellings of IPv4 addresses (0x7f.1), which some programs take for
+// addresses and others for names, and wildcards.
 func ParseRule(text string) (Rule, error) {
 	host, port, ok := cutPort(text)
 	if !ok {
@@ -91,7 +91,10 @@ func address6(host, text string) (netip.Addr, error) {
 	case err != nil || addr.Is4():
 		return netip.Addr{}, fmt.Errorf("%s has no IPv6 address in its brackets", quoted(text))
 	case addr.Zone() != "":
-		return netip.Addr{}, fmt.Errorf("%s has a zone, which means something on one machine only; name an address without one", quoted(text))
+		return netip.Addr{}, fmt.Errorf(
+			"%s has a zone, which means something on one machine only; name an address without one",
+			quoted(text),
+		)
 	case addr.Is4In6():
 		return netip.Addr{}, fmt.Errorf("%s is an IPv4 address in the clothes of IPv6; write %s", quoted(text), addr.Unmap())
 	}
@@ -122,7 +125,12 @@ func checkName(host, text string) error {
 		case label == "":
 			return fmt.Errorf("%s has no name, or two dots with nothing between", quoted(text))
 		case len(label) > maxLabel:
-			return fmt.Errorf("%s has a part of %d characters; each part of a name has at most %d", quoted(text), len(label), maxLabel)
+			return fmt.Errorf(
+				"%s has a part of %d characters; each part of a name has at most %d",
+				quoted(text),
+				len(label),
+				maxLabel,
+			)
 		case label[0] == '-' || label[len(label)-1] == '-':
 			return fmt.Errorf("a part of the name in %s begins or ends with a hyphen", quoted(text))
 		}
@@ -136,7 +144,10 @@ func checkName(host, text string) error {
 		}
 	}
 	if isNumber(strings.ToLower(label)) {
-		return fmt.Errorf("%s is neither a name nor a whole IPv4 address; write all four numbers of an address in decimal", quoted(text))
+		return fmt.Errorf(
+			"%s is neither a name nor a whole IPv4 address; write all four numbers of an address in decimal",
+			quoted(text),
+		)
 	}
 	return nil
 }

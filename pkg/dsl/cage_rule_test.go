@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A rule has one meaning however it is spelled, and what could be taken for something else is refused.
+// A rule has one meaning in every spelling, and ambiguous ones are refused.
 func TestParseRule(t *testing.T) {
 	long := strings.Repeat("a.", 125)
 	for text, want := range map[string]string{
@@ -39,8 +39,8 @@ func TestParseRule(t *testing.T) {
 	}
 }
 
-// Whatever the text, a rule that is read is one name or one address with a port, reads back from its own spelling as the same, and
-// is none that a program could take for another.
+// Every text that is read as a rule is one name or one address with a port, reads back from its own spelling as the
+// same, and has one meaning for all programs.
 func FuzzParseRule(f *testing.F) {
 	for _, text := range []string{
 		"api.github.com:443", "API.Example.:1", "[2001:db8::1]:443", "[::ffff:1.2.3.4]:80", "1.2.3.4:65535", "0x7f.1:80", "*.a:1", "xn--a:1", "a\x00.b:1", "[fe80::1%25]:1", "١.example:443",
@@ -62,7 +62,8 @@ func FuzzParseRule(f *testing.F) {
 		if r.Addr.IsValid() == (r.Host != "") || r.Addr.Is4In6() || r.Addr.Zone() != "" {
 			t.Fatalf("%q is %+v", text, r)
 		}
-		if len(r.Host) > maxName || r.Host != strings.ToLower(r.Host) || strings.Trim(r.Host, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+		if len(r.Host) > maxName || r.Host != strings.ToLower(r.Host) ||
+			strings.Trim(r.Host, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
 			t.Fatalf("%q is the name %q", text, r.Host)
 		}
 		if _, err := netip.ParseAddr(r.Host); err == nil {

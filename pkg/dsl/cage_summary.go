@@ -2,7 +2,7 @@ package dsl
 
 import "strings"
 
-// Summary says in one line for the record what a cage grants, as it is written; "none" for no cage.
+// Summary returns the grants of a cage in one line for the record, as they are written; "none" without a cage.
 func (c *Cage) Summary() string {
 	if c == nil {
 		return "none"
@@ -34,7 +34,7 @@ func (c *Cage) Summary() string {
 	return b.String()
 }
 
-// SystemCalls returns the profile of system calls, "default" where none is set.
+// SystemCalls returns the profile of system calls, "default" for an unset one.
 func (c *Cage) SystemCalls() string {
 	if c.Seccomp == "" {
 		return "default"

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The summary says what a policy grants in one line.
+// The summary has the grants of a policy in one line.
 func TestSummary(t *testing.T) {
 	for want, policy := range map[string]*Cage{
 		"none": nil, "fs none; net none; seccomp default; capabilities none": {},

@@ -23,19 +23,19 @@ const (
 // String returns the mode as a cage block writes it, "" for no access.
 func (a Access) String() string { return [...]string{"", "ro", "rw"}[a] }
 
-// Difference is something that one cage grants and another does not. From is "" for nothing.
+// Difference is a grant of one cage that another lacks. From may be "".
 type Difference struct {
 	// Key is the key of the cage block, such as fs, net.allow or limits.memory.
 	Key      string
 	From, To string
 }
 
-// Wider returns what to grants beyond from, for the project in the folder root, in the order of the block: an empty list means
-// that an agent can do nothing in to that it could not do in from. A nil cage is none: it grants everything.
+// Wider returns the grants of to beyond from, for the project in the folder root, in the order of the block: an empty
+// list means that to lets an agent do no more than from. A nil cage grants all access.
 //
-// Paths are held against each other lexically, those of the project as paths below root, as a cage reaches what it grants
-// without links. What is doubtful counts as wider: a changed variable, and a grant that names what stays read-only unless it is
-// named.
+// Paths are compared lexically, those of the project as paths below root, because a cage reaches its grants without
+// links. Doubtful cases count as wider: a changed variable, and a grant that names a path that stays read-only unless
+// it is named.
 func Wider(root string, from, to *Cage) []Difference {
 	switch {
 	case from == nil:
@@ -60,8 +60,8 @@ type widening struct {
 
 func (w *widening) add(key, from, to string) { w.found = append(w.found, Difference{key, from, to}) }
 
-// paths compares what both grant of each path that either names: the deepest name that a path lies in decides about it, so these
-// stand for all paths.
+// paths compares the grants of both for each path that either names: the deepest name around a path decides about it,
+// so these stand for all paths.
 func (w *widening) paths() {
 	named := map[string]string{}
 	for _, c := range []*Cage{w.from, w.to} {
@@ -90,7 +90,8 @@ func words(a Access, path string) string {
 	return a.String() + " " + path
 }
 
-// Access returns what the cage allows with a path, absolute or of the project in the folder root, but for names that stay read-only.
+// Access returns the cage's access to a path, absolute or of the project in the folder root, aside from names that stay
+// read-only.
 func (c *Cage) Access(root, path string) Access { return c.access(root, absolutePath(root, path)) }
 
 func (c *Cage) access(root, at string) Access {
@@ -121,9 +122,9 @@ func (c *Cage) unprotects(root, at string) bool {
 	})
 }
 
-// MayBeProtected reports whether a path leads to or into what stays read-only in every cage unless its policy names it: a
-// name of [ProtectedNames], what makes git run code, or anything hidden. It knows no file system, so some paths are taken for
-// protected that are not.
+// MayBeProtected reports whether a path leads to or into a file that stays read-only in every cage unless its policy
+// names it: a name of [ProtectedNames], a part of .git that makes git run code, or any hidden file. It knows no file
+// system, so it takes some unprotected paths for protected.
 func MayBeProtected(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		part = FoldName(part)
@@ -172,7 +173,7 @@ func (w *widening) rights() {
 	}
 }
 
-// env counts every variable that is new or another: it decides what programs do.
+// env counts every new or changed variable: it decides about the behaviour of programs.
 func (w *widening) env() {
 	for _, name := range slices.Sorted(maps.Keys(w.to.Env)) {
 		before, known := w.from.Env[name]
@@ -194,7 +195,7 @@ func (w *widening) limits() {
 	raised(w, "walltime", from.Walltime, to.Walltime, func(d time.Duration) string { return Span(d) })
 }
 
-// raised adds a limit that is higher than before or gone; zero is none.
+// raised adds a limit that is higher than before or gone; zero means no limit.
 func raised[T cmp.Ordered](w *widening, name string, from, to T, words func(T) string) {
 	var none T
 	switch {

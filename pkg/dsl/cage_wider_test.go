@@ -51,7 +51,7 @@ func cageOf(t *testing.T, yaml string) *Cage {
 	return c
 }
 
-// What widens is found key by key, and what narrows or means the same is not.
+// A wider grant is found key by key; a narrower or equal one is not.
 func TestWider(t *testing.T) {
 	const work = "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}]\n"
 	for name, tt := range map[string]struct{ from, to, want string }{
@@ -115,8 +115,23 @@ func randomCage(r *rand.Rand) *Cage {
 		return nil
 	}
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
-	paths := []string{"project:/", "project:/a", "project:/a/b", "./a/c", "/home/p/a", "/home", "/etc", "project:/.vscode", "project:/a/.git/hooks"}
-	c := &Cage{Seccomp: pick("", "default", "relaxed"), State: pick("", "ephemeral", "persistent"), Git: pick("", "writable", "read_only"), Env: map[string]string{}}
+	paths := []string{
+		"project:/",
+		"project:/a",
+		"project:/a/b",
+		"./a/c",
+		"/home/p/a",
+		"/home",
+		"/etc",
+		"project:/.vscode",
+		"project:/a/.git/hooks",
+	}
+	c := &Cage{
+		Seccomp: pick("", "default", "relaxed"),
+		State:   pick("", "ephemeral", "persistent"),
+		Git:     pick("", "writable", "read_only"),
+		Env:     map[string]string{},
+	}
 	for range r.IntN(4) {
 		c.FS = append(c.FS, Mount{Mode: pick("ro", "rw"), Path: pick(paths...)})
 	}
@@ -129,7 +144,13 @@ func randomCage(r *rand.Rand) *Cage {
 		c.Env[pick("A", "B")] = pick("x", "y")
 	}
 	limit := func() int64 { return []int64{0, 1 << 20, 1 << 30}[r.IntN(3)] }
-	c.Limits = Limits{Memory: limit(), Disk: limit(), CPU: float64(limit()), PIDs: limit(), Walltime: time.Duration(limit())}
+	c.Limits = Limits{
+		Memory:   limit(),
+		Disk:     limit(),
+		CPU:      float64(limit()),
+		PIDs:     limit(),
+		Walltime: time.Duration(limit()),
+	}
 	return c
 }
 
@@ -148,7 +169,8 @@ func can(c *Cage) map[string]bool {
 		list["write "+at] = c == nil || c.Access("/home/p", at) == WriteAccess && (!protected || named)
 	}
 	for _, host := range []string{"a:1", "a:2", "b.c:443"} {
-		list["reach "+host] = c == nil || slices.ContainsFunc(c.Net, func(text string) bool { return strings.EqualFold(text, host) })
+		list["reach "+host] = c == nil ||
+			slices.ContainsFunc(c.Net, func(text string) bool { return strings.EqualFold(text, host) })
 	}
 	for _, name := range []string{"shell", "exec"} {
 		list["use "+name] = c == nil || slices.Contains(c.Capabilities, name)
@@ -173,7 +195,7 @@ func TestNothingWiderMeansNothingMore(t *testing.T) {
 	holds := func(seed uint64) bool {
 		r := rand.New(rand.NewPCG(seed, 1))
 		from, to := randomCage(r), randomCage(r)
-		if r.IntN(3) == 0 && from != nil { // a near relative, so that many pairs widen nothing
+		if r.IntN(3) == 0 && from != nil { // a near relative, so that many pairs are not wider
 			to = from.clone()
 			switch r.IntN(4) {
 			case 0:

@@ -18,7 +18,7 @@ type Command struct {
 	// Args are its arguments. Optional are further ones, in order, each for a parameter that may be given.
 	Args     []Template
 	Optional []OptionalArgs
-	// Parameters are what a call takes.
+	// Parameters are the parameters of a call.
 	Parameters []CommandParameter
 	// Env are variables of its environment; "${NAME}" in a value stands for kaged's own variable NAME.
 	Env map[string]string
@@ -42,12 +42,12 @@ type CommandParameter struct {
 	Type string
 	// Enum are the values there are, nil for any: strings, int64 or float64.
 	Enum []any
-	// Pattern is a regular expression that a string must match, "" for none.
+	// Pattern is a regular expression that a string must match; it may be "".
 	Pattern string
 	// MinLength and MaxLength bound a string in characters, Minimum and Maximum a number; nil is no bound.
 	MinLength, MaxLength *int64
 	Minimum, Maximum     *float64
-	// Default is the value where none is given, nil for none.
+	// Default is the value of an absent parameter; it may be nil.
 	Default any
 	// Optional says that it may be left out.
 	Optional bool
@@ -56,7 +56,7 @@ type CommandParameter struct {
 // Fixed says whether the operator wrote down all that the parameter can be.
 func (p *CommandParameter) Fixed() bool { return len(p.Enum) > 0 || p.Type == "boolean" }
 
-// Template is one argument: text, and parameters whose values stand in it.
+// Template is one argument: text, and parameters with values inside it.
 type Template []TemplatePart
 
 // TemplatePart is text, or a parameter's name.
@@ -74,8 +74,8 @@ func (t Template) String() string {
 	return b.String()
 }
 
-// placeholder is a parameter in an argument. Other double braces are text, such as {{.Names}} of a program with templates
-// of its own.
+// placeholder is a parameter in an argument. Other double braces are text, such as {{.Names}} of a program with
+// templates of its own.
 var placeholder = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
 
 // broken is the beginning of a placeholder that does not end.
@@ -102,7 +102,8 @@ func ParseTemplate(text string) (t Template, ok bool) {
 	return t, true
 }
 
-// ParseCommands reads tools.yaml. It returns no commands and what is wrong if anything is; warnings come with commands.
+// ParseCommands reads tools.yaml. It returns the errors of an invalid file without commands; warnings come with
+// commands.
 func ParseCommands(file string, data []byte) ([]Command, []Diagnostic) {
 	var diags diagnostics
 	doc := parseYAML(file, data, &diags, &node{kind: mapNode})

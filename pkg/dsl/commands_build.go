@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// commandBuilder turns one checked entry into a Command and reports what makes no sense as a whole.
+// commandBuilder turns one checked entry into a Command and reports mistakes that only the whole shows.
 type commandBuilder struct {
 	diags *diagnostics
 	at    string
@@ -30,7 +30,12 @@ func (b *commandBuilder) command() Command {
 		MaxOutput: bytesOf(n.get("max_output")), Pos: n.pos,
 	}
 	if strings.Contains(b.c.Program, "/") && !strings.HasPrefix(b.c.Program, "/") {
-		b.errorf(n.get("cmd").pos, ".cmd", "cmd is the name of a program or its absolute path; %q would be looked for in the project, where agents can write.", shown(b.c.Program))
+		b.errorf(
+			n.get("cmd").pos,
+			".cmd",
+			"cmd is the name of a program or its absolute path; %q would be looked for in the project, where agents can write.",
+			shown(b.c.Program),
+		)
 	}
 	if d, err := time.ParseDuration(n.str("timeout")); err == nil {
 		b.c.Timeout = d
@@ -107,7 +112,8 @@ func (b *commandBuilder) bounds(n *node, p CommandParameter, path string) {
 	if p.Type == "boolean" && len(p.Enum) > 0 {
 		b.errorf(n.entry("enum").keyPos, path+".enum", "A boolean needs no enum.")
 	}
-	if p.MinLength != nil && p.MaxLength != nil && *p.MinLength > *p.MaxLength || p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum {
+	if p.MinLength != nil && p.MaxLength != nil && *p.MinLength > *p.MaxLength ||
+		p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum {
 		b.errorf(n.pos, path, "The lower bound is greater than the upper one.")
 	}
 	if p.Pattern == "" || p.Type != "string" {
@@ -115,11 +121,21 @@ func (b *commandBuilder) bounds(n *node, p CommandParameter, path string) {
 	}
 	pos := n.get("pattern").pos
 	if _, err := regexp.Compile(p.Pattern); err != nil {
-		b.errorf(pos, path+".pattern", "The pattern is no regular expression (RE2): %s.", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		b.errorf(
+			pos,
+			path+".pattern",
+			"The pattern is no regular expression (RE2): %s.",
+			strings.TrimPrefix(err.Error(), "error parsing regexp: "),
+		)
 		return
 	}
 	if !strings.HasPrefix(p.Pattern, "^") || !strings.HasSuffix(p.Pattern, "$") {
-		b.diags.warnf(InvalidValue, pos, b.at+path+".pattern", "The pattern does not begin with ^ and end with $, so other text may stand around what it matches.")
+		b.diags.warnf(
+			InvalidValue,
+			pos,
+			b.at+path+".pattern",
+			"The pattern does not begin with ^ and end with $, so other text may stand around what it matches.",
+		)
 	}
 }
 
@@ -182,13 +198,19 @@ func (b *commandBuilder) arguments() {
 	for _, p := range b.c.Parameters {
 		if !b.used[p.Name] {
 			e := b.item.get("parameters").entry(p.Name)
-			b.errorf(e.keyPos, ".parameters."+p.Name, "No argument uses %s; write {{%s}} where its value belongs.", p.Name, p.Name)
+			b.errorf(
+				e.keyPos,
+				".parameters."+p.Name,
+				"No argument uses %s; write {{%s}} where its value belongs.",
+				p.Name,
+				p.Name,
+			)
 		}
 	}
 }
 
-// argument reads one argument. A placeholder for a parameter nobody declared declares it where implicit is set. given is the
-// parameter whose being given the argument depends on, "" for none.
+// argument reads one argument. A placeholder for an undeclared parameter declares it if implicit is set. given is the
+// parameter on whose presence the argument depends; it may be "".
 func (b *commandBuilder) argument(n *node, path string, implicit bool, given string) Template {
 	t, ok := ParseTemplate(n.text)
 	if !ok {
@@ -209,16 +231,28 @@ func (b *commandBuilder) argument(n *node, path string, implicit bool, given str
 			b.unknown(name, n.pos, path)
 			continue
 		case p.Optional && p.Default == nil && name != given:
-			b.errorf(n.pos, path, "%s may be left out, and this argument needs it; put the argument under optional_args.%s.", name, name)
+			b.errorf(
+				n.pos,
+				path,
+				"%s may be left out, and this argument needs it; put the argument under optional_args.%s.",
+				name,
+				name,
+			)
 		}
-		if lead := leading(t[:i]); strings.HasPrefix(lead, "-") && !strings.Contains(lead, "=") && p.Type == "string" && !p.Fixed() {
-			b.errorf(n.pos, path, "In %s the caller could choose which option this is; write the value as an argument of its own, or after =.", n.describe())
+		if lead := leading(t[:i]); strings.HasPrefix(lead, "-") && !strings.Contains(lead, "=") && p.Type == "string" &&
+			!p.Fixed() {
+			b.errorf(
+				n.pos,
+				path,
+				"In %s the caller could choose which option this is; write the value as an argument of its own, or after =.",
+				n.describe(),
+			)
 		}
 	}
 	return t
 }
 
-// leading is the text of the parts before a placeholder; a placeholder among them counts for nothing.
+// leading is the text of the parts before a placeholder; a placeholder among them counts as empty.
 func leading(parts Template) string {
 	var b strings.Builder
 	for _, part := range parts {

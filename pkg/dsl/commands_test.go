@@ -13,8 +13,8 @@ import (
 // sample is the file the specification shows.
 const sample = "testdata/tools.yaml"
 
-// The specification's file reads as it stands: programs, arguments, what may be left out, and variables that are handed on
-// (T-CLI-01, T-CLI-05, T-CLI-06, T-CLI-07, T-ENV-05).
+// The specification's file reads as it stands: programs, arguments, optional parts, and inherited variables (T-CLI-01,
+// T-CLI-05, T-CLI-06, T-CLI-07, T-ENV-05).
 func TestParseCommands(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(sample)
@@ -33,21 +33,38 @@ func TestParseCommands(t *testing.T) {
 			Args:     []Template{{text("get")}, {param("resource")}},
 			Optional: []OptionalArgs{{"namespace", []Template{{text("-n")}, {param("namespace")}}}},
 			Parameters: []CommandParameter{
-				{Name: "resource", Type: "string", Description: "The resource type", Enum: []any{"pods", "services", "deployments", "configmaps", "secrets", "nodes", "namespaces"}},
-				{Name: "namespace", Type: "string", Description: "The Kubernetes namespace", Pattern: "^[a-z0-9-]+$", Optional: true},
+				{
+					Name:        "resource",
+					Type:        "string",
+					Description: "The resource type",
+					Enum:        []any{"pods", "services", "deployments", "configmaps", "secrets", "nodes", "namespaces"},
+				},
+				{
+					Name:        "namespace",
+					Type:        "string",
+					Description: "The Kubernetes namespace",
+					Pattern:     "^[a-z0-9-]+$",
+					Optional:    true,
+				},
 			},
 			Pos: Position{"tools.yaml", 2, 5},
 		},
 		{
 			Name: "kubectl_apply", Description: "Apply a Kubernetes manifest", Category: "write", Program: "kubectl",
-			Args:       []Template{{text("apply")}, {text("-f")}, {param("file")}},
-			Parameters: []CommandParameter{{Name: "file", Type: "string", Description: "Path to the manifest file", Pattern: "^[a-zA-Z0-9_./-]+$"}},
-			Pos:        Position{"tools.yaml", 19, 5},
+			Args: []Template{{text("apply")}, {text("-f")}, {param("file")}},
+			Parameters: []CommandParameter{
+				{Name: "file", Type: "string", Description: "Path to the manifest file", Pattern: "^[a-zA-Z0-9_./-]+$"},
+			},
+			Pos: Position{"tools.yaml", 19, 5},
 		},
 		{
 			Name: "deploy_app", Description: "Runs deploy --env {{environment}}.", Category: "admin", Program: "deploy",
-			Args: []Template{{text("--env")}, {param("environment")}}, Parameters: []CommandParameter{{Name: "environment", Type: "string"}},
-			Env: map[string]string{"DEPLOY_TOKEN": "${DEPLOY_TOKEN}"}, Timeout: 90 * time.Second, MaxOutput: 50 << 10,
+			Args: []Template{
+				{text("--env")},
+				{param("environment")},
+			},
+			Parameters: []CommandParameter{{Name: "environment", Type: "string"}},
+			Env:        map[string]string{"DEPLOY_TOKEN": "${DEPLOY_TOKEN}"}, Timeout: 90 * time.Second, MaxOutput: 50 << 10,
 			Pos: Position{"tools.yaml", 30, 5},
 		},
 	}
@@ -65,7 +82,7 @@ func command(lines string) string {
 	return text
 }
 
-// What cannot be meant is refused at its place, in a sentence that says what to do (T-CLI-02, T-CLI-10).
+// A meaningless entry is refused at its place, in a sentence with a remedy (T-CLI-02, T-CLI-10).
 func TestParseCommandsRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, want string }{
@@ -104,7 +121,7 @@ func TestParseCommandsRefuses(t *testing.T) {
 	}
 }
 
-// What is unusual and means something is taken: nothing at all, braces of the program's own, values after =, fixed values
+// Unusual entries with a meaning are accepted: an empty file, braces of the program's own, values after =, fixed values
 // and numbers behind an option's letter. A pattern that is open at an end is worth a warning.
 func TestParseCommandsAccepts(t *testing.T) {
 	t.Parallel()
@@ -148,7 +165,7 @@ func TestParseCommandsOfTheRecipe(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, ParseCommands answers with commands or with errors, and every template reads as it is written.
+// ParseCommands answers any bytes with commands or with errors, and every template reads as it is written.
 func FuzzParseCommands(f *testing.F) {
 	data, err := os.ReadFile(sample)
 	if err != nil {

@@ -33,13 +33,13 @@ const (
 	CageWiderThanParent Kind = "cage_wider_than_parent"
 	// BudgetWiderThanParent is a limit of a budget that is higher than one above it, so that it never counts; a warning.
 	BudgetWiderThanParent Kind = "budget_wider_than_parent"
-	// PromptRefused is a prompt path with something at it that cannot be a prompt.
+	// PromptRefused is a prompt path to a file that cannot be a prompt.
 	PromptRefused Kind = "prompt_refused"
 	// PrincipalScope is a root-only tool switched on for another agent.
 	PrincipalScope Kind = "principal_scope_violation"
 	// ToolUnmatched is a tool pattern that names no tool; a warning.
 	ToolUnmatched Kind = "tool_pattern_unmatched"
-	// CageDoubtful is something in a cage that does not do what it seems to; a warning.
+	// CageDoubtful is a part of a cage that has another effect than it seems to; a warning.
 	CageDoubtful Kind = "cage_doubtful"
 	// Uncaged is a subagent that runs without a cage; a warning.
 	Uncaged Kind = "cage_disabled"
@@ -68,7 +68,7 @@ type Position struct {
 	Line, Column int
 }
 
-// String returns file:line:column, without what is not known.
+// String returns file:line:column, without the unknown parts.
 func (p Position) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -76,7 +76,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Diagnostic is something wrong with a project file, or worth knowing about it.
+// Diagnostic is a mistake in a project file, or a warning about it.
 type Diagnostic struct {
 	// Kind is its class.
 	Kind Kind
@@ -102,7 +102,7 @@ func (d Diagnostic) String() string {
 // maxErrors bounds how many errors are listed, and how many warnings; further ones are counted.
 const maxErrors = 50
 
-// diagnostics collects what is found, each place and message once.
+// diagnostics collects findings, each place and message once.
 type diagnostics struct {
 	list    []Diagnostic
 	seen    map[Diagnostic]struct{}

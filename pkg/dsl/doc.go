@@ -1,9 +1,9 @@
 // Package dsl reads .kaged/project.yaml, the file in which an operator describes a project's agents.
 //
 // [Parse] takes the bytes of the files it is given and returns a [Project], every [Diagnostic] with its place, and the
-// files it still wants: the overlay .kaged/project.local.yaml, the prompt files the agents name, and the project files of
-// the folders that subagents refer to. It touches no disk and no network; whoever has the files asks again with them until
-// nothing is wanted. The same bytes give the same answer.
+// files it still wants: the overlay .kaged/project.local.yaml, the prompt files the agents name, and the project files
+// of the folders that subagents refer to. It touches no disk and no network; whoever has the files asks again with them
+// until nothing is wanted. The same bytes give the same answer.
 //
 // What a project file may say is written down once, as the shapes in grammar.go. They check a file, and [Schema] prints
 // them as the JSON Schema that editors use, so the two cannot drift apart.

@@ -17,7 +17,7 @@ const (
 	mostTokens = 100_000_000
 )
 
-// segment is one element of a path: anything but ".", ".." and nothing, without slashes, backslashes and control characters.
+// segment is one element of a path: not ".", "..", or empty, and without slashes, backslashes and control characters.
 const segment = `(?:[^./\\\x00-\x1f][^/\\\x00-\x1f]*|\.[^./\\\x00-\x1f][^/\\\x00-\x1f]*|\.\.[^/\\\x00-\x1f]+)`
 
 const port = `(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])`
@@ -42,28 +42,42 @@ var (
 	extensionPattern = newPattern(`^\.[A-Za-z0-9_+-]{1,16}$`, "an extension, such as .zig")
 	envPattern       = newPattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`, "a variable's name")
 	envValuePattern  = newPattern(`^[^\x00]*$`, "text without NUL")
-	sizePattern      = newPattern(`^[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?(?:KiB|MiB|GiB|TiB|KB|MB|GB|TB)$`, "a size, such as 512MiB")
-	durationPattern  = newPattern(`^(?:[1-9][0-9]{0,5}h)?(?:[1-9][0-9]{0,5}m)?(?:[1-9][0-9]{0,5}s)?(?:[1-9][0-9]{0,5}ms)?$`,
-		"a duration, such as 90s, 10m or 1h30m")
-	// unitless is what needs only a unit to be a duration.
+	sizePattern      = newPattern(
+		`^[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?(?:KiB|MiB|GiB|TiB|KB|MB|GB|TB)$`,
+		"a size, such as 512MiB",
+	)
+	durationPattern = newPattern(
+		`^(?:[1-9][0-9]{0,5}h)?(?:[1-9][0-9]{0,5}m)?(?:[1-9][0-9]{0,5}s)?(?:[1-9][0-9]{0,5}ms)?$`,
+		"a duration, such as 90s, 10m or 1h30m",
+	)
+	// unitless matches a number that lacks only a unit to be a duration.
 	unitless = regexp.MustCompile(`^[1-9][0-9]{0,5}$`)
 )
 
 // The shapes of a project file. agentShape contains itself, so it is completed in init.
 var (
-	projectShape  = &shape{kind: objectShape, doc: "A kaged project: its agents and what each of them may do."}
-	agentShape    = &shape{kind: objectShape, def: "agent", doc: "An agent: its model, prompt, tools and cage, and the agents below it."}
+	projectShape = &shape{kind: objectShape, doc: "A kaged project: its agents and what each of them may do."}
+	agentShape   = &shape{
+		kind: objectShape,
+		def:  "agent",
+		doc:  "An agent: its model, prompt, tools and cage, and the agents below it.",
+	}
 	subagentShape = &shape{
 		kind: oneOfShape, def: "subagent", key: "path", options: []*shape{referenceShape, agentShape},
 		doc: "An agent, or a reference to another project whose root agent stands here.",
 	}
 
-	referenceShape = &shape{kind: objectShape, def: "reference", doc: "A reference to another project inside this one.", fields: []field{
-		{name: "path", required: true, shape: text("The other project's folder.", 512, referencePattern)},
-		{name: "name", shape: text("A name to show.", 120, nil)},
-		{name: "description", shape: text("What a parent is told about the agent.", 4096, nil)},
-		{name: "overrides", shape: overridesShape},
-	}}
+	referenceShape = &shape{
+		kind: objectShape,
+		def:  "reference",
+		doc:  "A reference to another project inside this one.",
+		fields: []field{
+			{name: "path", required: true, shape: text("The other project's folder.", 512, referencePattern)},
+			{name: "name", shape: text("A name to show.", 120, nil)},
+			{name: "description", shape: text("What a parent is told about the agent.", 4096, nil)},
+			{name: "overrides", shape: overridesShape},
+		},
+	}
 
 	overridesShape = &shape{kind: objectShape, doc: "Laid over the other project's file like an overlay.", fields: []field{
 		{name: "description", shape: text("Replaces the project's description.", 4096, nil)},
@@ -93,31 +107,38 @@ var (
 		}},
 	}
 
-	compactionShape = &shape{kind: objectShape, doc: "How the conversation is kept inside the model's window.", fields: []field{
-		{name: "strategy", shape: oneWord("What is done when it is full.", "drop", "summarize", "delegate", "checkpoint")},
-		{name: "upper_threshold", shape: fraction("Compact when the window is filled to this share.")},
-		{name: "lower_threshold", shape: fraction("Compact down to this share.")},
-		{name: "summarize", shape: &shape{kind: objectShape, doc: "Who summarizes, and how.", fields: []field{
-			{name: "model", shape: text("The alias of the model.", 64, aliasPattern)},
-			{name: "prompt", shape: text("The prompt file.", 512, promptPattern)},
-		}}},
-		{name: "delegate", shape: &shape{kind: objectShape, doc: "The plugin that compacts.", fields: []field{
-			{name: "plugin", required: true, shape: text("The plugin's slot.", 48, keyPattern)},
-		}}},
-		{name: "checkpoint", shape: &shape{kind: objectShape, doc: "What is proposed at the checkpoint.", fields: []field{
-			{name: "fallback", shape: oneWord("The strategy of the proposal.", "drop")},
-		}}},
-		{name: "always_keep", shape: &shape{
-			kind: listShape, most: 100, items: text("", 1024, keepPattern),
-			doc: "Messages that are never compacted, each role:user, role:assistant, role:tool, tool:GLOB for the turns " +
-				"with a call of a tool, or text:LITERAL for the messages that contain a text.",
-		}},
-		{name: "prune", shape: pruneShape},
-	}}
+	compactionShape = &shape{
+		kind: objectShape,
+		doc:  "How the conversation is kept inside the model's window.",
+		fields: []field{
+			{name: "strategy", shape: oneWord("What is done when it is full.", "drop", "summarize", "delegate", "checkpoint")},
+			{name: "upper_threshold", shape: fraction("Compact when the window is filled to this share.")},
+			{name: "lower_threshold", shape: fraction("Compact down to this share.")},
+			{name: "summarize", shape: &shape{kind: objectShape, doc: "Who summarizes, and how.", fields: []field{
+				{name: "model", shape: text("The alias of the model.", 64, aliasPattern)},
+				{name: "prompt", shape: text("The prompt file.", 512, promptPattern)},
+			}}},
+			{name: "delegate", shape: &shape{kind: objectShape, doc: "The plugin that compacts.", fields: []field{
+				{name: "plugin", required: true, shape: text("The plugin's slot.", 48, keyPattern)},
+			}}},
+			{name: "checkpoint", shape: &shape{kind: objectShape, doc: "What is proposed at the checkpoint.", fields: []field{
+				{name: "fallback", shape: oneWord("The strategy of the proposal.", "drop")},
+			}}},
+			{name: "always_keep", shape: &shape{
+				kind: listShape, most: 100, items: text("", 1024, keepPattern),
+				doc: "Messages that are never compacted, each role:user, role:assistant, role:tool, tool:GLOB for the turns " +
+					"with a call of a tool, or text:LITERAL for the messages that contain a text.",
+			}},
+			{name: "prune", shape: pruneShape},
+		},
+	}
 
 	pruneShape = &shape{kind: objectShape, doc: "How old results of tools are replaced by a notice.", fields: []field{
 		{name: "enabled", shape: &shape{kind: booleanShape, doc: "Whether they are; true by default."}},
-		{name: "protect_tokens", shape: wholeNumber("The newest tokens of results that stay; 40000 by default.", 0, mostTokens)},
+		{
+			name:  "protect_tokens",
+			shape: wholeNumber("The newest tokens of results that stay; 40000 by default.", 0, mostTokens),
+		},
 		{name: "minimum_savings", shape: wholeNumber("The least number of saved tokens; 20000 by default.", 0, mostTokens)},
 		{name: "protected_tools", shape: &shape{
 			kind: listShape, most: 100, items: text("", 128, nil),
@@ -157,7 +178,10 @@ var (
 				{name: "description", shape: text("", 4096, nil)},
 			}},
 		}},
-		{name: "invokable_by", shape: &shape{kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "Who may invoke it."}},
+		{
+			name:  "invokable_by",
+			shape: &shape{kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "Who may invoke it."},
+		},
 		{name: "timeout_seconds", shape: wholeNumber("How long it may take.", 1, 86_400)},
 	}}
 )
@@ -207,15 +231,28 @@ func fraction(doc string) *shape {
 
 // misplaced are the keys that belong elsewhere, whether at the top of a file or in an agent.
 var misplaced = map[string]forbidden{
-	"can_be_called_by": {SchemaViolation, "can_be_called_by is not used: an agent is called by the agent it stands below."},
-	"interconnect":     {SchemaViolation, "interconnect is not used: an agent is called by the agent it stands below."},
-	"credentials":      {SchemaViolation, "Credentials do not belong in a project file; put them under [providers.NAME] in local.toml."},
-	"api_key":          {SchemaViolation, "Keys do not belong in a project file; put api_key under [providers.NAME] in local.toml."},
+	"can_be_called_by": {
+		SchemaViolation,
+		"can_be_called_by is not used: an agent is called by the agent it stands below.",
+	},
+	"interconnect": {SchemaViolation, "interconnect is not used: an agent is called by the agent it stands below."},
+	"credentials": {
+		SchemaViolation,
+		"Credentials do not belong in a project file; put them under [providers.NAME] in local.toml.",
+	},
+	"api_key": {
+		SchemaViolation,
+		"Keys do not belong in a project file; put api_key under [providers.NAME] in local.toml.",
+	},
 }
 
 func init() {
 	agentShape.fields = []field{
-		{name: "model", required: true, shape: text("The alias of its model; local.toml says what is behind it.", 64, aliasPattern)},
+		{
+			name:     "model",
+			required: true,
+			shape:    text("The alias of its model; local.toml says what is behind it.", 64, aliasPattern),
+		},
 		{name: "system_prompt", required: true, shape: text("The file with its instructions.", 512, promptPattern)},
 		{name: "description", shape: text("What a parent is told about it.", 4096, nil)},
 		{name: "tools", shape: toolsShape},
@@ -224,9 +261,27 @@ func init() {
 		{name: "max_output_tokens", shape: wholeNumber("The most tokens of one answer.", 1, MaxOutputTokens)},
 		{name: "cage", strict: true, shape: cageOrNone},
 		{name: "budget", shape: budgetShape},
-		{name: "subagents", shape: &shape{kind: mapShape, keys: keyPattern, most: 64, values: subagentShape, doc: "The agents it can call, by name."}},
-		{name: "on_crash", shape: oneWord("What happens to a run that a crash cut off; only the root agent's counts.", "stop", "resume")},
-		{name: "include_tool_results_in_context", shape: &shape{kind: booleanShape, doc: "Whether results of earlier runs' tools are shown to the model again; true unless set."}},
+		{
+			name: "subagents",
+			shape: &shape{
+				kind:   mapShape,
+				keys:   keyPattern,
+				most:   64,
+				values: subagentShape,
+				doc:    "The agents it can call, by name.",
+			},
+		},
+		{
+			name:  "on_crash",
+			shape: oneWord("What happens to a run that a crash cut off; only the root agent's counts.", "stop", "resume"),
+		},
+		{
+			name: "include_tool_results_in_context",
+			shape: &shape{
+				kind: booleanShape,
+				doc:  "Whether results of earlier runs' tools are shown to the model again; true unless set.",
+			},
+		},
 		{name: "context", shape: oneWord("What each call of it is given besides the prompt: with parent, what its caller "+
 			"and the operator have said, without tools and without what came of files that it cannot see. "+
 			"Of agents below the root alone.", "none", "parent")},

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// nodeKind is what a node holds.
+// nodeKind is the kind of a node's value.
 type nodeKind uint8
 
 const (
@@ -43,7 +43,7 @@ type entry struct {
 	value  *node
 }
 
-// get returns the value under key, nil if there is none.
+// get returns the value under key, nil without one.
 func (n *node) get(key string) *node {
 	if e := n.entry(key); e != nil {
 		return e.value
@@ -78,7 +78,7 @@ func (n *node) at(path string) *node {
 	return n
 }
 
-// str returns the text of the string under key, "" if there is none.
+// str returns the text of the string under key, "" without one.
 func (n *node) str(key string) string {
 	if v := n.get(key); v != nil && v.kind == stringNode {
 		return v.text
@@ -86,7 +86,7 @@ func (n *node) str(key string) string {
 	return ""
 }
 
-// with returns a copy of the map n whose key has another value; a nil value removes it.
+// with returns a copy of the map n with another value under key; a nil value removes it.
 func (n *node) with(key string, keyPos Position, value *node) *node {
 	c := *n
 	c.entries = make([]entry, 0, len(n.entries)+1)
@@ -107,8 +107,8 @@ func (n *node) with(key string, keyPos Position, value *node) *node {
 	return &c
 }
 
-// merge returns base with over laid on it: maps merge key by key, everything else replaces, and a null removes its key. It takes
-// time linear in what both hold, since agents can write either.
+// merge returns base with over laid on it: maps merge key by key, other values replace, and a null removes its key. It
+// takes time linear in the size of both, since agents can write either.
 func merge(base, over *node) *node {
 	if over.kind != mapNode {
 		return over
@@ -174,7 +174,7 @@ func (n *node) value() any {
 	return nil
 }
 
-// describe says what n is, for a message that says what it should be.
+// describe names n in a message about its expected form.
 func (n *node) describe() string {
 	switch n.kind {
 	case nullNode:

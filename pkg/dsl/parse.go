@@ -18,14 +18,14 @@ type File struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Result is what Parse found.
+// Result is the result of Parse.
 type Result struct {
 	// Project is the project; nil while there are errors or wanted files.
 	Project *Project
-	// Diagnostics is what is wrong or worth knowing, by place.
+	// Diagnostics are the errors and warnings, by place.
 	Diagnostics []Diagnostic
-	// Wanted are the files to be given with the next call, besides those given already. There may be errors already; the
-	// next call repeats them together with what it finds in these files.
+	// Wanted are the files to be given with the next call, besides those given already. There may be errors already;
+	// the next call repeats them together with its findings in these files.
 	Wanted []string
 	// HasOverlay says whether the project has an overlay, HasReferences whether a subagent refers to another project.
 	HasOverlay, HasReferences bool
@@ -36,9 +36,15 @@ func (r Result) Failed() bool {
 	return slices.ContainsFunc(r.Diagnostics, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Parse reads a project from the files known so far. It is pure: ask again with the wanted files until none are wanted.
+// Parse reads a project from the files known so far. It is pure: call it again with the wanted files until the list is
+// empty.
 func Parse(files []File) Result {
-	l := &loader{files: make(map[string]File, len(files)), parsed: map[string]*node{}, right: map[string]*node{}, tokens: maxProjectTokens}
+	l := &loader{
+		files:  make(map[string]File, len(files)),
+		parsed: map[string]*node{},
+		right:  map[string]*node{},
+		tokens: maxProjectTokens,
+	}
 	for _, f := range files {
 		l.files[f.Path] = f
 	}
@@ -65,8 +71,8 @@ type loader struct {
 	wanted     []string
 	agents     int
 	references bool
-	// parsed keeps files, and right the folders' documents as they are without overrides: a project may be referred to many
-	// times.
+	// parsed keeps files, and right the folders' documents as they are without overrides: a project may be referred to
+	// many times.
 	parsed, right map[string]*node
 	// tokens is how many more YAML tokens are read.
 	tokens int
@@ -78,8 +84,8 @@ func (l *loader) want(path string) {
 	}
 }
 
-// document returns the checked document of the project in folder root, with its overlay and overrides applied; nil if it
-// is not there yet or wrong. ref and tree are the place and the tree path that refer to it, for a nested one.
+// document returns the checked document of the project in folder root, with its overlay and overrides applied; nil if
+// it is not there yet or wrong. ref and tree are the place and the tree path that refer to it, for a nested one.
 func (l *loader) document(root string, ref Position, tree string, overrides *node) (doc *node, overlay bool) {
 	mainPath, overlayPath := path.Join(root, ProjectFile), path.Join(root, OverlayFile)
 	mainFile, known := l.files[mainPath]
@@ -97,7 +103,13 @@ func (l *loader) document(root string, ref Position, tree string, overrides *nod
 		return nil, false
 	}
 	if !overlayFile.Present && overlayFile.Reason != "" {
-		l.diags.errorf(ParseError, Position{File: overlayPath}, tree, "The overlay cannot be used: %s.", sentence(overlayFile.Reason))
+		l.diags.errorf(
+			ParseError,
+			Position{File: overlayPath},
+			tree,
+			"The overlay cannot be used: %s.",
+			sentence(overlayFile.Reason),
+		)
 		return nil, false
 	}
 	if doc := l.right[root]; doc != nil && overrides == nil {
@@ -211,7 +223,14 @@ func (l *loader) reference(e entry, tree string, depth int, chain []string) *nod
 		return nil
 	}
 	if slices.Contains(chain, root) {
-		l.diags.errorf(CompileCycle, ref.pos, tree, "The project in %s refers to itself%s.", folderName(root), through(chain, root))
+		l.diags.errorf(
+			CompileCycle,
+			ref.pos,
+			tree,
+			"The project in %s refers to itself%s.",
+			folderName(root),
+			through(chain, root),
+		)
 		return nil
 	}
 	doc, _ := l.document(root, ref.pos, tree, e.value.get("overrides"))
@@ -236,7 +255,7 @@ func (l *loader) reference(e entry, tree string, depth int, chain []string) *nod
 	return agent
 }
 
-// refKey and nameKey carry what a reference adds to an agent; they are no keys a file can hold.
+// refKey and nameKey carry a reference's additions to an agent; no file can hold these keys.
 const (
 	refKey  = "\x00ref"
 	nameKey = "\x00name"

@@ -24,7 +24,7 @@ func only(yaml string) func(string) File {
 	}
 }
 
-// kinds returns the kinds of what besides keys without effect is wrong.
+// kinds returns the kinds of all findings but keys without effect.
 func kinds(r Result) []Kind {
 	var out []Kind
 	for _, d := range inForce(r) {
@@ -88,7 +88,7 @@ func TestReferencesCannotMultiplyWithoutBound(t *testing.T) {
 	}
 }
 
-// References that lead to nothing stop at the limit as those do that lead to agents.
+// References to missing files stop at the limit as those to agents do.
 func TestReferencesThatFailAreCounted(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n  subagents:\n")
@@ -119,12 +119,15 @@ func TestProjectTooLong(t *testing.T) {
 		}
 		return File{Path: path, Present: !strings.HasSuffix(path, OverlayFile), Content: []byte(long)}
 	})
-	if !slices.ContainsFunc(r.Diagnostics, func(d Diagnostic) bool { return strings.Contains(d.Message, "YAML tokens together") }) {
+	if !slices.ContainsFunc(
+		r.Diagnostics,
+		func(d Diagnostic) bool { return strings.Contains(d.Message, "YAML tokens together") },
+	) {
 		t.Error(r.Diagnostics)
 	}
 }
 
-// Laying one map on another takes no more than what both hold.
+// Laying one map on another takes time linear in both.
 func TestMergeIsLinear(t *testing.T) {
 	wide := &node{kind: mapNode}
 	for i := range 5000 {
@@ -181,9 +184,13 @@ func TestHostileInput(t *testing.T) {
 	}
 }
 
-// A byte order mark, Windows line ends and block scalars leave values and places what they are.
+// A byte order mark, Windows line ends and block scalars change neither values nor places.
 func TestTextForms(t *testing.T) {
-	src := "\ufeff" + strings.ReplaceAll(head+"  model: m\n  description: |\n    One [[[\n    two.\n  system_prompt: ./p.md\n  max_steps: 0\n", "\n", "\r\n")
+	src := "\ufeff" + strings.ReplaceAll(
+		head+"  model: m\n  description: |\n    One [[[\n    two.\n  system_prompt: ./p.md\n  max_steps: 0\n",
+		"\n",
+		"\r\n",
+	)
 	r := parse(t, only(src))
 	want := []Diagnostic{{
 		Kind: SchemaViolation, Path: "primary.max_steps", Pos: Position{ProjectFile, 9, 14},
@@ -192,9 +199,13 @@ func TestTextForms(t *testing.T) {
 	if d := cmp.Diff(want, r.Diagnostics); d != "" {
 		t.Error(d)
 	}
-	r = parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n  description: >-\n    One\n    two.\n\n    Three.\n  plugins:\n"+
-		"    a: {package: p, config: {t: \"a\\tb\", n: -0x10, f: 1.5e3}}\n"))
-	if a := r.Project.Primary; a.Description != "One two.\nThree." || !reflect.DeepEqual(a.Plugins[0].Config, map[string]any{"t": "a\tb", "n": -16.0, "f": 1500.0}) {
+	r = parse(
+		t,
+		only(head+"  model: m\n  system_prompt: ./p.md\n  description: >-\n    One\n    two.\n\n    Three.\n  plugins:\n"+
+			"    a: {package: p, config: {t: \"a\\tb\", n: -0x10, f: 1.5e3}}\n"),
+	)
+	if a := r.Project.Primary; a.Description != "One two.\nThree." ||
+		!reflect.DeepEqual(a.Plugins[0].Config, map[string]any{"t": "a\tb", "n": -16.0, "f": 1500.0}) {
 		t.Errorf("%+v", a)
 	}
 	for _, number := range []string{".inf", ".nan", "1e999"} {
@@ -204,7 +215,7 @@ func TestTextForms(t *testing.T) {
 	}
 }
 
-// The place of a value is found by its tree path, and that of the nearest value around it where there is none.
+// The place of a value is found by its tree path, and for a missing value that of the nearest one around it.
 func TestPosition(t *testing.T) {
 	r := parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n  tools:\n    \"file.*\": {enabled: true}\n"))
 	for path, want := range map[string]Position{
@@ -249,10 +260,13 @@ func TestReferencePath(t *testing.T) {
 	}
 }
 
-// A file that is just a cage block is read like the block in a project, with sizes and durations in their units; its paths keep
-// their places.
+// A file that is just a cage block is read like the block in a project, with sizes and durations in their units; its
+// paths keep their places.
 func TestParseCage(t *testing.T) {
-	c, diags := ParseCage("policy.yaml", []byte("fs: [{mode: ro, path: ./}]\nlimits: {memory: 16777216, disk: 2000KB, cpu: 0.5, walltime: 1500ms}\n"))
+	c, diags := ParseCage(
+		"policy.yaml",
+		[]byte("fs: [{mode: ro, path: ./}]\nlimits: {memory: 16777216, disk: 2000KB, cpu: 0.5, walltime: 1500ms}\n"),
+	)
 	want := &Cage{
 		FS: []Mount{{"ro", "project:/", "policy.yaml:1:23"}}, Seccomp: "default", State: "ephemeral",
 		Limits: Limits{Memory: 16 << 20, Disk: 2_000_000, CPU: 0.5, Walltime: 1500 * time.Millisecond},
@@ -312,7 +326,7 @@ func TestCageProto(t *testing.T) {
 	}
 }
 
-// Whatever the bytes of the two files are, Parse answers with a project or with errors, and always with the same.
+// Parse answers any bytes of the two files with a project or with errors, and always with the same.
 func FuzzParse(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {

@@ -15,13 +15,14 @@ func rootOf(file string) string {
 }
 
 // promptPath returns the file that a checked prompt path names, relative to the root project; root is the folder of the
-// project in whose file it is written.
+// project file that names it.
 func promptPath(p, root string) string {
 	p = strings.TrimPrefix(strings.TrimPrefix(p, "project:/"), "./")
 	return path.Join(root, p)
 }
 
-// referencePath returns the folder that a checked reference names, relative to the root project, and whether it is inside.
+// referencePath returns the folder that a checked reference names, relative to the root project, and whether it is
+// inside.
 func referencePath(p, root string) (string, bool) {
 	joined := path.Join("/", root, strings.TrimPrefix(p, "project:/"))
 	if strings.Count(p, "../") > depthOf(root) {
@@ -37,7 +38,7 @@ func depthOf(root string) int {
 	return strings.Count(root, "/") + 1
 }
 
-// parentPath returns the tree path around a tree path, "" for none.
+// parentPath returns the tree path around a tree path, "" at the root.
 func parentPath(p string) string {
 	if strings.HasSuffix(p, "]") {
 		if i := strings.LastIndexByte(p, '['); i >= 0 {

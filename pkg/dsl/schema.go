@@ -7,12 +7,17 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Schema returns the JSON Schema (draft 2020-12) of a version of the project file, after overlay and before references are
-// resolved. It accepts what [Parse] accepts, but for rules that concern several values at once. Fails with not_found for
-// a version that is not read.
+// Schema returns the JSON Schema (draft 2020-12) of a version of the project file, after overlay and before references
+// are resolved. It accepts the files that [Parse] accepts, aside from rules about several values at once. It fails with
+// not_found for an unknown version.
 func Schema(version int) (json.RawMessage, error) {
 	if version != Version {
-		return nil, fault.New(fault.NotFound, "There is no version %d of the project file; version %d is read.", version, Version)
+		return nil, fault.New(
+			fault.NotFound,
+			"There is no version %d of the project file; version %d is read.",
+			version,
+			Version,
+		)
 	}
 	p := printer{defs: map[string]any{}}
 	root := p.print(projectShape)
@@ -79,7 +84,9 @@ func (p *printer) object(s *shape, out map[string]any) {
 			schema = nullable(schema)
 		}
 		if f.dormant != "" {
-			schema["description"] = strings.TrimSpace(f.shape.doc + " " + strings.ToUpper(f.dormant[:1]) + f.dormant[1:] + ": not in force yet.")
+			schema["description"] = strings.TrimSpace(
+				f.shape.doc + " " + strings.ToUpper(f.dormant[:1]) + f.dormant[1:] + ": not in force yet.",
+			)
 		}
 		properties[f.name] = schema
 	}

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/spelling"
 )
 
-// shapeKind is what a shape describes.
+// shapeKind is the kind of values that a shape describes.
 type shapeKind uint8
 
 const (
@@ -26,8 +26,8 @@ const (
 	oneOfShape
 )
 
-// shape is what a value may be. The same shapes check a file and are printed as JSON Schema; they are built once, in
-// grammar.go, and never changed.
+// shape describes the valid values of a place. The same shapes check a file and are printed as JSON Schema; they are
+// built once, in grammar.go, and never changed.
 type shape struct {
 	kind shapeKind
 	// def is the name under $defs, for shapes that are used in several places or contain themselves.
@@ -49,14 +49,14 @@ type shape struct {
 
 	// pattern, enum and the lengths in characters bound a string.
 	pattern *pattern
-	// verify says what is wrong with a string, as a sentence without its end, instead of the pattern's words; it may refuse more
-	// than the pattern can express.
+	// verify returns the mistake in a string, as a sentence without its end, instead of the pattern's words; it may
+	// refuse more than the pattern can express.
 	verify func(string) error
 	enum   []string
 	minLen int
 	maxLen int
-	// sense says in one sentence what is wrong with a value that fits but makes no sense, "" if nothing is. A JSON
-	// Schema does not know it.
+	// sense returns in one sentence the mistake in a value of the right form, "" for a sensible one. A JSON Schema does
+	// not know it.
 	sense func(*node) string
 
 	// min and max bound a number, both inclusive; above is exclusive and used where aboveSet.
@@ -64,7 +64,7 @@ type shape struct {
 	above    float64
 	aboveSet bool
 
-	// options are the shapes of a oneOf. The first whose kind of value fits is used; objects are told apart by the key
+	// options are the shapes of a oneOf. The first with the value's kind is used; objects are distinguished by the key
 	// that every object of the first option has.
 	options []*shape
 	key     string
@@ -77,8 +77,8 @@ type field struct {
 	required bool
 	// strict means that an empty value is an error; of other optional keys it means the same as leaving them out.
 	strict bool
-	// dormant says what a key that no part of kaged acts on does not do, "" for one that has an effect. It comes from the
-	// list notInForce.
+	// dormant names the missing effect of a key that no part of kaged acts on, "" for a key with an effect. It comes
+	// from the list notInForce.
 	dormant string
 }
 
@@ -88,7 +88,7 @@ type forbidden struct {
 	message string
 }
 
-// pattern is a regular expression that RE2 and ECMAScript read alike, and what it asks for in words.
+// pattern is a regular expression that RE2 and ECMAScript read alike, and its meaning in words.
 type pattern struct {
 	re   *regexp.Regexp
 	says string
@@ -103,7 +103,7 @@ func (c *checker) violation(pos Position, path, format string, args ...any) {
 	c.diags.errorf(SchemaViolation, pos, path, format, args...)
 }
 
-// check reports where n does not fit s or makes no sense there. at is the place to name for what is missing in n.
+// check reports mistakes of n by the shape s. at is the place to name for missing parts of n.
 func (c *checker) check(n *node, s *shape, path string, at Position) {
 	before := c.diags.errors
 	c.fits(n, s, path, at)
@@ -299,7 +299,7 @@ func (n *node) number() (float64, bool) {
 
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// oneOf picks the option whose kind of value fits, so that messages speak about what was meant.
+// oneOf picks the option with the value's kind, so that messages are about the intended one.
 func (c *checker) oneOf(n *node, s *shape, path string, at Position) {
 	for _, o := range s.options {
 		if s.key != "" && o.kind == objectShape && o == s.options[0] && n.entry(s.key) == nil {
@@ -402,7 +402,7 @@ func enumerate(names []string, word string) string {
 	return fmt.Sprintf("%s %s %s", strings.Join(names[:len(names)-1], ", "), word, names[len(names)-1])
 }
 
-// nearest returns the field that key is a likely misspelling of, "" if none is close.
+// nearest returns the field that key is a likely misspelling of, "" without a close one.
 func nearest(key string, fields []field) string {
 	best, name := 3, ""
 	if len(key) > 40 {

@@ -25,8 +25,8 @@ var sourceShape = &shape{
 
 // Synthesize returns the project as one YAML document: the overlay is merged, references are replaced by the agents
 // they name, marked with [SourceKey], and every path is relative to the root project. defaults returns the tools that
-// an agent has without an entry of the file; they are written as entries. The document compiles to what the project
-// compiles to.
+// an agent has without an entry of the file; they are written as entries. The document compiles to the same as the
+// project.
 func (p *Project) Synthesize(defaults func(*Agent) []string) ([]byte, error) {
 	doc := p.document
 	doc = doc.with("primary", doc.entry("primary").keyPos, synthesizedAgent(doc.get("primary"), p.Primary, "", defaults))
@@ -100,7 +100,7 @@ func rebase(n *node, key string) *node {
 	return n
 }
 
-// switchedOn returns a map of tools with the named ones switched on before what it says.
+// switchedOn returns a map of tools with the named ones switched on before its own entries.
 func switchedOn(tools *node, names []string) *node {
 	out := &node{kind: mapNode}
 	for _, name := range names {
@@ -146,7 +146,7 @@ func (n *node) ordered() any {
 	return nil
 }
 
-// writtenText is a string as it is written: in quotes, unless no reader of YAML can take it for anything but itself.
+// writtenText is a string as it is written: in quotes, unless every reader of YAML takes it for this text.
 type writtenText string
 
 // plainText is text that needs no quotes.
@@ -161,13 +161,13 @@ func (w writtenText) MarshalYAML() ([]byte, error) {
 	return json.Marshal(string(w))
 }
 
-// reservedText are words that YAML, in one of its versions, reads as something else than text.
+// reservedText are words that a version of YAML reads as another type than text.
 var reservedText = map[string]bool{
 	"true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true, "null": true,
 	".inf": true, ".nan": true,
 }
 
-// sourceFolder returns the folder that a [SourceKey] names, "" for none.
+// sourceFolder returns the folder that a [SourceKey] names, "" without one.
 func sourceFolder(n *node) string {
 	return strings.Trim(path.Clean("/"+strings.TrimPrefix(n.get(SourceKey).str("project_ref"), "project:/")), "/")
 }

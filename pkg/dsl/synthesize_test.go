@@ -56,8 +56,7 @@ func TestSynthesizeDescribesTheSameProject(t *testing.T) {
 	}
 }
 
-// A referenced agent says which project it is from, with the paths of that project, and entries for what it has by
-// default.
+// A referenced agent names its project, with the paths of that project, and entries for its default tools.
 func TestSynthesizedReference(t *testing.T) {
 	p := parse(t, func(path string) File {
 		switch path {

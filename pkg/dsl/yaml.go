@@ -27,14 +27,15 @@ const (
 	maxProjectTokens = 10 * maxTokens
 )
 
-// parseYAML returns the one document of a file, nil with a diagnostic where it cannot be read. Where there is none it
-// returns empty, or nil with a diagnostic if that is nil.
+// parseYAML returns the one document of a file, nil with a diagnostic for an unreadable one. For a file without a
+// document it returns empty, or nil with a diagnostic if that is nil.
 func parseYAML(file string, data []byte, diags *diagnostics, empty *node) *node {
 	enough := maxTokens + 1
 	return parsePart(file, data, diags, empty, &enough)
 }
 
-// parsePart is parseYAML for one file of several, which together may have so many tokens: it takes the file's from them.
+// parsePart is parseYAML for one file of several, which together may have so many tokens: it takes the file's from
+// them.
 func parsePart(file string, data []byte, diags *diagnostics, empty *node, tokens *int) (root *node) {
 	fail := func(pos Position, format string, args ...any) {
 		pos.File = file
@@ -61,8 +62,11 @@ func parsePart(file string, data []byte, diags *diagnostics, empty *node, tokens
 		return nil
 	}
 	if *tokens -= len(list); *tokens < 0 {
-		fail(Position{Line: 1, Column: 1}, "The files of the project are longer than kaged reads: they have more than %d YAML tokens together.",
-			maxProjectTokens)
+		fail(
+			Position{Line: 1, Column: 1},
+			"The files of the project are longer than kaged reads: they have more than %d YAML tokens together.",
+			maxProjectTokens,
+		)
 		return nil
 	}
 	parsed, err := parser.Parse(list, 0, parser.AllowDuplicateMapKey())
@@ -98,7 +102,7 @@ func badText(data []byte) (Position, string) {
 	return pos, ""
 }
 
-// tooComplex finds what would cost the parser more than a project file is worth.
+// tooComplex finds parts that would cost the parser more than a project file is worth.
 func tooComplex(tokens token.Tokens) (Position, string) {
 	flow, run := 0, 0
 	for i, t := range tokens {
@@ -190,7 +194,7 @@ func firstToken(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// convert returns n as a node. It reports what it cannot represent and carries on with null in its place.
+// convert returns n as a node. It reports values without a representation and carries on with null in their place.
 func (c *converter) convert(n ast.Node, depth int) *node {
 	if c.full {
 		return &node{}
@@ -270,7 +274,7 @@ func integer(n *ast.IntegerNode, pos Position) *node {
 	return &node{kind: stringNode, pos: pos, text: n.Token.Value}
 }
 
-// alias returns what an alias stands for, counting every node it repeats.
+// alias returns the value of an alias, counting every node it repeats.
 func (c *converter) alias(n *ast.AliasNode, pos Position, depth int) *node {
 	name := n.Value.GetToken().Value
 	target, known := c.anchors[name]
@@ -304,7 +308,7 @@ func (c *converter) count(n *node, depth int) bool {
 	return true
 }
 
-// tagged reads the tags of the core schema that say what a value is anyway, and !!str, which makes a scalar a string.
+// tagged reads the tags of the core schema that repeat a value's type, and !!str, which makes a scalar a string.
 func (c *converter) tagged(n *ast.TagNode, pos Position, depth int) *node {
 	v := c.convert(n.Value, depth)
 	want := map[string]nodeKind{
