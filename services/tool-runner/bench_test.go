@@ -20,11 +20,14 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// What a call costs besides its tool, both ends of the socket included: an edit of a file that is not there, and an empty call
+// The cost of a call besides its tool, both ends of the socket included: an edit of a missing file, and an empty call
 // beside it. make bench measures the same between two processes; this one can be profiled.
 func BenchmarkRunTool(b *testing.B) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	svc, err := toolrunner.New(toolrunner.DefaultConfig(), toolrunner.Deps{Log: log, Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(nil)})
+	svc, err := toolrunner.New(
+		toolrunner.DefaultConfig(),
+		toolrunner.Deps{Log: log, Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(nil)},
+	)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func drawProject(t *rapid.T, root, outside string) (folders, files, links []stri
 			files = append(files, path)
 		default:
 			target := rapid.SampledFrom(slices.Concat([]string{outside, filepath.Join(outside, "secret"), filepath.Join(root, "missing")},
-				absolute(root, folders), absolute(root, files), absolute(root, links))).Draw(t, "target")
+				absolute(root, folders), absolute(root, files), absolute(root, links))).
+				Draw(t, "target")
 			if rapid.Bool().Draw(t, "relative") {
 				rel, err := filepath.Rel(filepath.Dir(at), target)
 				must(err)
@@ -64,11 +65,11 @@ func absolute(root string, paths []string) (list []string) {
 	return list
 }
 
-// able is what somebody could do with a path: read a file or list a folder, and write the file or make one in the folder.
+// able is the access to a path: reading a file or listing a folder, and writing the file or making one in the folder.
 type able struct{ read, write bool }
 
-// For any project and policy, the file tools of a caged agent can do what its shell can, protected names excepted, and neither
-// leaves the project. (T-PERM-03)
+// For any project and policy, the file tools of a caged agent can do what its shell can, protected names excepted, and
+// neither leaves the project. (T-PERM-03)
 func TestFileToolsAndShellAgree(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -102,7 +103,12 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req := &toolrunnerv1.RunToolRequest{CallId: ident.New(), Tool: tool, Input: string(input), Context: proto.CloneOf(context)}
+			req := &toolrunnerv1.RunToolRequest{
+				CallId:  ident.New(),
+				Tool:    tool,
+				Input:   string(input),
+				Context: proto.CloneOf(context),
+			}
 			req.Context.ProjectRoot, req.Context.Cage, req.Context.SessionId = root, policy, filepath.Base(base)
 			result := approved(t, w, req)
 			if e := result.GetError(); e != nil {
@@ -124,12 +130,13 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 		for i, p := range paths {
 			tools := toolsCan(call, root, p)
 			real, err := filepath.EvalSymlinks(filepath.Join(root, p))
-			if err == nil && real != root && !strings.HasPrefix(real, root+"/") && (tools.read || tools.write || shell[i].read || shell[i].write) {
+			if err == nil && real != root && !strings.HasPrefix(real, root+"/") &&
+				(tools.read || tools.write || shell[i].read || shell[i].write) {
 				t.Errorf("%s leads to %s: the tools can %+v, the shell %+v", p, real, tools, shell[i])
 			}
 			plain := real == filepath.Join(root, p)
-			// A folder on the way to a grant is there for the shell, with nothing in it but the way. A link may lead through
-			// folders that are not.
+			// A folder on the way to a grant is there for the shell, with the way as its only content. A link may lead
+			// through folders that are missing.
 			info, err := os.Stat(filepath.Join(root, p))
 			way := err == nil && info.IsDir() && !tools.read && !shell[i].write
 			// File tools refuse a protected name, and a .git without a repository, in every folder; a shell writes them
@@ -138,7 +145,9 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 			if (protected || strings.Contains(real+"/", "/.git/")) && !tools.write {
 				shell[i].write = false
 			}
-			if !way && (shell[i].read && !tools.read || plain && shell[i].read != tools.read) || shell[i].write && !tools.write || plain && shell[i].write != tools.write {
+			if !way && (shell[i].read && !tools.read || plain && shell[i].read != tools.read) ||
+				shell[i].write && !tools.write ||
+				plain && shell[i].write != tools.write {
 				t.Errorf("%s: the tools can %+v, the shell %+v; the policy is %v", p, tools, shell[i], policy.GetFs())
 			}
 		}

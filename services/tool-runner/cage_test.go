@@ -20,7 +20,10 @@ import (
 // policy is a cage that a shell can work in.
 func policy() *commonv1.CagePolicy {
 	return &commonv1.CagePolicy{
-		Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}}, Capabilities: []string{"shell"}, Seccomp: "default", State: "ephemeral",
+		Fs: []*commonv1.CageMount{
+			{Mode: "rw", Path: "project:/"},
+		},
+		Capabilities: []string{"shell"}, Seccomp: "default", State: "ephemeral",
 		Limits: &commonv1.CageLimits{MemoryBytes: 512 << 20, WalltimeMs: 600_000},
 	}
 }
@@ -36,8 +39,8 @@ func (c *client) hold(ctx context.Context, id string) (recv func() (*toolrunnerv
 	return stream.Recv
 }
 
-// A hold is the supervisor's hold, for the agent that asked: what happens in the cage comes as it happens, and its end is the
-// last word.
+// A hold is the supervisor's hold, for the agent that asked: events of the cage come as they happen, and its end comes
+// last.
 func TestHoldCage(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -46,7 +49,9 @@ func TestHoldCage(t *testing.T) {
 	recv := c.hold(t.Context(), id)
 	asked := <-box.held
 	if asked.GetCageId() != id || asked.GetOwner().GetSessionId() != "s1" || asked.GetOwner().GetRunId() != "r1" || asked.GetOwner().GetProjectId() != "p1" ||
-		asked.GetAgentPath() != "primary.subagents.tester" || asked.GetProjectRoot() != c.root || asked.GetPolicy().GetLimits().GetMemoryBytes() != 512<<20 {
+		asked.GetAgentPath() != "primary.subagents.tester" ||
+		asked.GetProjectRoot() != c.root ||
+		asked.GetPolicy().GetLimits().GetMemoryBytes() != 512<<20 {
 		t.Errorf("asked for %v", asked)
 	}
 	attempt := &commonv1.NetworkAttempt{At: 5, Target: "example.com:443", Allowed: true, Rule: "example.com:443", Count: 2}
@@ -60,7 +65,9 @@ func TestHoldCage(t *testing.T) {
 	}
 	close(box.events)
 	event, err := recv()
-	if o := event.GetOpened(); err != nil || o.GetCageId() != "joined" || o.GetTier() != "userns" || len(o.GetBestEffort()) != 1 || !strings.Contains(o.GetSummary(), "capabilities shell") {
+	if o := event.GetOpened(); err != nil || o.GetCageId() != "joined" || o.GetTier() != "userns" ||
+		len(o.GetBestEffort()) != 1 ||
+		!strings.Contains(o.GetSummary(), "capabilities shell") {
 		t.Errorf("%v, %v", event, err)
 	}
 	if event, err = recv(); err != nil || !cmp.Equal(attempt, event.GetNetwork(), protocmp.Transform()) {
@@ -74,7 +81,9 @@ func TestHoldCage(t *testing.T) {
 // Leaving releases the cage; a cage that cannot be made says why; one that is lost without a word is unavailable.
 func TestHoldCageEnds(t *testing.T) {
 	t.Parallel()
-	opened := &sandboxsupervisorv1.HoldCageEvent{Event: &sandboxsupervisorv1.HoldCageEvent_Opened{Opened: &sandboxsupervisorv1.Cage{CageId: "c"}}}
+	opened := &sandboxsupervisorv1.HoldCageEvent{
+		Event: &sandboxsupervisorv1.HoldCageEvent_Opened{Opened: &sandboxsupervisorv1.Cage{CageId: "c"}},
+	}
 	left := newSandbox()
 	ctx, leave := context.WithCancel(t.Context())
 	recv := start(t, left).hold(ctx, "c")
@@ -107,7 +116,8 @@ func TestHoldCageEnds(t *testing.T) {
 	}
 }
 
-// A command of a caged agent runs in the cage that was made for it, with nothing of kaged's own user in its environment.
+// A command of a caged agent runs in the cage that was made for it, and its environment has no variable of kaged's own
+// user.
 func TestCommandsRunInTheCage(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -119,7 +129,8 @@ func TestCommandsRunInTheCage(t *testing.T) {
 			t.Fatalf("%s: %v, %v", tool, result, err)
 		}
 		asked := <-box.asked
-		if asked.GetCageId() != "c1" || asked.GetOwner().GetAgentPath() != "primary" || asked.GetCage() == nil || asked.GetEnv()["A"] != "b" {
+		if asked.GetCageId() != "c1" || asked.GetOwner().GetAgentPath() != "primary" || asked.GetCage() == nil ||
+			asked.GetEnv()["A"] != "b" {
 			t.Errorf("%s asked for %v", tool, asked)
 		}
 		for _, name := range []string{"HOME", "USER", "SHELL", "TMPDIR"} {
@@ -130,8 +141,8 @@ func TestCommandsRunInTheCage(t *testing.T) {
 	}
 }
 
-// What the cage refused while a command ran stands in its result, each kind once, so that the model learns which rule is
-// missing; and never more than it can read.
+// The refusals of the cage during a command stand in its result, each kind once, so that the model learns the missing
+// rule; and never more than it can read.
 func TestRefusedConnections(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -155,12 +166,14 @@ func TestRefusedConnections(t *testing.T) {
 	}
 	content, _ := start(t, box).call("shell.bash", `{"command": "true"}`)
 	list := content["network_refused"].([]any)
-	if last := list[len(list)-1].(map[string]any); len(list) != 21 || last["target"] != "others" || last["count"] != 980.0 {
+	if last := list[len(list)-1].(map[string]any); len(list) != 21 || last["target"] != "others" ||
+		last["count"] != 980.0 {
 		t.Errorf("%d refusals, the last %v", len(list), last)
 	}
 }
 
-// Each limit that a cage ends a command by is told apart in the result, with a sentence that names the limit, and recorded.
+// Each limit that a cage ends a command by is told apart in the result, with a sentence that names the limit, and
+// recorded.
 func TestLimitsOfACageAreTold(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[sandboxsupervisorv1.KillReason][2]string{
@@ -182,7 +195,8 @@ func TestLimitsOfACageAreTold(t *testing.T) {
 			}
 			records := result.GetAudit()
 			recorded := records[len(records)-2].GetPayload().GetFields()["killed"].GetStringValue()
-			if got := result.GetContent(); !strings.Contains(got, `"killed":"`+want[0]+`"`) || !strings.Contains(got, want[1]) || recorded != want[0] {
+			if got := result.GetContent(); !strings.Contains(got, `"killed":"`+want[0]+`"`) || !strings.Contains(got, want[1]) ||
+				recorded != want[0] {
 				t.Errorf("%s, %s: %s, recorded %q", reason, tool, got, recorded)
 			}
 			if over := want[0] == "walltime" || want[0] == "disk"; result.GetCageOver() != over {
@@ -192,7 +206,7 @@ func TestLimitsOfACageAreTold(t *testing.T) {
 	}
 }
 
-// What runs is told with whose it is and in which cage.
+// A running process is listed with its owner and its cage.
 func TestListProcesses(t *testing.T) {
 	t.Parallel()
 	got, err := start(t, newSandbox()).ListProcesses(t.Context(), &toolrunnerv1.ListProcessesRequest{SessionId: "s"})

@@ -14,7 +14,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Whoever leaves ends the command, and the call is not made again: it may have done something.
+// A caller that leaves ends the command, and the call is not made again: it may have had effects.
 func TestLeavingEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -40,7 +40,8 @@ func TestLeavingEndsTheCommand(t *testing.T) {
 	}
 }
 
-// A command that is cancelled leaves the record that it was run, and with what the call was made; whoever cancels is given it.
+// A cancelled command leaves the record that it was run, with its parameters, and the caller that cancels gets the
+// record.
 func TestCancelledCommandsAreRecorded(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -63,7 +64,8 @@ func TestCancelledCommandsAreRecorded(t *testing.T) {
 		}
 		event, err := stream.Recv()
 		result := event.GetResult()
-		if err != nil || !errors.Is(fault.FromProto(result.GetError()), fault.Cancelled) || !strings.Contains(result.GetContent(), `"cancelled"`) {
+		if err != nil || !errors.Is(fault.FromProto(result.GetError()), fault.Cancelled) ||
+			!strings.Contains(result.GetContent(), `"cancelled"`) {
 			t.Fatalf("%v, %v", event, err)
 		}
 		records := map[string]map[string]any{}
@@ -76,7 +78,9 @@ func TestCancelledCommandsAreRecorded(t *testing.T) {
 			t.Error(d)
 		}
 		ran := records["shell.executed"]
-		if ran["command"] != "echo started; sleep 600 # for long" || ran["error_code"] != "cancelled" || ran["exit_code"] != nil || ran["cwd"] != "./" {
+		if ran["command"] != "echo started; sleep 600 # for long" || ran["error_code"] != "cancelled" ||
+			ran["exit_code"] != nil ||
+			ran["cwd"] != "./" {
 			t.Errorf("shell.executed: %v", ran)
 		}
 		if records["tool.completed"]["error_code"] != "cancelled" {
@@ -89,7 +93,7 @@ func cancelOf(req *toolrunnerv1.RunToolRequest) *toolrunnerv1.CancelToolRequest 
 	return &toolrunnerv1.CancelToolRequest{SessionId: req.GetContext().GetSessionId(), CallId: req.GetCallId()}
 }
 
-// A sandbox that goes away while a command runs is the call's failure; one that is not there is nobody's.
+// A sandbox that goes away while a command runs is the call's failure; one that is missing is no call's.
 func TestTheSandboxGoesAway(t *testing.T) {
 	t.Parallel()
 	breaking, lost, ended := newSandbox(), newSandbox(), newSandbox()
@@ -97,12 +101,18 @@ func TestTheSandboxGoesAway(t *testing.T) {
 	lost.reason, ended.reason = sandboxsupervisorv1.KillReason_KILL_REASON_LOST, sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED
 	for _, box := range []*smallSandbox{breaking, lost} {
 		c := start(t, box)
-		if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(fault.FromProto(result.GetError()), fault.Interrupted) {
+		if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(
+			fault.FromProto(result.GetError()),
+			fault.Interrupted,
+		) {
 			t.Errorf("%v", result)
 		}
 	}
 	c := start(t, ended)
-	if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(fault.FromProto(result.GetError()), fault.Cancelled) {
+	if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(
+		fault.FromProto(result.GetError()),
+		fault.Cancelled,
+	) {
 		t.Errorf("%v", result)
 	}
 	c = start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})

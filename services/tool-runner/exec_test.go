@@ -10,20 +10,26 @@ import (
 	toolrunner "kaged.dev/services/tool-runner"
 )
 
-// A command of shell.exec runs to its end like one of shell.bash, with standard error of its own, and both are shown while
-// it runs (T-T20-EXEC-01, T-SHELL-04).
+// A command of shell.exec runs to its end like one of shell.bash, with standard error of its own, and both are shown
+// while it runs (T-T20-EXEC-01, T-SHELL-04).
 func TestExec(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	w.write("sub/x", "")
-	shown, a, err := w.try("shell.exec", p{"command": "pwd; echo $FOO; echo err >&2; cat; test -t 1 || exit 7", "cwd": "sub", "env": p{"FOO": "bar"}})
-	if err != nil || !a.ended(7) || a.Stdout != w.root+"/sub\nbar\n" || a.Stderr != "err\n" || a.TimedOut || a.ProcessID != "" {
+	shown, a, err := w.try(
+		"shell.exec",
+		p{"command": "pwd; echo $FOO; echo err >&2; cat; test -t 1 || exit 7", "cwd": "sub", "env": p{"FOO": "bar"}},
+	)
+	if err != nil || !a.ended(7) || a.Stdout != w.root+"/sub\nbar\n" || a.Stderr != "err\n" || a.TimedOut ||
+		a.ProcessID != "" {
 		t.Errorf("%v, %v", a, err)
 	}
-	if len(shown) != len(a.Stdout)+len(a.Stderr) || !strings.Contains(shown, "bar\n") || !strings.Contains(shown, "err\n") {
+	if len(shown) != len(a.Stdout)+len(a.Stderr) || !strings.Contains(shown, "bar\n") ||
+		!strings.Contains(shown, "err\n") {
 		t.Errorf("shown was %q", shown)
 	}
-	if r := a.record("shell.executed"); r["exit_code"] != 7.0 || r["cwd"] != "./sub" || r["timeout_ms"] != 1_800_000.0 || r["timed_out"] != false {
+	if r := a.record("shell.executed"); r["exit_code"] != 7.0 || r["cwd"] != "./sub" || r["timeout_ms"] != 1_800_000.0 ||
+		r["timed_out"] != false {
 		t.Errorf("recorded is %v", r)
 	}
 	a = w.ask("shell.exec", p{"command": "test -t 0 && test -t 1 && printf 'a\\r\\nb' && echo err >&2", "terminal": true})
@@ -36,7 +42,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// The flat name takes workdir and seconds, has its own limits, and names its parameters in refusals (T-T20-EXEC-01, -02, -03).
+// The flat name takes workdir and seconds, has its own limits, and names its parameters in refusals (T-T20-EXEC-01,
+// -02, -03).
 func TestExecAlias(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -73,8 +80,8 @@ func TestExecAlias(t *testing.T) {
 	w.refuse(fault.InvalidParams, "shell.exec", p{"command": "x", "workdir": "."})
 }
 
-// A command that takes too long is ended with everything it started, in the foreground and in the background, and its exit
-// code is 137 either way (T-SHELL-08, T-SHELL-20, T-FM-25, S6.4).
+// A command that takes too long is ended with everything it started, in the foreground and in the background, and its
+// exit code is 137 either way (T-SHELL-08, T-SHELL-20, T-FM-25, S6.4).
 func TestExecTimesOut(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, func(c *toolrunner.Config) { c.ExecMinTimeout = config.Duration(300 * time.Millisecond) })
@@ -86,7 +93,8 @@ func TestExecTimesOut(t *testing.T) {
 	id := w.ask("shell.exec", p{"command": command, "timeout": 1, "background": true}).ProcessID
 	a = w.end(id)
 	all := w.ask("shell.process", p{"action": "poll", "process_id": id, "offset": 0})
-	if !a.ended(137) || a.Reason != "timeout" || !a.TimedOut || len(alive(*all.Output)) > 0 || strings.Count(*all.Output, "pid") != 2 {
+	if !a.ended(137) || a.Reason != "timeout" || !a.TimedOut || len(alive(*all.Output)) > 0 ||
+		strings.Count(*all.Output, "pid") != 2 {
 		t.Errorf("%v, alive %v of %v", a, alive(*all.Output), all)
 	}
 }
@@ -97,10 +105,12 @@ func TestExecOutputIsBounded(t *testing.T) {
 	w := newWorkspace(t)
 	a := w.ask("shell.exec", p{"command": `echo first; head -c 200000 /dev/zero | tr '\0' x; echo; echo last`})
 	note := "\n[output truncated \u2014 100012 of 200012 characters left out]\n"
-	if n := len([]rune(a.Stdout)); n != 100_000+len([]rune(note)) || !strings.HasPrefix(a.Stdout, "first\nx") || !strings.HasSuffix(a.Stdout, "x\nlast\n") || !strings.Contains(a.Stdout, note) {
+	if n := len([]rune(a.Stdout)); n != 100_000+len([]rune(note)) || !strings.HasPrefix(a.Stdout, "first\nx") ||
+		!strings.HasSuffix(a.Stdout, "x\nlast\n") ||
+		!strings.Contains(a.Stdout, note) {
 		t.Errorf("%d characters: %.20q ... %q", n, a.Stdout, a.Stdout[len(a.Stdout)-20:])
 	}
-	// What is on standard error is not crowded out.
+	// Standard output does not crowd out standard error.
 	a = w.ask("shell.exec", p{"command": `head -c 200000 /dev/zero | tr '\0' x; echo why >&2`})
 	if n := len(a.Stdout); a.Stderr != "why\n" || n > 100_000+100 {
 		t.Errorf("%d characters beside %q", n, a.Stderr)

@@ -57,7 +57,7 @@ func withIssues(t *testing.T) *client {
 	return c
 }
 
-// asked is a call of the root agent of a session that is bound to issue, 0 for none.
+// asked is a call of the root agent of a session that is bound to issue; 0 means unbound.
 func (c *client) asked(number int64, name, input string, adjust ...func(*toolrunnerv1.RunToolRequest)) (map[string]any,
 	*toolrunnerv1.ToolResult,
 ) {
@@ -176,10 +176,8 @@ func TestACallFilesOneIssue(t *testing.T) {
 	}
 }
 
-// What an agent may not do is refused with the sentence that says what is legal (T-ISSUE-01, T-ISSUE-UPDATE-01,
-// -TRANS-02,
-// -03, -07;
-// T-FM-14, -15).
+// An action that agents may not do is refused with the sentence that says what is legal (T-ISSUE-01, T-ISSUE-UPDATE-01,
+// -TRANS-02, -03, -07; T-FM-14, -15).
 func TestIssuesRefuse(t *testing.T) {
 	t.Parallel()
 	c := withIssues(t)
@@ -217,7 +215,7 @@ func TestIssuesRefuse(t *testing.T) {
 	}
 }
 
-// The root agent alone has these tools, by whatever name (T-SCOPE-02, T-KAGED-01 to -03, T-AVAIL-11, -12, T-FM-13;
+// The root agent alone has these tools, by every name (T-SCOPE-02, T-KAGED-01 to -03, T-AVAIL-11, -12, T-FM-13;
 // T-TODO-BUBBLE-01).
 func TestIssuesAreTheRootAgents(t *testing.T) {
 	t.Parallel()
@@ -311,8 +309,8 @@ func TestAgentsWorkThroughTodos(t *testing.T) {
 	}
 }
 
-// A todo that is not there, that is named by an id, or that is the operator's is refused with what can be done
-// (T-TODO-16, -18, -19, -25, -26; T-FM-16, -17, -18, -28).
+// A missing todo, one that is named by an id, and one that is the operator's are refused with a remedy (T-TODO-16, -18,
+// -19, -25, -26; T-FM-16, -17, -18, -28).
 func TestTodosRefuse(t *testing.T) {
 	t.Parallel()
 	c := withIssues(t)

@@ -22,7 +22,7 @@ type changer struct {
 	log    []string
 }
 
-// language is what the files of a project hold.
+// language is the texts of a project's files in one language.
 type language struct {
 	suffix, head string
 	seeds        uint64

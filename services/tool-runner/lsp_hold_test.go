@@ -27,7 +27,7 @@ func (s *stops) StopServers(
 	return &lsppoolv1.StopServersResponse{}, nil
 }
 
-// Language servers end with the last process that runs agents; that of a process beside another ends none.
+// Language servers end with the last process that runs agents; the end of one beside others leaves them running.
 func TestLanguageServersEndWithTheLastHarness(t *testing.T) {
 	t.Parallel()
 	pool := &stops{asked: make(chan *lsppoolv1.StopServersRequest, 10)}

@@ -9,7 +9,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// A tool runner that is restarted finds the processes it started, with where reading them stood, and handles them as before.
+// A tool runner that is restarted finds the processes it started, with where reading them stood, and handles them as
+// before.
 func TestProcessesSurviveTheToolRunner(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -35,8 +36,8 @@ func TestProcessesSurviveTheToolRunner(t *testing.T) {
 	}
 }
 
-// A supervisor that is restarted has ended its processes; the table says that they are lost, which is recorded once, and what
-// had ended before stays as it was known.
+// A restarted supervisor has ended its processes; the table says that they are lost, which is recorded once, and
+// processes that had ended before keep their known ends.
 func TestProcessesAreLostWithTheSupervisor(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -46,10 +47,12 @@ func TestProcessesAreLostWithTheSupervisor(t *testing.T) {
 	all := w.until(id, "pid\n")
 	w.restartBox(t)
 	a := w.status(id)
-	if a.Status != "lost" || a.ExitCode != nil || a.Note == "" || a.EndedAt == 0 || len(alive(all)) > 0 || a.record("process.lost")["process_id"] != id {
+	if a.Status != "lost" || a.ExitCode != nil || a.Note == "" || a.EndedAt == 0 || len(alive(all)) > 0 ||
+		a.record("process.lost")["process_id"] != id {
 		t.Errorf("after the restart: %v, recorded %v", a, a.audit)
 	}
-	if a = w.ask("shell.process", p{"action": "poll", "process_id": id}); a.Status != "lost" || *a.Output != "" || a.record("process.lost") != nil {
+	if a = w.ask("shell.process", p{"action": "poll", "process_id": id}); a.Status != "lost" || *a.Output != "" ||
+		a.record("process.lost") != nil {
 		t.Errorf("polled: %v", a)
 	}
 	if a = w.ask("shell.process", p{"action": "kill", "process_id": id}); a.Status != "lost" {
@@ -78,7 +81,8 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 	for strings.Count(all, "pid") < 2 {
 		all += w.until(id, "pid")
 	}
-	// Their ends come with the answer, and again for who asks again: the first answer may be lost, with the tool runner too.
+	// Their ends come with the answer, and again with a second one: the first answer may be lost, with the tool runner
+	// too.
 	for range 2 {
 		resp, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"})
 		if err != nil || len(resp.GetAudit()) != 1 {
@@ -86,7 +90,8 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 		}
 		r, payload := resp.GetAudit()[0], resp.GetAudit()[0].GetPayload().AsMap()
 		if r.GetEventType() != "shell.executed" || r.GetAgentPath() != "primary" || payload["process_id"] != id || payload["exit_code"] != 137.0 ||
-			!strings.HasPrefix(payload["command"].(string), "trap") || payload["session_id"] != "s1" {
+			!strings.HasPrefix(payload["command"].(string), "trap") ||
+			payload["session_id"] != "s1" {
 			t.Errorf("recorded: %v", r)
 		}
 		w.restartRunner(t)
@@ -103,7 +108,8 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 		}
 		w.restartRunner(t)
 	}
-	if resp, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil || len(resp.GetAudit()) > 0 {
+	if resp, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil ||
+		len(resp.GetAudit()) > 0 {
 		t.Errorf("after somebody was told: %v, %v", resp, err)
 	}
 }

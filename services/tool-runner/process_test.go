@@ -17,8 +17,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// A background process is started by a call that returns at once; it is read, written to and ended by others, and says how it
-// ended (T-T20-EXEC-06, T-T20-PROC-02, -03, -04, -05).
+// A background process is started by a call that returns at once; it is read, written to and ended by others, and says
+// how it ended (T-T20-EXEC-06, T-T20-PROC-02, -03, -04, -05).
 func TestBackgroundProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -30,7 +30,11 @@ func TestBackgroundProcess(t *testing.T) {
 	if got := w.until(id, "up\n"); got != "up\n" {
 		t.Errorf("the first poll: %q", got)
 	}
-	if a := w.ask("process", p{"action": "status", "process_id": id}); a.Status != "running" || a.ExitCode != nil || *a.UnreadBytes != 0 || a.Command != "echo up; cat; echo done >&2; exit 3" || a.StartedAt == 0 || a.EndedAt != 0 {
+	if a := w.ask("process", p{"action": "status", "process_id": id}); a.Status != "running" || a.ExitCode != nil ||
+		*a.UnreadBytes != 0 ||
+		a.Command != "echo up; cat; echo done >&2; exit 3" ||
+		a.StartedAt == 0 ||
+		a.EndedAt != 0 {
 		t.Errorf("the status: %v", a)
 	}
 	if a := w.ask("process", p{"action": "input", "process_id": id, "input": "hi\n"}); a.Status != "running" {
@@ -47,7 +51,9 @@ func TestBackgroundProcess(t *testing.T) {
 	if a = w.end(id); !a.ended(3) || a.Reason != "" || a.EndedAt < a.StartedAt {
 		t.Errorf("the end: %v", a)
 	}
-	if a = w.ask("shell.process", p{"action": "poll", "process_id": id, "offset": 3}); *a.Output != "hi\nno end of linedone\n" || a.Offset != 3 || a.NextOffset != 25 {
+	if a = w.ask("shell.process", p{"action": "poll", "process_id": id, "offset": 3}); *a.Output != "hi\nno end of linedone\n" ||
+		a.Offset != 3 ||
+		a.NextOffset != 25 {
 		t.Errorf("read again: %v", a)
 	}
 	for _, params := range []p{{"action": "input", "process_id": id, "input": "x"}, {"action": "signal", "process_id": id, "signal": "SIGTERM"}} {
@@ -66,7 +72,9 @@ func TestEndOfBackgroundIsRecorded(t *testing.T) {
 	w := newWorkspace(t)
 	id := w.background("exit 5")
 	a := w.end(id)
-	if r := a.record("shell.executed"); r["exit_code"] != 5.0 || r["process_id"] != id || r["command"] != "exit 5" || r["timed_out"] != false || r["duration_ms"] == nil {
+	if r := a.record("shell.executed"); r["exit_code"] != 5.0 || r["process_id"] != id || r["command"] != "exit 5" ||
+		r["timed_out"] != false ||
+		r["duration_ms"] == nil {
 		t.Errorf("recorded is %v", r)
 	}
 	if a = w.status(id); !a.ended(5) || a.record("shell.executed") != nil {
@@ -81,7 +89,9 @@ func TestSignalAProcess(t *testing.T) {
 	for signal, code := range map[string]int{"SIGTERM": 143, "term": 143, "SIGKILL": 137, "int": 130, "sighup": 129} {
 		id := w.ask("exec", p{"command": "echo up; exec sleep 300", "background": true}).ProcessID
 		w.until(id, "up")
-		if a := w.ask("shell.process", p{"action": "signal", "process_id": id, "signal": signal}); !a.ended(code) || a.Signal == "" || a.Reason != "" {
+		if a := w.ask("shell.process", p{"action": "signal", "process_id": id, "signal": signal}); !a.ended(code) ||
+			a.Signal == "" ||
+			a.Reason != "" {
 			t.Errorf("%s: %v", signal, a)
 		}
 	}
@@ -97,16 +107,19 @@ func TestSignalAProcess(t *testing.T) {
 	}
 }
 
-// A kill takes everything the process started along, also what tried to get away.
+// A kill ends all descendants of the process, also those that tried to get away.
 func TestKillAProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	id := w.background("trap '' TERM; (setsid sh -c 'trap \"\" TERM; echo $$ pid; while :; do sleep 300; done') & echo $$ pid; while :; do sleep 300; done")
+	id := w.background(
+		"trap '' TERM; (setsid sh -c 'trap \"\" TERM; echo $$ pid; while :; do sleep 300; done') & echo $$ pid; while :; do sleep 300; done",
+	)
 	all := ""
 	for strings.Count(all, "pid") < 2 {
 		all += w.until(id, "pid")
 	}
-	if a := w.ask("shell.process", p{"action": "kill", "process_id": id}); !a.ended(137) || a.Reason != "killed" || len(alive(all)) > 0 {
+	if a := w.ask("shell.process", p{"action": "kill", "process_id": id}); !a.ended(137) || a.Reason != "killed" ||
+		len(alive(all)) > 0 {
 		t.Errorf("%v, alive %v", a, alive(all))
 	}
 }
@@ -115,7 +128,14 @@ func TestKillAProcess(t *testing.T) {
 func TestProcessOnATerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	id := w.ask("shell.exec", p{"command": "test -t 0 && echo terminal; trap 'echo caught; exit 4' INT; while read x; do echo got $x; done", "background": true, "terminal": true}).ProcessID
+	id := w.ask(
+		"shell.exec",
+		p{
+			"command":    "test -t 0 && echo terminal; trap 'echo caught; exit 4' INT; while read x; do echo got $x; done",
+			"background": true,
+			"terminal":   true,
+		},
+	).ProcessID
 	w.until(id, "terminal\n")
 	w.ask("shell.process", p{"action": "input", "process_id": id, "input": "hi\n"})
 	if got := w.until(id, "got hi\n"); got != "hi\ngot hi\n" {
@@ -127,8 +147,8 @@ func TestProcessOnATerminal(t *testing.T) {
 	}
 }
 
-// A poll answers with at most 10,000 characters, the last ones, says what it left out and where that can be read, as long as
-// it is kept (T-T20-EXEC-05, T-T20-PROC-05).
+// A poll answers with at most 10,000 characters, the last ones, and tells how much it left out and where that can be
+// read, as long as it is kept (T-T20-EXEC-05, T-T20-PROC-05).
 func TestPollIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -140,9 +160,19 @@ func TestPollIsBounded(t *testing.T) {
 	for w.status(id).unread() < int64(total) {
 	}
 	shown, a, err := w.try("process", p{"action": "poll", "process_id": id})
-	if err != nil || len([]rune(*a.Output)) != 10_000 || !strings.HasSuffix(*a.Output, "line é 4999\n") || a.NextOffset != int64(total) || a.OmittedBytes != a.Offset ||
+	if err != nil || len([]rune(*a.Output)) != 10_000 || !strings.HasSuffix(*a.Output, "line é 4999\n") ||
+		a.NextOffset != int64(total) ||
+		a.OmittedBytes != a.Offset ||
 		a.Offset != int64(total-len(*a.Output)) {
-		t.Errorf("%d characters: %.20q from %d to %d, %d left out, %v", len([]rune(*a.Output)), *a.Output, a.Offset, a.NextOffset, a.OmittedBytes, err)
+		t.Errorf(
+			"%d characters: %.20q from %d to %d, %d left out, %v",
+			len([]rune(*a.Output)),
+			*a.Output,
+			a.Offset,
+			a.NextOffset,
+			a.OmittedBytes,
+			err,
+		)
 	}
 	if len(shown) != total {
 		t.Errorf("people were shown %d of %d bytes", len(shown), total)
@@ -156,13 +186,14 @@ func TestPollIsBounded(t *testing.T) {
 		all.WriteString(*page.Output)
 		at = page.NextOffset
 	}
-	if !strings.HasPrefix(all.String(), "line é 0\nline é 1\n") || !strings.Contains(all.String(), "line é 3000\nline é 3001\n") {
+	if !strings.HasPrefix(all.String(), "line é 0\nline é 1\n") ||
+		!strings.Contains(all.String(), "line é 3000\nline é 3001\n") {
 		t.Errorf("what was left out reads %.50q", all.String())
 	}
 	if a = w.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 0}); *a.Output != "" {
 		t.Errorf("the next poll: %v", a)
 	}
-	// What is kept no more is said to be missing.
+	// Dropped output is reported as missing.
 	flood := w.background("head -c 1000000 /dev/zero | tr '\\0' x; echo end")
 	for w.status(flood).Status == "running" {
 	}
@@ -197,7 +228,7 @@ func TestPollOfEndlessOutput(t *testing.T) {
 
 func (a answer) unread() int64 { return *a.UnreadBytes }
 
-// What makes no sense is refused, by both names (T-T20-PROC-01, T-T20-PROC-06).
+// Meaningless calls are refused, by both names (T-T20-PROC-01, T-T20-PROC-06).
 func TestProcessRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -230,8 +261,8 @@ func TestProcessRefuses(t *testing.T) {
 	}
 }
 
-// A process is seen by the agent that started it and by those above it, in its session, and by nobody else: a child's cage
-// may be narrower.
+// A process is seen only by the agent that started it and by those above it, in its session: a child's cage may be
+// narrower.
 func TestProcessesHaveOwners(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -266,7 +297,8 @@ func TestProcessesHaveOwners(t *testing.T) {
 	}
 }
 
-// A caged agent needs the shell capability for all of it, and write access where a command works (T-SHELL-18, T-AVAIL-10).
+// A caged agent needs the shell capability for all of it, and write access where a command works (T-SHELL-18,
+// T-AVAIL-10).
 func TestShellToolsInACage(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -274,7 +306,10 @@ func TestShellToolsInACage(t *testing.T) {
 	caged := func(mode string, capabilities ...string) func(*toolrunnerv1.RunToolRequest) {
 		return func(r *toolrunnerv1.RunToolRequest) {
 			r.Context.Caller = "primary.subagents.coder"
-			r.Context.Cage = &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: mode, Path: "./src"}}, Capabilities: capabilities}
+			r.Context.Cage = &commonv1.CagePolicy{
+				Fs:           []*commonv1.CageMount{{Mode: mode, Path: "./src"}},
+				Capabilities: capabilities,
+			}
 		}
 	}
 	exec := p{"command": "true", "cwd": "src"}
@@ -286,11 +321,16 @@ func TestShellToolsInACage(t *testing.T) {
 	if a := w.ask("shell.process", p{"action": "list"}, caged("ro", "shell")); len(a.Processes) != 0 {
 		t.Errorf("%v", a)
 	}
-	// The cage goes along with the command: it sees what is granted, and where this machine has no cages it is not run.
+	// The cage goes along with the command: it sees the granted files, and a machine without cages does not run it.
 	w.write("top", "")
 	_, a, err := w.try("shell.exec", p{"command": "ls ..", "cwd": "src"}, caged("rw", "shell"))
 	if errors.Is(err, fault.CageUnavailable) {
-		w.refuse(fault.CageUnavailable, "shell.exec", p{"command": "true", "cwd": "src", "background": true}, caged("rw", "shell"))
+		w.refuse(
+			fault.CageUnavailable,
+			"shell.exec",
+			p{"command": "true", "cwd": "src", "background": true},
+			caged("rw", "shell"),
+		)
 	} else if err != nil || a.Stdout != "src\n" {
 		t.Errorf("beside its folder a caged command sees %q, %v", a.Stdout, err)
 	}
@@ -299,8 +339,9 @@ func TestShellToolsInACage(t *testing.T) {
 	}
 }
 
-// A process's environment is nine names of kaged's own, where set, and what the call declares; nothing leaks, from any of the
-// tools that run commands (T-ENV-01, T-ENV-02, T-ENV-04, T-SHELL-15, T-TOOLS-S6.6, T-TOOLS-S6.13).
+// A process's environment is nine names of kaged's own, if set, and the variables that the call declares; no other
+// leaks, from any of the tools that run commands (T-ENV-01, T-ENV-02, T-ENV-04, T-SHELL-15, T-TOOLS-S6.6,
+// T-TOOLS-S6.13).
 func TestNoSecretLeaks(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-leak")
 	t.Setenv("KAGED_LEAK", "leak")
@@ -318,7 +359,10 @@ func TestNoSecretLeaks(t *testing.T) {
 	for name, output := range outputs {
 		for line := range strings.Lines(output) {
 			key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
-			if !strings.Contains(" PATH HOME USER LANG LC_ALL TERM SHELL TMPDIR TZ FOO QUOTED PWD OLDPWD SHLVL _ end ", " "+key+" ") {
+			if !strings.Contains(
+				" PATH HOME USER LANG LC_ALL TERM SHELL TMPDIR TZ FOO QUOTED PWD OLDPWD SHLVL _ end ",
+				" "+key+" ",
+			) {
 				t.Errorf("%s: the command has %s", name, line)
 			}
 		}
@@ -338,7 +382,10 @@ func TestPollWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	id := w.background("read x; echo one; read x; echo two; exit 1")
-	stream, err := w.RunTool(t.Context(), w.request("shell.process", fmt.Sprintf(`{"action":"poll","process_id":%q,"wait":60000}`, id)))
+	stream, err := w.RunTool(
+		t.Context(),
+		w.request("shell.process", fmt.Sprintf(`{"action":"poll","process_id":%q,"wait":60000}`, id)),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +417,7 @@ func TestPollWaits(t *testing.T) {
 	}
 }
 
-// What is typed into a process is judged like a command, as far as it is one (T-SAFE-02, S6.5).
+// Input of a process is judged like a command, as far as it is one (T-SAFE-02, S6.5).
 func TestInputIsJudged(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Tools start commands through the sandbox alone, with the environment that pkg/sandbox/env builds: neither the service nor
-// the libraries of the workspace start a process or read their own environment (T-TOOLS-S6.6, C38).
+// Tools start commands through the sandbox alone, with the environment that pkg/sandbox/env builds: neither the service
+// nor the libraries of the workspace start a process or read their own environment (T-TOOLS-S6.6, C38).
 func TestOnlyTheSandboxStartsProcesses(t *testing.T) {
 	t.Parallel()
 	for root, least := range map[string]int{".": 50, "../../pkg/workspace": 20, "../../pkg/sandbox": 5, "../../pkg/shellguard": 10} {

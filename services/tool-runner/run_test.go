@@ -16,7 +16,10 @@ import (
 func (c *client) holdRun(run string) (release func(), ended func() error) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
-	stream, err := c.HoldRun(ctx, &toolrunnerv1.HoldRunRequest{Context: &toolrunnerv1.ToolContext{SessionId: "s1", RunId: run, ProjectId: "p1"}})
+	stream, err := c.HoldRun(
+		ctx,
+		&toolrunnerv1.HoldRunRequest{Context: &toolrunnerv1.ToolContext{SessionId: "s1", RunId: run, ProjectId: "p1"}},
+	)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -26,8 +29,8 @@ func (c *client) holdRun(run string) (release func(), ended func() error) {
 	return cancel, func() error { _, err := stream.Recv(); return err }
 }
 
-// The end of a run, for whatever reason its stream ends, cancels its calls and no others, and refuses its late ones; a run that
-// is held again goes on.
+// The end of a run, for any reason its stream ends, cancels its calls and no others, and refuses its late ones; a run
+// that is held again goes on.
 func TestTheEndOfARunEndsItsCalls(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()

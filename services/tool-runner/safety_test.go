@@ -7,12 +7,19 @@ import (
 	toolrunner "kaged.dev/services/tool-runner"
 )
 
-// What a new installation asks about: what is lost for others or cannot be taken back, in every spelling, and not the daily work
-// beside it (T-SAFE-02).
+// A new installation asks about effects that are lost for others or cannot be taken back, in every spelling, and not
+// about the daily work beside them (T-SAFE-02).
 func TestDefaultRules(t *testing.T) {
 	t.Parallel()
 	c := toolrunner.DefaultConfig()
-	guard, err := shellguard.New(shellguard.Rules{Blocked: c.BlockedCommands, Destructive: c.DestructiveCommands, System: c.SystemPaths, Home: "/home/ada"})
+	guard, err := shellguard.New(
+		shellguard.Rules{
+			Blocked:     c.BlockedCommands,
+			Destructive: c.DestructiveCommands,
+			System:      c.SystemPaths,
+			Home:        "/home/ada",
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ type smallSandbox struct {
 	// asked is told each command that was started, gone the error of each that was ended by its caller's leaving.
 	asked chan *sandboxsupervisorv1.ExecStart
 	gone  chan error
-	// refused is what each command's cage refuses while it runs.
+	// refused are the refusals of each command's cage while it runs.
 	refused []*commonv1.NetworkAttempt
 	// held is told each cage that is to be made; of it come the events, or refuses is why it is not made.
 	held    chan *sandboxsupervisorv1.HoldCageRequest
@@ -37,13 +37,20 @@ type smallSandbox struct {
 
 func newSandbox() *smallSandbox {
 	return &smallSandbox{
-		shell: sandboxtest.Shell{KillGrace: 200 * time.Millisecond}, asked: make(chan *sandboxsupervisorv1.ExecStart, 100), gone: make(chan error, 100),
-		held: make(chan *sandboxsupervisorv1.HoldCageRequest, 1), events: make(chan *sandboxsupervisorv1.HoldCageEvent, 10), left: make(chan struct{}, 1),
+		shell: sandboxtest.Shell{KillGrace: 200 * time.Millisecond},
+		asked: make(chan *sandboxsupervisorv1.ExecStart, 100), gone: make(chan error, 100),
+		held: make(
+			chan *sandboxsupervisorv1.HoldCageRequest,
+			1,
+		),
+		events: make(chan *sandboxsupervisorv1.HoldCageEvent, 10), left: make(chan struct{}, 1),
 	}
 }
 
 // Exec runs one command as the contract says.
-func (s *smallSandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]) error {
+func (s *smallSandbox) Exec(
+	stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent],
+) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -62,7 +69,10 @@ func (s *smallSandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.
 		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: time.Duration(start.GetTimeoutMs()) * time.Millisecond,
 	}, func(data []byte) {
 		_ = stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Output{
-			Output: &sandboxsupervisorv1.ExecOutput{Stream: sandboxsupervisorv1.Stream_STREAM_STDOUT, Data: append([]byte(nil), data...)},
+			Output: &sandboxsupervisorv1.ExecOutput{
+				Stream: sandboxsupervisorv1.Stream_STREAM_STDOUT,
+				Data:   append([]byte(nil), data...),
+			},
 		}})
 	})
 	if err != nil {
@@ -76,13 +86,18 @@ func (s *smallSandbox) Exec(stream grpc.BidiStreamingServer[sandboxsupervisorv1.
 	if exit.Reason == contract.ReasonTimeout {
 		reason = sandboxsupervisorv1.KillReason_KILL_REASON_TIMEOUT
 	}
-	return stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: &sandboxsupervisorv1.ExecExited{
-		ExitCode: int32(exit.Code), Reason: reason, DurationMs: exit.Duration.Milliseconds(),
-	}}})
+	return stream.Send(
+		&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Exited{Exited: &sandboxsupervisorv1.ExecExited{
+			ExitCode: int32(exit.Code), Reason: reason, DurationMs: exit.Duration.Milliseconds(),
+		}}},
+	)
 }
 
 // HoldCage holds a cage as the test says.
-func (s *smallSandbox) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent]) error {
+func (s *smallSandbox) HoldCage(
+	req *sandboxsupervisorv1.HoldCageRequest,
+	stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent],
+) error {
 	s.held <- req
 	if s.refuses != nil {
 		return s.refuses
@@ -104,7 +119,10 @@ func (s *smallSandbox) HoldCage(req *sandboxsupervisorv1.HoldCageRequest, stream
 }
 
 // ListProcesses lists one process of each session it is asked about.
-func (s *smallSandbox) ListProcesses(_ context.Context, req *sandboxsupervisorv1.ListProcessesRequest) (*sandboxsupervisorv1.ListProcessesResponse, error) {
+func (s *smallSandbox) ListProcesses(
+	_ context.Context,
+	req *sandboxsupervisorv1.ListProcessesRequest,
+) (*sandboxsupervisorv1.ListProcessesResponse, error) {
 	return &sandboxsupervisorv1.ListProcessesResponse{Processes: []*sandboxsupervisorv1.Process{{
 		ExecId: "e", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p", AgentPath: "primary"}, Pid: 7,
 		Command: "sleep 1", StartedAt: 1, MemoryBytes: 2, CpuMs: 3, Detached: true, CageId: "c",
@@ -112,15 +130,21 @@ func (s *smallSandbox) ListProcesses(_ context.Context, req *sandboxsupervisorv1
 }
 
 // ListCages lists one cage of each session it is asked about.
-func (s *smallSandbox) ListCages(_ context.Context, req *sandboxsupervisorv1.ListCagesRequest) (*sandboxsupervisorv1.ListCagesResponse, error) {
+func (s *smallSandbox) ListCages(
+	_ context.Context,
+	req *sandboxsupervisorv1.ListCagesRequest,
+) (*sandboxsupervisorv1.ListCagesResponse, error) {
 	return &sandboxsupervisorv1.ListCagesResponse{Cages: []*sandboxsupervisorv1.Cage{{
 		CageId: "c", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p"}, AgentPath: "primary", StartedAt: 1,
 		Tier: "userns", BestEffort: []string{"b"}, MemoryBytes: 2, CpuMs: 3, Processes: 4,
 	}}}, nil
 }
 
-// EndOwner records whose commands were to be ended.
-func (s *smallSandbox) EndOwner(ctx context.Context, req *sandboxsupervisorv1.EndOwnerRequest) (*sandboxsupervisorv1.EndOwnerResponse, error) {
+// EndOwner records the owners whose commands were to be ended.
+func (s *smallSandbox) EndOwner(
+	ctx context.Context,
+	req *sandboxsupervisorv1.EndOwnerRequest,
+) (*sandboxsupervisorv1.EndOwnerResponse, error) {
 	if req.GetRunId() != "" {
 		return &sandboxsupervisorv1.EndOwnerResponse{}, nil
 	}

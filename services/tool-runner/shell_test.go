@@ -9,7 +9,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// shell.bash on the real supervisor: what the specification says of it, row by row.
+// shell.bash on the real supervisor: the specification's promises, row by row.
 func TestBashToTheLetter(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -53,7 +53,7 @@ func TestBashToTheLetter(t *testing.T) {
 			t.Errorf("%s: %v", row, f.Details)
 		}
 	}
-	// T-SHELL-10, TN-SHELL-7: what is asked for is moved into its bounds, and recorded as it was.
+	// T-SHELL-10, TN-SHELL-7: a requested time is moved into its bounds, and recorded as it was.
 	for asked, want := range map[int]float64{999_999: 600_000, 500: 1000, 30_000: 30_000} {
 		if got := w.ask("shell.bash", p{"command": "true", "timeout": asked}).record("shell.executed")["timeout_ms"]; got != want {
 			t.Errorf("%d ms became %v", asked, got)
@@ -61,7 +61,9 @@ func TestBashToTheLetter(t *testing.T) {
 	}
 	// T-SHELL-11, TN-SHELL-11, T-FM-26.
 	a := w.ask("shell.bash", p{"command": "head -c 2000000 /dev/zero | tr '\\0' x"})
-	if marker := "\n[output truncated \u2014 1 MB limit]"; !strings.HasSuffix(a.Stdout, marker) || len(a.Stdout) != 1<<20+len(marker) || *a.ExitCode != 0 {
+	if marker := "\n[output truncated \u2014 1 MB limit]"; !strings.HasSuffix(a.Stdout, marker) ||
+		len(a.Stdout) != 1<<20+len(marker) ||
+		*a.ExitCode != 0 {
 		t.Errorf("%d bytes end in %q", len(a.Stdout), a.Stdout[max(0, len(a.Stdout)-40):])
 	}
 	// T-SHELL-19: one shell; others are not there, though an agent has them on its list.
@@ -70,8 +72,8 @@ func TestBashToTheLetter(t *testing.T) {
 	})
 }
 
-// After a time-out nothing is left of the command, whatever it did to stay, and its exit code is 137 whatever it died of
-// (T-SHELL-07, -08, -17, -20, TN-SHELL-5, T-FM-25); a command that ends leaves nothing behind either.
+// After a time-out no process of the command is left, with any trick to stay, and its exit code is 137 for any cause of
+// death (T-SHELL-07, -08, -17, -20, TN-SHELL-5, T-FM-25); a command that ends leaves no process behind either.
 func TestBashLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

@@ -16,16 +16,16 @@ import (
 // defaultToolsFile is the name of the file that declares the operator's commands, beside local.toml.
 const defaultToolsFile = "tools.yaml"
 
-// ToolsFile is what declares the operator's commands, as it was when the service started.
+// ToolsFile declares the operator's commands, as it was when the service started.
 type ToolsFile struct {
-	// Path is where it is, "" for none.
+	// Path is its path; it may be "".
 	Path string
-	// Content is what it holds.
+	// Content is its content.
 	Content []byte
 }
 
-// readToolsFile reads the file at path, or, for "", the one beside the operator's configuration, if there is one. A file that
-// everybody on the machine can write is not the operator's, and refused.
+// readToolsFile reads the file at path, or, for "", the one beside the operator's configuration, if there is one. A
+// file that all users of the machine can write is not the operator's, and refused.
 func readToolsFile(path, configPath string) (ToolsFile, error) {
 	wanted := path != ""
 	if !wanted {
@@ -35,9 +35,10 @@ func readToolsFile(path, configPath string) (ToolsFile, error) {
 		path = filepath.Join(filepath.Dir(configPath), defaultToolsFile)
 	}
 	refuse := func(err error, reason string) (ToolsFile, error) {
-		return ToolsFile{}, fault.Wrap(err, fault.LocalConfigInvalid, "The operator's tools in %s %s.", path, reason).With("path", path)
+		return ToolsFile{}, fault.Wrap(err, fault.LocalConfigInvalid, "The operator's tools in %s %s.", path, reason).
+			With("path", path)
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // nobody may ever write into a pipe that stands there
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // does not wait for the writer of a pipe
 	if errors.Is(err, fs.ErrNotExist) && !wanted {
 		return ToolsFile{}, nil
 	}

@@ -37,7 +37,8 @@ func TestReadToolsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{filepath.Join(dir, "gone.yaml"): "cannot be read", dir: "are no regular file", beside: "chmod o-w"} {
-		if _, err := readToolsFile(path, configPath); !errors.Is(err, fault.LocalConfigInvalid) || !strings.Contains(err.Error(), want) {
+		if _, err := readToolsFile(path, configPath); !errors.Is(err, fault.LocalConfigInvalid) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// watcher is a stream of what the workspace has to say between calls.
+// watcher is a stream of the workspace's news between calls.
 type watcher struct {
 	t      *testing.T
 	stream toolrunnerv1.ToolRunnerService_WatchWorkspaceClient
@@ -64,8 +64,9 @@ func (w *watcher) next() *toolrunnerv1.WorkspaceEvent {
 	return event
 }
 
-// The end of a background process that no call learned of is told between runs, by its record; until it is acknowledged again to
-// each watcher, also after the tool runner was restarted and its supervisor lost, with the same id, and after that no more.
+// The end of a background process that no call learned of is told between runs, by its record; until it is acknowledged
+// again to each watcher, also after the tool runner was restarted and its supervisor lost, with the same id, and after
+// that no more.
 func TestLateEndsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, func(c *toolrunner.Config) { c.LateEvery = config.Duration(20 * time.Millisecond) })
@@ -97,7 +98,7 @@ func TestLateEndsAreTold(t *testing.T) {
 	}
 }
 
-// While a run of the session is held, its calls tell what has ended; the end of the run tells the rest at once.
+// While a run of the session is held, its calls tell the ends of processes; the end of the run tells the rest at once.
 func TestLateEndsWaitForTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, func(c *toolrunner.Config) { c.LateEvery = config.Duration(time.Hour) })

@@ -50,7 +50,7 @@ func newWorkspace(t *testing.T, change ...func(*toolrunner.Config)) *workspace {
 	return w
 }
 
-// startBox starts a supervisor that knows nothing of an earlier one.
+// startBox starts a supervisor without knowledge of an earlier one.
 func (w *workspace) startBox(t *testing.T) {
 	t.Helper()
 	opts := testkit.Options(t)
@@ -74,7 +74,11 @@ func (w *workspace) startRunner(t *testing.T) {
 	if w.client != nil {
 		root = w.root
 	}
-	w.client, w.stop = startOn(t, w.config, toolrunner.Deps{Sandbox: w.below, Processes: filepath.Join(w.data, "processes")})
+	w.client, w.stop = startOn(
+		t,
+		w.config,
+		toolrunner.Deps{Sandbox: w.below, Processes: filepath.Join(w.data, "processes")},
+	)
 	if root != "" {
 		w.root = root
 	}
@@ -95,7 +99,7 @@ func (w *workspace) restartBox(t *testing.T) {
 	w.startRunner(t)
 }
 
-// answer is what the shell tools answer with.
+// answer is the answer of the shell tools.
 type answer struct {
 	ProcessID    string `json:"process_id"`
 	Status       string
@@ -141,7 +145,12 @@ func (c *client) ask(name string, params map[string]any, change ...func(*toolrun
 }
 
 // refuse runs a call that must fail as a result.
-func (c *client) refuse(code fault.Code, name string, params map[string]any, change ...func(*toolrunnerv1.RunToolRequest)) *fault.Error {
+func (c *client) refuse(
+	code fault.Code,
+	name string,
+	params map[string]any,
+	change ...func(*toolrunnerv1.RunToolRequest),
+) *fault.Error {
 	c.t.Helper()
 	_, a, err := c.try(name, params, change...)
 	if !errors.Is(err, code) {
@@ -150,8 +159,12 @@ func (c *client) refuse(code fault.Code, name string, params map[string]any, cha
 	return fault.From(err)
 }
 
-// try runs a call and returns what was shown of it and its answer, or the failure it ended with.
-func (c *client) try(name string, params map[string]any, change ...func(*toolrunnerv1.RunToolRequest)) (string, answer, error) {
+// try runs a call and returns its shown output and its answer, or the failure it ended with.
+func (c *client) try(
+	name string,
+	params map[string]any,
+	change ...func(*toolrunnerv1.RunToolRequest),
+) (string, answer, error) {
 	c.t.Helper()
 	input, err := json.Marshal(params)
 	if err != nil {
@@ -175,7 +188,7 @@ func (c *client) try(name string, params map[string]any, change ...func(*toolrun
 	return shown, a, nil
 }
 
-// record returns the payload of the only record of a type, nil for none.
+// record returns the payload of the only record of a type, nil without one.
 func (a answer) record(event string) map[string]any {
 	for _, r := range a.audit {
 		if r.GetEventType() == event {

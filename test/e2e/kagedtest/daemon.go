@@ -25,10 +25,15 @@ type World struct {
 func NewWorld(t testing.TB, toml string, env ...string) *World {
 	t.Helper()
 	dir := t.TempDir()
-	w := &World{Dir: dir, DataDir: filepath.Join(dir, "data"), Config: filepath.Join(dir, "local.toml"), Env: Environ(env...)}
+	w := &World{
+		Dir:     dir,
+		DataDir: filepath.Join(dir, "data"),
+		Config:  filepath.Join(dir, "local.toml"),
+		Env:     Environ(env...),
+	}
 	w.Env = append(w.Env, "KAGED_DATA_DIR="+w.DataDir, "KAGED_CONFIG="+w.Config)
 	w.Configure(t, toml)
-	// What a killed daemon had started ends by itself, and the folder can go when it has.
+	// The children of a killed daemon end by themselves, and the folder can go after them.
 	t.Cleanup(func() {
 		Eventually(t, "everything of this test has ended", func() bool { return len(Running(t, dir)) == 0 })
 		Eventually(t, "no control group of this test is there", func() bool { return len(ControlGroups(w.DataDir)) == 0 })
@@ -48,7 +53,7 @@ func ControlGroups(dataDir string) (found []string) {
 			found = append(found, path)
 			return fs.SkipDir
 		}
-		return nil // what goes while it is looked at is gone
+		return nil // a group that goes meanwhile is gone
 	})
 	return found
 }
@@ -63,13 +68,17 @@ func (w *World) Configure(t testing.TB, toml string) {
 
 // FakeModels is a configuration whose alias smart-generalist goes to a fake provider in a wire format.
 func FakeModels(srv *fakellm.Server, driver string) string {
-	return fmt.Sprintf("[models]\nsmart-generalist = \"fake:claude-sonnet-4-5\"\n\n[providers.fake]\ndriver = %q\nbase_url = %q\napi_key = \"sk-test\"\n", driver, srv.BaseURL(driver))
+	return fmt.Sprintf(
+		"[models]\nsmart-generalist = \"fake:claude-sonnet-4-5\"\n\n[providers.fake]\ndriver = %q\nbase_url = %q\napi_key = \"sk-test\"\n",
+		driver,
+		srv.BaseURL(driver),
+	)
 }
 
 // Daemon is a running kaged up.
 type Daemon struct {
 	*Process
-	// LaunchURL is what it printed.
+	// LaunchURL is the URL it printed.
 	LaunchURL string
 	world     *World
 }
@@ -77,7 +86,11 @@ type Daemon struct {
 // Up starts kaged up on a free port and returns when it is ready.
 func (w *World) Up(t testing.TB, env []string, args ...string) *Daemon {
 	t.Helper()
-	p := Command(t, "kaged", append(append([]string{}, w.Env...), env...), append([]string{"up", "--listen", "127.0.0.1:0"}, args...)...)
+	p := Command(
+		t,
+		"kaged",
+		append(append([]string{}, w.Env...), env...),
+		append([]string{"up", "--listen", "127.0.0.1:0"}, args...)...)
 	line := p.Line(t)
 	url, ok := strings.CutPrefix(line, "kaged ready ")
 	if !ok {

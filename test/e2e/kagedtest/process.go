@@ -24,10 +24,11 @@ import (
 // execVar names the command a test binary is to be.
 const execVar = "KAGED_TEST_EXEC"
 
-// Limit is how long a test waits for a process to say or do something before it calls it a hang.
+// Limit is how long a test waits for a process's output or effect before it calls it a hang.
 const Limit = 60 * time.Second
 
-// Main is the body of a TestMain: it runs the tests, or, in a process that [Command] or a test script started, the command.
+// Main is the body of a TestMain: it runs the tests, or, in a process that [Command] or a test script started, the
+// command.
 func Main(m *testing.M, commands map[string]func() int) {
 	if name := os.Getenv(execVar); name != "" {
 		command, ok := commands[name]
@@ -46,7 +47,7 @@ func Main(m *testing.M, commands map[string]func() int) {
 	testscript.Main(m, scripted)
 }
 
-// Environ is the environment of the commands: the few variables programs need, and nothing of the machine's kaged.
+// Environ is the environment of the commands: the few variables programs need, and none of the machine's kaged.
 func Environ(extra ...string) []string {
 	env := []string{"GORACE=atexit_sleep_ms=50"}
 	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "KAGED_PG_BIN"} {
@@ -59,7 +60,7 @@ func Environ(extra ...string) []string {
 
 // Process is a started command.
 type Process struct {
-	// Stderr is what it wrote there so far.
+	// Stderr is its output there so far.
 	Stderr *Log
 	cmd    *exec.Cmd
 	lines  chan string // its stdout
@@ -131,7 +132,7 @@ func (p *Process) Line(t testing.TB) string {
 	return ""
 }
 
-// Rest returns what remains of stdout once the process has ended, and its exit code: 128 and the signal, for a signal.
+// Rest returns the rest of stdout once the process has ended, and its exit code: 128 and the signal, for a signal.
 func (p *Process) Rest(t testing.TB) (stdout string, code int) {
 	t.Helper()
 	var b strings.Builder
@@ -156,13 +157,13 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends it a signal.
 func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Kill kills it as kill -9 does: the process alone, not what it started.
+// Kill kills it as kill -9 does: the process alone, not its children.
 func (p *Process) Kill() { _ = p.cmd.Process.Kill() }
 
 // Done is closed when it has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Log is what a process wrote, kept while it writes.
+// Log is a process's output, kept while it writes.
 type Log struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
@@ -188,7 +189,7 @@ func (l *Log) Tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Eventually asks until check is content. It is for what only the outside world can tell, such as which processes run.
+// Eventually repeats check until it succeeds. It is for states without events, such as the running processes.
 func Eventually(t testing.TB, what string, check func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Limit)

@@ -15,7 +15,7 @@ import (
 type Session struct {
 	// ID is the session, Project its project.
 	ID, Project string
-	// Client is who is signed in.
+	// Client is the signed-in client.
 	Client *client.Client
 	// Socket is the attached socket; nil before Attach.
 	Socket *client.Socket
@@ -51,7 +51,7 @@ func Open(t testing.TB, c *client.Client, dir string) *Session {
 	return s
 }
 
-// Create loads the project in dir and creates a session that nobody is attached to.
+// Create loads the project in dir and creates a session without a client attached.
 func Create(t testing.TB, c *client.Client, dir string) *Session {
 	t.Helper()
 	project := Post[struct{ ID, State string }](t, c, "/api/v1/projects/load", map[string]any{"path": dir})
@@ -62,7 +62,7 @@ func Create(t testing.TB, c *client.Client, dir string) *Session {
 	return &Session{ID: created.ID, Project: project.ID, Client: c}
 }
 
-// Attach opens the socket with what was seen so far; nil sees nothing and so gets everything.
+// Attach opens the socket with the frames seen so far; nil sees none and so gets all.
 func (s *Session) Attach(t testing.TB, seen map[string]int64) {
 	t.Helper()
 	if seen == nil {
@@ -123,8 +123,8 @@ func (s *Session) read(t testing.TB, what string) client.Frame {
 	return f
 }
 
-// Run posts a message and reads frames until all of its run has come: the end of the message on one channel, the end of the
-// run and the idle session on the other, in either order. It returns the run's outcome.
+// Run posts a message and reads frames until all of its run has come: the end of the message on one channel, the end of
+// the run and the idle session on the other, in either order. It returns the run's outcome.
 func (s *Session) Run(t testing.TB, text string) (outcome string) {
 	t.Helper()
 	from := len(s.Frames)
@@ -182,8 +182,8 @@ func (s *Session) UntilLost(t testing.TB) {
 	}
 }
 
-// SameAgain attaches anew from the first frame of the session and fails the test unless every frame that came before comes
-// again, byte for byte. The socket that is there is closed without a word.
+// SameAgain attaches anew from the first frame of the session and fails the test unless every frame that came before
+// comes again, byte for byte. The socket that is there is closed without a word.
 func (s *Session) SameAgain(t testing.TB) {
 	t.Helper()
 	s.Socket.Close()
@@ -193,8 +193,8 @@ func (s *Session) SameAgain(t testing.TB) {
 	again.BeginsWith(t, s.Frames)
 }
 
-// BeginsWith fails the test unless the session's frames are, byte for byte, these and then others. It reads on where they have
-// not come yet.
+// BeginsWith fails the test unless the session's frames are, byte for byte, these and then others. It reads on where
+// they have not come yet.
 func (s *Session) BeginsWith(t testing.TB, earlier []client.Frame) {
 	t.Helper()
 	want := map[string][]string{}
