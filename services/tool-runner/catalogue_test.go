@@ -22,8 +22,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Every tool says all that a registry needs to know of it: its source, which needs no plugin, its category, what it requires,
-// and its bounds, each with the key that sets it (T-REG-01, T-REG-03, T-REG-04, T-REG-28, T-ARCH-02, T-ARCH-08, T-TOOLS-01).
+// Every tool declares the fields of a registry: its source, which needs no plugin, its category, its requirements, and
+// its bounds, each with the key that sets it (T-REG-01, T-REG-03, T-REG-04, T-REG-28, T-ARCH-02, T-ARCH-08, T-TOOLS-01).
 func TestEveryToolIsDeclaredInFull(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -73,7 +73,7 @@ func configKeys() map[string]int64 {
 	return keys
 }
 
-// A caller that is named learns which tools it can use, and of the others what a call would fail with.
+// A caller that is named learns which tools it can use, and for the others the error of a call.
 func TestListToolsForACaller(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -146,8 +146,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// A caller whose cage grants nothing runs no tool by any of its names, those aside that need nothing of a cage: each
-// call ends before the tool is reached, is recorded as denied, and leaves the project as it was (T-PERM-01, T-DISP-03).
+// A caller with an empty cage runs no tool by any of its names, except those that need no grant: each call ends before
+// the tool is reached, is recorded as denied, and leaves the project as it was (T-PERM-01, T-DISP-03).
 func TestEveryToolIsHeldAgainstTheCage(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()

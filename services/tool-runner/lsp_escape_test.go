@@ -10,8 +10,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// gullible is a language server that runs what it finds in a project, as servers do that build it, load its plugins or
-// follow its settings. It says that it ran and ends.
+// gullible is a language server that runs programs it finds in a project, as servers do that build it, load its plugins
+// or follow its settings. It says that it ran and ends.
 const gullible = `
 [lsp.servers.fake]
 extensions = [".fake"]
@@ -120,7 +120,7 @@ func TestEscapeThroughAServer(t *testing.T) {
 	}
 }
 
-// T-LSP-LIFE-09: a server shows a caged agent what its cage shows, whichever way a file outside is named: by path,
+// T-LSP-LIFE-09: a server shows a caged agent the files of its cage, in every way to name a file outside: by path,
 // through a link, and in the parameters of a request.
 func TestServerShowsNoFileOutsideTheCage(t *testing.T) {
 	t.Parallel()
