@@ -125,3 +125,17 @@ func TestStreamFromNothing(t *testing.T) {
 	c.get(path).refused(t, "another's session", 404, "not_found")
 	d.client().get(path).refused(t, "a stranger", 401, "unauthenticated")
 }
+
+// Streams, which have no end, take no place among the requests that are served.
+func TestStreamsKeepNoRequestWaiting(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{config: quick(map[string]any{"requests": 4})})
+	d.manager.replies(&apiv1.GetSessionResponse{Session: &apiv1.Session{Id: session}}, nil)
+	c := d.operator()
+	for range 8 {
+		c.stream(t, "", "")
+	}
+	if got := c.get("/api/v1/sessions/" + session); got.status != http.StatusOK {
+		t.Errorf("got %d %s beside streams, want 200", got.status, got.body)
+	}
+}

@@ -58,6 +58,17 @@ func (x *exchange) Write(p []byte) (int, error) {
 // smallAnswer is the size of a part of an answer in bytes that net/http keeps until the handler has returned.
 const smallAnswer = 4 << 10
 
+// release gives up the request's place among the served ones until the returned function is called: an answer without an
+// end has none.
+func (x *exchange) release() (again func()) {
+	if !x.holds {
+		return func() {}
+	}
+	x.holds = false
+	x.server.inFlight.Add(-1)
+	return func() { x.server.inFlight.Add(1) }
+}
+
 // depart writes a part of an answer. Meanwhile the request holds no place among the served ones, because the client
 // may read slowly: a client that reads no answer takes places for answers from itself first, as a client that trickles
 // bodies does.

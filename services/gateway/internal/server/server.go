@@ -100,7 +100,7 @@ type Server struct {
 	handler   http.Handler
 	inFlight  atomic.Int64
 	draining  atomic.Bool
-	streams   atomic.Int64
+	streaming *arrivals
 	stopping  chan struct{} // closed by Drain
 	drain     func()
 	arriving  *arrivals
@@ -113,7 +113,7 @@ type Server struct {
 func New(deps Deps) (*Server, error) {
 	s := &Server{
 		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: newArrivals(deps.Limits.Bodies),
-		departing: newArrivals(deps.Limits.Answers),
+		departing: newArrivals(deps.Limits.Answers), streaming: newArrivals(maxStreams),
 	}
 	s.stopping = make(chan struct{})
 	s.drain = sync.OnceFunc(func() { close(s.stopping) })

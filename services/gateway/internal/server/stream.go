@@ -55,7 +55,7 @@ const (
 	streamStored = 20 * time.Millisecond
 )
 
-// maxStreams is how many streams of events a gateway has at once.
+// maxStreams is how many streams of events a gateway has at once; with more, the oldest of the operator with most ends.
 const maxStreams = 1024
 
 // stream answers GET /api/v1/sessions/{id}/stream: the frames of a session as server-sent events, for as many readers
@@ -74,11 +74,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return rpc.FromStatus(err)
 	}
-	if s.streams.Add(1) > maxStreams {
-		s.streams.Add(-1)
-		return full()
-	}
-	defer s.streams.Add(-1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := exchangeOf(r)
+	in := s.streaming.enter(x.identity.UserID, cancel)
+	defer s.streaming.leave(in)
+	defer x.release()()
 	watch := s.deps.Watch(id)
 	defer watch.Forget()
 	lost := false

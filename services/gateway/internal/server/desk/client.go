@@ -180,11 +180,10 @@ func (c *client) read() {
 	touch := func() { _ = c.conn.SetReadDeadline(time.Now().Add(limits.Idle)) }
 	touch()
 	c.conn.SetReadLimit(limits.Frame)
-	c.conn.SetPongHandler(func(string) error { touch(); return nil })
+	c.conn.SetPongHandler(func(string) error { touch(); c.spend(); return nil })
 	c.conn.SetPingHandler(func(data string) error {
 		touch()
-		if !c.frames.Allow() {
-			c.close(codeRate, "The client sends too many frames; connect again and send fewer.")
+		if !c.spend() {
 			return nil
 		}
 		_ = c.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(time.Second))
@@ -209,8 +208,7 @@ func (c *client) read() {
 		}
 		touch()
 		switch f := new(apiv1.ClientFrame); {
-		case !c.frames.Allow():
-			c.close(codeRate, "The client sends too many frames; connect again and send fewer.")
+		case !c.spend():
 		case kind != websocket.TextMessage || wirejson.Unmarshal(data, f) != nil ||
 			f.GetChannel() != channelControl || f.GetType() != "ping":
 			c.close(codePolicy, "A client of the system socket sends control ping and nothing else.")
@@ -220,6 +218,20 @@ func (c *client) read() {
 			c.mu.Unlock()
 		}
 	}
+}
+
+// closingPace is the time between two frames of a client that sends too many.
+const closingPace = 10 * time.Millisecond
+
+// spend counts a frame of the client and reports whether it is to be handled. A client that sends too many is let go,
+// and read from slowly meanwhile.
+func (c *client) spend() bool {
+	if c.frames.Allow() {
+		return true
+	}
+	c.close(codeRate, "The client sends too many frames; connect again and send fewer.")
+	time.Sleep(closingPace)
+	return false
 }
 
 // write sends waiting frames, and pings, until the client has left or the closing frame is sent.

@@ -44,7 +44,8 @@ type Deps struct {
 	Ready func() error
 	// Count returns the frame with the count of the caller in ctx.
 	Count func(ctx context.Context) (Frame, error)
-	// Limits are those of sessions' sockets: Sockets, Frame, Frames, FrameBurst, Events, Idle, Flush and Closing count.
+	// Limits are those of sessions' sockets: Sockets, Frame, Frames, FrameBurst, Bytes, ByteBurst, Events, Idle,
+	// Flush and Closing count.
 	Limits socket.Limits
 }
 
@@ -92,7 +93,7 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request) error {
 		h.remove(c)
 		return err
 	}
-	conn, err := h.upgrader.Upgrade(w, r, maps.Clone(w.Header()))
+	conn, err := h.upgrader.Upgrade(socket.Metered(w, h.deps.Limits), r, maps.Clone(w.Header()))
 	if err != nil {
 		h.remove(c)
 		return fault.Wrap(err, fault.BadRequest, "The upgrade to a WebSocket failed.")

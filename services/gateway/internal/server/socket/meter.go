@@ -15,6 +15,11 @@ type metered struct {
 	limit *rate.Limiter
 }
 
+// Metered returns w with a connection that is read no faster than the limits say.
+func Metered(w http.ResponseWriter, l Limits) http.ResponseWriter {
+	return metered{w, limiter(l.Bytes, l.ByteBurst)}
+}
+
 // Hijack implements http.Hijacker.
 func (m metered) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(m.ResponseWriter).Hijack()

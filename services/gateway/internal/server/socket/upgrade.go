@@ -52,8 +52,7 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) er
 		return err
 	}
 	s.published(hold)
-	slow := metered{w, limiter(h.deps.Limits.Bytes, h.deps.Limits.ByteBurst)}
-	conn, err := h.upgrader.Upgrade(slow, r, maps.Clone(w.Header()))
+	conn, err := h.upgrader.Upgrade(Metered(w, h.deps.Limits), r, maps.Clone(w.Header()))
 	if err != nil {
 		s.cancel()
 		h.remove(s)
