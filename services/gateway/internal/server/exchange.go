@@ -58,8 +58,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 // smallAnswer is the size of a part of an answer in bytes that net/http keeps until the handler has returned.
 const smallAnswer = 4 << 10
 
-// release gives up the request's place among the served ones until the returned function is called: an answer without an
-// end has none.
+// release gives up the request's place among the served ones until the returned function is called, for an answer
+// without an end.
 func (x *exchange) release() (again func()) {
 	if !x.holds {
 		return func() {}

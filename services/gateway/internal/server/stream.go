@@ -55,7 +55,7 @@ const (
 	streamStored = 20 * time.Millisecond
 )
 
-// maxStreams is how many streams of events a gateway has at once; with more, the oldest of the operator with most ends.
+// maxStreams bounds the streams of events of a gateway. Of more, the oldest of the operator with most ends.
 const maxStreams = 1024
 
 // stream answers GET /api/v1/sessions/{id}/stream: the frames of a session as server-sent events, for as many readers
