@@ -21,6 +21,13 @@ const (
 	FileEdited  = "file.edited"
 )
 
+// FileRead is the record of a file with content that a tool returned, with its path as results name it. It and those of
+// changed files have the SHA-256 of the content as sha256, where that is known.
+const FileRead = "file.read"
+
+// NoteTaken is the record of a note of an agent, with its kind, its text and the number it refers to.
+const NoteTaken = "kaged.note"
+
 // FilesChanged returns the files that records say were changed, in their order.
 func FilesChanged(records []Record) (paths []string) {
 	for _, r := range records {

@@ -140,7 +140,7 @@ func TestNamespaces(t *testing.T) {
 			"shell.bash", "shell.exec",
 			"shell.process",
 		}, "memory": {"memory.search", "memory.get"},
-		"kaged": {"kaged.issue", "kaged.todo"},
+		"kaged": {"kaged.issue", "kaged.todo", "kaged.note"}, "project": {"project.skill"},
 	}, spaces); d != "" {
 		t.Error(d)
 	}

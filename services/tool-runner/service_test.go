@@ -345,6 +345,8 @@ shell.exec shell CATEGORY_WRITE root=false parallel=false exec
 shell.process shell CATEGORY_WRITE root=false parallel=false process
 kaged.issue kaged CATEGORY_WRITE root=true parallel=false kaged.issue.list kaged.issue.get kaged.issue.create kaged.issue.comment kaged.issue.transition
 kaged.todo kaged CATEGORY_WRITE root=true parallel=false kaged.todo.view kaged.todo.set kaged.todo.add kaged.todo.start kaged.todo.done kaged.todo.drop kaged.todo.note
+kaged.note kaged CATEGORY_READ root=true parallel=false
+project.skill project CATEGORY_READ root=false parallel=true
 memory.search memory CATEGORY_READ root=true parallel=true memory_search
 memory.get memory CATEGORY_READ root=true parallel=true memory_get
 `

@@ -15,6 +15,7 @@ const (
 	ToolCalled    = contract.ToolCalled
 	ToolCompleted = contract.ToolCompleted
 	ToolDenied    = "tool.denied"
+	FileRead      = contract.FileRead
 	FileWritten   = contract.FileWritten
 	FileEdited    = contract.FileEdited
 	ShellExecuted = "shell.executed"
@@ -35,6 +36,8 @@ const (
 	TodoCompleted     = "kaged.todo.completed"
 	TodoDropped       = "kaged.todo.dropped"
 	TodoNoted         = "kaged.todo.noted"
+	// NoteTaken is a note of an agent about its work.
+	NoteTaken = contract.NoteTaken
 	// ApprovalRequested is a call that waits for an operator; session-manager records the answer.
 	ApprovalRequested = "tool.approval.requested"
 )

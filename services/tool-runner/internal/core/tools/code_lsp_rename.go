@@ -113,7 +113,11 @@ func (d Deps) lspEdit(
 			}
 			d.saw(call, at, reads.Sum(r.edit.Content))
 		}
-		call.Record(audit.FileEdited, p.record(list[i]))
+		record := p.record(list[i])
+		if r.edit.Content != nil {
+			record["sha256"] = sha256Of(r.edit.Content)
+		}
+		call.Record(audit.FileEdited, record)
 	}
 	return result, nil
 }

@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 
@@ -48,14 +50,20 @@ func (d Deps) decode(doc *document, data []byte) (err error) {
 
 // replace writes other text into the file in its stored form, unless the file has changed since it
 // was read.
-func (d Deps) replace(call *tool.Call, doc *document, after string) error {
+func (d Deps) replace(call *tool.Call, doc *document, after string) (sum string, err error) {
 	data := text.Encode(after, doc.encoding)
 	if err := d.apply(call, change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
-		return err
+		return "", err
 	}
 	d.saw(call, doc.path, reads.Sum(data))
 	call.Changed = append(call.Changed, doc.path)
-	return nil
+	return sha256Of(data), nil
+}
+
+// sha256Of returns the SHA-256 of a content, as records have it.
+func sha256Of(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
 }
 
 // load returns the whole content of a file that is to be edited, and which version of it that is.

@@ -453,7 +453,9 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 		w.deps.saw(w.call, one.file, reads.Sum(after))
 	}
 	w.call.Changed = append(w.call.Changed, one.file)
-	w.call.Record(audit.FileEdited, map[string]any{"path": one.file.Show, "replacements": len(one.changes)})
+	w.call.Record(audit.FileEdited, map[string]any{
+		"path": one.file.Show, "replacements": len(one.changes), "sha256": sha256Of(after),
+	})
 	return data, nil
 }
 

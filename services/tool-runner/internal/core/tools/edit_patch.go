@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"strings"
@@ -109,14 +110,20 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 			d.saw(call, f.path, f.now.from.hash)
 		}
 	}
+	sums := w.sums()
 	for i, r := range w.results {
 		if r.Action == "added" {
-			call.Record(audit.FileWritten, map[string]any{"path": r.Path, "bytes": len(w.sections[i].Content)})
+			call.Record(audit.FileWritten, map[string]any{
+				"path": r.Path, "bytes": len(w.sections[i].Content), "sha256": sums[r.Path],
+			})
 			continue
 		}
 		fields := map[string]any{"path": r.Path, "replacements": r.Hunks, "action": r.Action}
 		if r.MovedTo != "" {
 			fields["moved_to"] = r.MovedTo
+		}
+		if sum := sums[cmp.Or(r.MovedTo, r.Path)]; sum != "" {
+			fields["sha256"] = sum
 		}
 		call.Record(audit.FileEdited, fields)
 	}
@@ -134,4 +141,15 @@ func (d Deps) previewPatch(ctx context.Context, call *tool.Call, p *editPatchPar
 		diffs.WriteString(r.Diff)
 	}
 	return diffs.String(), nil
+}
+
+// sums returns the SHA-256 of the new contents by the paths of their files.
+func (w *planned) sums() map[string]string {
+	sums := map[string]string{}
+	for _, f := range w.files {
+		if f.now != nil && f.now.data != nil {
+			sums[f.path.Show] = sha256Of(f.now.data)
+		}
+	}
+	return sums
 }

@@ -68,10 +68,13 @@ func (d Deps) editFile(ctx context.Context, call *tool.Call, p *editTextParams) 
 	if err != nil {
 		return editTextResult{}, err
 	}
-	if err := d.replace(call, plan.doc, edit.Apply(plan.doc.text, plan.changes)); err != nil {
+	sum, err := d.replace(call, plan.doc, edit.Apply(plan.doc.text, plan.changes))
+	if err != nil {
 		return editTextResult{}, err
 	}
-	call.Record(audit.FileEdited, map[string]any{"path": path.Show, "replacements": len(plan.changes)})
+	call.Record(audit.FileEdited, map[string]any{
+		"path": path.Show, "replacements": len(plan.changes), "sha256": sum,
+	})
 	return editTextResult{Path: path.Show, Replacements: len(plan.changes), Diff: d.diff(plan)}, nil
 }
 

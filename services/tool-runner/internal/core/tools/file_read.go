@@ -3,7 +3,9 @@ package tools
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/pkg/workspace/text"
+	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/reads"
 	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -97,7 +100,8 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	}
 	whole := &io.LimitedReader{R: f, N: size}
 	sum := reads.NewSumming()
-	var source io.Reader = io.TeeReader(whole, sum)
+	named := sha256.New()
+	var source io.Reader = io.TeeReader(whole, io.MultiWriter(sum, named))
 	head, err := headOf(source, info.Size())
 	if err != nil {
 		return fileReadResult{}, path.Failure("read", err)
@@ -113,6 +117,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 		return fileReadResult{}, path.Failure("read", err)
 	}
 	d.saw(call, path, sum.Sum())
+	call.Record(audit.FileRead, map[string]any{"path": path.Show, "sha256": hex.EncodeToString(named.Sum(nil))})
 	if binary {
 		size -= whole.N
 		return fileReadResult{Path: path.Show, Type: "binary", Size: &size, MIME: mime}, nil

@@ -165,6 +165,8 @@ func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*over
 func (d Deps) written(call *tool.Call, path paths.Path, content []byte, diff string, created bool) fileWriteResult {
 	d.saw(call, path, reads.Sum(content))
 	call.Changed = append(call.Changed, path)
-	call.Record(audit.FileWritten, map[string]any{"path": path.Show, "bytes": len(content)})
+	call.Record(audit.FileWritten, map[string]any{
+		"path": path.Show, "bytes": len(content), "sha256": sha256Of(content),
+	})
 	return fileWriteResult{Path: path.Show, BytesWritten: len(content), Created: created, Diff: diff}
 }

@@ -104,6 +104,8 @@ func Catalogue(deps Deps) []*tool.Entry {
 		shellProcess(deps),
 		kagedIssue(deps),
 		kagedTodo(deps),
+		kagedNote(deps),
+		projectSkill(deps),
 		memorySearch(deps),
 		memoryGet(deps),
 	}

@@ -1,0 +1,48 @@
+package tools_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kaged.dev/pkg/fault"
+)
+
+// Skills are listed by name with their descriptions and read whole; of two with one name the one of the first folder
+// counts, and a name cannot leave the folders.
+func TestSkills(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var r struct {
+		Skills  []struct{ Name, Description, Path string }
+		Content string
+	}
+	b.ok("project.skill", in{"action": "list"}, &r)
+	if len(r.Skills) != 0 {
+		t.Errorf("a project without skills has %v", r.Skills)
+	}
+	b.write(".kaged/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: \"How we deploy.\"\n---\nAsk Amara.\n")
+	b.write(".claude/skills/deploy/SKILL.md", "---\ndescription: other\n---\n")
+	b.write(".agents/skills/api/SKILL.md", "# Routes of the API\nUse the proto.\n")
+	b.write(".agents/skills/empty/README.md", "no skill")
+	b.write("secret/SKILL.md", "secret")
+	b.ok("project.skill", in{"action": "list"}, &r)
+	want := []struct{ Name, Description, Path string }{
+		{"api", "Routes of the API", "./.agents/skills/api/SKILL.md"}, {
+			"deploy", "How we deploy.",
+			"./.kaged/skills/deploy/SKILL.md",
+		},
+	}
+	if d := cmp.Diff(want, r.Skills); d != "" {
+		t.Error(d)
+	}
+	b.ok("project.skill", in{"action": "read", "name": "deploy"}, &r)
+	if !strings.HasSuffix(r.Content, "Ask Amara.\n") {
+		t.Errorf("read %q", r.Content)
+	}
+	for _, name := range []string{"nope", "../../secret", "..", "a/b"} {
+		b.fails(fault.FileNotFound, "project.skill", in{"action": "read", "name": name})
+	}
+	b.fails(fault.InvalidParams, "project.skill", in{"action": "read"})
+}
