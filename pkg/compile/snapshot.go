@@ -240,7 +240,8 @@ func compactionProto(c *dsl.Compaction) *harnessv1.AgentCompaction {
 	}
 	out := &harnessv1.AgentCompaction{
 		Strategy: c.Strategy, UpperThreshold: c.UpperThreshold, LowerThreshold: c.LowerThreshold,
-		AlwaysKeep: c.AlwaysKeep,
+		AlwaysKeep: c.AlwaysKeep, SummarizeModel: c.SummarizeModel, SummarizePrompt: c.SummarizePrompt,
+		DelegatePlugin: c.DelegatePlugin,
 	}
 	if p := c.Prune; p != nil {
 		out.Prune = &harnessv1.AgentPruning{
@@ -257,7 +258,8 @@ func compactionFromProto(p *harnessv1.AgentCompaction) *dsl.Compaction {
 	}
 	out := &dsl.Compaction{
 		Strategy: p.GetStrategy(), UpperThreshold: p.GetUpperThreshold(), LowerThreshold: p.GetLowerThreshold(),
-		AlwaysKeep: p.GetAlwaysKeep(),
+		AlwaysKeep: p.GetAlwaysKeep(), SummarizeModel: p.GetSummarizeModel(), SummarizePrompt: p.GetSummarizePrompt(),
+		DelegatePlugin: p.GetDelegatePlugin(),
 	}
 	if q := p.GetPrune(); q != nil {
 		out.Prune = &dsl.Prune{

@@ -79,6 +79,34 @@ type Provider struct {
 	Headers map[string]string `toml:"headers"`
 	// Script is the rehearsal driver's script: a path, relative to the configuration file.
 	Script string `toml:"script"`
+	// Models say more of models than the built-in catalogue, or other things.
+	Models []Model `toml:"models"`
+}
+
+// Model holds the operator's facts of one model of a provider. Each value that is given wins over the catalogue.
+type Model struct {
+	// ID is the model's id at the provider, as in provider:model.
+	ID string `toml:"id"`
+	// Name is a name for people.
+	Name string `toml:"name"`
+	// ContextWindow is the window in tokens.
+	ContextWindow int `toml:"context_window"`
+	// MaxOutput is the longest answer in tokens.
+	MaxOutput int `toml:"max_output"`
+	// Price is in US dollars for a million tokens.
+	Price *ModelPrice `toml:"price"`
+}
+
+// ModelPrice is US dollars for a million tokens.
+type ModelPrice struct {
+	// Input is for fresh input.
+	Input float64 `toml:"input"`
+	// Output is for output.
+	Output float64 `toml:"output"`
+	// CacheRead is for input read from the provider's cache.
+	CacheRead float64 `toml:"cache_read"`
+	// CacheWrite is for input written to it.
+	CacheWrite float64 `toml:"cache_write"`
 }
 
 // Drivers are the wire formats a provider may speak.
@@ -406,6 +434,9 @@ func (f *File) validate(data []byte) error {
 		if d := p.DriverOf(name); !slices.Contains(Drivers, d) {
 			return f.wrong(data, []string{"providers", name}, driverWanted(p.Driver, d))
 		}
+		if wrong := wrongModel(p.Models); wrong != "" {
+			return f.wrong(data, []string{"providers", name, "models"}, wrong)
+		}
 	}
 	if v := f.Projects.FirstLoad; v != "" && v != FirstLoadApproves && v != FirstLoadAsks {
 		return f.wrong(data, []string{"projects", "first_load"}, fmt.Sprintf("%q is neither %s nor %s", v, FirstLoadApproves, FirstLoadAsks))
@@ -433,6 +464,38 @@ func (f *File) validate(data []byte) error {
 			fmt.Sprintf("a session has at most %d agents at work", MaxLiveAgents))
 	}
 	return nil
+}
+
+// maxModelTokens bounds the window and the answers of a model, maxModelPrice its prices.
+const (
+	maxModelTokens = 100_000_000
+	maxModelPrice  = 1_000_000
+)
+
+// wrongModel returns the fault in a list of models, "" for a valid one.
+func wrongModel(list []Model) string {
+	seen := map[string]bool{}
+	for _, m := range list {
+		switch {
+		case m.ID == "":
+			return "a model has an id, as in provider:model"
+		case seen[m.ID]:
+			return fmt.Sprintf("the model %q stands twice", m.ID)
+		case m.ContextWindow < 0 || m.ContextWindow > maxModelTokens:
+			return fmt.Sprintf("context_window of %q is from 1 to %d tokens", m.ID, maxModelTokens)
+		case m.MaxOutput < 0 || m.MaxOutput > maxModelTokens:
+			return fmt.Sprintf("max_output of %q is from 1 to %d tokens", m.ID, maxModelTokens)
+		}
+		seen[m.ID] = true
+		if p := m.Price; p != nil {
+			for _, usd := range []float64{p.Input, p.Output, p.CacheRead, p.CacheWrite} {
+				if !(usd >= 0 && usd <= maxModelPrice) {
+					return fmt.Sprintf("a price of %q is from 0 to %d US dollars for a million tokens", m.ID, maxModelPrice)
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // maxBudgetUSD and maxBudgetCount bound budgets.

@@ -80,6 +80,65 @@ type Compaction struct {
 	At               int64
 	// Audit is the record of the stage; it names the agent.
 	Audit Record
+	// Compactor is the use of a summarizer; it may be nil.
+	Compactor *CompactorUse
+	// Fired are the hooks that took part.
+	Fired []FiredHook
+	// SummaryMessageID is the stored message with the summary, known to session-manager alone.
+	SummaryMessageID string
+}
+
+// FiredHook is the part of a hook in a compaction.
+type FiredHook struct {
+	Name string `json:"name"`
+	// Role is observer or compactor.
+	Role       string `json:"role"`
+	DurationMS int64  `json:"duration_ms"`
+	// Result is inject, retain, compactor_result, null or error.
+	Result string `json:"result_kind"`
+}
+
+// CompactorUse is the use of a summarizer.
+type CompactorUse struct {
+	Provider, Model string
+	// Input and Output are tokens, cached ones included.
+	Input, Output int64
+	// Cost is US dollars, nil for an unknown price.
+	Cost *float64
+}
+
+// CompactOrder is a wish about the conversation of an agent between runs.
+type CompactOrder struct {
+	// ID is the compaction's, "" for an estimate alone.
+	ID string
+	// Agent is its tree path, "" for the root agent. An agent below it has no conversation between runs.
+	Agent string
+	// Strategy is "" for the agent's.
+	Strategy string
+	// Dry asks no model.
+	Dry bool
+}
+
+// Compacted is the outcome of an order.
+type Compacted struct {
+	// Estimate is that of the conversation as it was.
+	Estimate ContextEstimate
+	// Stages are those of the compaction; the last of a dry run is its proposal.
+	Stages []Compaction
+	// Pruned are the messages with pruned results.
+	Pruned []string
+}
+
+// ContextEstimate is how full a window is, in tokens.
+type ContextEstimate struct {
+	// Input is the estimate of the next request, Reserved the room for its answer.
+	Input, Reserved int64
+	// Window is 0 for an unknown one.
+	Window int64
+	// Calibrated says that counts of the provider have corrected it. Error is the mean relative error so far, nil for
+	// an unknown one.
+	Calibrated bool
+	Error      *float64
 }
 
 // Records implements [Told].

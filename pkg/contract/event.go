@@ -54,6 +54,8 @@ type ToolFinished struct {
 	Err        *fault.Error
 	Audit      []Record
 	DurationMS int64
+	// Ledger are the entries of the session's ledger about the call, numbered.
+	Ledger []LedgerEntry
 }
 
 // Turn is one complete turn of the model.

@@ -39,6 +39,8 @@ const (
 	BudgetGranted Point = "budget_granted"
 	// BudgetSettled: the use of a model call is committed with its turn.
 	BudgetSettled Point = "budget_settled"
+	// SummaryPaid: a summarizer has answered, and neither its use nor the compaction is committed.
+	SummaryPaid Point = "summary_paid"
 	// CompactionStored: a compaction of an agent's conversation is committed, and its next request is not sent.
 	CompactionStored Point = "compaction_stored"
 	// ApprovalStored: a tool call's request for approval is committed and no frame says so yet.
@@ -113,7 +115,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted, ChildTurnStored, ChildResultsStored, AgentEnded,
-	BudgetGranted, BudgetSettled, CompactionStored,
+	BudgetGranted, BudgetSettled, SummaryPaid, CompactionStored,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	IssueBeforeStore, IssueStored,

@@ -51,7 +51,7 @@ func (b *builder) thresholds(c *node, out *Compaction, agent string) {
 
 // inForce warns of strategies that no part of kaged carries out yet.
 func (b *builder) inForce(c *node, agent string) {
-	if s := c.get("strategy"); s != nil && s.text != "drop" {
+	if s := c.get("strategy"); s != nil && s.text != "drop" && s.text != "summarize" {
 		b.diags.warnf(NotInForce, s.pos, agent+".compaction.strategy", "%s",
 			NotInForceReason("strategy: "+s.text, "conversations are compacted by drop"))
 	}

@@ -7,7 +7,6 @@ package dsl
 // wants every key of the schema either here or among those that something acts on.
 var notInForce = map[string]string{
 	"agent.plugins":               "no plugin is loaded",
-	"agent.compaction.summarize":  "no conversation is summarized",
 	"agent.compaction.delegate":   "no plugin compacts",
 	"agent.compaction.checkpoint": "no compaction is proposed",
 	"project.workflows":           "no workflow can be invoked",

@@ -49,7 +49,10 @@ var actsOn = map[string]string{
 	"agent.context":                         "harness/loop: calls of agents",
 
 	"agent.compaction":                       "harness/compact",
-	"agent.compaction.strategy":              "harness/loop: drop; the others warn",
+	"agent.compaction.strategy":              "harness/loop: drop and summarize; the others warn",
+	"agent.compaction.summarize":             "harness/loop: the summarizer",
+	"agent.compaction.summarize.model":       "harness/loop: the summarizer",
+	"agent.compaction.summarize.prompt":      "harness/loop: the summarizer",
 	"agent.compaction.upper_threshold":       "harness/loop: room",
 	"agent.compaction.lower_threshold":       "harness/loop: room",
 	"agent.compaction.always_keep":           "harness/loop: room",
@@ -134,7 +137,7 @@ func isDormant(key string) bool {
 func TestNotInForceIsSaid(t *testing.T) {
 	const agent = "model: m, system_prompt: ./p.md, cage: disabled"
 	yaml := "version: 1\nproject: demo\nworkflows: [{name: w}]\nprimary:\n  model: m\n  system_prompt: ./p.md\n  plugins: {memory: {package: x}}\n" +
-		"  compaction: {strategy: summarize}\n  policy: {token_hard_limit: 9, on_exceed: abort}\n" +
+		"  compaction: {strategy: checkpoint}\n  policy: {token_hard_limit: 9, on_exceed: abort}\n" +
 		"  subagents:\n    a: {" + agent + ", policy: {token_hard_limit: 9, on_exceed: truncate}}\n"
 	r := parse(t, only(yaml))
 	if r.Failed() {

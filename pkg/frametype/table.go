@@ -35,6 +35,8 @@ var (
 	CompactionCompleted = Type{Channel: Events, Name: "compaction.completed", Message: "CompactionCompleted", OfSocket: false}
 	CompactionFailed    = Type{Channel: Events, Name: "compaction.failed", Message: "CompactionFailed", OfSocket: false}
 	CompactionNoop      = Type{Channel: Events, Name: "compaction.noop", Message: "CompactionNoop", OfSocket: false}
+	CompactionFlagged   = Type{Channel: Events, Name: "compaction.flagged", Message: "CompactionFlagged", OfSocket: false}
+	CompactionUndone    = Type{Channel: Events, Name: "compaction.undone", Message: "CompactionUndone", OfSocket: false}
 	RunCage             = Type{Channel: Events, Name: "run.cage", Message: "RunCage", OfSocket: false}
 	PromptHeld          = Type{Channel: Events, Name: "prompt.held", Message: "PromptHeld", OfSocket: false}
 	NetworkAttempted    = Type{Channel: Events, Name: "net.attempt", Message: "NetworkAttempted", OfSocket: false}
@@ -72,6 +74,8 @@ var all = [...]Type{
 	CompactionCompleted,
 	CompactionFailed,
 	CompactionNoop,
+	CompactionFlagged,
+	CompactionUndone,
 	RunCage,
 	PromptHeld,
 	NetworkAttempted,

@@ -208,4 +208,16 @@ type Target struct {
 	Headers                 map[string]string
 	// Script is the script of the rehearsal driver.
 	Script []byte
+	// Facts are the operator's, and win over the catalogue. Zero values are not set.
+	Facts Facts
 }
+
+// Facts are limits and prices of a model.
+type Facts struct {
+	ContextWindow, MaxOutput int
+	// Price is nil for the catalogue's.
+	Price *Price
+}
+
+// Price is US dollars for a million tokens.
+type Price struct{ Input, Output, CacheRead, CacheWrite float64 }

@@ -290,6 +290,60 @@ func (m *manager) ControlDebug(ctx context.Context, r *apiv1.ControlDebugRequest
 	return reply[*apiv1.ControlDebugResponse](ctx, m, r)
 }
 
+func (m *manager) GetLedger(
+	ctx context.Context, r *apiv1.GetLedgerRequest,
+) (*apiv1.GetLedgerResponse, error) {
+	return reply[*apiv1.GetLedgerResponse](ctx, m, r)
+}
+
+func (m *manager) GetContextEstimate(
+	ctx context.Context, r *apiv1.GetContextEstimateRequest,
+) (*apiv1.GetContextEstimateResponse, error) {
+	return reply[*apiv1.GetContextEstimateResponse](ctx, m, r)
+}
+
+func (m *manager) CompactSession(
+	ctx context.Context, r *apiv1.CompactSessionRequest,
+) (*apiv1.CompactSessionResponse, error) {
+	return reply[*apiv1.CompactSessionResponse](ctx, m, r)
+}
+
+func (m *manager) ProposeCompaction(
+	ctx context.Context, r *apiv1.ProposeCompactionRequest,
+) (*apiv1.ProposeCompactionResponse, error) {
+	return reply[*apiv1.ProposeCompactionResponse](ctx, m, r)
+}
+
+func (m *manager) ListCompactions(
+	ctx context.Context, r *apiv1.ListCompactionsRequest,
+) (*apiv1.ListCompactionsResponse, error) {
+	return reply[*apiv1.ListCompactionsResponse](ctx, m, r)
+}
+
+func (m *manager) GetCompaction(
+	ctx context.Context, r *apiv1.GetCompactionRequest,
+) (*apiv1.GetCompactionResponse, error) {
+	return reply[*apiv1.GetCompactionResponse](ctx, m, r)
+}
+
+func (m *manager) UpdateCompaction(
+	ctx context.Context, r *apiv1.UpdateCompactionRequest,
+) (*apiv1.UpdateCompactionResponse, error) {
+	return reply[*apiv1.UpdateCompactionResponse](ctx, m, r)
+}
+
+func (m *manager) UndoCompaction(
+	ctx context.Context, r *apiv1.UndoCompactionRequest,
+) (*apiv1.UndoCompactionResponse, error) {
+	return reply[*apiv1.UndoCompactionResponse](ctx, m, r)
+}
+
+func (m *manager) UpdateMessage(
+	ctx context.Context, r *apiv1.UpdateMessageRequest,
+) (*apiv1.UpdateMessageResponse, error) {
+	return reply[*apiv1.UpdateMessageResponse](ctx, m, r)
+}
+
 func (m *manager) ListInvocations(ctx context.Context,
 	r *apiv1.ListInvocationsRequest,
 ) (*apiv1.ListInvocationsResponse, error) {

@@ -151,7 +151,9 @@ type fakeHarness struct {
 	t     testing.TB
 	mu    sync.Mutex // guards the fields below
 	plays []func(*play)
-	began chan *play
+	// compacts answers requests between runs; nil estimates.
+	compacts func(compactCall) (*harnessv1.CompactResponse, error)
+	began    chan *play
 
 	// away says that no run can be given to it; refused counts those that were not.
 	away    atomic.Bool

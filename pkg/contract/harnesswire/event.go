@@ -44,7 +44,7 @@ func event(e contract.Event) (*harnessv1.RunEvent, error) {
 	case contract.ToolFinished:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: &harnessv1.ToolCallFinished{
 			Result: llmproto.Result(e.Result), Step: int32(e.Step), Input: e.Input, Error: e.Err.Proto(),
-			DurationMs: e.DurationMS, Audit: contract.RecordsProto(e.Audit),
+			DurationMs: e.DurationMS, Audit: contract.RecordsProto(e.Audit), Ledger: LedgerEntries(e.Ledger),
 		}}}, nil
 	case contract.TurnDone:
 		turn := Turn(e.Turn)
@@ -153,6 +153,7 @@ func fromEvent(ev *harnessv1.RunEvent) contract.Event {
 		return contract.ToolFinished{
 			Step: int(r.GetStep()), Input: r.GetInput(), Result: llmproto.FromResult(r.GetResult()),
 			Err: fault.FromProto(r.GetError()), Audit: contract.RecordsFromProto(r.GetAudit()), DurationMS: r.GetDurationMs(),
+			Ledger: FromLedgerEntries(r.GetLedger()),
 		}
 	case *harnessv1.RunEvent_Turn:
 		return contract.TurnDone{Turn: FromTurn(e.Turn), Wait: e.Turn.GetWait()}

@@ -19,6 +19,7 @@ func Routes(routes map[string]contract.Route) map[string]*harnessv1.Route {
 			p.Targets[i] = &harnessv1.Target{
 				Provider: t.Provider, Model: t.Model, Driver: t.Driver, ApiKey: t.APIKey, BaseUrl: t.BaseURL,
 				Headers: t.Headers, Script: t.Script, Unusable: t.Unusable.Proto(),
+				Facts: facts(t.Facts),
 			}
 		}
 		out[alias] = p
@@ -35,11 +36,35 @@ func FromRoutes(routes map[string]*harnessv1.Route) map[string]contract.Route {
 			r.Targets[i] = contract.Target{Unusable: fault.FromProto(t.GetUnusable()), Target: llm.Target{
 				Provider: t.GetProvider(), Model: t.GetModel(), Driver: t.GetDriver(), APIKey: t.GetApiKey(),
 				BaseURL: t.GetBaseUrl(), Headers: t.GetHeaders(), Script: t.GetScript(),
+				Facts: fromFacts(t.GetFacts()),
 			}}
 		}
 		out[alias] = r
 	}
 	return out
+}
+
+func facts(f llm.Facts) *harnessv1.ModelFacts {
+	if f == (llm.Facts{}) {
+		return nil
+	}
+	out := &harnessv1.ModelFacts{ContextWindow: int32(f.ContextWindow), MaxOutput: int32(f.MaxOutput)}
+	if p := f.Price; p != nil {
+		out.Price = &harnessv1.ModelPrice{
+			Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite,
+		}
+	}
+	return out
+}
+
+func fromFacts(p *harnessv1.ModelFacts) llm.Facts {
+	f := llm.Facts{ContextWindow: int(p.GetContextWindow()), MaxOutput: int(p.GetMaxOutput())}
+	if q := p.GetPrice(); q != nil {
+		f.Price = &llm.Price{
+			Input: q.GetInput(), Output: q.GetOutput(), CacheRead: q.GetCacheRead(), CacheWrite: q.GetCacheWrite(),
+		}
+	}
+	return f
 }
 
 var verdicts = map[contract.Verdict]harnessv1.ApprovalVerdict{

@@ -35,6 +35,7 @@ func startFromProto(p *harnessv1.RunStart) (*started, error) {
 		MaxOutputTokens: int(p.GetMaxOutputTokens()),
 		ProjectRoot:     p.GetProjectRoot(), NoSandbox: p.GetNoSandbox(), OperatorTools: harnesswire.FromSwitches(p.GetDefaultTools()),
 		MessageID: p.GetMessageId(), SupersededTurns: int(p.GetSupersededTurns()),
+		Ledger:    harnesswire.FromLedger(p.GetLedger()),
 		AuditHead: harnesswire.FromAuditHead(p.GetAuditHead()), Job: job,
 		LiveAgents: int(p.GetLiveAgents()), Metered: p.GetMetered(),
 		LanguageServers: dsl.LanguageServersFromProto(p.GetCompiled().GetLanguageServers()),

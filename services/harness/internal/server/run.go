@@ -47,13 +47,17 @@ func (s *Server) Run(stream runStream) error {
 	}
 	stopping, halt := context.WithCancel(s.stopping)
 	defer halt()
-	tree := loop.New(loop.Deps{
-		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Watch: s.deps.Watch,
-		Stopping: stopping.Done(),
-		Limits:   s.deps.Limits, Pace: &s.pace,
-	}, start.Start, run)
+	tree := loop.New(s.loopDeps(tools, stopping.Done()), start.Start, run)
 	s.helpers.Go(func() { run.listen(tree, cancel, halt) })
 	return run.finish(tree.Run(ctx))
+}
+
+// loopDeps returns the collaborators of a run in a workspace.
+func (s *Server) loopDeps(tools loop.Tools, stopping <-chan struct{}) loop.Deps {
+	return loop.Deps{
+		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Watch: s.deps.Watch,
+		Stopping: stopping, Limits: s.deps.Limits, Pace: &s.pace, Meters: &s.meters,
+	}
 }
 
 // started is what a run begins with.
@@ -87,15 +91,8 @@ func (s *Server) receive(stream runStream) (*started, error) {
 				return nil, err
 			}
 		case req.GetHistory() != nil:
-			for _, m := range req.GetHistory().GetMessages() {
-				message := llmproto.FromMessage(m)
-				if held += size(message); held > s.deps.MaxHistoryBytes {
-					return nil, fault.New(fault.PayloadTooLarge, "The conversation is larger than %d bytes.", s.deps.MaxHistoryBytes).
-						With("limit_bytes", s.deps.MaxHistoryBytes)
-				}
-				start.History = append(start.History, message)
-				from := contract.Source{MessageID: m.GetMessageId(), Step: int(m.GetStep())}
-				start.Sources = append(start.Sources, from)
+			if held, err = s.take(start, req.GetHistory(), held); err != nil {
+				return nil, err
 			}
 		case req.GetCancel() != nil:
 			return nil, nil
@@ -106,4 +103,25 @@ func (s *Server) receive(stream runStream) (*started, error) {
 			return nil, fault.New(fault.BadRequest, "Before a run begins, only its start, its history and a cancel may come.")
 		}
 	}
+}
+
+// take adds a piece of the conversation to a start and returns the bytes of all pieces.
+func (s *Server) take(start *started, h *harnessv1.History, held int) (int, error) {
+	for _, m := range h.GetMessages() {
+		message := llmproto.FromMessage(m)
+		if held += size(message); held > s.deps.MaxHistoryBytes {
+			return held, fault.New(fault.PayloadTooLarge, "The conversation is larger than %d bytes.", s.deps.MaxHistoryBytes).
+				With("limit_bytes", s.deps.MaxHistoryBytes)
+		}
+		start.History = append(start.History, message)
+		from := contract.Source{MessageID: m.GetMessageId(), Step: int(m.GetStep())}
+		start.Sources = append(start.Sources, from)
+		if m.GetAlwaysKeep() {
+			if start.Kept == nil {
+				start.Kept = map[string]bool{}
+			}
+			start.Kept[from.MessageID] = true
+		}
+	}
+	return held, nil
 }

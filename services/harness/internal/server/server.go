@@ -39,6 +39,8 @@ type Server struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	deps Deps
 	pace loop.Pace
+	// meters are the corrections of estimates.
+	meters loop.Meters
 
 	runs     sync.WaitGroup // runs that are under way
 	helpers  sync.WaitGroup // the other goroutines

@@ -79,7 +79,8 @@ func root(a kit.App) *cobra.Command {
 	root.AddCommand(
 		up.Command(a, &p), run.Command(a, &p), setup.Command(a, &p), ps.Command(a, &p), ps.KillCommand(a, &p),
 		ps.SpendCommand(a, &p),
-		project.Command(a, &p), session.Command(a, &p), session.CancelCommand(a, &p), auth.Command(a, &p),
+		project.Command(a, &p), session.Command(a, &p), session.CancelCommand(a, &p), session.CompactCommand(a, &p),
+		auth.Command(a, &p),
 		issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p),
 		doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a), token.Command(a, &p),
 	)

@@ -82,12 +82,13 @@ func New(cfg Config, deps Deps) *Sessions {
 	told := desk.New(
 		desk.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: deskadapter.Send(stream), Log: deps.Log},
 	)
+	runner := harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry)
 	registry = live.NewRegistry(live.Deps{
 		Told:   told.Changed,
 		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
 		Stream: metered.Stream(stream, deps.Telemetry), Projects: deps.Projects, Log: deps.Log,
 		Runs: runs.Deps{
-			Harness:  harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry),
+			Harness:  runner,
 			Issues:   tracker,
 			Renderer: framejson.Renderer{}, Config: deps.Local, Log: deps.Log,
 			HoldBack: cfg.HoldBack.D(), CancelGrace: cfg.CancelGrace.D(),
@@ -103,7 +104,7 @@ func New(cfg Config, deps Deps) *Sessions {
 		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools,
 		Told:   told.Tell,
 		Limits: limitsOf(deps.Local),
-		Issues: tracker, Peers: sessionmanager.New(deps.Dial),
+		Issues: tracker, Peers: sessionmanager.New(deps.Dial), Compactor: runner,
 		Renderer: framejson.Renderer{}, Log: deps.Log,
 	})
 	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })
@@ -146,6 +147,7 @@ func (s *Sessions) Run(ctx context.Context) {
 	work.Go(func() { s.Service.WatchWorkspaces(ctx) })
 	work.Go(func() { s.Service.FillWords(ctx) })
 	work.Go(func() { s.Desk.Run(ctx) })
+	work.Go(func() { s.Service.CompactSessions(ctx) })
 	s.live.Run(ctx)
 	work.Wait()
 }

@@ -2269,6 +2269,143 @@ func (x *CompactionNoop) GetInvocationId() string {
 	return ""
 }
 
+// CompactionFlagged is events compaction.flagged: the operator has said what they think of a compaction.
+type CompactionFlagged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The compaction.
+	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// good, bad, neutral or null.
+	Flag *string `protobuf:"bytes,3,opt,name=flag,proto3,oneof" json:"flag,omitempty"`
+	// The length of the notes in characters.
+	NotesLength   int32 `protobuf:"varint,4,opt,name=notes_length,json=notesLength,proto3" json:"notes_length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactionFlagged) Reset() {
+	*x = CompactionFlagged{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactionFlagged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactionFlagged) ProtoMessage() {}
+
+func (x *CompactionFlagged) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactionFlagged.ProtoReflect.Descriptor instead.
+func (*CompactionFlagged) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CompactionFlagged) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CompactionFlagged) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *CompactionFlagged) GetFlag() string {
+	if x != nil && x.Flag != nil {
+		return *x.Flag
+	}
+	return ""
+}
+
+func (x *CompactionFlagged) GetNotesLength() int32 {
+	if x != nil {
+		return x.NotesLength
+	}
+	return 0
+}
+
+// CompactionUndone is events compaction.undone: the conversation has again what a compaction superseded.
+type CompactionUndone struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The compaction.
+	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// The tree path of the agent.
+	AgentPath     string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactionUndone) Reset() {
+	*x = CompactionUndone{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactionUndone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactionUndone) ProtoMessage() {}
+
+func (x *CompactionUndone) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactionUndone.ProtoReflect.Descriptor instead.
+func (*CompactionUndone) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CompactionUndone) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CompactionUndone) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *CompactionUndone) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
 // RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended.
 type RunCage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2298,7 +2435,7 @@ type RunCage struct {
 
 func (x *RunCage) Reset() {
 	*x = RunCage{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2447,7 @@ func (x *RunCage) String() string {
 func (*RunCage) ProtoMessage() {}
 
 func (x *RunCage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2460,7 @@ func (x *RunCage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCage.ProtoReflect.Descriptor instead.
 func (*RunCage) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunCage) GetRunId() string {
@@ -2414,7 +2551,7 @@ type PromptHeld struct {
 
 func (x *PromptHeld) Reset() {
 	*x = PromptHeld{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2563,7 @@ func (x *PromptHeld) String() string {
 func (*PromptHeld) ProtoMessage() {}
 
 func (x *PromptHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2576,7 @@ func (x *PromptHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptHeld.ProtoReflect.Descriptor instead.
 func (*PromptHeld) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PromptHeld) GetRunId() string {
@@ -2495,7 +2632,7 @@ type NetworkAttempted struct {
 
 func (x *NetworkAttempted) Reset() {
 	*x = NetworkAttempted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2644,7 @@ func (x *NetworkAttempted) String() string {
 func (*NetworkAttempted) ProtoMessage() {}
 
 func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2657,7 @@ func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
 func (*NetworkAttempted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NetworkAttempted) GetRunId() string {
@@ -2605,7 +2742,7 @@ type DebugSession struct {
 
 func (x *DebugSession) Reset() {
 	*x = DebugSession{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2754,7 @@ func (x *DebugSession) String() string {
 func (*DebugSession) ProtoMessage() {}
 
 func (x *DebugSession) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2767,7 @@ func (x *DebugSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugSession.ProtoReflect.Descriptor instead.
 func (*DebugSession) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DebugSession) GetRunId() string {
@@ -2726,7 +2863,7 @@ type DebugStopped struct {
 
 func (x *DebugStopped) Reset() {
 	*x = DebugStopped{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2875,7 @@ func (x *DebugStopped) String() string {
 func (*DebugStopped) ProtoMessage() {}
 
 func (x *DebugStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2888,7 @@ func (x *DebugStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugStopped.ProtoReflect.Descriptor instead.
 func (*DebugStopped) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DebugStopped) GetRunId() string {
@@ -2875,7 +3012,7 @@ type DebugOutput struct {
 
 func (x *DebugOutput) Reset() {
 	*x = DebugOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3024,7 @@ func (x *DebugOutput) String() string {
 func (*DebugOutput) ProtoMessage() {}
 
 func (x *DebugOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3037,7 @@ func (x *DebugOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugOutput.ProtoReflect.Descriptor instead.
 func (*DebugOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DebugOutput) GetRunId() string {
@@ -2976,7 +3113,7 @@ type DebugEnded struct {
 
 func (x *DebugEnded) Reset() {
 	*x = DebugEnded{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3125,7 @@ func (x *DebugEnded) String() string {
 func (*DebugEnded) ProtoMessage() {}
 
 func (x *DebugEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3138,7 @@ func (x *DebugEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugEnded.ProtoReflect.Descriptor instead.
 func (*DebugEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DebugEnded) GetRunId() string {
@@ -3066,7 +3203,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3215,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3228,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -3135,7 +3272,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3284,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3297,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -3251,7 +3388,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3400,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3413,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{36}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -3349,7 +3486,7 @@ type IssueCreated struct {
 
 func (x *IssueCreated) Reset() {
 	*x = IssueCreated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3498,7 @@ func (x *IssueCreated) String() string {
 func (*IssueCreated) ProtoMessage() {}
 
 func (x *IssueCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3511,7 @@ func (x *IssueCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueCreated.ProtoReflect.Descriptor instead.
 func (*IssueCreated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{37}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *IssueCreated) GetProjectId() string {
@@ -3405,7 +3542,7 @@ type IssueUpdated struct {
 
 func (x *IssueUpdated) Reset() {
 	*x = IssueUpdated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3554,7 @@ func (x *IssueUpdated) String() string {
 func (*IssueUpdated) ProtoMessage() {}
 
 func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3567,7 @@ func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueUpdated.ProtoReflect.Descriptor instead.
 func (*IssueUpdated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{38}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *IssueUpdated) GetProjectId() string {
@@ -3460,7 +3597,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3609,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3622,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{39}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -3738,7 +3875,22 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x15\n" +
 	"\x06run_id\x18\x06 \x01(\tR\x05runId\x12)\n" +
 	"\rinvocation_id\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x1d\x92\xbd\x18\x19\n" +
-	"\x06events\x12\x0fcompaction.noop\"\xf4\x02\n" +
+	"\x06events\x12\x0fcompaction.noop\"\xbe\x01\n" +
+	"\x11CompactionFlagged\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12#\n" +
+	"\rcompaction_id\x18\x02 \x01(\tR\fcompactionId\x12\x17\n" +
+	"\x04flag\x18\x03 \x01(\tH\x00R\x04flag\x88\x01\x01\x12!\n" +
+	"\fnotes_length\x18\x04 \x01(\x05R\vnotesLength: \x92\xbd\x18\x1c\n" +
+	"\x06events\x12\x12compaction.flaggedB\a\n" +
+	"\x05_flag\"\x96\x01\n" +
+	"\x10CompactionUndone\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12#\n" +
+	"\rcompaction_id\x18\x02 \x01(\tR\fcompactionId\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x03 \x01(\tR\tagentPath:\x1f\x92\xbd\x18\x1b\n" +
+	"\x06events\x12\x11compaction.undone\"\xf4\x02\n" +
 	"\aRunCage\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -3887,7 +4039,7 @@ func file_kaged_api_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_frame_proto_rawDescData
 }
 
-var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.api.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.api.v1.Hello
@@ -3916,55 +4068,57 @@ var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*CompactionCompleted)(nil), // 24: kaged.api.v1.CompactionCompleted
 	(*CompactionFailed)(nil),    // 25: kaged.api.v1.CompactionFailed
 	(*CompactionNoop)(nil),      // 26: kaged.api.v1.CompactionNoop
-	(*RunCage)(nil),             // 27: kaged.api.v1.RunCage
-	(*PromptHeld)(nil),          // 28: kaged.api.v1.PromptHeld
-	(*NetworkAttempted)(nil),    // 29: kaged.api.v1.NetworkAttempted
-	(*DebugSession)(nil),        // 30: kaged.api.v1.DebugSession
-	(*DebugStopped)(nil),        // 31: kaged.api.v1.DebugStopped
-	(*DebugOutput)(nil),         // 32: kaged.api.v1.DebugOutput
-	(*DebugEnded)(nil),          // 33: kaged.api.v1.DebugEnded
-	(*SessionStateChanged)(nil), // 34: kaged.api.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 35: kaged.api.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 36: kaged.api.v1.ApprovalResolved
-	(*IssueCreated)(nil),        // 37: kaged.api.v1.IssueCreated
-	(*IssueUpdated)(nil),        // 38: kaged.api.v1.IssueUpdated
-	(*AuditWarning)(nil),        // 39: kaged.api.v1.AuditWarning
-	nil,                         // 40: kaged.api.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 41: kaged.api.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 42: google.protobuf.Value
-	(*FrameUsage)(nil),          // 43: kaged.api.v1.FrameUsage
-	(*FrameStats)(nil),          // 44: kaged.api.v1.FrameStats
-	(*v1.Error)(nil),            // 45: kaged.common.v1.Error
-	(*BudgetLimit)(nil),         // 46: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),           // 47: kaged.api.v1.BudgetUse
-	(*v1.CageFinding)(nil),      // 48: kaged.common.v1.CageFinding
-	(*v1.DebugMove)(nil),        // 49: kaged.common.v1.DebugMove
-	(*v1.DebugFrame)(nil),       // 50: kaged.common.v1.DebugFrame
-	(*v1.DebugVariable)(nil),    // 51: kaged.common.v1.DebugVariable
-	(*v1.DebugLine)(nil),        // 52: kaged.common.v1.DebugLine
-	(*v1.ApprovalSubject)(nil),  // 53: kaged.common.v1.ApprovalSubject
+	(*CompactionFlagged)(nil),   // 27: kaged.api.v1.CompactionFlagged
+	(*CompactionUndone)(nil),    // 28: kaged.api.v1.CompactionUndone
+	(*RunCage)(nil),             // 29: kaged.api.v1.RunCage
+	(*PromptHeld)(nil),          // 30: kaged.api.v1.PromptHeld
+	(*NetworkAttempted)(nil),    // 31: kaged.api.v1.NetworkAttempted
+	(*DebugSession)(nil),        // 32: kaged.api.v1.DebugSession
+	(*DebugStopped)(nil),        // 33: kaged.api.v1.DebugStopped
+	(*DebugOutput)(nil),         // 34: kaged.api.v1.DebugOutput
+	(*DebugEnded)(nil),          // 35: kaged.api.v1.DebugEnded
+	(*SessionStateChanged)(nil), // 36: kaged.api.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 37: kaged.api.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 38: kaged.api.v1.ApprovalResolved
+	(*IssueCreated)(nil),        // 39: kaged.api.v1.IssueCreated
+	(*IssueUpdated)(nil),        // 40: kaged.api.v1.IssueUpdated
+	(*AuditWarning)(nil),        // 41: kaged.api.v1.AuditWarning
+	nil,                         // 42: kaged.api.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 43: kaged.api.v1.Welcome.ServerSeqEntry
+	(*structpb.Value)(nil),      // 44: google.protobuf.Value
+	(*FrameUsage)(nil),          // 45: kaged.api.v1.FrameUsage
+	(*FrameStats)(nil),          // 46: kaged.api.v1.FrameStats
+	(*v1.Error)(nil),            // 47: kaged.common.v1.Error
+	(*BudgetLimit)(nil),         // 48: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),           // 49: kaged.api.v1.BudgetUse
+	(*v1.CageFinding)(nil),      // 50: kaged.common.v1.CageFinding
+	(*v1.DebugMove)(nil),        // 51: kaged.common.v1.DebugMove
+	(*v1.DebugFrame)(nil),       // 52: kaged.common.v1.DebugFrame
+	(*v1.DebugVariable)(nil),    // 53: kaged.common.v1.DebugVariable
+	(*v1.DebugLine)(nil),        // 54: kaged.common.v1.DebugLine
+	(*v1.ApprovalSubject)(nil),  // 55: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_frame_proto_depIdxs = []int32{
-	42, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	40, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
-	41, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
-	43, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	44, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
-	45, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
-	43, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	45, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	45, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	46, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
-	47, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
-	47, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
-	48, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	49, // 13: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
-	50, // 14: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
-	50, // 15: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
-	51, // 16: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
-	52, // 17: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
-	49, // 18: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
-	53, // 19: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	44, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	42, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
+	43, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
+	45, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	46, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
+	47, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
+	45, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	47, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	47, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	48, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
+	49, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
+	49, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
+	50, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	51, // 13: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
+	52, // 14: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
+	52, // 15: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
+	53, // 16: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
+	54, // 17: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
+	51, // 18: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
+	55, // 19: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
 	20, // [20:20] is the sub-list for method output_type
 	20, // [20:20] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
@@ -3985,15 +4139,16 @@ func file_kaged_api_v1_frame_proto_init() {
 	file_kaged_api_v1_frame_proto_msgTypes[18].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[21].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[24].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[33].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[36].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[27].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[35].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_frame_proto_rawDesc), len(file_kaged_api_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -433,7 +433,9 @@ type SessionMessage struct {
 	// The run it belongs to, null for none.
 	RunId *string `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
 	// How it came about; only of what a model wrote.
-	Metadata      *MessageMetadata `protobuf:"bytes,10,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	Metadata *MessageMetadata `protobuf:"bytes,10,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// Whether no compaction may supersede it.
+	AlwaysKeep    bool `protobuf:"varint,11,opt,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -536,6 +538,13 @@ func (x *SessionMessage) GetMetadata() *MessageMetadata {
 		return x.Metadata
 	}
 	return nil
+}
+
+func (x *SessionMessage) GetAlwaysKeep() bool {
+	if x != nil {
+		return x.AlwaysKeep
+	}
+	return false
 }
 
 // MessagePart is a piece of a message.
@@ -665,7 +674,9 @@ type MessageMetadata struct {
 	// Its code.
 	ErrorCode string `protobuf:"bytes,7,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// The provider's HTTP status.
-	ErrorStatus   int32 `protobuf:"varint,8,opt,name=error_status,json=errorStatus,proto3" json:"error_status,omitempty"`
+	ErrorStatus int32 `protobuf:"varint,8,opt,name=error_status,json=errorStatus,proto3" json:"error_status,omitempty"`
+	// compaction_summary for the summary of a compaction, missing for an answer.
+	Kind          string `protobuf:"bytes,9,opt,name=kind,proto3" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -754,6 +765,13 @@ func (x *MessageMetadata) GetErrorStatus() int32 {
 		return x.ErrorStatus
 	}
 	return 0
+}
+
+func (x *MessageMetadata) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
 }
 
 // FrameUsage is token counts as the API shows them.
@@ -1041,7 +1059,7 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01\x12\x19\n" +
 	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
-	"\f_next_cursor\"\xa2\x03\n" +
+	"\f_next_cursor\"\xc9\x03\n" +
 	"\x0eSessionMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1057,7 +1075,9 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"superseded\x12\x1a\n" +
 	"\x06run_id\x18\t \x01(\tH\x00R\x05runId\x88\x01\x01\x12?\n" +
 	"\bmetadata\x18\n" +
-	" \x01(\v2\x1d.kaged.api.v1.MessageMetadataB\x04\xb0\xbb\x18\x01R\bmetadataB\t\n" +
+	" \x01(\v2\x1d.kaged.api.v1.MessageMetadataB\x04\xb0\xbb\x18\x01R\bmetadata\x12%\n" +
+	"\valways_keep\x18\v \x01(\bB\x04\xb0\xbb\x18\x01R\n" +
+	"alwaysKeepB\t\n" +
 	"\a_run_id\"\xf8\x01\n" +
 	"\vMessagePart\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +
@@ -1068,7 +1088,7 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\x04name\x18\x05 \x01(\tB\x04\xb0\xbb\x18\x01R\x04name\x12\x1e\n" +
 	"\x05input\x18\t \x01(\fB\b\xb0\xbb\x18\x01\xb8\xbb\x18\x01R\x05input\x12\x1c\n" +
 	"\x06output\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\x06output\x12\x1f\n" +
-	"\bis_error\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\aisErrorJ\x04\b\x06\x10\a\"\xc9\x02\n" +
+	"\bis_error\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\aisErrorJ\x04\b\x06\x10\a\"\xe3\x02\n" +
 	"\x0fMessageMetadata\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1f\n" +
@@ -1079,7 +1099,8 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\rerror_message\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\ferrorMessage\x12#\n" +
 	"\n" +
 	"error_code\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\terrorCode\x12'\n" +
-	"\ferror_status\x18\b \x01(\x05B\x04\xb0\xbb\x18\x01R\verrorStatus\"\x98\x01\n" +
+	"\ferror_status\x18\b \x01(\x05B\x04\xb0\xbb\x18\x01R\verrorStatus\x12\x18\n" +
+	"\x04kind\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\x04kind\"\x98\x01\n" +
 	"\n" +
 	"FrameUsage\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\x03R\x05input\x12\x16\n" +

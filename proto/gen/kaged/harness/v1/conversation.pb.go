@@ -157,7 +157,9 @@ type Message struct {
 	// The stored message it comes from, empty for none.
 	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// The step of that message's run, from 1; 0 for all of the message.
-	Step          int32 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	Step int32 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	// Whether no compaction may supersede it.
+	AlwaysKeep    bool `protobuf:"varint,5,opt,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +220,13 @@ func (x *Message) GetStep() int32 {
 		return x.Step
 	}
 	return 0
+}
+
+func (x *Message) GetAlwaysKeep() bool {
+	if x != nil {
+		return x.AlwaysKeep
+	}
+	return false
 }
 
 // Block is a piece of a message.
@@ -839,13 +848,15 @@ var File_kaged_harness_v1_conversation_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_conversation_proto_rawDesc = "" +
 	"\n" +
-	"#kaged/harness/v1/conversation.proto\x12\x10kaged.harness.v1\"\x99\x01\n" +
+	"#kaged/harness/v1/conversation.proto\x12\x10kaged.harness.v1\"\xba\x01\n" +
 	"\aMessage\x12*\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x16.kaged.harness.v1.RoleR\x04role\x12/\n" +
 	"\x06blocks\x18\x02 \x03(\v2\x17.kaged.harness.v1.BlockR\x06blocks\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x03 \x01(\tR\tmessageId\x12\x12\n" +
-	"\x04step\x18\x04 \x01(\x05R\x04step\"\xf4\x01\n" +
+	"\x04step\x18\x04 \x01(\x05R\x04step\x12\x1f\n" +
+	"\valways_keep\x18\x05 \x01(\bR\n" +
+	"alwaysKeep\"\xf4\x01\n" +
 	"\x05Block\x12,\n" +
 	"\x04text\x18\x01 \x01(\v2\x16.kaged.harness.v1.TextH\x00R\x04text\x128\n" +
 	"\bthinking\x18\x02 \x01(\v2\x1a.kaged.harness.v1.ThinkingH\x00R\bthinking\x129\n" +

@@ -377,7 +377,9 @@ type Target struct {
 	// The script of the rehearsal driver.
 	Script []byte `protobuf:"bytes,7,opt,name=script,proto3" json:"script,omitempty"`
 	// Why the target cannot be used, when the configuration names it but does not complete it; code and message fit to show.
-	Unusable      *v1.Error `protobuf:"bytes,8,opt,name=unusable,proto3" json:"unusable,omitempty"`
+	Unusable *v1.Error `protobuf:"bytes,8,opt,name=unusable,proto3" json:"unusable,omitempty"`
+	// What the operator says of the model in place of the catalogue, unset for nothing.
+	Facts         *ModelFacts `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -468,6 +470,150 @@ func (x *Target) GetUnusable() *v1.Error {
 	return nil
 }
 
+func (x *Target) GetFacts() *ModelFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+// ModelFacts are facts of a model. Zero values are not set.
+type ModelFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The window in tokens.
+	ContextWindow int32 `protobuf:"varint,1,opt,name=context_window,json=contextWindow,proto3" json:"context_window,omitempty"`
+	// The longest answer in tokens.
+	MaxOutput int32 `protobuf:"varint,2,opt,name=max_output,json=maxOutput,proto3" json:"max_output,omitempty"`
+	// US dollars for a million tokens, unset for the catalogue's.
+	Price         *ModelPrice `protobuf:"bytes,3,opt,name=price,proto3" json:"price,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelFacts) Reset() {
+	*x = ModelFacts{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelFacts) ProtoMessage() {}
+
+func (x *ModelFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
+func (*ModelFacts) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ModelFacts) GetContextWindow() int32 {
+	if x != nil {
+		return x.ContextWindow
+	}
+	return 0
+}
+
+func (x *ModelFacts) GetMaxOutput() int32 {
+	if x != nil {
+		return x.MaxOutput
+	}
+	return 0
+}
+
+func (x *ModelFacts) GetPrice() *ModelPrice {
+	if x != nil {
+		return x.Price
+	}
+	return nil
+}
+
+// ModelPrice is US dollars for a million tokens.
+type ModelPrice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Fresh input.
+	Input float64 `protobuf:"fixed64,1,opt,name=input,proto3" json:"input,omitempty"`
+	// Output.
+	Output float64 `protobuf:"fixed64,2,opt,name=output,proto3" json:"output,omitempty"`
+	// Input read from the provider's cache.
+	CacheRead float64 `protobuf:"fixed64,3,opt,name=cache_read,json=cacheRead,proto3" json:"cache_read,omitempty"`
+	// Input written to the provider's cache.
+	CacheWrite    float64 `protobuf:"fixed64,4,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelPrice) Reset() {
+	*x = ModelPrice{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelPrice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelPrice) ProtoMessage() {}
+
+func (x *ModelPrice) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelPrice.ProtoReflect.Descriptor instead.
+func (*ModelPrice) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ModelPrice) GetInput() float64 {
+	if x != nil {
+		return x.Input
+	}
+	return 0
+}
+
+func (x *ModelPrice) GetOutput() float64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *ModelPrice) GetCacheRead() float64 {
+	if x != nil {
+		return x.CacheRead
+	}
+	return 0
+}
+
+func (x *ModelPrice) GetCacheWrite() float64 {
+	if x != nil {
+		return x.CacheWrite
+	}
+	return 0
+}
+
 // Route is where the calls of an alias go: the first target, then the next while nothing was accepted.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -481,7 +627,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +639,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[2]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +652,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Route) GetAlias() string {
@@ -536,7 +682,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +694,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[3]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +707,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AuditHead) GetHash() string {
@@ -602,7 +748,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +760,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[4]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +773,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunRequest) GetRequest() isRunRequest_Request {
@@ -801,6 +947,329 @@ func (*RunRequest_Halt) isRunRequest_Request() {}
 
 func (*RunRequest_Granted) isRunRequest_Request() {}
 
+// CompactRequest is one message from session-manager.
+type CompactRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it says.
+	//
+	// Types that are valid to be assigned to Request:
+	//
+	//	*CompactRequest_Start
+	//	*CompactRequest_History
+	//	*CompactRequest_Order
+	Request       isCompactRequest_Request `protobuf_oneof:"request"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactRequest) Reset() {
+	*x = CompactRequest{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactRequest) ProtoMessage() {}
+
+func (x *CompactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactRequest.ProtoReflect.Descriptor instead.
+func (*CompactRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CompactRequest) GetRequest() isCompactRequest_Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *CompactRequest) GetStart() *RunStart {
+	if x != nil {
+		if x, ok := x.Request.(*CompactRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *CompactRequest) GetHistory() *History {
+	if x != nil {
+		if x, ok := x.Request.(*CompactRequest_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
+func (x *CompactRequest) GetOrder() *CompactOrder {
+	if x != nil {
+		if x, ok := x.Request.(*CompactRequest_Order); ok {
+			return x.Order
+		}
+	}
+	return nil
+}
+
+type isCompactRequest_Request interface {
+	isCompactRequest_Request()
+}
+
+type CompactRequest_Start struct {
+	// Whose conversation; first and only once.
+	Start *RunStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type CompactRequest_History struct {
+	// A piece of the conversation, oldest first; any number.
+	History *History `protobuf:"bytes,2,opt,name=history,proto3,oneof"`
+}
+
+type CompactRequest_Order struct {
+	// The conversation is complete; go.
+	Order *CompactOrder `protobuf:"bytes,3,opt,name=order,proto3,oneof"`
+}
+
+func (*CompactRequest_Start) isCompactRequest_Request() {}
+
+func (*CompactRequest_History) isCompactRequest_Request() {}
+
+func (*CompactRequest_Order) isCompactRequest_Request() {}
+
+// CompactOrder is what to do with a conversation.
+type CompactOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The compaction's id; empty for an estimate.
+	CompactionId string `protobuf:"bytes,1,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
+	// The strategy in place of the agent's, empty for the agent's.
+	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// Whether no model is asked.
+	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The tree path of the agent. An agent below the root has no conversation between runs.
+	AgentPath     string `protobuf:"bytes,4,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactOrder) Reset() {
+	*x = CompactOrder{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactOrder) ProtoMessage() {}
+
+func (x *CompactOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactOrder.ProtoReflect.Descriptor instead.
+func (*CompactOrder) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CompactOrder) GetCompactionId() string {
+	if x != nil {
+		return x.CompactionId
+	}
+	return ""
+}
+
+func (x *CompactOrder) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
+	}
+	return ""
+}
+
+func (x *CompactOrder) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *CompactOrder) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+// CompactResponse is what became of an order.
+type CompactResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The estimate of the conversation as it was.
+	Estimate *ContextEstimate `protobuf:"bytes,1,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	// The stages of the compaction; in a dry run the last says what it would do.
+	Stages []*Compaction `protobuf:"bytes,2,rep,name=stages,proto3" json:"stages,omitempty"`
+	// The messages with pruned results.
+	Pruned        []string `protobuf:"bytes,3,rep,name=pruned,proto3" json:"pruned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactResponse) Reset() {
+	*x = CompactResponse{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactResponse) ProtoMessage() {}
+
+func (x *CompactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
+func (*CompactResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CompactResponse) GetEstimate() *ContextEstimate {
+	if x != nil {
+		return x.Estimate
+	}
+	return nil
+}
+
+func (x *CompactResponse) GetStages() []*Compaction {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *CompactResponse) GetPruned() []string {
+	if x != nil {
+		return x.Pruned
+	}
+	return nil
+}
+
+// ContextEstimate is how full a window is.
+type ContextEstimate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The estimated tokens of the next request.
+	InputTokens int64 `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// The window in tokens, 0 for an unknown one.
+	WindowTokens int64 `protobuf:"varint,2,opt,name=window_tokens,json=windowTokens,proto3" json:"window_tokens,omitempty"`
+	// The tokens reserved for the answer.
+	ReservedTokens int64 `protobuf:"varint,3,opt,name=reserved_tokens,json=reservedTokens,proto3" json:"reserved_tokens,omitempty"`
+	// Whether counts of the provider have corrected it.
+	Calibrated bool `protobuf:"varint,4,opt,name=calibrated,proto3" json:"calibrated,omitempty"`
+	// The mean relative error so far, unset for an unknown one.
+	Error         *float64 `protobuf:"fixed64,5,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContextEstimate) Reset() {
+	*x = ContextEstimate{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContextEstimate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContextEstimate) ProtoMessage() {}
+
+func (x *ContextEstimate) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContextEstimate.ProtoReflect.Descriptor instead.
+func (*ContextEstimate) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ContextEstimate) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *ContextEstimate) GetWindowTokens() int64 {
+	if x != nil {
+		return x.WindowTokens
+	}
+	return 0
+}
+
+func (x *ContextEstimate) GetReservedTokens() int64 {
+	if x != nil {
+		return x.ReservedTokens
+	}
+	return 0
+}
+
+func (x *ContextEstimate) GetCalibrated() bool {
+	if x != nil {
+		return x.Calibrated
+	}
+	return false
+}
+
+func (x *ContextEstimate) GetError() float64 {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return 0
+}
+
 // RunStart is everything a run depends on besides the conversation.
 type RunStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -849,13 +1318,15 @@ type RunStart struct {
 	OpenTodos *OpenTodos `protobuf:"bytes,22,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
 	// The number of the model's turns that compactions took out of the history.
 	SupersededTurns int32 `protobuf:"varint,23,opt,name=superseded_turns,json=supersededTurns,proto3" json:"superseded_turns,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The session's ledger so far.
+	Ledger        *Ledger `protobuf:"bytes,24,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunStart) Reset() {
 	*x = RunStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +1338,7 @@ func (x *RunStart) String() string {
 func (*RunStart) ProtoMessage() {}
 
 func (x *RunStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[5]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +1351,7 @@ func (x *RunStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStart.ProtoReflect.Descriptor instead.
 func (*RunStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunStart) GetRunId() string {
@@ -1037,6 +1508,222 @@ func (x *RunStart) GetSupersededTurns() int32 {
 	return 0
 }
 
+func (x *RunStart) GetLedger() *Ledger {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
+// Ledger is the part of a session's ledger that its agents are shown after a compaction.
+type Ledger struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of its last entry.
+	Last int64 `protobuf:"varint,1,opt,name=last,proto3" json:"last,omitempty"`
+	// The relevant entries, in order.
+	Entries       []*LedgerEntry `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ledger) Reset() {
+	*x = Ledger{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ledger) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ledger) ProtoMessage() {}
+
+func (x *Ledger) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
+func (*Ledger) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Ledger) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Ledger) GetEntries() []*LedgerEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// LedgerEntry is an entry of a session's ledger. Secrets in its texts are masked.
+type LedgerEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number in the session, from 1.
+	Number int64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// When, in milliseconds.
+	At int64 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The step of its run, from 1.
+	Step int32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,4,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The agent's invocation, empty for the root agent.
+	InvocationId string `protobuf:"bytes,5,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// file_read, file_changed, command, denied, decision, todo, done or failed.
+	Kind string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The file.
+	Path string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	// The SHA-256 of the file's content, empty for an unknown one.
+	Sha256 string `protobuf:"bytes,8,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// The command line.
+	Command string `protobuf:"bytes,9,opt,name=command,proto3" json:"command,omitempty"`
+	// The command's exit code, unset for an unknown one.
+	ExitCode *int32 `protobuf:"varint,10,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// A note, or the cause of a refusal or a failure.
+	Text string `protobuf:"bytes,11,opt,name=text,proto3" json:"text,omitempty"`
+	// The number of the todo that a done refers to.
+	Ref int64 `protobuf:"varint,12,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Of a todo: whether it is done.
+	Done          bool `protobuf:"varint,13,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerEntry) Reset() {
+	*x = LedgerEntry{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerEntry) ProtoMessage() {}
+
+func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
+func (*LedgerEntry) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LedgerEntry) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *LedgerEntry) GetRef() int64 {
+	if x != nil {
+		return x.Ref
+	}
+	return 0
+}
+
+func (x *LedgerEntry) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
 // OpenTodos are the open todos of the issue that a run works on. The root agent is reminded of them at each step.
 type OpenTodos struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1050,7 +1737,7 @@ type OpenTodos struct {
 
 func (x *OpenTodos) Reset() {
 	*x = OpenTodos{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1749,7 @@ func (x *OpenTodos) String() string {
 func (*OpenTodos) ProtoMessage() {}
 
 func (x *OpenTodos) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[6]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1762,7 @@ func (x *OpenTodos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenTodos.ProtoReflect.Descriptor instead.
 func (*OpenTodos) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OpenTodos) GetShown() []*OpenTodo {
@@ -1107,7 +1794,7 @@ type OpenTodo struct {
 
 func (x *OpenTodo) Reset() {
 	*x = OpenTodo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1806,7 @@ func (x *OpenTodo) String() string {
 func (*OpenTodo) ProtoMessage() {}
 
 func (x *OpenTodo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[7]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1819,7 @@ func (x *OpenTodo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenTodo.ProtoReflect.Descriptor instead.
 func (*OpenTodo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OpenTodo) GetContent() string {
@@ -1167,7 +1854,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1866,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[8]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1879,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1213,7 +1900,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1912,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[9]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1925,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *History) GetMessages() []*Message {
@@ -1260,7 +1947,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1959,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[10]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1972,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -1304,7 +1991,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +2003,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[11]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +2016,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 // StepStored says that a half of a step is on disk.
@@ -1351,7 +2038,7 @@ type StepStored struct {
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +2050,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +2063,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -1429,7 +2116,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +2128,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +2141,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -1489,7 +2176,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +2188,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +2201,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -1538,7 +2225,7 @@ type CancelInvocation struct {
 
 func (x *CancelInvocation) Reset() {
 	*x = CancelInvocation{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +2237,7 @@ func (x *CancelInvocation) String() string {
 func (*CancelInvocation) ProtoMessage() {}
 
 func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +2250,7 @@ func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelInvocation.ProtoReflect.Descriptor instead.
 func (*CancelInvocation) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelInvocation) GetInvocationId() string {
@@ -1591,7 +2278,7 @@ type RunHalt struct {
 
 func (x *RunHalt) Reset() {
 	*x = RunHalt{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +2290,7 @@ func (x *RunHalt) String() string {
 func (*RunHalt) ProtoMessage() {}
 
 func (x *RunHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +2303,7 @@ func (x *RunHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHalt.ProtoReflect.Descriptor instead.
 func (*RunHalt) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 // RunEvent is one message from the harness.
@@ -1657,7 +2344,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +2356,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +2369,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -2071,7 +2758,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2770,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2783,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Span) GetMessageId() string {
@@ -2158,14 +2845,18 @@ type Compaction struct {
 	// When, in milliseconds.
 	At int64 `protobuf:"varint,17,opt,name=at,proto3" json:"at,omitempty"`
 	// The record of the stage.
-	Audit         *v1.AuditRecord `protobuf:"bytes,18,opt,name=audit,proto3" json:"audit,omitempty"`
+	Audit *v1.AuditRecord `protobuf:"bytes,18,opt,name=audit,proto3" json:"audit,omitempty"`
+	// The use of the summarizer, unset for none.
+	Compactor *CompactorUse `protobuf:"bytes,19,opt,name=compactor,proto3" json:"compactor,omitempty"`
+	// The observers and compactors that took part.
+	Fired         []*FiredHook `protobuf:"bytes,20,rep,name=fired,proto3" json:"fired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Compaction) Reset() {
 	*x = Compaction{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2868,7 @@ func (x *Compaction) String() string {
 func (*Compaction) ProtoMessage() {}
 
 func (x *Compaction) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2881,7 @@ func (x *Compaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compaction.ProtoReflect.Descriptor instead.
 func (*Compaction) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Compaction) GetPhase() CompactionPhase {
@@ -2319,6 +3010,175 @@ func (x *Compaction) GetAudit() *v1.AuditRecord {
 	return nil
 }
 
+func (x *Compaction) GetCompactor() *CompactorUse {
+	if x != nil {
+		return x.Compactor
+	}
+	return nil
+}
+
+func (x *Compaction) GetFired() []*FiredHook {
+	if x != nil {
+		return x.Fired
+	}
+	return nil
+}
+
+// FiredHook is the part of a hook in a compaction.
+type FiredHook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// observer or compactor.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// How long it took, in milliseconds.
+	DurationMs int64 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// inject, retain, compactor_result, null or error.
+	Result        string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FiredHook) Reset() {
+	*x = FiredHook{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FiredHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FiredHook) ProtoMessage() {}
+
+func (x *FiredHook) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FiredHook.ProtoReflect.Descriptor instead.
+func (*FiredHook) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *FiredHook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FiredHook) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *FiredHook) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *FiredHook) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
+// CompactorUse is the use of a summarizer.
+type CompactorUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider.
+	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// The model.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// Input tokens, cached ones included.
+	InputTokens int64 `protobuf:"varint,3,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Output tokens.
+	OutputTokens int64 `protobuf:"varint,4,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// US dollars, unset for an unknown price.
+	CostUsd       *float64 `protobuf:"fixed64,5,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactorUse) Reset() {
+	*x = CompactorUse{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactorUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactorUse) ProtoMessage() {}
+
+func (x *CompactorUse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactorUse.ProtoReflect.Descriptor instead.
+func (*CompactorUse) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CompactorUse) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *CompactorUse) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *CompactorUse) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *CompactorUse) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *CompactorUse) GetCostUsd() float64 {
+	if x != nil && x.CostUsd != nil {
+		return *x.CostUsd
+	}
+	return 0
+}
+
 // BudgetState says how much of a budget is left. It comes at most once a second for a budget, and at each refusal.
 type BudgetState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2338,7 +3198,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +3210,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +3223,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -2416,7 +3276,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +3288,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +3301,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Amount) GetNanoUsd() int64 {
@@ -2484,7 +3344,7 @@ type CallWanted struct {
 
 func (x *CallWanted) Reset() {
 	*x = CallWanted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +3356,7 @@ func (x *CallWanted) String() string {
 func (*CallWanted) ProtoMessage() {}
 
 func (x *CallWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +3369,7 @@ func (x *CallWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
 func (*CallWanted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CallWanted) GetCall() int32 {
@@ -2564,7 +3424,7 @@ type CallSettled struct {
 
 func (x *CallSettled) Reset() {
 	*x = CallSettled{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +3436,7 @@ func (x *CallSettled) String() string {
 func (*CallSettled) ProtoMessage() {}
 
 func (x *CallSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +3449,7 @@ func (x *CallSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
 func (*CallSettled) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CallSettled) GetCall() int32 {
@@ -2637,7 +3497,7 @@ type CallGranted struct {
 
 func (x *CallGranted) Reset() {
 	*x = CallGranted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +3509,7 @@ func (x *CallGranted) String() string {
 func (*CallGranted) ProtoMessage() {}
 
 func (x *CallGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +3522,7 @@ func (x *CallGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
 func (*CallGranted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CallGranted) GetInvocationId() string {
@@ -2720,7 +3580,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +3592,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +3605,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -2842,7 +3702,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +3714,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +3727,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -2974,7 +3834,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3846,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3859,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -3080,7 +3940,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3952,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3965,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -3146,7 +4006,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +4018,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +4031,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -3215,7 +4075,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +4087,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +4100,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -3270,7 +4130,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +4142,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +4155,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -3327,7 +4187,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3339,7 +4199,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3352,7 +4212,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -3395,7 +4255,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +4267,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +4280,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -3472,14 +4332,16 @@ type ToolCallFinished struct {
 	// The failure, unset if it succeeded.
 	Error *v1.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	// How long it took, in milliseconds.
-	DurationMs    int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	DurationMs int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// The entries of the session's ledger about the call, numbered.
+	Ledger        []*LedgerEntry `protobuf:"bytes,7,rep,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +4353,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +4366,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -3549,6 +4411,13 @@ func (x *ToolCallFinished) GetDurationMs() int64 {
 	return 0
 }
 
+func (x *ToolCallFinished) GetLedger() []*LedgerEntry {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 // Turn is one complete turn of the model.
 type Turn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3574,7 +4443,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +4455,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +4468,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -3669,7 +4538,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +4550,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +4563,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -3719,7 +4588,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3731,7 +4600,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3744,7 +4613,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -3787,7 +4656,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +4668,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +4681,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -3877,7 +4746,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3889,7 +4758,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3902,7 +4771,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -3976,7 +4845,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
 	"ToolSwitch\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12\x18\n" +
-	"\aenabled\x18\x02 \x01(\bR\aenabled\"\xd9\x02\n" +
+	"\aenabled\x18\x02 \x01(\bR\aenabled\"\x8d\x03\n" +
 	"\x06Target\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -3985,10 +4854,25 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bbase_url\x18\x05 \x01(\tR\abaseUrl\x12D\n" +
 	"\aheaders\x18\x06 \x03(\v2%.kaged.harness.v1.Target.HeadersEntryB\x03\x80\x01\x01R\aheaders\x12\x16\n" +
 	"\x06script\x18\a \x01(\fR\x06script\x122\n" +
-	"\bunusable\x18\b \x01(\v2\x16.kaged.common.v1.ErrorR\bunusable\x1a:\n" +
+	"\bunusable\x18\b \x01(\v2\x16.kaged.common.v1.ErrorR\bunusable\x122\n" +
+	"\x05facts\x18\t \x01(\v2\x1c.kaged.harness.v1.ModelFactsR\x05facts\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x86\x01\n" +
+	"\n" +
+	"ModelFacts\x12%\n" +
+	"\x0econtext_window\x18\x01 \x01(\x05R\rcontextWindow\x12\x1d\n" +
+	"\n" +
+	"max_output\x18\x02 \x01(\x05R\tmaxOutput\x122\n" +
+	"\x05price\x18\x03 \x01(\v2\x1c.kaged.harness.v1.ModelPriceR\x05price\"z\n" +
+	"\n" +
+	"ModelPrice\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\x01R\x05input\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\x01R\x06output\x12\x1d\n" +
+	"\n" +
+	"cache_read\x18\x03 \x01(\x01R\tcacheRead\x12\x1f\n" +
+	"\vcache_write\x18\x04 \x01(\x01R\n" +
+	"cacheWrite\"Q\n" +
 	"\x05Route\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\x122\n" +
 	"\atargets\x18\x02 \x03(\v2\x18.kaged.harness.v1.TargetR\atargets\"5\n" +
@@ -4008,7 +4892,31 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04halt\x129\n" +
 	"\agranted\x18\n" +
 	" \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agrantedB\t\n" +
-	"\arequest\"\xed\b\n" +
+	"\arequest\"\xbe\x01\n" +
+	"\x0eCompactRequest\x122\n" +
+	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
+	"\ahistory\x18\x02 \x01(\v2\x19.kaged.harness.v1.HistoryH\x00R\ahistory\x126\n" +
+	"\x05order\x18\x03 \x01(\v2\x1e.kaged.harness.v1.CompactOrderH\x00R\x05orderB\t\n" +
+	"\arequest\"\x87\x01\n" +
+	"\fCompactOrder\x12#\n" +
+	"\rcompaction_id\x18\x01 \x01(\tR\fcompactionId\x12\x1a\n" +
+	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x04 \x01(\tR\tagentPath\"\x9e\x01\n" +
+	"\x0fCompactResponse\x12=\n" +
+	"\bestimate\x18\x01 \x01(\v2!.kaged.harness.v1.ContextEstimateR\bestimate\x124\n" +
+	"\x06stages\x18\x02 \x03(\v2\x1c.kaged.harness.v1.CompactionR\x06stages\x12\x16\n" +
+	"\x06pruned\x18\x03 \x03(\tR\x06pruned\"\xc7\x01\n" +
+	"\x0fContextEstimate\x12!\n" +
+	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
+	"\rwindow_tokens\x18\x02 \x01(\x03R\fwindowTokens\x12'\n" +
+	"\x0freserved_tokens\x18\x03 \x01(\x03R\x0ereservedTokens\x12\x1e\n" +
+	"\n" +
+	"calibrated\x18\x04 \x01(\bR\n" +
+	"calibrated\x12\x19\n" +
+	"\x05error\x18\x05 \x01(\x01H\x00R\x05error\x88\x01\x01B\b\n" +
+	"\x06_error\"\x9f\t\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -4041,7 +4949,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\ametered\x18\x15 \x01(\bR\ametered\x12:\n" +
 	"\n" +
 	"open_todos\x18\x16 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x12)\n" +
-	"\x10superseded_turns\x18\x17 \x01(\x05R\x0fsupersededTurns\x1a:\n" +
+	"\x10superseded_turns\x18\x17 \x01(\x05R\x0fsupersededTurns\x120\n" +
+	"\x06ledger\x18\x18 \x01(\v2\x18.kaged.harness.v1.LedgerR\x06ledger\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -4050,7 +4959,28 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
-	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"Q\n" +
+	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"U\n" +
+	"\x06Ledger\x12\x12\n" +
+	"\x04last\x18\x01 \x01(\x03R\x04last\x127\n" +
+	"\aentries\x18\x02 \x03(\v2\x1d.kaged.harness.v1.LedgerEntryR\aentries\"\xd1\x02\n" +
+	"\vLedgerEntry\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x05R\x04step\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x04 \x01(\tR\tagentPath\x12#\n" +
+	"\rinvocation_id\x18\x05 \x01(\tR\finvocationId\x12\x12\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\x12\x16\n" +
+	"\x06sha256\x18\b \x01(\tR\x06sha256\x12\x18\n" +
+	"\acommand\x18\t \x01(\tR\acommand\x12 \n" +
+	"\texit_code\x18\n" +
+	" \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x12\n" +
+	"\x04text\x18\v \x01(\tR\x04text\x12\x10\n" +
+	"\x03ref\x18\f \x01(\x03R\x03ref\x12\x12\n" +
+	"\x04done\x18\r \x01(\bR\x04doneB\f\n" +
+	"\n" +
+	"_exit_code\"Q\n" +
 	"\tOpenTodos\x120\n" +
 	"\x05shown\x18\x01 \x03(\v2\x1a.kaged.harness.v1.OpenTodoR\x05shown\x12\x12\n" +
 	"\x04open\x18\x02 \x01(\x05R\x04open\"\\\n" +
@@ -4124,7 +5054,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1b\n" +
 	"\tfrom_step\x18\x02 \x01(\x05R\bfromStep\x12\x17\n" +
-	"\ato_step\x18\x03 \x01(\x05R\x06toStep\"\xf2\x04\n" +
+	"\ato_step\x18\x03 \x01(\x05R\x06toStep\"\xe3\x05\n" +
 	"\n" +
 	"Compaction\x127\n" +
 	"\x05phase\x18\x01 \x01(\x0e2!.kaged.harness.v1.CompactionPhaseR\x05phase\x12#\n" +
@@ -4146,7 +5076,22 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\vduration_ms\x18\x10 \x01(\x03R\n" +
 	"durationMs\x12\x0e\n" +
 	"\x02at\x18\x11 \x01(\x03R\x02at\x122\n" +
-	"\x05audit\x18\x12 \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xd8\x01\n" +
+	"\x05audit\x18\x12 \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\x12<\n" +
+	"\tcompactor\x18\x13 \x01(\v2\x1e.kaged.harness.v1.CompactorUseR\tcompactor\x121\n" +
+	"\x05fired\x18\x14 \x03(\v2\x1b.kaged.harness.v1.FiredHookR\x05fired\"l\n" +
+	"\tFiredHook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1f\n" +
+	"\vduration_ms\x18\x03 \x01(\x03R\n" +
+	"durationMs\x12\x16\n" +
+	"\x06result\x18\x04 \x01(\tR\x06result\"\xb5\x01\n" +
+	"\fCompactorUse\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12!\n" +
+	"\finput_tokens\x18\x03 \x01(\x03R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\x04 \x01(\x03R\foutputTokens\x12\x1e\n" +
+	"\bcost_usd\x18\x05 \x01(\x01H\x00R\acostUsd\x88\x01\x01B\v\n" +
+	"\t_cost_usd\"\xd8\x01\n" +
 	"\vBudgetState\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x1d\n" +
 	"\n" +
@@ -4246,7 +5191,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"toolCallId\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\x05R\x04step\x12:\n" +
 	"\asubject\x18\x04 \x01(\v2 .kaged.common.v1.ApprovalSubjectR\asubject\x122\n" +
-	"\x05audit\x18\x05 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xf5\x01\n" +
+	"\x05audit\x18\x05 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xac\x02\n" +
 	"\x10ToolCallFinished\x124\n" +
 	"\x06result\x18\x01 \x01(\v2\x1c.kaged.harness.v1.ToolResultR\x06result\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x14\n" +
@@ -4254,7 +5199,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05audit\x18\x04 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\x12,\n" +
 	"\x05error\x18\x05 \x01(\v2\x16.kaged.common.v1.ErrorR\x05error\x12\x1f\n" +
 	"\vduration_ms\x18\x06 \x01(\x03R\n" +
-	"durationMs\"\xae\x02\n" +
+	"durationMs\x125\n" +
+	"\x06ledger\x18\a \x03(\v2\x1d.kaged.harness.v1.LedgerEntryR\x06ledger\"\xae\x02\n" +
 	"\x04Turn\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12/\n" +
 	"\x06blocks\x18\x02 \x03(\v2\x17.kaged.harness.v1.BlockR\x06blocks\x12=\n" +
@@ -4311,9 +5257,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_COMPLETED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x15\n" +
-	"\x11OUTCOME_CANCELLED\x10\x032U\n" +
+	"\x11OUTCOME_CANCELLED\x10\x032\xa7\x01\n" +
 	"\x0eHarnessService\x12C\n" +
-	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01B\xbd\x01\n" +
+	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01\x12P\n" +
+	"\aCompact\x12 .kaged.harness.v1.CompactRequest\x1a!.kaged.harness.v1.CompactResponse(\x01B\xbd\x01\n" +
 	"\x14com.kaged.harness.v1B\x13HarnessServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/harness/v1;harnessv1\xa2\x02\x03KHX\xaa\x02\x10Kaged.Harness.V1\xca\x02\x10Kaged\\Harness\\V1\xe2\x02\x1cKaged\\Harness\\V1\\GPBMetadata\xea\x02\x12Kaged::Harness::V1b\x06proto3"
 
 var (
@@ -4329,7 +5276,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -4338,162 +5285,186 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(Outcome)(0),               // 4: kaged.harness.v1.Outcome
 	(*ToolSwitch)(nil),         // 5: kaged.harness.v1.ToolSwitch
 	(*Target)(nil),             // 6: kaged.harness.v1.Target
-	(*Route)(nil),              // 7: kaged.harness.v1.Route
-	(*AuditHead)(nil),          // 8: kaged.harness.v1.AuditHead
-	(*RunRequest)(nil),         // 9: kaged.harness.v1.RunRequest
-	(*RunStart)(nil),           // 10: kaged.harness.v1.RunStart
-	(*OpenTodos)(nil),          // 11: kaged.harness.v1.OpenTodos
-	(*OpenTodo)(nil),           // 12: kaged.harness.v1.OpenTodo
-	(*JobPolicy)(nil),          // 13: kaged.harness.v1.JobPolicy
-	(*History)(nil),            // 14: kaged.harness.v1.History
-	(*RunBegin)(nil),           // 15: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),              // 16: kaged.harness.v1.RunGo
-	(*StepStored)(nil),         // 17: kaged.harness.v1.StepStored
-	(*ApprovalDecision)(nil),   // 18: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 19: kaged.harness.v1.RunCancel
-	(*CancelInvocation)(nil),   // 20: kaged.harness.v1.CancelInvocation
-	(*RunHalt)(nil),            // 21: kaged.harness.v1.RunHalt
-	(*RunEvent)(nil),           // 22: kaged.harness.v1.RunEvent
-	(*Span)(nil),               // 23: kaged.harness.v1.Span
-	(*Compaction)(nil),         // 24: kaged.harness.v1.Compaction
-	(*BudgetState)(nil),        // 25: kaged.harness.v1.BudgetState
-	(*Amount)(nil),             // 26: kaged.harness.v1.Amount
-	(*CallWanted)(nil),         // 27: kaged.harness.v1.CallWanted
-	(*CallSettled)(nil),        // 28: kaged.harness.v1.CallSettled
-	(*CallGranted)(nil),        // 29: kaged.harness.v1.CallGranted
-	(*AgentStarted)(nil),       // 30: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 31: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 32: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 33: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 34: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 35: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 36: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 37: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 38: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 39: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 40: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 41: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 42: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 43: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 44: kaged.harness.v1.RunFinished
-	nil,                        // 45: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 46: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 47: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 48: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 49: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 50: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 51: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 52: kaged.common.v1.AuditRecord
-	(*v1.DebugEvent)(nil),      // 53: kaged.common.v1.DebugEvent
-	(*Usage)(nil),              // 54: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 55: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 56: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 57: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 58: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 59: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 60: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 61: kaged.harness.v1.Block
-	(StopReason)(0),            // 62: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 63: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 64: google.protobuf.Struct
+	(*ModelFacts)(nil),         // 7: kaged.harness.v1.ModelFacts
+	(*ModelPrice)(nil),         // 8: kaged.harness.v1.ModelPrice
+	(*Route)(nil),              // 9: kaged.harness.v1.Route
+	(*AuditHead)(nil),          // 10: kaged.harness.v1.AuditHead
+	(*RunRequest)(nil),         // 11: kaged.harness.v1.RunRequest
+	(*CompactRequest)(nil),     // 12: kaged.harness.v1.CompactRequest
+	(*CompactOrder)(nil),       // 13: kaged.harness.v1.CompactOrder
+	(*CompactResponse)(nil),    // 14: kaged.harness.v1.CompactResponse
+	(*ContextEstimate)(nil),    // 15: kaged.harness.v1.ContextEstimate
+	(*RunStart)(nil),           // 16: kaged.harness.v1.RunStart
+	(*Ledger)(nil),             // 17: kaged.harness.v1.Ledger
+	(*LedgerEntry)(nil),        // 18: kaged.harness.v1.LedgerEntry
+	(*OpenTodos)(nil),          // 19: kaged.harness.v1.OpenTodos
+	(*OpenTodo)(nil),           // 20: kaged.harness.v1.OpenTodo
+	(*JobPolicy)(nil),          // 21: kaged.harness.v1.JobPolicy
+	(*History)(nil),            // 22: kaged.harness.v1.History
+	(*RunBegin)(nil),           // 23: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 24: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 25: kaged.harness.v1.StepStored
+	(*ApprovalDecision)(nil),   // 26: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 27: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 28: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 29: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 30: kaged.harness.v1.RunEvent
+	(*Span)(nil),               // 31: kaged.harness.v1.Span
+	(*Compaction)(nil),         // 32: kaged.harness.v1.Compaction
+	(*FiredHook)(nil),          // 33: kaged.harness.v1.FiredHook
+	(*CompactorUse)(nil),       // 34: kaged.harness.v1.CompactorUse
+	(*BudgetState)(nil),        // 35: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 36: kaged.harness.v1.Amount
+	(*CallWanted)(nil),         // 37: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 38: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 39: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 40: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 41: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 42: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 43: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 44: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 45: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 46: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 47: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 48: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 49: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 50: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 51: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 52: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 53: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 54: kaged.harness.v1.RunFinished
+	nil,                        // 55: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 56: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 57: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 58: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 59: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 60: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 61: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 62: kaged.common.v1.AuditRecord
+	(*v1.DebugEvent)(nil),      // 63: kaged.common.v1.DebugEvent
+	(*Usage)(nil),              // 64: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 65: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 66: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 67: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 68: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 69: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 70: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 71: kaged.harness.v1.Block
+	(StopReason)(0),            // 72: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 73: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 74: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	45, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	49, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
-	6,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
-	10, // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	14, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	15, // 5: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	17, // 6: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	19, // 7: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	16, // 8: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	18, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	20, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	21, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	29, // 12: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
-	50, // 13: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	46, // 14: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	47, // 15: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	8,  // 16: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	5,  // 17: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	13, // 18: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	11, // 19: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	12, // 20: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	51, // 21: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	0,  // 22: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	48, // 23: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	11, // 24: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	1,  // 25: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	34, // 26: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	35, // 27: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	36, // 28: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	37, // 29: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	39, // 30: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	40, // 31: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	41, // 32: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	52, // 33: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	43, // 34: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	44, // 35: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	8,  // 36: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	38, // 37: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	32, // 38: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	33, // 39: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	30, // 40: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	31, // 41: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	42, // 42: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	25, // 43: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	27, // 44: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	28, // 45: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	53, // 46: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	24, // 47: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
-	2,  // 48: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
-	23, // 49: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
-	52, // 50: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
-	26, // 51: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	26, // 52: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	26, // 53: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	26, // 54: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	26, // 55: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	49, // 56: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	52, // 57: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	4,  // 58: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	49, // 59: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	54, // 60: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	55, // 61: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	52, // 62: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	52, // 63: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	56, // 64: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	57, // 65: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	52, // 66: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	3,  // 67: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	58, // 68: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	59, // 69: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	52, // 70: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	60, // 71: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	52, // 72: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	49, // 73: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	61, // 74: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	62, // 75: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	54, // 76: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	63, // 77: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	52, // 78: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	49, // 79: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,  // 80: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	62, // 81: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	54, // 82: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	63, // 83: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	49, // 84: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	61, // 85: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	64, // 86: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	7,  // 87: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	7,  // 88: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	9,  // 89: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	22, // 90: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	90, // [90:91] is the sub-list for method output_type
-	89, // [89:90] is the sub-list for method input_type
-	89, // [89:89] is the sub-list for extension type_name
-	89, // [89:89] is the sub-list for extension extendee
-	0,  // [0:89] is the sub-list for field type_name
+	55,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	59,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	7,   // 2: kaged.harness.v1.Target.facts:type_name -> kaged.harness.v1.ModelFacts
+	8,   // 3: kaged.harness.v1.ModelFacts.price:type_name -> kaged.harness.v1.ModelPrice
+	6,   // 4: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
+	16,  // 5: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
+	22,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	23,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	25,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	27,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	24,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	26,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	28,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	29,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	39,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	16,  // 15: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
+	22,  // 16: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
+	13,  // 17: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
+	15,  // 18: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
+	32,  // 19: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
+	60,  // 20: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	56,  // 21: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	57,  // 22: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	10,  // 23: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	5,   // 24: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	21,  // 25: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	19,  // 26: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	17,  // 27: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
+	18,  // 28: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
+	20,  // 29: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
+	61,  // 30: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,   // 31: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	58,  // 32: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	19,  // 33: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	1,   // 34: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	44,  // 35: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	45,  // 36: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	46,  // 37: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	47,  // 38: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	49,  // 39: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	50,  // 40: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	51,  // 41: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	62,  // 42: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	53,  // 43: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	54,  // 44: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	10,  // 45: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	48,  // 46: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	42,  // 47: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	43,  // 48: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	40,  // 49: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	41,  // 50: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	52,  // 51: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	35,  // 52: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	37,  // 53: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	38,  // 54: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	63,  // 55: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	32,  // 56: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	2,   // 57: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	31,  // 58: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	62,  // 59: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	34,  // 60: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
+	33,  // 61: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
+	36,  // 62: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	36,  // 63: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	36,  // 64: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	36,  // 65: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	36,  // 66: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	59,  // 67: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	62,  // 68: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,   // 69: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	59,  // 70: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	64,  // 71: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	65,  // 72: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	62,  // 73: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	62,  // 74: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	66,  // 75: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	67,  // 76: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	62,  // 77: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,   // 78: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	68,  // 79: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	69,  // 80: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	62,  // 81: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	70,  // 82: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	62,  // 83: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	59,  // 84: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	18,  // 85: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
+	71,  // 86: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	72,  // 87: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	64,  // 88: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	73,  // 89: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	62,  // 90: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	59,  // 91: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,   // 92: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	72,  // 93: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	64,  // 94: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	73,  // 95: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	59,  // 96: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	71,  // 97: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	74,  // 98: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	9,   // 99: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,   // 100: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	11,  // 101: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	12,  // 102: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
+	30,  // 103: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	14,  // 104: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
+	103, // [103:105] is the sub-list for method output_type
+	101, // [101:103] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -4503,7 +5474,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 	}
 	file_kaged_harness_v1_conversation_proto_init()
 	file_kaged_harness_v1_project_proto_init()
-	file_kaged_harness_v1_harness_service_proto_msgTypes[4].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[6].OneofWrappers = []any{
 		(*RunRequest_Start)(nil),
 		(*RunRequest_History)(nil),
 		(*RunRequest_Begin)(nil),
@@ -4515,8 +5486,15 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_Halt)(nil),
 		(*RunRequest_Granted)(nil),
 	}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[5].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[17].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[7].OneofWrappers = []any{
+		(*CompactRequest_Start)(nil),
+		(*CompactRequest_History)(nil),
+		(*CompactRequest_Order)(nil),
+	}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[11].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[13].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[25].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -4540,13 +5518,14 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Debug)(nil),
 		(*RunEvent_Compaction)(nil),
 	}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   44,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,7 +19,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	HarnessService_Run_FullMethodName = "/kaged.harness.v1.HarnessService/Run"
+	HarnessService_Run_FullMethodName     = "/kaged.harness.v1.HarnessService/Run"
+	HarnessService_Compact_FullMethodName = "/kaged.harness.v1.HarnessService/Compact"
 )
 
 // HarnessServiceClient is the client API for HarnessService service.
@@ -44,6 +45,9 @@ type HarnessServiceClient interface {
 	//     interrupted, in the transaction that ends the run. The harness continues none of them: in a run that goes on, the call
 	//     of a parent is answered with how far its agent came.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error)
+	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
+	// chunks, and compact.
+	Compact(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[CompactRequest, CompactResponse], error)
 }
 
 type harnessServiceClient struct {
@@ -67,6 +71,19 @@ func (c *harnessServiceClient) Run(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type HarnessService_RunClient = grpc.BidiStreamingClient[RunRequest, RunEvent]
 
+func (c *harnessServiceClient) Compact(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[CompactRequest, CompactResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &HarnessService_ServiceDesc.Streams[1], HarnessService_Compact_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CompactRequest, CompactResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type HarnessService_CompactClient = grpc.ClientStreamingClient[CompactRequest, CompactResponse]
+
 // HarnessServiceServer is the server API for HarnessService service.
 // All implementations must embed UnimplementedHarnessServiceServer
 // for forward compatibility.
@@ -89,6 +106,9 @@ type HarnessServiceServer interface {
 	//     interrupted, in the transaction that ends the run. The harness continues none of them: in a run that goes on, the call
 	//     of a parent is answered with how far its agent came.
 	Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error
+	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
+	// chunks, and compact.
+	Compact(grpc.ClientStreamingServer[CompactRequest, CompactResponse]) error
 	mustEmbedUnimplementedHarnessServiceServer()
 }
 
@@ -101,6 +121,9 @@ type UnimplementedHarnessServiceServer struct{}
 
 func (UnimplementedHarnessServiceServer) Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
+}
+func (UnimplementedHarnessServiceServer) Compact(grpc.ClientStreamingServer[CompactRequest, CompactResponse]) error {
+	return status.Error(codes.Unimplemented, "method Compact not implemented")
 }
 func (UnimplementedHarnessServiceServer) mustEmbedUnimplementedHarnessServiceServer() {}
 func (UnimplementedHarnessServiceServer) testEmbeddedByValue()                        {}
@@ -130,6 +153,13 @@ func _HarnessService_Run_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type HarnessService_RunServer = grpc.BidiStreamingServer[RunRequest, RunEvent]
 
+func _HarnessService_Compact_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(HarnessServiceServer).Compact(&grpc.GenericServerStream[CompactRequest, CompactResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type HarnessService_CompactServer = grpc.ClientStreamingServer[CompactRequest, CompactResponse]
+
 // HarnessService_ServiceDesc is the grpc.ServiceDesc for HarnessService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -142,6 +172,11 @@ var HarnessService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Run",
 			Handler:       _HarnessService_Run_Handler,
 			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Compact",
+			Handler:       _HarnessService_Compact_Handler,
 			ClientStreams: true,
 		},
 	},

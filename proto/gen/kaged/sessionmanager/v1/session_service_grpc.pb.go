@@ -40,6 +40,15 @@ const (
 	SessionService_ListProcesses_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
 	SessionService_ListSessionChanges_FullMethodName = "/kaged.sessionmanager.v1.SessionService/ListSessionChanges"
 	SessionService_SignalProcess_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/SignalProcess"
+	SessionService_GetLedger_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/GetLedger"
+	SessionService_GetContextEstimate_FullMethodName = "/kaged.sessionmanager.v1.SessionService/GetContextEstimate"
+	SessionService_CompactSession_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/CompactSession"
+	SessionService_ProposeCompaction_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ProposeCompaction"
+	SessionService_ListCompactions_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListCompactions"
+	SessionService_GetCompaction_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetCompaction"
+	SessionService_UpdateCompaction_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/UpdateCompaction"
+	SessionService_UndoCompaction_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/UndoCompaction"
+	SessionService_UpdateMessage_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/UpdateMessage"
 	SessionService_GetSpend_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetSpend"
 	SessionService_GetDebug_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetDebug"
 	SessionService_ControlDebug_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
@@ -116,6 +125,31 @@ type SessionServiceClient interface {
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
 	SignalProcess(ctx context.Context, in *v1.SignalProcessRequest, opts ...grpc.CallOption) (*v1.SignalProcessResponse, error)
+	// GetLedger lists what agents of the session read, changed, ran, were denied and wrote down, oldest first, a page at a time. Fails
+	// with not_found and with validation_failed for an unknown kind.
+	GetLedger(ctx context.Context, in *v1.GetLedgerRequest, opts ...grpc.CallOption) (*v1.GetLedgerResponse, error)
+	// GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for
+	// the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached.
+	GetContextEstimate(ctx context.Context, in *v1.GetContextEstimateRequest, opts ...grpc.CallOption) (*v1.GetContextEstimateResponse, error)
+	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run
+	// answers at once what it would do, asks no model and stores nothing. Fails with validation_failed for an unknown strategy, not_found
+	// for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another
+	// compaction, project_not_ready and unavailable.
+	CompactSession(ctx context.Context, in *v1.CompactSessionRequest, opts ...grpc.CallOption) (*v1.CompactSessionResponse, error)
+	// ProposeCompaction is CompactSession with dry_run.
+	ProposeCompaction(ctx context.Context, in *v1.ProposeCompactionRequest, opts ...grpc.CallOption) (*v1.ProposeCompactionResponse, error)
+	// ListCompactions lists the completed compactions of the session, newest first, a page at a time. Fails with not_found.
+	ListCompactions(ctx context.Context, in *v1.ListCompactionsRequest, opts ...grpc.CallOption) (*v1.ListCompactionsResponse, error)
+	// GetCompaction returns one of them with the superseded messages. Fails with not_found.
+	GetCompaction(ctx context.Context, in *v1.GetCompactionRequest, opts ...grpc.CallOption) (*v1.GetCompactionResponse, error)
+	// UpdateCompaction keeps what the operator thinks of a compaction. Fails with bad_request if no known field is there, with
+	// validation_failed, not_found and gone.
+	UpdateCompaction(ctx context.Context, in *v1.UpdateCompactionRequest, opts ...grpc.CallOption) (*v1.UpdateCompactionResponse, error)
+	// UndoCompaction gives the conversation back what the last compaction of an agent superseded. Fails with not_found, gone, and conflict
+	// (details.reason run_active, already_undone or overlapped).
+	UndoCompaction(ctx context.Context, in *v1.UndoCompactionRequest, opts ...grpc.CallOption) (*v1.UndoCompactionResponse, error)
+	// UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone.
+	UpdateMessage(ctx context.Context, in *v1.UpdateMessageRequest, opts ...grpc.CallOption) (*v1.UpdateMessageResponse, error)
 	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
 	// with validation_failed for a moment that is not in the past.
 	GetSpend(ctx context.Context, in *v1.GetSpendRequest, opts ...grpc.CallOption) (*v1.GetSpendResponse, error)
@@ -349,6 +383,96 @@ func (c *sessionServiceClient) SignalProcess(ctx context.Context, in *v1.SignalP
 	return out, nil
 }
 
+func (c *sessionServiceClient) GetLedger(ctx context.Context, in *v1.GetLedgerRequest, opts ...grpc.CallOption) (*v1.GetLedgerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetLedgerResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetLedger_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) GetContextEstimate(ctx context.Context, in *v1.GetContextEstimateRequest, opts ...grpc.CallOption) (*v1.GetContextEstimateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetContextEstimateResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetContextEstimate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) CompactSession(ctx context.Context, in *v1.CompactSessionRequest, opts ...grpc.CallOption) (*v1.CompactSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.CompactSessionResponse)
+	err := c.cc.Invoke(ctx, SessionService_CompactSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ProposeCompaction(ctx context.Context, in *v1.ProposeCompactionRequest, opts ...grpc.CallOption) (*v1.ProposeCompactionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ProposeCompactionResponse)
+	err := c.cc.Invoke(ctx, SessionService_ProposeCompaction_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ListCompactions(ctx context.Context, in *v1.ListCompactionsRequest, opts ...grpc.CallOption) (*v1.ListCompactionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListCompactionsResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListCompactions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) GetCompaction(ctx context.Context, in *v1.GetCompactionRequest, opts ...grpc.CallOption) (*v1.GetCompactionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetCompactionResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetCompaction_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) UpdateCompaction(ctx context.Context, in *v1.UpdateCompactionRequest, opts ...grpc.CallOption) (*v1.UpdateCompactionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.UpdateCompactionResponse)
+	err := c.cc.Invoke(ctx, SessionService_UpdateCompaction_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) UndoCompaction(ctx context.Context, in *v1.UndoCompactionRequest, opts ...grpc.CallOption) (*v1.UndoCompactionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.UndoCompactionResponse)
+	err := c.cc.Invoke(ctx, SessionService_UndoCompaction_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) UpdateMessage(ctx context.Context, in *v1.UpdateMessageRequest, opts ...grpc.CallOption) (*v1.UpdateMessageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.UpdateMessageResponse)
+	err := c.cc.Invoke(ctx, SessionService_UpdateMessage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) GetSpend(ctx context.Context, in *v1.GetSpendRequest, opts ...grpc.CallOption) (*v1.GetSpendResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.GetSpendResponse)
@@ -486,6 +610,31 @@ type SessionServiceServer interface {
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
 	SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error)
+	// GetLedger lists what agents of the session read, changed, ran, were denied and wrote down, oldest first, a page at a time. Fails
+	// with not_found and with validation_failed for an unknown kind.
+	GetLedger(context.Context, *v1.GetLedgerRequest) (*v1.GetLedgerResponse, error)
+	// GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for
+	// the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached.
+	GetContextEstimate(context.Context, *v1.GetContextEstimateRequest) (*v1.GetContextEstimateResponse, error)
+	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run
+	// answers at once what it would do, asks no model and stores nothing. Fails with validation_failed for an unknown strategy, not_found
+	// for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another
+	// compaction, project_not_ready and unavailable.
+	CompactSession(context.Context, *v1.CompactSessionRequest) (*v1.CompactSessionResponse, error)
+	// ProposeCompaction is CompactSession with dry_run.
+	ProposeCompaction(context.Context, *v1.ProposeCompactionRequest) (*v1.ProposeCompactionResponse, error)
+	// ListCompactions lists the completed compactions of the session, newest first, a page at a time. Fails with not_found.
+	ListCompactions(context.Context, *v1.ListCompactionsRequest) (*v1.ListCompactionsResponse, error)
+	// GetCompaction returns one of them with the superseded messages. Fails with not_found.
+	GetCompaction(context.Context, *v1.GetCompactionRequest) (*v1.GetCompactionResponse, error)
+	// UpdateCompaction keeps what the operator thinks of a compaction. Fails with bad_request if no known field is there, with
+	// validation_failed, not_found and gone.
+	UpdateCompaction(context.Context, *v1.UpdateCompactionRequest) (*v1.UpdateCompactionResponse, error)
+	// UndoCompaction gives the conversation back what the last compaction of an agent superseded. Fails with not_found, gone, and conflict
+	// (details.reason run_active, already_undone or overlapped).
+	UndoCompaction(context.Context, *v1.UndoCompactionRequest) (*v1.UndoCompactionResponse, error)
+	// UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone.
+	UpdateMessage(context.Context, *v1.UpdateMessageRequest) (*v1.UpdateMessageResponse, error)
 	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
 	// with validation_failed for a moment that is not in the past.
 	GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error)
@@ -578,6 +727,33 @@ func (UnimplementedSessionServiceServer) ListSessionChanges(context.Context, *v1
 }
 func (UnimplementedSessionServiceServer) SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignalProcess not implemented")
+}
+func (UnimplementedSessionServiceServer) GetLedger(context.Context, *v1.GetLedgerRequest) (*v1.GetLedgerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetLedger not implemented")
+}
+func (UnimplementedSessionServiceServer) GetContextEstimate(context.Context, *v1.GetContextEstimateRequest) (*v1.GetContextEstimateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetContextEstimate not implemented")
+}
+func (UnimplementedSessionServiceServer) CompactSession(context.Context, *v1.CompactSessionRequest) (*v1.CompactSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CompactSession not implemented")
+}
+func (UnimplementedSessionServiceServer) ProposeCompaction(context.Context, *v1.ProposeCompactionRequest) (*v1.ProposeCompactionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProposeCompaction not implemented")
+}
+func (UnimplementedSessionServiceServer) ListCompactions(context.Context, *v1.ListCompactionsRequest) (*v1.ListCompactionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCompactions not implemented")
+}
+func (UnimplementedSessionServiceServer) GetCompaction(context.Context, *v1.GetCompactionRequest) (*v1.GetCompactionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCompaction not implemented")
+}
+func (UnimplementedSessionServiceServer) UpdateCompaction(context.Context, *v1.UpdateCompactionRequest) (*v1.UpdateCompactionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateCompaction not implemented")
+}
+func (UnimplementedSessionServiceServer) UndoCompaction(context.Context, *v1.UndoCompactionRequest) (*v1.UndoCompactionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndoCompaction not implemented")
+}
+func (UnimplementedSessionServiceServer) UpdateMessage(context.Context, *v1.UpdateMessageRequest) (*v1.UpdateMessageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateMessage not implemented")
 }
 func (UnimplementedSessionServiceServer) GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSpend not implemented")
@@ -981,6 +1157,168 @@ func _SessionService_SignalProcess_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_GetLedger_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetLedgerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetLedger(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetLedger_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetLedger(ctx, req.(*v1.GetLedgerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_GetContextEstimate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetContextEstimateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetContextEstimate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetContextEstimate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetContextEstimate(ctx, req.(*v1.GetContextEstimateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_CompactSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.CompactSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).CompactSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_CompactSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).CompactSession(ctx, req.(*v1.CompactSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ProposeCompaction_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ProposeCompactionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ProposeCompaction(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ProposeCompaction_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ProposeCompaction(ctx, req.(*v1.ProposeCompactionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ListCompactions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListCompactionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListCompactions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListCompactions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListCompactions(ctx, req.(*v1.ListCompactionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_GetCompaction_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetCompactionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetCompaction(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetCompaction_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetCompaction(ctx, req.(*v1.GetCompactionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_UpdateCompaction_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.UpdateCompactionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).UpdateCompaction(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_UpdateCompaction_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).UpdateCompaction(ctx, req.(*v1.UpdateCompactionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_UndoCompaction_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.UndoCompactionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).UndoCompaction(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_UndoCompaction_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).UndoCompaction(ctx, req.(*v1.UndoCompactionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_UpdateMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.UpdateMessageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).UpdateMessage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_UpdateMessage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).UpdateMessage(ctx, req.(*v1.UpdateMessageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_GetSpend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.GetSpendRequest)
 	if err := dec(in); err != nil {
@@ -1193,6 +1531,42 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SignalProcess",
 			Handler:    _SessionService_SignalProcess_Handler,
+		},
+		{
+			MethodName: "GetLedger",
+			Handler:    _SessionService_GetLedger_Handler,
+		},
+		{
+			MethodName: "GetContextEstimate",
+			Handler:    _SessionService_GetContextEstimate_Handler,
+		},
+		{
+			MethodName: "CompactSession",
+			Handler:    _SessionService_CompactSession_Handler,
+		},
+		{
+			MethodName: "ProposeCompaction",
+			Handler:    _SessionService_ProposeCompaction_Handler,
+		},
+		{
+			MethodName: "ListCompactions",
+			Handler:    _SessionService_ListCompactions_Handler,
+		},
+		{
+			MethodName: "GetCompaction",
+			Handler:    _SessionService_GetCompaction_Handler,
+		},
+		{
+			MethodName: "UpdateCompaction",
+			Handler:    _SessionService_UpdateCompaction_Handler,
+		},
+		{
+			MethodName: "UndoCompaction",
+			Handler:    _SessionService_UndoCompaction_Handler,
+		},
+		{
+			MethodName: "UpdateMessage",
+			Handler:    _SessionService_UpdateMessage_Handler,
 		},
 		{
 			MethodName: "GetSpend",

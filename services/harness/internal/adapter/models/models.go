@@ -65,6 +65,13 @@ type Prices struct{}
 
 // Cost returns what usage costs, false where the model's prices are not known.
 func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
+	if p := target.Facts.Price; p != nil {
+		const each = 1e6
+		cost, _ := modelmeta.Cost(usage, modelmeta.Meta{Pricing: modelmeta.Pricing{
+			Input: p.Input / each, Output: p.Output / each, CacheRead: p.CacheRead / each, CacheWrite: p.CacheWrite / each,
+		}})
+		return cost, true // a price of zero is a price
+	}
 	meta, known := modelmeta.Lookup(target.Provider, target.Driver, target.Model)
 	if !known {
 		return llm.Cost{}, false
@@ -74,12 +81,18 @@ func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
 
 // Window returns the tokens of a model's context window, 0 for an unknown one.
 func (Prices) Window(target llm.Target) int {
+	if n := target.Facts.ContextWindow; n > 0 {
+		return n
+	}
 	meta, _ := modelmeta.Lookup(target.Provider, target.Driver, target.Model)
 	return meta.ContextWindow
 }
 
 // MaxOutput returns how many tokens an answer of a model may have, 0 where that is not known.
 func (Prices) MaxOutput(target llm.Target) int {
+	if n := target.Facts.MaxOutput; n > 0 {
+		return n
+	}
 	meta, _ := modelmeta.Lookup(target.Provider, target.Driver, target.Model)
 	return meta.MaxOutput
 }

@@ -16,6 +16,7 @@ type Conversation struct {
 	total    int64               // sum of tokens
 	prior    int                 // messages from before the run
 	horizon  horizon
+	full     map[int]llm.Message // the messages with pruned results, as they were
 }
 
 // New returns a conversation of messages with their sources, normalized. A message of the system role is the

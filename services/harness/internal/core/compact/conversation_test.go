@@ -48,7 +48,7 @@ func session(n int, content string) ([]llm.Message, []contract.Source) {
 func TestDropTakesTheOldest(t *testing.T) {
 	messages, sources := session(10, strings.Repeat("word ", 200))
 	c := compact.New(messages, sources)
-	shorter, d := c.Drop(c.Tokens()/2, nil)
+	shorter, d := c.Drop(c.Tokens()/2, nil, "")
 
 	if d.Turns == 0 || d.Turns == 10 || shorter.Tokens() > c.Tokens()/2 {
 		t.Fatalf("got %d turns dropped and %d of %d tokens left", d.Turns, shorter.Tokens(), c.Tokens())
@@ -79,8 +79,8 @@ func TestNotesAreMerged(t *testing.T) {
 			contract.Source{MessageID: fmt.Sprint("a", i)}, contract.Source{MessageID: fmt.Sprint("u", i)})
 	}
 	c := compact.New(messages, sources)
-	once, _ := c.Drop(c.Tokens()*2/3, nil)
-	twice, d := once.Drop(c.Tokens()/3, nil)
+	once, _ := c.Drop(c.Tokens()*2/3, nil, "")
+	twice, d := once.Drop(c.Tokens()/3, nil, "")
 	notes := 0
 	for _, m := range twice.Messages() {
 		if m.Role == llm.RoleSystem {
@@ -96,12 +96,13 @@ func TestNotesAreMerged(t *testing.T) {
 func TestDropWithoutAChoice(t *testing.T) {
 	long := said(llm.RoleUser, strings.Repeat("long ", 1000))
 	c := compact.New([]llm.Message{long}, []contract.Source{{MessageID: "m"}})
-	if same, d := c.Drop(10, nil); same != c || d.Messages != 0 {
+	if same, d := c.Drop(10, nil, ""); same != c || d.Messages != 0 {
 		t.Errorf("got %d messages dropped, want none", d.Messages)
 	}
 	messages, sources := session(3, "x")
 	all := compact.New(messages, sources)
-	if same, d := all.Drop(0, func([]llm.Message) bool { return true }); same != all || d.Messages != 0 {
+	if same, d := all.Drop(0, func([]llm.Message, []contract.Source) bool { return true }, ""); same != all ||
+		d.Messages != 0 {
 		t.Errorf("got %d messages dropped although all are kept", d.Messages)
 	}
 }
@@ -171,72 +172,75 @@ func TestPruningIsSticky(t *testing.T) {
 // A compaction never splits a call from its result or a turn from its thinking, never drops the task, the last
 // message or a kept unit, never makes a conversation longer, and gives a normalized one whose spans cover
 // exactly the lost messages.
-func TestDropProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var messages []llm.Message
-		var sources []contract.Source
-		add := func(of contract.Source, m ...llm.Message) {
-			for range m {
-				sources = append(sources, of)
-			}
-			messages = append(messages, m...)
+func TestDropProperties(t *testing.T) { rapid.Check(t, dropProperties) }
+
+// FuzzDrop looks for a conversation that breaks them.
+func FuzzDrop(f *testing.F) { f.Fuzz(rapid.MakeFuzz(dropProperties)) }
+
+func dropProperties(t *rapid.T) {
+	var messages []llm.Message
+	var sources []contract.Source
+	add := func(of contract.Source, m ...llm.Message) {
+		for range m {
+			sources = append(sources, of)
 		}
-		add(contract.Source{MessageID: "first"}, said(llm.RoleUser, "the task"))
-		for i := range rapid.IntRange(0, 12).Draw(t, "runs") {
-			run := fmt.Sprint("run", i)
-			for s := range rapid.IntRange(0, 5).Draw(t, "steps") {
-				size := rapid.IntRange(1, 300).Draw(t, "size")
-				turn := step(fmt.Sprint(run, "c", s), strings.Repeat("word ", size))
-				add(contract.Source{MessageID: run, Step: s + 1}, turn...)
-			}
-			add(contract.Source{MessageID: run, Step: 9}, said(llm.RoleAssistant, "answer "+run))
-			text := "next " + run
-			if rapid.Bool().Draw(t, "kept") {
-				text = "KEEP " + text
-			}
-			add(contract.Source{MessageID: "op" + run}, said(llm.RoleUser, text))
+		messages = append(messages, m...)
+	}
+	add(contract.Source{MessageID: "first"}, said(llm.RoleUser, "the task"))
+	for i := range rapid.IntRange(0, 12).Draw(t, "runs") {
+		run := fmt.Sprint("run", i)
+		for s := range rapid.IntRange(0, 5).Draw(t, "steps") {
+			size := rapid.IntRange(1, 300).Draw(t, "size")
+			turn := step(fmt.Sprint(run, "c", s), strings.Repeat("word ", size))
+			add(contract.Source{MessageID: run, Step: s + 1}, turn...)
 		}
-		keep := func(unit []llm.Message) bool {
-			return unit[0].Blocks[0].Text != nil && strings.HasPrefix(unit[0].Blocks[0].Text.Text, "KEEP")
+		add(contract.Source{MessageID: run, Step: 9}, said(llm.RoleAssistant, "answer "+run))
+		text := "next " + run
+		if rapid.Bool().Draw(t, "kept") {
+			text = "KEEP " + text
 		}
-		c := compact.New(messages, sources)
-		rounds := rapid.IntRange(1, 3).Draw(t, "rounds")
-		superseded := map[contract.Source]bool{}
-		for range rounds {
-			before := c
-			var d compact.Dropped
-			c, d = c.Drop(int64(rapid.IntRange(0, 2000).Draw(t, "limit")), keep)
-			if d.Messages == 0 && c != before || d.Messages > 0 && c.Tokens() >= before.Tokens() {
-				t.Fatalf("dropped %d messages: %d tokens became %d", d.Messages, before.Tokens(), c.Tokens())
-			}
-			for _, span := range d.Spans {
-				for _, s := range sources {
-					if s.MessageID == span.MessageID && span.Covers(s.Step) {
-						superseded[s] = true
-					}
+		add(contract.Source{MessageID: "op" + run}, said(llm.RoleUser, text))
+	}
+	keep := func(unit []llm.Message, _ []contract.Source) bool {
+		return unit[0].Blocks[0].Text != nil && strings.HasPrefix(unit[0].Blocks[0].Text.Text, "KEEP")
+	}
+	c := compact.New(messages, sources)
+	rounds := rapid.IntRange(1, 3).Draw(t, "rounds")
+	superseded := map[contract.Source]bool{}
+	for range rounds {
+		before := c
+		var d compact.Dropped
+		c, d = c.Drop(int64(rapid.IntRange(0, 2000).Draw(t, "limit")), keep, "")
+		if d.Messages == 0 && c != before || d.Messages > 0 && c.Tokens() >= before.Tokens() {
+			t.Fatalf("dropped %d messages: %d tokens became %d", d.Messages, before.Tokens(), c.Tokens())
+		}
+		for _, span := range d.Spans {
+			for _, s := range sources {
+				if s.MessageID == span.MessageID && span.Covers(s.Step) {
+					superseded[s] = true
 				}
 			}
 		}
-		left := c.Messages()
-		if diff := cmp.Diff(llm.Normalize(left), left); diff != "" {
-			t.Fatalf("the conversation is not normalized:\n%s", diff)
+	}
+	left := c.Messages()
+	if diff := cmp.Diff(llm.Normalize(left), left); diff != "" {
+		t.Fatalf("the conversation is not normalized:\n%s", diff)
+	}
+	var have, want []string
+	for _, m := range left {
+		have = append(have, words(m)...)
+	}
+	for i, m := range messages {
+		if !superseded[sources[i]] {
+			want = append(want, words(m)...)
 		}
-		var have, want []string
-		for _, m := range left {
-			have = append(have, words(m)...)
-		}
-		for i, m := range messages {
-			if !superseded[sources[i]] {
-				want = append(want, words(m)...)
-			}
-		}
-		if diff := cmp.Diff(want, have); diff != "" {
-			t.Fatalf("what is left is not what no span covers (-want +got):\n%s", diff)
-		}
-		if last := left[len(left)-1]; last.Role != llm.RoleUser {
-			t.Fatalf("the last message is the %s's", last.Role)
-		}
-	})
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Fatalf("what is left is not what no span covers (-want +got):\n%s", diff)
+	}
+	if last := left[len(left)-1]; last.Role != llm.RoleUser {
+		t.Fatalf("the last message is the %s's", last.Role)
+	}
 }
 
 // words are the texts, calls and results of a message that is no note.

@@ -22,6 +22,8 @@ const (
 	noteTail = " Files are as the removed steps left them; read again the parts you need."
 	noteSaid = "\nThe operator said in it:"
 	quoted   = "\n- "
+
+	summaryHead = "A summary of the older part of this conversation, which had "
 )
 
 // Dropped is the result of [Conversation.Drop].
@@ -36,20 +38,171 @@ type Dropped struct {
 	Tokens int64
 }
 
-// Keep reports whether a unit, given as its messages, must stay.
-type Keep func(unit []llm.Message) bool
+// Keep reports whether a unit, given as its messages and their places, must stay.
+type Keep func(unit []llm.Message, of []contract.Source) bool
 
 // Drop returns the conversation without its oldest units, so that the plain estimate of its messages is at most
-// limit or no unit is left to drop. The first message of the operator, the last one and the last unit stay, and
-// those that keep names. Earlier notes are replaced by the new one. It returns the conversation itself and
-// nothing dropped if that would not make it shorter.
-func (c *Conversation) Drop(limit int64, keep Keep) (*Conversation, Dropped) {
+// limit or no unit is left to drop. ledger follows the note. It returns the conversation itself and no
+// spans if that would not make it shorter.
+func (c *Conversation) Drop(limit int64, keep Keep, ledger string) (*Conversation, Dropped) {
+	p := c.Plan(limit, 0, keep, ledger)
+	return p.Apply(p.Note())
+}
+
+// Plan is a choice of the units that give way.
+type Plan struct {
+	of     *Conversation
+	units  []unit
+	drop   []bool
+	said   []string // the operator's words in them
+	ledger string
+	gone   Dropped
+}
+
+// Plan chooses the oldest units, so that the plain estimate of the rest, with extra tokens for the text in their
+// place, is at most limit or no unit is left to choose. The first message of the operator, the last one and the
+// last unit stay, and those that keep names.
+func (c *Conversation) Plan(limit, extra int64, keep Keep, ledger string) *Plan {
+	p := &Plan{of: c, units: c.units(), ledger: ledger}
+	p.drop = c.choose(p.units, limit-extra-Tokens(ledger), keep)
+	p.tally()
+	return p
+}
+
+// tally counts the units that give way, and gathers the operator's words in them.
+func (p *Plan) tally() {
+	c := p.of
+	for i, u := range p.units {
+		switch {
+		case c.isNote(u.from):
+			p.said = append(p.said, quotesIn(c.messages[u.from])...)
+		case p.drop[i]:
+			p.gone.count(c, u)
+			if c.messages[u.from].Role == llm.RoleUser {
+				p.said = append(p.said, quoteOf(c.messages[u.from]))
+			}
+		}
+	}
+}
+
+// Unit is a part of a conversation that gives way whole.
+type Unit struct {
+	Messages []llm.Message
+	Of       []contract.Source
+}
+
+// Candidates returns the units that may give way, in order.
+func (c *Conversation) Candidates(keep Keep) (out []Unit) {
 	units := c.units()
-	out, d := c.without(units, c.choose(units, limit, keep))
-	if d.Messages == 0 || out.total >= c.total {
+	free := c.choose(units, -1<<40, keep)
+	for i, u := range units {
+		if free[i] {
+			out = append(out, Unit{Messages: c.messages[u.from:u.to], Of: c.placesOf(u)})
+		}
+	}
+	return out
+}
+
+// PlanOf returns a plan of the given places among the candidates, false for an unknown place.
+func (c *Conversation) PlanOf(places []int, keep Keep, ledger string) (*Plan, bool) {
+	p := &Plan{of: c, units: c.units(), ledger: ledger}
+	var candidates []int
+	for i, free := range c.choose(p.units, -1<<40, keep) {
+		if free {
+			candidates = append(candidates, i)
+		}
+	}
+	p.drop = make([]bool, len(p.units))
+	for _, at := range places {
+		if at < 0 || at >= len(candidates) || p.drop[candidates[at]] {
+			return nil, false
+		}
+		p.drop[candidates[at]] = true
+	}
+	p.tally()
+	return p, true
+}
+
+// Ledger returns the view of the ledger that follows its note.
+func (p *Plan) Ledger() string { return p.ledger }
+
+// Empty reports whether no unit gives way.
+func (p *Plan) Empty() bool { return p.gone.Messages == 0 }
+
+// Messages returns the messages that give way, the notes of earlier compactions included. Results of tools are
+// whole even where they were pruned.
+func (p *Plan) Messages() []llm.Message {
+	var out []llm.Message
+	for i, u := range p.units {
+		if !p.drop[i] && !p.of.isNote(u.from) {
+			continue
+		}
+		for at := u.from; at < u.to; at++ {
+			out = append(out, p.of.messages[at])
+		}
+	}
+	return out
+}
+
+// Tokens is the plain estimate of the messages that give way.
+func (p *Plan) Tokens() (n int64) {
+	for i, u := range p.units {
+		if p.drop[i] {
+			n += u.tokens
+		}
+	}
+	return n
+}
+
+// Note returns the note in their place, with the operator's words in them and the ledger.
+func (p *Plan) Note() string { return p.with(noteOf(p.gone.Messages, p.said)) }
+
+// Summarized returns a model's summary as the note in their place, with the ledger.
+func (p *Plan) Summarized(summary string) string {
+	return p.with(summaryHead + counted(p.gone.Messages, "message") + ".\n\n" + summary)
+}
+
+func (p *Plan) with(text string) string {
+	if p.ledger == "" {
+		return text
+	}
+	return text + "\n\n" + p.ledger
+}
+
+// Apply returns the conversation with a note in the place of the first unit that gives way, or of an earlier note.
+// Results of the rest are whole again: pruning is decided anew, as it is for the same conversation in a later run. It
+// returns the conversation itself and no spans if the note is longer than the part it stands for.
+func (p *Plan) Apply(note string) (*Conversation, Dropped) {
+	c := p.of
+	if p.Empty() {
 		return c, Dropped{Tokens: c.total}
 	}
-	d.Tokens = out.total
+	var messages []llm.Message
+	var from [][]contract.Source
+	prior, noted := 0, false
+	before, after := int64(0), messageTokens+Tokens(note)
+	for i, u := range p.units {
+		if p.drop[i] || c.isNote(u.from) {
+			before += u.tokens
+			if !noted {
+				noted = true
+				messages, from = append(messages, systemText(note)), append(from, nil)
+				prior++
+			}
+			continue
+		}
+		for at := u.from; at < u.to; at++ {
+			messages, from = append(messages, c.whole(at)), append(from, c.sources[at])
+		}
+		if u.from < c.prior {
+			prior += u.to - u.from
+		}
+	}
+	if after >= before {
+		return c, Dropped{Tokens: c.total}
+	}
+	out, d := joined(messages, from, prior), p.gone
+	d.Note, d.Tokens = note, out.total
 	return out, d
 }
 
@@ -70,7 +223,7 @@ func (c *Conversation) choose(units []unit, limit int64, keep Keep) []bool {
 			break
 		}
 		stays := i == first || i == last || i == len(units)-1 || c.isNote(u.from)
-		if stays || keep != nil && keep(c.messages[u.from:u.to]) {
+		if stays || keep != nil && keep(c.messages[u.from:u.to], c.placesOf(u)) {
 			continue
 		}
 		drop[i] = true
@@ -85,52 +238,16 @@ func (c *Conversation) choose(units []unit, limit int64, keep Keep) []bool {
 	return drop
 }
 
+// placesOf returns the places of a unit's messages.
+func (c *Conversation) placesOf(u unit) (out []contract.Source) {
+	for _, of := range c.sources[u.from:u.to] {
+		out = append(out, of...)
+	}
+	return out
+}
+
 // isNote reports whether a message is the note of an earlier compaction.
 func (c *Conversation) isNote(i int) bool { return c.messages[i].Role == llm.RoleSystem }
-
-// without returns the conversation without the marked units, with a note in the place of the first.
-func (c *Conversation) without(units []unit, drop []bool) (*Conversation, Dropped) {
-	var d Dropped
-	var said []string
-	at := -1
-	for i, u := range units {
-		switch {
-		case c.isNote(u.from):
-			said = append(said, quotesIn(c.messages[u.from])...)
-		case drop[i]:
-			d.count(c, u)
-			if c.messages[u.from].Role == llm.RoleUser {
-				said = append(said, quoteOf(c.messages[u.from]))
-			}
-		default:
-			continue
-		}
-		if at < 0 {
-			at = i
-		}
-	}
-	if d.Messages == 0 {
-		return c, Dropped{}
-	}
-	d.Note = noteOf(d.Messages, said)
-	var messages []llm.Message
-	var from [][]contract.Source
-	prior := 0
-	for i, u := range units {
-		if i == at {
-			messages, from = append(messages, systemText(d.Note)), append(from, nil)
-			prior++
-		}
-		if drop[i] || c.isNote(u.from) {
-			continue
-		}
-		messages, from = append(messages, c.messages[u.from:u.to]...), append(from, c.sources[u.from:u.to]...)
-		if u.from < c.prior {
-			prior += u.to - u.from
-		}
-	}
-	return joined(messages, from, prior), d
-}
 
 // joined returns a conversation of messages, normalized: neighbours may have one role where a unit between them
 // is gone.
@@ -225,6 +342,7 @@ func quotesIn(m llm.Message) []string {
 		if !found {
 			continue
 		}
+		list, _, _ = strings.Cut(list, "\n\n"+ledgerHead)
 		for _, line := range strings.Split(list, quoted) {
 			out = append(out, quoted+line)
 		}

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"kaged.dev/pkg/llm"
@@ -83,6 +84,12 @@ func (h *horizon) take(message int, blocks []llm.Block, p Pruning) {
 // replace puts the notice in the place of a result. The message is copied: earlier requests share it.
 func (c *Conversation) replace(r result) {
 	m := c.messages[r.message]
+	if _, ok := c.full[r.message]; !ok {
+		if c.full == nil {
+			c.full = map[int]llm.Message{}
+		}
+		c.full[r.message] = m
+	}
 	m.Blocks = slices.Clone(m.Blocks)
 	shown := *m.Blocks[r.block].Result
 	shown.Content = notice(r.tokens)
@@ -90,4 +97,24 @@ func (c *Conversation) replace(r result) {
 	c.messages[r.message] = m
 	c.tokens[r.message] -= r.saving
 	c.total -= r.saving
+}
+
+// whole returns a message with whole results of tools.
+func (c *Conversation) whole(i int) llm.Message {
+	if m, ok := c.full[i]; ok {
+		return m
+	}
+	return c.messages[i]
+}
+
+// Pruned returns the stored messages with pruned results.
+func (c *Conversation) Pruned() (ids []string) {
+	for _, i := range slices.Sorted(maps.Keys(c.full)) {
+		for _, s := range c.sources[i] {
+			if len(ids) == 0 || ids[len(ids)-1] != s.MessageID {
+				ids = append(ids, s.MessageID)
+			}
+		}
+	}
+	return ids
 }

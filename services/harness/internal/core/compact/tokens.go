@@ -173,6 +173,9 @@ func (m *Meter) Counted(estimated, counted int64) {
 	m.calls++
 }
 
+// Calibrated reports whether a request was answered.
+func (m *Meter) Calibrated() bool { return m.calls > 0 }
+
 // Error returns the mean relative error of the estimates so far, false before the second answered request.
 func (m *Meter) Error() (float64, bool) { return m.missed, m.calls > 1 }
 

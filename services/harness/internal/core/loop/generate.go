@@ -19,14 +19,14 @@ func (v *invocation) generate(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := v.makeRoom(route); err != nil {
+	if err := v.makeRoom(ctx, route); err != nil {
 		return answer{}, err
 	}
 	ans, err := v.call(ctx, route, false)
 	if err == nil || fault.CodeOf(err) != fault.ContextOverflow || ctx.Err() != nil {
 		return ans, err
 	}
-	shorter, gone := v.makeRoomAfter(route)
+	shorter, gone := v.makeRoomAfter(ctx, route)
 	if gone != nil || !shorter {
 		return ans, cmp.Or(gone, err)
 	}
@@ -47,6 +47,7 @@ func (v *invocation) call(ctx context.Context, route contract.Route, again bool)
 	ans, err := a.make(ctx)
 	if err == nil {
 		v.room.answered(ans.done.Usage.TotalInput())
+		v.learn(route)
 	}
 	return ans, err
 }

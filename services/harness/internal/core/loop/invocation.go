@@ -53,6 +53,8 @@ type invocation struct {
 
 	talk     *compact.Conversation
 	room     room
+	keptIDs  map[string]bool     // stored messages that no compaction may supersede
+	mute     bool                // only calls, records and stages of compactions are told
 	callIDs  map[string]struct{} // of the whole conversation
 	step     int
 	begun    bool         // a model has accepted a request
@@ -140,6 +142,13 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 }
 
 func (v *invocation) emit(e contract.Event) error {
+	if v.mute {
+		switch e.(type) {
+		case contract.CallWanted, contract.CallSettled, contract.Record, contract.BudgetState, contract.Compaction:
+		default:
+			return nil
+		}
+	}
 	return v.sink.Emit(contract.Happening{InvocationID: v.id, Event: e})
 }
 
@@ -186,7 +195,7 @@ func (v *invocation) prepare(ctx context.Context) error {
 	}
 	v.talk, v.callIDs = compact.New(v.history, v.sources), map[string]struct{}{}
 	messages := v.talk.Messages()
-	if n := len(messages); n == 0 || messages[n-1].Role == llm.RoleAssistant {
+	if n := len(messages); !v.mute && (n == 0 || messages[n-1].Role == llm.RoleAssistant) {
 		return fault.New(fault.BadRequest, "There is no message for the agent to answer.")
 	}
 	for _, m := range messages {

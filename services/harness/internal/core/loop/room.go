@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/services/harness/internal/core/compact"
@@ -29,11 +31,12 @@ var protectedTools = []string{"file.read", "project.skill"}
 // room is the state of keeping a conversation inside its model's window.
 type room struct {
 	meter      compact.Meter
-	fixed      int64 // plain estimate of the system prompt and the tools
-	asked      int64 // plain estimate of the last request
-	superseded int   // turns that compactions took out
-	retried    bool  // a provider refused a request as too long, and it was made shorter
-	full       bool  // the last compaction found no unit to drop
+	fixed      int64      // plain estimate of the system prompt and the tools
+	asked      int64      // plain estimate of the last request
+	superseded int        // turns that compactions took out
+	retried    bool       // a provider refused a request as too long, and it was made shorter
+	full       bool       // the last compaction found no unit to drop
+	retained   []HookUnit // by observers, in the present compaction
 }
 
 // answered notes a provider's count of input tokens for the last request.
@@ -43,6 +46,7 @@ func (r *room) answered(counted int64) { r.meter.Counted(r.asked, counted) }
 type window struct {
 	tokens, reserved int64
 	upper, lower     float64
+	known            bool // of all usable models
 }
 
 // exceeded reports whether a request with this estimate is above the upper threshold.
@@ -55,7 +59,7 @@ func (w window) target() int64 { return max(0, int64(w.lower*float64(w.tokens))-
 
 // window returns the window of a route under the agent's thresholds.
 func (v *invocation) window(route contract.Route) window {
-	w := window{upper: dsl.DefaultUpperThreshold, lower: dsl.DefaultLowerThreshold}
+	w := window{upper: dsl.DefaultUpperThreshold, lower: dsl.DefaultLowerThreshold, known: true}
 	if c := v.agent.Compaction; c != nil {
 		w.upper, w.lower = cmp.Or(c.UpperThreshold, w.upper), cmp.Or(c.LowerThreshold, w.lower)
 	}
@@ -64,9 +68,10 @@ func (v *invocation) window(route contract.Route) window {
 		if t.Unusable != nil {
 			continue
 		}
-		known := cmp.Or(v.deps.Prices.Window(t.Target), unknownWindow)
-		if w.tokens == 0 || int64(known) < w.tokens {
-			w.tokens = int64(known)
+		tokens := v.deps.Prices.Window(t.Target)
+		w.known = w.known && tokens > 0
+		if tokens = cmp.Or(tokens, unknownWindow); w.tokens == 0 || int64(tokens) < w.tokens {
+			w.tokens = int64(tokens)
 		}
 		if v.maxOutput == 0 {
 			if n := v.deps.Prices.MaxOutput(t.Target); n > 0 && (answer == 0 || n < answer) {
@@ -74,6 +79,7 @@ func (v *invocation) window(route contract.Route) window {
 			}
 		}
 	}
+	w.known = w.known && w.tokens > 0
 	w.tokens = cmp.Or(w.tokens, unknownWindow)
 	w.reserved = min(int64(cmp.Or(answer, boundedOutput)), w.tokens/4)
 	return w
@@ -96,8 +102,18 @@ func (v *invocation) size() int64 {
 	return v.room.fixed + v.talk.Tokens()
 }
 
-// makeRoom prunes results of tools and, above the upper threshold, drops the oldest part of the conversation.
-func (v *invocation) makeRoom(route contract.Route) error {
+// shrinking is an order to compact.
+type shrinking struct {
+	id       string // of the compaction, "" for a new one
+	trigger  contract.CompactionTrigger
+	strategy string // "" for the agent's
+	target   int64  // corrected estimate of the request afterwards
+	dry      bool
+}
+
+// makeRoom prunes results of tools and, above the upper threshold, compacts the conversation.
+func (v *invocation) makeRoom(ctx context.Context, route contract.Route) error {
+	v.recall(route)
 	w := v.window(route)
 	v.prune()
 	v.room.asked = v.size()
@@ -105,28 +121,29 @@ func (v *invocation) makeRoom(route contract.Route) error {
 		v.room.full = false
 		return nil
 	}
-	if v.room.full {
-		return nil
-	}
-	_, err := v.compact(w, contract.ThresholdCrossed, w.target())
+	_, err := v.compact(ctx, w, shrinking{trigger: contract.ThresholdCrossed, target: w.target()})
 	return err
 }
 
 // makeRoomAfter shortens the conversation after a provider refused it as too long, once in an invocation. It reports
 // whether the next request is shorter.
-func (v *invocation) makeRoomAfter(route contract.Route) (bool, error) {
+func (v *invocation) makeRoomAfter(ctx context.Context, route contract.Route) (bool, error) {
 	if v.room.retried {
 		return false, nil
 	}
-	v.room.retried = true
+	v.room.retried, v.room.full = true, false
 	w := v.window(route)
 	// The estimate was wrong, so the target is a share of this request as well.
 	refused := v.room.meter.Tokens(v.room.asked)
-	return v.compact(w, contract.OverflowRetry, min(w.target(), int64(w.lower*float64(refused))))
+	return v.compact(ctx, w, shrinking{
+		trigger: contract.OverflowRetry, target: min(w.target(), int64(w.lower*float64(refused))),
+	})
 }
 
 // prune applies the agent's rules of pruning.
-func (v *invocation) prune() {
+func (v *invocation) prune() { v.pruneOf(v.talk) }
+
+func (v *invocation) pruneOf(talk *compact.Conversation) {
 	rules, protected := compact.Pruning{Protect: protectTokens, Minimum: minimumSavings}, protectedTools
 	if c := v.agent.Compaction; c != nil && c.Prune != nil {
 		if c.Prune.Disabled {
@@ -143,53 +160,160 @@ func (v *invocation) prune() {
 		}
 	}
 	rules.Protected = func(tool string) bool { return slices.Contains(protected, v.canonicalName(tool)) }
-	v.talk.Prune(rules)
+	talk.Prune(rules)
 }
 
-// compact drops the oldest part of the conversation, down to a corrected estimate of a request, and reports
-// whether it dropped any.
-func (v *invocation) compact(w window, trigger contract.CompactionTrigger, target int64) (bool, error) {
+// compact makes the oldest part of the conversation give way, down to a corrected estimate of a request, and reports
+// whether any did.
+func (v *invocation) compact(ctx context.Context, w window, o shrinking) (bool, error) {
 	began := time.Now()
 	c := contract.Compaction{
-		ID: "cmp_" + ident.New(), Trigger: trigger, Strategy: contract.StrategyDrop,
+		ID: cmp.Or(o.id, "cmp_"+ident.New()), Trigger: o.trigger, Strategy: contract.StrategyDrop,
 		Window: w.tokens, Upper: w.upper, Lower: w.lower,
 		Before: v.room.meter.Tokens(v.room.asked) + w.reserved,
 	}
 	if a := v.agent.Compaction; a != nil {
 		c.Strategy = cmp.Or(a.Strategy, c.Strategy)
 	}
+	c.Strategy = cmp.Or(o.strategy, c.Strategy)
+	limit, ledger := v.plain(o.target), v.ledger()
+	plan := v.talk.Plan(limit, v.extra(c.Strategy), v.keeps, ledger)
+	if plan.Empty() && v.room.full {
+		return false, nil // said already, and no unit came that may go
+	}
 	if err := v.stage(c, contract.CompactionTriggered, map[string]any{
-		"trigger": string(trigger), "threshold_estimate": c.Before, "strategy": c.Strategy,
+		"trigger": string(o.trigger), "threshold_estimate": c.Before, "strategy": c.Strategy,
 	}); err != nil {
 		return false, err
 	}
-	if c.Strategy != contract.StrategyDrop {
-		c.Fallback, c.Reason = contract.StrategyDrop, "Compaction by "+c.Strategy+" is not in force yet."
-		if err := v.stage(c, contract.CompactionFailed, map[string]any{
+	if retained, inject := v.observed(ctx, &c, o.dry); len(retained) > 0 || inject != "" {
+		defer v.retain(retained)()
+		ledger = strings.TrimLeft(ledger+inject, "\n")
+		plan = v.talk.Plan(limit, v.extra(c.Strategy), v.keeps, ledger)
+	}
+	if plan.Empty() {
+		return false, v.useless(c, o)
+	}
+	talk, gone, err := v.shortened(ctx, &c, plan, o.dry, limit)
+	if err != nil {
+		return false, err
+	}
+	if gone.Messages == 0 {
+		return false, v.useless(c, o)
+	}
+	v.compacted(ctx, o.dry, plan)
+	v.talk, v.room.full = talk, false
+	v.room.superseded += gone.Turns
+	v.room.asked = v.size()
+	c.Spans, c.Turns, c.Messages, c.Summary = gone.Spans, gone.Turns, gone.Messages, gone.Note
+	c.After, c.DurationMS = v.room.meter.Tokens(v.room.asked)+w.reserved, time.Since(began).Milliseconds()
+	payload := map[string]any{
+		"after_estimate": c.After, "superseded_count": c.Messages, "duration_ms": c.DurationMS, "strategy": c.Strategy,
+		"trigger": string(o.trigger), "fallback_strategy": c.Fallback,
+	}
+	if len(c.Fired) > 0 {
+		names := make([]any, len(c.Fired))
+		for i, f := range c.Fired {
+			names[i] = f.Name
+		}
+		payload["plugins_fired"] = names
+	}
+	if c.Compactor != nil {
+		payload["compactor_model"] = c.Compactor.Provider + ":" + c.Compactor.Model
+	}
+	return true, v.stage(c, contract.CompactionCompleted, payload)
+}
+
+// shortened returns the conversation without the units of a plan. A strategy that fails is noted in c and gives way to
+// drop.
+func (v *invocation) shortened(
+	ctx context.Context, c *contract.Compaction, plan *compact.Plan, dry bool, limit int64,
+) (*compact.Conversation, compact.Dropped, error) {
+	strategy := c.Strategy
+	// An agent that drops and names a summarizer prefers a summary, and drops silently without one.
+	silent := strategy == contract.StrategyDrop && v.agent.Compaction != nil && v.agent.Compaction.SummarizeModel != ""
+	if silent {
+		strategy = contract.StrategySummarize
+	}
+	var note string
+	var use *contract.CompactorUse
+	var failure error
+	if strategy == contract.StrategyDelegate {
+		var chosen *compact.Plan
+		if chosen, note, failure = v.delegated(ctx, c, dry, plan.Ledger()); failure == nil {
+			plan = chosen
+		}
+	} else {
+		note, use, failure = v.summary(ctx, strategy, plan, dry)
+	}
+	c.Compactor = use
+	if ctx.Err() != nil {
+		return nil, compact.Dropped{}, ctx.Err()
+	}
+	if failure == nil {
+		talk, gone := plan.Apply(note)
+		if gone.Messages > 0 {
+			v.pruneOf(talk)
+			return talk, gone, nil
+		}
+		if strategy == contract.StrategyDrop {
+			return talk, gone, nil
+		}
+		failure = fault.New(fault.ProviderBadResponse, "The summary is longer than what it summarizes.")
+	}
+	if !silent {
+		c.Fallback, c.Reason = contract.StrategyDrop, fault.From(failure).Msg
+		if err := v.stage(*c, contract.CompactionFailed, map[string]any{
 			"attempted_strategy": c.Strategy, "fallback_strategy": c.Fallback, "reason": c.Reason,
 		}); err != nil {
-			return false, err
+			return nil, compact.Dropped{}, err
 		}
 	}
+	talk, gone := v.drop(limit, plan)
+	return talk, gone, nil
+}
+
+// drop returns the conversation without its oldest units. Pruning is decided anew for the rest, and may spare results
+// that it had pruned before; then more units go.
+func (v *invocation) drop(limit int64, plan *compact.Plan) (*compact.Conversation, compact.Dropped) {
+	const tries = 3
+	ledger := plan.Ledger()
+	for try := 1; ; try++ {
+		talk, gone := plan.Apply(plan.Note())
+		v.pruneOf(talk)
+		over := talk.Tokens() - limit
+		if gone.Messages == 0 || over <= 0 || try == tries {
+			gone.Tokens = talk.Tokens()
+			return talk, gone
+		}
+		limit -= over
+		plan = v.talk.Plan(limit, 0, v.keeps, ledger)
+	}
+}
+
+// useless reports a compaction that found no unit that may go. It is said once until one does.
+func (v *invocation) useless(c contract.Compaction, o shrinking) error {
+	v.room.full = true
+	c.Reason, c.After = "No message of the conversation may be dropped.", c.Before
+	return v.stage(c, contract.CompactionNoop, map[string]any{"reason": c.Reason, "strategy": c.Strategy})
+}
+
+// extra is the room that a strategy needs for its text.
+func (v *invocation) extra(strategy string) int64 {
+	named := v.agent.Compaction != nil && v.agent.Compaction.SummarizeModel != ""
+	if named && (strategy == contract.StrategySummarize || strategy == contract.StrategyDrop) {
+		return summaryTokens
+	}
+	return 0
+}
+
+// plain returns the plain estimate of the messages of a request with a corrected estimate.
+func (v *invocation) plain(target int64) int64 {
 	plain := target
 	if corrected := v.room.meter.Tokens(v.room.asked); corrected > 0 {
 		plain = int64(float64(target) * float64(v.room.asked) / float64(corrected))
 	}
-	talk, dropped := v.talk.Drop(plain-v.room.fixed, v.keeps)
-	if dropped.Messages == 0 {
-		v.room.full = true
-		c.Reason = "No message of the conversation may be dropped."
-		return false, v.stage(c, contract.CompactionNoop, map[string]any{"reason": c.Reason, "strategy": c.Strategy})
-	}
-	v.talk = talk
-	v.room.superseded += dropped.Turns
-	v.room.asked = v.size()
-	c.Spans, c.Turns, c.Messages, c.Summary = dropped.Spans, dropped.Turns, dropped.Messages, dropped.Note
-	c.After, c.DurationMS = v.room.meter.Tokens(v.room.asked)+w.reserved, time.Since(began).Milliseconds()
-	return true, v.stage(c, contract.CompactionCompleted, map[string]any{
-		"after_estimate": c.After, "superseded_count": c.Messages, "duration_ms": c.DurationMS, "strategy": c.Strategy,
-		"trigger": string(trigger), "fallback_strategy": c.Fallback,
-	})
+	return plain - v.room.fixed
 }
 
 // stage sends a stage of a compaction with its record.
@@ -203,8 +327,22 @@ func (v *invocation) stage(c contract.Compaction, phase contract.CompactionPhase
 	return v.emit(c)
 }
 
-// keeps reports whether a unit stays by the agent's always_keep.
-func (v *invocation) keeps(unit []llm.Message) bool {
+// retain lets units stay until the returned function is called.
+func (v *invocation) retain(units []HookUnit) (end func()) {
+	v.room.retained = units
+	return func() { v.room.retained = nil }
+}
+
+// keeps reports whether a unit stays: by a mark of the operator, or by the agent's always_keep.
+func (v *invocation) keeps(unit []llm.Message, of []contract.Source) bool {
+	if slices.ContainsFunc(of, func(s contract.Source) bool { return v.keptIDs[s.MessageID] }) {
+		return true
+	}
+	for _, kept := range v.room.retained {
+		if len(kept.Messages) > 0 && &kept.Messages[0] == &unit[0] {
+			return true
+		}
+	}
 	if v.agent.Compaction == nil {
 		return false
 	}

@@ -143,7 +143,7 @@ func TestCompactionFollowsTheAgent(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 20)
 	b.start.Agent.Compaction = &dsl.Compaction{
-		Strategy: contract.StrategySummarize, UpperThreshold: 0.9, LowerThreshold: 0.5,
+		Strategy: contract.StrategyCheckpoint, UpperThreshold: 0.9, LowerThreshold: 0.5,
 		AlwaysKeep: []string{"tool:shell.*"},
 	}
 	b.model.answers[1] = wants(call("kept", "shell.bash", `{"command":"true"}`))

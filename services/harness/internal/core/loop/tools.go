@@ -161,10 +161,11 @@ func (t *toolTurn) release() {
 	for t.err == nil && t.released < len(t.calls) && t.calls[t.released].outcome != nil {
 		c := &t.calls[t.released]
 		t.released++
+		entries := t.run.entered(t.step, t.run.canonicalName(c.call.Name), c.outcome)
 		t.run.looped(t.step, c)
 		t.err = t.run.emit(contract.ToolFinished{
 			Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
-			Audit: c.outcome.Audit, DurationMS: c.outcome.Duration.Milliseconds(),
+			Audit: c.outcome.Audit, DurationMS: c.outcome.Duration.Milliseconds(), Ledger: entries,
 		})
 	}
 }

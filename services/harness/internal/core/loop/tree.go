@@ -33,7 +33,10 @@ type Tree struct {
 	mu      sync.Mutex // guards what follows
 	routes  map[string]contract.Route
 	skipped []string // targets whose being unusable was announced
-	ends    map[string]context.CancelCauseFunc
+	// entries are those of the session's ledger, the run's own last, and lastEntry the number of the newest.
+	entries   []contract.LedgerEntry
+	lastEntry int64
+	ends      map[string]context.CancelCauseFunc
 }
 
 // New returns a run that is to be made.
@@ -43,7 +46,7 @@ func New(deps Deps, start Start, sink Sink) *Tree {
 	}
 	t := &Tree{
 		deps: deps, start: start, sink: sink, routes: start.Routes, ends: map[string]context.CancelCauseFunc{},
-		book: budget.NewBook(),
+		book: budget.NewBook(), entries: start.Ledger.Entries, lastEntry: start.Ledger.Seq,
 	}
 	t.whole = t.book.Open(nil, "", &dsl.Budget{LiveAgents: cmp.Or(start.LiveAgents, deps.Limits.LiveAgents)})
 	return t
@@ -55,6 +58,7 @@ func (t *Tree) Run(ctx context.Context) contract.Finished {
 	defer t.leaveWorkspace()
 	root := &invocation{
 		Tree: t, agent: t.start.Agent, history: t.start.History, sources: t.start.Sources, head: t.start.AuditHead,
+		keptIDs: t.start.Kept,
 	}
 	root.room.superseded = t.start.SupersededTurns
 	root.open(t.whole)

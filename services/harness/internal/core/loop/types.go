@@ -45,6 +45,10 @@ type Start struct {
 	MessageID string
 	// SupersededTurns is the number of the model's turns that compactions took out of History.
 	SupersededTurns int
+	// Kept are the stored messages that no compaction may supersede.
+	Kept map[string]bool
+	// Ledger is the session's so far.
+	Ledger contract.Ledger
 	// AuditHead is where the record of the session's model requests stands.
 	AuditHead contract.AuditHead
 	// NoSandbox says that cages are switched off.
@@ -69,6 +73,10 @@ type Deps struct {
 	Log    *slog.Logger
 	// Watch may be nil.
 	Watch Watch
+	// Meters may be nil.
+	Meters *Meters
+	// Hooks take part in compactions, in this order.
+	Hooks []Hook
 	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation
 	// ends at its next step boundary.
 	Stopping <-chan struct{}

@@ -20,8 +20,9 @@ import (
 
 // Command is the group of commands about sessions.
 func Command(a kit.App, p *kit.Places) *cobra.Command {
-	cmd := kit.Group("session", "List, show, export, cancel and end sessions")
-	cmd.AddCommand(sessionList(a, p), sessionShow(a, p), sessionExport(a, p), CancelCommand(a, p), sessionEnd(a, p))
+	cmd := kit.Group("session", "List, show, export, cancel and end sessions; show their ledgers")
+	cmd.AddCommand(sessionList(a, p), sessionShow(a, p), sessionExport(a, p), sessionLedger(a, p), CancelCommand(a, p),
+		sessionEnd(a, p))
 	return cmd
 }
 
@@ -128,6 +129,8 @@ type sessionDetails struct {
 		TokensOut int64    `json:"tokens_out"`
 		CostUSD   *float64 `json:"cost_usd"`
 	} `json:"totals"`
+	// Window is how full the root agent's window is, nil for unknown.
+	Window *kit.Window `json:"-"`
 }
 
 func sessionShow(a kit.App, p *kit.Places) *cobra.Command {
@@ -143,7 +146,11 @@ func sessionShow(a kit.App, p *kit.Places) *cobra.Command {
 				if asJSON {
 					return c.Do(ctx, http.MethodGet, path, nil, &raw)
 				}
-				return c.Do(ctx, http.MethodGet, path, nil, &s)
+				if err := c.Do(ctx, http.MethodGet, path, nil, &s); err != nil {
+					return err
+				}
+				s.Window = kit.ReadWindow(ctx, c, list[0])
+				return nil
 			})
 			switch {
 			case err != nil:
@@ -183,6 +190,9 @@ func writeDetails(w io.Writer, s sessionDetails) error {
 	line("tokens", "%d in, %d out", s.Totals.TokensIn, s.Totals.TokensOut)
 	if s.Totals.CostUSD != nil {
 		line("cost", "$%.4f", *s.Totals.CostUSD)
+	}
+	if s.Window != nil {
+		line("window", "%s", s.Window)
 	}
 	line("created", "%s", time.UnixMilli(s.CreatedAt).Format(time.RFC3339))
 	line("last used", "%s", time.UnixMilli(s.UpdatedAt).Format(time.RFC3339))

@@ -20,7 +20,8 @@ func compaction(p frames.Told, c contract.Compaction) proto.Message {
 	case contract.CompactionCompleted:
 		return &apiv1.CompactionCompleted{
 			SessionId: p.SessionID, CompactionId: c.ID, AgentPath: agent, SupersededCount: int32(c.Messages),
-			AfterEstimate: c.After, DurationMs: c.DurationMS, RunId: p.RunID, InvocationId: p.InvocationID,
+			SummaryMessageId: unlessEmpty(c.SummaryMessageID),
+			AfterEstimate:    c.After, DurationMs: c.DurationMS, RunId: p.RunID, InvocationId: p.InvocationID,
 		}
 	case contract.CompactionFailed:
 		return &apiv1.CompactionFailed{

@@ -105,6 +105,14 @@ func message(p frames.Payload) proto.Message {
 		}
 	case frames.Told:
 		return told(p)
+	case frames.CompactionFlagged:
+		return &apiv1.CompactionFlagged{
+			SessionId: p.SessionID, CompactionId: p.CompactionID, Flag: p.Flag, NotesLength: int32(p.Notes),
+		}
+	case frames.CompactionUndone:
+		return &apiv1.CompactionUndone{
+			SessionId: p.SessionID, CompactionId: p.CompactionID, AgentPath: name(p.AgentPath),
+		}
 	case frames.PromptHeld:
 		return &apiv1.PromptHeld{RunId: p.RunID, Path: cut(p.Path, targetShare), AcceptedSha256: p.Accepted, Sha256: p.Found}
 	case frames.ApprovalResolved:

@@ -190,6 +190,16 @@ func TestPayloads(t *testing.T) {
 				`"run_id":"r","invocation_id":"i"}`,
 		},
 		{
+			frames.CompactionFlagged{SessionID: "s", CompactionID: "c", Notes: 3},
+			frames.Events, "compaction.flagged",
+			`{"session_id":"s","compaction_id":"c","flag":null,"notes_length":3}`,
+		},
+		{
+			frames.CompactionUndone{SessionID: "s", CompactionID: "c", AgentPath: "p"},
+			frames.Events, "compaction.undone",
+			`{"session_id":"s","compaction_id":"c","agent_path":"p"}`,
+		},
+		{
 			frames.RunEnded{RunID: "r", Outcome: "completed", Steps: 2, TokensIn: 3, TokensOut: 4, CostUSD: new(0.5)},
 			frames.Events, "run.ended",
 			`{"run_id":"r","outcome":"completed","steps":2,"tokens_in":3,"tokens_out":4,"cost_usd":0.5}`,

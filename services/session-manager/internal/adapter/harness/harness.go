@@ -117,7 +117,7 @@ func (h *Harness) start(s runs.Start, compiled *harnessv1.CompiledProject) *harn
 		Workspace: s.Session.Workspace, NoSandbox: h.noSandbox, DefaultTools: harnesswire.Switches(s.Inputs.Config.ToolRules()),
 		AuditHead: harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue, OpenTodos: harnesswire.OpenTodos(s.Todos),
 		LiveAgents: int32(s.Inputs.Config.Limits().LiveAgents), Metered: s.Metered(),
-		SupersededTurns: int32(transcript.SupersededTurns(s.Stored)),
+		SupersededTurns: int32(transcript.SupersededTurns(s.Stored)), Ledger: harnesswire.Ledger(s.Ledger),
 	}
 	steps := s.Session.Overrides.MaxSteps
 	if steps == 0 && compiled.GetRoot().MaxSteps == nil {

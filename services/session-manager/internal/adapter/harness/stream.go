@@ -84,7 +84,7 @@ func pieces(history []transcript.Message) [][]*harnessv1.Message {
 
 func message(m transcript.Message) *harnessv1.Message {
 	p := llmproto.Message(m.Message)
-	p.MessageId, p.Step = m.MessageID, int32(m.Step)
+	p.MessageId, p.Step, p.AlwaysKeep = m.MessageID, int32(m.Step), m.AlwaysKeep
 	return p
 }
 
@@ -98,7 +98,9 @@ func apart(m *harnessv1.Message) []*harnessv1.Message {
 	for _, b := range m.GetBlocks() {
 		size := proto.Size(b)
 		if size > room {
-			out = append(out, &harnessv1.Message{Role: m.GetRole(), MessageId: m.GetMessageId()})
+			out = append(out, &harnessv1.Message{
+				Role: m.GetRole(), MessageId: m.GetMessageId(), Step: m.GetStep(), AlwaysKeep: m.GetAlwaysKeep(),
+			})
 			room = chunk
 		}
 		last := out[len(out)-1]

@@ -43,11 +43,11 @@ primary:
     net: {allow: ["b:2", "a:1"]}
   subagents:
     a: {model: fast, system_prompt: ./p.md, description: Helps.}
-  compaction: {strategy: summarize}
+  compaction: {strategy: checkpoint}
 `
 
 // dormant is that warning.
-const dormant = "strategy: summarize is not in force yet: conversations are compacted by drop."
+const dormant = "strategy: checkpoint is not in force yet: conversations are compacted by drop."
 
 // broken is a project whose agent has no model.
 const broken = `version: 1

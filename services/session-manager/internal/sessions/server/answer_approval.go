@@ -7,7 +7,9 @@ import (
 )
 
 // AnswerApproval allows or refuses a tool call that waits.
-func (s *Server) AnswerApproval(ctx context.Context, req *apiv1.AnswerApprovalRequest) (*apiv1.AnswerApprovalResponse, error) {
+func (s *Server) AnswerApproval(
+	ctx context.Context, req *apiv1.AnswerApprovalRequest,
+) (*apiv1.AnswerApprovalResponse, error) {
 	a, err := s.sessions.Answer(ctx, req.GetSessionId(), req.GetApprovalId(), req.GetDecision(), req.GetComment())
 	if err != nil {
 		return nil, err

@@ -168,7 +168,7 @@ func message(m record.Message, most int) *apiv1.SessionMessage {
 	return &apiv1.SessionMessage{
 		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: content,
 		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: text(m.RunID),
-		Metadata: metadata(m.Metadata),
+		Metadata: metadata(m.Metadata), AlwaysKeep: m.AlwaysKeep,
 	}
 }
 
@@ -179,6 +179,7 @@ func metadata(m *transcript.Metadata) *apiv1.MessageMetadata {
 	return &apiv1.MessageMetadata{
 		Provider: m.Provider, Model: m.Model, StopReason: string(m.StopReason), Usage: wire.FrameUsage(m.Usage),
 		Stats: wire.FrameStats(m.Stats), ErrorMessage: shorten(m.ErrorMessage, errorBytes), ErrorCode: m.ErrorCode, ErrorStatus: int32(m.ErrorStatus),
+		Kind: m.Kind,
 	}
 }
 

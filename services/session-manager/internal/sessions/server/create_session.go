@@ -8,7 +8,9 @@ import (
 )
 
 // CreateSession starts a conversation; no work begins.
-func (s *Server) CreateSession(ctx context.Context, req *apiv1.CreateSessionRequest) (*apiv1.CreateSessionResponse, error) {
+func (s *Server) CreateSession(
+	ctx context.Context, req *apiv1.CreateSessionRequest,
+) (*apiv1.CreateSessionResponse, error) {
 	bound, err := budgetField(req.GetBudget())
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 )
 
 // GetToolResult returns one result of a tool, with the input of its call.
-func (s *Server) GetToolResult(ctx context.Context, req *apiv1.GetToolResultRequest) (*apiv1.GetToolResultResponse, error) {
+func (s *Server) GetToolResult(
+	ctx context.Context, req *apiv1.GetToolResultRequest,
+) (*apiv1.GetToolResultResponse, error) {
 	blocks, err := s.sessions.ToolResult(ctx, req.GetSessionId(), req.GetRunId(), req.GetToolCallId())
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 )
 
 // ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time.
-func (s *Server) ListApprovals(ctx context.Context, req *apiv1.ListApprovalsRequest) (*apiv1.ListApprovalsResponse, error) {
+func (s *Server) ListApprovals(
+	ctx context.Context, req *apiv1.ListApprovalsRequest,
+) (*apiv1.ListApprovalsResponse, error) {
 	p, err := s.sessions.Approvals(ctx, req.GetSessionId(), req.GetState(), req.GetLimit(), req.GetCursor())
 	if err != nil {
 		return nil, err

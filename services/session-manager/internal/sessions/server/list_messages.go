@@ -7,7 +7,9 @@ import (
 )
 
 // ListMessages lists the messages in order, a page at a time.
-func (s *Server) ListMessages(ctx context.Context, req *apiv1.ListMessagesRequest) (*apiv1.ListMessagesResponse, error) {
+func (s *Server) ListMessages(
+	ctx context.Context, req *apiv1.ListMessagesRequest,
+) (*apiv1.ListMessagesResponse, error) {
 	p, err := s.sessions.Messages(ctx, req.GetSessionId(), req.GetSince(), req.GetLimit(), req.GetCursor())
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 )
 
 // ListProcesses says what runs for the operator's sessions, or for one of them.
-func (s *Server) ListProcesses(ctx context.Context, req *apiv1.ListProcessesRequest) (*apiv1.ListProcessesResponse, error) {
+func (s *Server) ListProcesses(
+	ctx context.Context, req *apiv1.ListProcessesRequest,
+) (*apiv1.ListProcessesResponse, error) {
 	found, err := s.sessions.Running(ctx, req.GetSessionId())
 	if err != nil {
 		return nil, err

@@ -8,7 +8,9 @@ import (
 )
 
 // ListSessions lists a project's sessions, newest first, a page at a time.
-func (s *Server) ListSessions(ctx context.Context, req *apiv1.ListSessionsRequest) (*apiv1.ListSessionsResponse, error) {
+func (s *Server) ListSessions(
+	ctx context.Context, req *apiv1.ListSessionsRequest,
+) (*apiv1.ListSessionsResponse, error) {
 	p, err := s.sessions.List(ctx, req.GetProjectId(), req.GetLimit(), req.GetCursor())
 	if err != nil {
 		return nil, err

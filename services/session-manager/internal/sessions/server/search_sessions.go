@@ -9,7 +9,9 @@ import (
 )
 
 // SearchSessions lists the operator's sessions of all projects, or those with some words, newest first, a page at a time.
-func (s *Server) SearchSessions(ctx context.Context, req *apiv1.SearchSessionsRequest) (*apiv1.SearchSessionsResponse, error) {
+func (s *Server) SearchSessions(
+	ctx context.Context, req *apiv1.SearchSessionsRequest,
+) (*apiv1.SearchSessionsResponse, error) {
 	p, err := s.sessions.Search(ctx, req.GetProjectId(), req.Q, req.GetLimit(), req.GetCursor())
 	if err != nil {
 		return nil, err

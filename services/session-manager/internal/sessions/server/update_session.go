@@ -7,7 +7,9 @@ import (
 )
 
 // UpdateSession changes the label and the overrides; what is left out stays.
-func (s *Server) UpdateSession(ctx context.Context, req *apiv1.UpdateSessionRequest) (*apiv1.UpdateSessionResponse, error) {
+func (s *Server) UpdateSession(
+	ctx context.Context, req *apiv1.UpdateSessionRequest,
+) (*apiv1.UpdateSessionResponse, error) {
 	edit, err := editFromProto(req)
 	if err != nil {
 		return nil, err

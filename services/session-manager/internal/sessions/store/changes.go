@@ -177,7 +177,7 @@ func queue(ctx context.Context, p *database.Pipeline, session string, c record.C
 			return err
 		}
 	}
-	if err := queueRun(ctx, q, c); err != nil {
+	if err := queueRun(ctx, q, session, c); err != nil {
 		return err
 	}
 	if err := queueApprovals(ctx, q, c); err != nil {
@@ -201,7 +201,7 @@ func queue(ctx context.Context, p *database.Pipeline, session string, c record.C
 }
 
 // queueRun words what a change says about runs.
-func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
+func queueRun(ctx context.Context, q *db.Queries, session string, c record.Change) error {
 	if c.NewRun != nil {
 		params, err := runParams(*c.NewRun)
 		if err != nil {
@@ -231,7 +231,10 @@ func queueRun(ctx context.Context, q *db.Queries, c record.Change) error {
 	if err := queueSpend(ctx, q, c); err != nil {
 		return err
 	}
-	if err := queueCompactions(ctx, q, c); err != nil {
+	if err := queueCompactions(ctx, q, session, c); err != nil {
+		return err
+	}
+	if err := queueLedger(ctx, q, session, c.Ledger); err != nil {
 		return err
 	}
 	for _, half := range c.Steps {

@@ -21,13 +21,14 @@ const messagePageBytes = 4 << 20
 
 // listMessages ends a page before its messages become too large together.
 const listMessages = `select id, ordinal, role, content, blocks, metadata, run_id, agent_path, subagent_invocation_id, superseded, cost_total,
-       created_at, total
+       created_at, always_keep, total
 from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_length(blocks)) over w as size, count(*) over () as total
       from (select id, ordinal, role, content, coalesce(blocks::text, '') as blocks, coalesce(metadata::text, '') as metadata,
                    coalesce(run_id, '') as run_id, agent_path, coalesce(subagent_invocation_id, '') as subagent_invocation_id,
                    superseded or exists (select 1 from compaction_spans c
+                       join compactions k on k.id = c.compaction_id and k.undone_at is null
                        where c.session_id = $1 and c.message_id = messages.id and c.to_step = 0) as superseded,
-                   cost_total, created_at
+                   cost_total, created_at, always_keep
             from messages where session_id = $1 and ordinal > $2 order by ordinal limit $3::int + 1) m
       window w as (order by ordinal)) page
 where n <= $3::int and (n = 1 or size <= $4)
@@ -43,7 +44,7 @@ func (s *Sessions) Messages(ctx context.Context, session string, after int64, li
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (record.Message, error) {
 		var r db.HistoryRow
 		err := row.Scan(&r.ID, &r.Ordinal, &r.Role, &r.Content, &r.Blocks, &r.Metadata, &r.RunID, &r.AgentPath, &r.SubagentInvocationID,
-			&r.Superseded, &r.CostTotal, &r.CreatedAt, &total)
+			&r.Superseded, &r.CostTotal, &r.CreatedAt, &r.AlwaysKeep, &total)
 		if err != nil {
 			return record.Message{}, err
 		}
@@ -92,7 +93,7 @@ func messageFromRow(session string, row db.HistoryRow) record.Message {
 	m := record.Message{
 		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content, RunID: row.RunID,
 		AgentPath: row.AgentPath, SubagentInvocationID: row.SubagentInvocationID, Superseded: row.Superseded, Cost: cost(row.CostTotal),
-		CreatedAt: row.CreatedAt,
+		CreatedAt: row.CreatedAt, AlwaysKeep: row.AlwaysKeep,
 	}
 	for i := range min(len(row.FromSteps), len(row.ToSteps)) {
 		m.Spans = append(m.Spans, contract.Span{MessageID: m.ID, From: int(row.FromSteps[i]), To: int(row.ToSteps[i])})

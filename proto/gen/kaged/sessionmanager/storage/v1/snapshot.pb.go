@@ -642,9 +642,15 @@ type AgentCompaction struct {
 	// The messages that stay: role:ROLE, tool:GLOB or text:LITERAL.
 	AlwaysKeep []string `protobuf:"bytes,4,rep,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
 	// Pruning of tool results; unset for the defaults.
-	Prune         *AgentPruning `protobuf:"bytes,5,opt,name=prune,proto3" json:"prune,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Prune *AgentPruning `protobuf:"bytes,5,opt,name=prune,proto3" json:"prune,omitempty"`
+	// The alias of the model of the summarizer, empty for none.
+	SummarizeModel string `protobuf:"bytes,6,opt,name=summarize_model,json=summarizeModel,proto3" json:"summarize_model,omitempty"`
+	// The path of the prompt of the summarizer.
+	SummarizePrompt string `protobuf:"bytes,7,opt,name=summarize_prompt,json=summarizePrompt,proto3" json:"summarize_prompt,omitempty"`
+	// The plugin that compacts, empty for none.
+	DelegatePlugin string `protobuf:"bytes,8,opt,name=delegate_plugin,json=delegatePlugin,proto3" json:"delegate_plugin,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AgentCompaction) Reset() {
@@ -710,6 +716,27 @@ func (x *AgentCompaction) GetPrune() *AgentPruning {
 		return x.Prune
 	}
 	return nil
+}
+
+func (x *AgentCompaction) GetSummarizeModel() string {
+	if x != nil {
+		return x.SummarizeModel
+	}
+	return ""
+}
+
+func (x *AgentCompaction) GetSummarizePrompt() string {
+	if x != nil {
+		return x.SummarizePrompt
+	}
+	return ""
+}
+
+func (x *AgentCompaction) GetDelegatePlugin() string {
+	if x != nil {
+		return x.DelegatePlugin
+	}
+	return ""
 }
 
 // AgentPruning is how old results of tools are replaced by a notice. Zero values are not set.
@@ -1339,14 +1366,17 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"_max_stepsB\x14\n" +
 	"\x12_max_output_tokensB\t\n" +
-	"\a_writes\"\xe5\x01\n" +
+	"\a_writes\"\xe2\x02\n" +
 	"\x0fAgentCompaction\x12\x1a\n" +
 	"\bstrategy\x18\x01 \x01(\tR\bstrategy\x12'\n" +
 	"\x0fupper_threshold\x18\x02 \x01(\x01R\x0eupperThreshold\x12'\n" +
 	"\x0flower_threshold\x18\x03 \x01(\x01R\x0elowerThreshold\x12\x1f\n" +
 	"\valways_keep\x18\x04 \x03(\tR\n" +
 	"alwaysKeep\x12C\n" +
-	"\x05prune\x18\x05 \x01(\v2-.kaged.sessionmanager.storage.v1.AgentPruningR\x05prune\"\xd4\x01\n" +
+	"\x05prune\x18\x05 \x01(\v2-.kaged.sessionmanager.storage.v1.AgentPruningR\x05prune\x12'\n" +
+	"\x0fsummarize_model\x18\x06 \x01(\tR\x0esummarizeModel\x12)\n" +
+	"\x10summarize_prompt\x18\a \x01(\tR\x0fsummarizePrompt\x12'\n" +
+	"\x0fdelegate_plugin\x18\b \x01(\tR\x0edelegatePlugin\"\xd4\x01\n" +
 	"\fAgentPruning\x12\x1a\n" +
 	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x12*\n" +
 	"\x0eprotect_tokens\x18\x02 \x01(\x03H\x00R\rprotectTokens\x88\x01\x01\x12,\n" +

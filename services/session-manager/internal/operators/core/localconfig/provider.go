@@ -22,7 +22,8 @@ const (
 
 // provider is a provider with its references resolved.
 type provider struct {
-	target   llm.Target // without its model
+	target   llm.Target           // without its model
+	facts    map[string]llm.Facts // by model
 	unusable *fault.Error
 }
 
@@ -50,7 +51,21 @@ func (c *Config) target(target string) contract.Target {
 		unusable = notConfigured(name, "The model %s refers to ${%s}, which is not set where kaged runs.", target, missing[0]).
 			With("variable", missing[0])
 	}
+	t.Facts = p.facts[t.Model]
 	return contract.Target{Target: t, Unusable: unusable}
+}
+
+// factsOf returns the operator's facts of a provider's models.
+func factsOf(list []config.Model) map[string]llm.Facts {
+	out := make(map[string]llm.Facts, len(list))
+	for _, m := range list {
+		f := llm.Facts{ContextWindow: m.ContextWindow, MaxOutput: m.MaxOutput}
+		if p := m.Price; p != nil {
+			f.Price = &llm.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+		}
+		out[m.ID] = f
+	}
+	return out
 }
 
 func notConfigured(name, format string, args ...any) *fault.Error {
@@ -80,7 +95,7 @@ func resolve(name string, p config.Provider, readScript func(path string) ([]byt
 	case out.target.APIKey == "" && needsKey(out.target):
 		r.unusable = notConfigured(name, "The provider %q has no API key: set providers.%s.api_key in local.toml.", name, name)
 	}
-	out.unusable = r.unusable
+	out.unusable, out.facts = r.unusable, factsOf(p.Models)
 	return out
 }
 

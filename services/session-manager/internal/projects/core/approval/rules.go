@@ -66,7 +66,7 @@ var Rules = []Rule{
 	},
 	{"plugins", "a new or changed one, though none is loaded yet", "fewer", nil},
 	{"workflows", "a new or changed one, though none can be invoked yet", "fewer", nil},
-	{"compaction", "another `summarize` or `delegate`, though none is used yet", "everything else", nil},
+	{"compaction", "another `summarize` or `delegate`", "everything else", nil},
 	{
 		"policy.token_hard_limit", "a higher limit, or none any more", "a lower one, or one where there was none",
 		tokenLimit,

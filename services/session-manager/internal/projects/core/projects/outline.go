@@ -78,6 +78,16 @@ func outlineOf(p *compile.Project) Outline {
 		out.Capabilities.Agents = append(out.Capabilities.Agents, AgentCage{Path: a.Path, Caged: a.Cage != nil, Summary: a.Cage.Summary()})
 		aliases.add(a.Model, a.Path)
 		prompts.add(a.PromptPath, a.Path+".system_prompt")
+		if c := a.Compaction; c != nil {
+			if c.Strategy != "" {
+				if out.Strategies == nil {
+					out.Strategies = map[string]string{}
+				}
+				out.Strategies[a.Path] = c.Strategy
+			}
+			aliases.add(c.SummarizeModel, a.Path+".compaction.summarize")
+			prompts.add(c.SummarizePrompt, a.Path+".compaction.summarize.prompt")
+		}
 		out.Agents = append(out.Agents, approval.Agent{
 			Path: a.Path, Model: a.Model, Prompt: a.PromptPath, Tools: a.Tools, Writes: a.Writes, MaxSteps: a.MaxSteps,
 			MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, Policy: a.Policy, ResumeOnCrash: a.ResumeOnCrash,

@@ -133,6 +133,8 @@ type Outline struct {
 	ResumeOnCrash bool
 	// Agents are all agents, the root first.
 	Agents []approval.Agent
+	// Strategies are the strategies of compactions that agents name, by their tree paths.
+	Strategies map[string]string
 	// LanguageServers are those that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
 	// Debugging is how its programs are debugged.

@@ -153,6 +153,16 @@ type Told struct {
 	Event                          contract.Told
 }
 
+// CompactionFlagged is the operator's judgement of a compaction. Flag may be nil, Notes is their length.
+type CompactionFlagged struct {
+	SessionID, CompactionID string
+	Flag                    *string
+	Notes                   int
+}
+
+// CompactionUndone says that a compaction counts no more.
+type CompactionUndone struct{ SessionID, CompactionID, AgentPath string }
+
 // PromptHeld says that a run goes on with the accepted text of a prompt that agents can write, and whose file is another.
 type PromptHeld struct{ RunID, Path, Accepted, Found string }
 
@@ -197,6 +207,8 @@ func (RunStarted) Kind() frametype.Type         { return frametype.RunStarted }
 func (RunEnded) Kind() frametype.Type           { return frametype.RunEnded }
 func (RunCage) Kind() frametype.Type            { return frametype.RunCage }
 func (PromptHeld) Kind() frametype.Type         { return frametype.PromptHeld }
+func (CompactionFlagged) Kind() frametype.Type  { return frametype.CompactionFlagged }
+func (CompactionUndone) Kind() frametype.Type   { return frametype.CompactionUndone }
 func (SessionState) Kind() frametype.Type       { return frametype.SessionStateChanged }
 func (ApprovalRequested) Kind() frametype.Type  { return frametype.ApprovalRequested }
 func (ApprovalResolved) Kind() frametype.Type   { return frametype.ApprovalResolved }

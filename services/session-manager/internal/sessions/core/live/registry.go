@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
@@ -29,6 +30,8 @@ type Store interface {
 	Reserve(ctx context.Context, f lease.Fence, c record.Claim) (record.Verdict, error)
 	// History returns all messages of a session in order.
 	History(ctx context.Context, session string) ([]record.Message, error)
+	// RelevantLedger returns the part of a session's ledger that a run is given.
+	RelevantLedger(ctx context.Context, session string) (contract.Ledger, error)
 	// Steps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".
 	Steps(ctx context.Context, run, invocation string) ([]transcript.Step, error)
 	// Cut returns the invocations that a run was cut off in, with their steps, and those that answer some calls of

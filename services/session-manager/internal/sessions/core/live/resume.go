@@ -64,6 +64,10 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 	if err != nil {
 		return err
 	}
+	ledger, err := s.Ledger(ctx)
+	if err != nil {
+		return err
+	}
 	at := time.Now().UnixMilli()
 	run := record.Run{
 		ID: ident.New(), SessionID: s.ID, Owner: was.run.Owner, ProjectID: was.run.ProjectID,
@@ -73,6 +77,7 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 	}
 	spec := runs.Spec{
 		Session: before, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1, Stored: record.History(history),
+		Ledger: ledger,
 	}
 	ready := s.Ready(spec)
 	if err = ready.Taken(ctx); err == nil {

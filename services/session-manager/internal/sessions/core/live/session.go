@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/retry"
@@ -38,6 +40,18 @@ type Session struct {
 	users     int
 	idleSince time.Time
 	going     bool
+
+	shaped atomic.Int64
+	// compacting holds a token while a manual compaction is at work.
+	compacting atomic.Bool
+}
+
+// Compacting takes the turn of a manual compaction, false while another has it. done gives it back.
+func (s *Session) Compacting() (done func(), ok bool) {
+	if !s.compacting.CompareAndSwap(false, true) {
+		return nil, false
+	}
+	return func() { s.compacting.Store(false) }, true
 }
 
 // pauses are between the tries while the store is away.
@@ -67,6 +81,15 @@ func (s *Session) Record() record.Session {
 func (s *Session) History(ctx context.Context) ([]record.Message, error) {
 	return s.g.Store.History(ctx, s.ID)
 }
+
+// Ledger returns the part of the session's ledger that a run is given. It fails with unavailable while the store is
+// away.
+func (s *Session) Ledger(ctx context.Context) (contract.Ledger, error) {
+	return s.g.Store.RelevantLedger(ctx, s.ID)
+}
+
+// Shaped counts the changes of the superseded parts. A history that was read at another count is stale.
+func (s *Session) Shaped() int64 { return s.shaped.Load() }
 
 // lock lets one change through at a time. It fails only with ctx's error.
 func (s *Session) lock(ctx context.Context) error {
@@ -199,6 +222,9 @@ func (s *Session) applied(c record.Change, between crash.Point) {
 	s.record = c.On(before)
 	after := s.record
 	s.mu.Unlock()
+	if len(c.Compactions) > 0 || c.Undone != "" || c.Kept != nil {
+		s.shaped.Add(1)
+	}
 	crash.At(between)
 	s.g.Told(before, after, c)
 	s.frames.EmitDurable(c.Outbox)

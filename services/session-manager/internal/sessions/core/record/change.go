@@ -41,8 +41,15 @@ type Change struct {
 	Ended       []Invocation
 	Cages       []InvocationCage
 	Files       []InvocationFiles
-	// Compactions are completed compactions of agents.
+	// Compactions are completed compactions of agents, Flagged is one that the operator has judged, Undone the id of one
+	// that no longer counts.
 	Compactions []Compaction
+	Flagged     *CompactionFlag
+	Undone      string
+	// Kept is a message with another mark.
+	Kept *MessageMark
+	// Ledger are new entries of the session's ledger.
+	Ledger []contract.LedgerEntry
 	// Approvals are requests for approval that are added, Answered is one that was answered, Closed are those of an agent
 	// that is over.
 	// The end of a run closes those of its own that are left.

@@ -108,6 +108,8 @@ type Message struct {
 	Spans           []contract.Span
 	Summary         string
 	SupersededTurns int
+	// AlwaysKeep says that no compaction may supersede it.
+	AlwaysKeep bool
 }
 
 // ActiveRun is a run that is pending or at work. StartedAt is 0 while it is pending; Prompt is the beginning of the
@@ -158,10 +160,14 @@ func History(messages []Message) []transcript.Stored {
 	roles := map[Role]llm.Role{Operator: llm.RoleUser, Primary: llm.RoleAssistant, System: llm.RoleSystem}
 	stored := make([]transcript.Stored, 0, len(messages))
 	for _, m := range messages {
+		if m.Metadata != nil && m.Metadata.Kind == transcript.KindSummary {
+			continue // its compaction places it
+		}
 		if role, ok := roles[m.Role]; ok && !m.Superseded {
 			stored = append(stored, transcript.Stored{
 				ID: m.ID, Role: role, Content: m.Content, Blocks: m.Blocks,
 				Spans: m.Spans, Summary: m.Summary, SupersededTurns: m.SupersededTurns,
+				AlwaysKeep: m.AlwaysKeep,
 			})
 		}
 	}

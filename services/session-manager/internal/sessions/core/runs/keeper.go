@@ -25,8 +25,9 @@ type job struct {
 	// started and ended are invocations.
 	started []record.Invocation
 	ended   []overAgent
-	// compactions are completed ones.
+	// compactions are completed ones, ledger are new entries.
 	compactions []record.Compaction
+	ledger      []contract.LedgerEntry
 	// reserved and settled are model calls, claim is one that waits for the budgets.
 	reserved []record.Spend
 	settled  []record.Settlement
@@ -51,6 +52,7 @@ func (j *job) add(next job) {
 	j.ended = append(j.ended, next.ended...)
 	j.done = append(j.done, next.done...)
 	j.compactions = append(j.compactions, next.compactions...)
+	j.ledger = append(j.ledger, next.ledger...)
 	if next.head != nil {
 		j.head = next.head
 	}
@@ -111,7 +113,7 @@ func (k *keeper) gather(j *job) {
 
 func (k *keeper) commit(j job) error {
 	change := record.Change{
-		Reserved: j.reserved, Settled: j.settled,
+		Reserved: j.reserved, Settled: j.settled, Ledger: j.ledger,
 		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Files: j.files,
 		Session: record.Patch{AuditHead: j.head},
 	}
@@ -132,7 +134,10 @@ func (k *keeper) commit(j job) error {
 		between = crash.AgentEnded
 	}
 	for _, c := range j.compactions {
-		if err := compacted(k.Renderer, &change, c); err != nil {
+		if c.Compactor != nil {
+			crash.At(crash.SummaryPaid)
+		}
+		if err := Compacted(k.Renderer, &change, c); err != nil {
 			return err
 		}
 	}

@@ -109,7 +109,7 @@ func (l *relay) step(a *agent, event contract.Event) error {
 	case contract.CageChanged:
 		return l.cage(a, e)
 	case contract.Compaction:
-		return l.compaction(a.ID, e)
+		return l.compaction(a, e)
 	case contract.Told:
 		return l.told(a.ID, e)
 	}
@@ -191,8 +191,13 @@ func (l *relay) took(a *agent, e contract.ToolFinished) {
 	if n := len(a.steps); n > 0 && a.steps[n-1].Step == e.Step && !a.steps[n-1].Done {
 		a.steps[n-1].Results = append(a.steps[n-1].Results, e.Result)
 	}
-	if len(e.Audit) > 0 {
-		l.keep(job{audit: l.abouts(e.Audit...), files: changed(a, contract.FilesChanged(e.Audit))})
+	for i := range e.Ledger {
+		e.Ledger[i].RunID = l.ID()
+	}
+	if len(e.Audit) > 0 || len(e.Ledger) > 0 {
+		l.keep(job{
+			audit: l.abouts(e.Audit...), files: changed(a, contract.FilesChanged(e.Audit)), ledger: e.Ledger,
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
@@ -25,6 +26,8 @@ type Spec struct {
 	Inputs    projects.Inputs
 	// Stored is the conversation so far, oldest first, ending with what the run answers.
 	Stored []transcript.Stored
+	// Ledger is the session's so far.
+	Ledger contract.Ledger
 	// Tries is how many runs the message has had, this one included.
 	Tries int
 }

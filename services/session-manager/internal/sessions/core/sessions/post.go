@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -105,6 +106,9 @@ func (p *posting) start(l *live.Session) error {
 func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Change, error)) error {
 	var ready *runs.Run
 	err := l.Update(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
+		if p.shaped != l.Shaped() {
+			return record.Change{}, errOvertaken
+		}
 		c, err := decide(current)
 		if err != nil {
 			return c, err
@@ -186,6 +190,8 @@ type posting struct {
 	message, run, answer, requestID string
 	// history and inputs are what the run works with; set by prepare.
 	history []record.Message
+	shaped  int64 // of the session when history was read
+	ledger  contract.Ledger
 	inputs  projects.Inputs
 	// spec is the run it starts; set by decide.
 	spec runs.Spec
@@ -196,12 +202,14 @@ type posting struct {
 // prepare gathers what the run works with: the conversation so far, and prompts and routes as of now.
 func (p *posting) prepare(l *live.Session) error {
 	var reading sync.WaitGroup
-	var failure error
+	var failure, unread error
+	p.shaped = l.Shaped()
 	reading.Go(func() { p.history, failure = l.History(p.ctx) })
+	reading.Go(func() { p.ledger, unread = l.Ledger(p.ctx) })
 	var err error
 	p.inputs, err = p.s.Projects.Prepare(p.ctx, live.PinOf(p.patch.On(l.Record())))
 	reading.Wait()
-	return cmp.Or(err, failure)
+	return cmp.Or(err, failure, unread)
 }
 
 // decide returns the change that takes the message in: as [record.Posted] with a run that begins, or as
@@ -233,7 +241,7 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 	c.Session.State = next
 	p.spec = runs.Spec{
 		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
-		Stored: record.History(append(p.history[:len(p.history):len(p.history)], message)),
+		Stored: record.History(append(p.history[:len(p.history):len(p.history)], message)), Ledger: p.ledger,
 	}
 	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)
 	return c, err

@@ -113,7 +113,7 @@ func (p *posting) resume(current record.Session, run record.Run) (record.Change,
 	c.Audit = append([]audit.Record{resumed}, p.prompts(current)...)
 	p.spec = runs.Spec{
 		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
-		Stored: record.History(p.history),
+		Stored: record.History(p.history), Ledger: p.ledger,
 	}
 	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)
 	return c, err

@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -94,6 +95,20 @@ type Store interface {
 	// oldest first;
 	// only what such a list shows is set.
 	LiveInvocations(ctx context.Context, owner, session string) ([]record.Invocation, error)
+	// History returns all messages of a session in order, with their superseded parts.
+	History(ctx context.Context, session string) ([]record.Message, error)
+	// Ledger returns up to limit entries of a session's ledger after a place, oldest first; with an agent or a kind only
+	// those. RelevantLedger returns the part that a run is given.
+	Ledger(
+		ctx context.Context, session, agent, kind string, after *page.Key, limit int32,
+	) ([]contract.LedgerEntry, error)
+	RelevantLedger(ctx context.Context, session string) (contract.Ledger, error)
+	// Compactions returns up to limit compactions of a session after a place, newest first; with an agent only its own.
+	Compactions(ctx context.Context, session, agent string, after *page.Key, limit int32) ([]record.Compaction, error)
+	// Compaction returns a compaction of a session. It fails with not_found.
+	Compaction(ctx context.Context, session, id string) (record.Compaction, error)
+	// SupersededMessages returns the messages with parts that a compaction superseded, in order and shortened.
+	SupersededMessages(ctx context.Context, session, compaction string) ([]record.Message, error)
 	// Use returns the use of models by a session of an operator.
 	Use(ctx context.Context, owner, session string) (record.Use, error)
 }
@@ -172,22 +187,30 @@ type Deps struct {
 	// Told takes notices for an operator's consoles; see package desk.
 	Told func(owner string, what any)
 	// Limits returns how many sessions may have a run at work in a project of an operator, and of the operator.
-	Limits   func(ctx context.Context, owner string) (perProject, perOperator int)
-	Renderer frames.Renderer
-	Log      *slog.Logger
+	Limits func(ctx context.Context, owner string) (perProject, perOperator int)
+	// Compactor works on conversations between runs.
+	Compactor Compactor
+	Renderer  frames.Renderer
+	Log       *slog.Logger
 }
 
 // Service answers for sessions. It is safe for concurrent use; the caller is the operator that the context carries.
-// [Service.TellWorkspaces], [Service.WatchWorkspaces] and [Service.FillWords] are its goroutines.
+// [Service.TellWorkspaces], [Service.WatchWorkspaces], [Service.FillWords] and [Service.CompactSessions], with one for
+// each compaction at work, are its goroutines.
 type Service struct {
 	Deps
 	starts  chan struct{} // holds a token per message that is being stored
 	waiting atomic.Int64  // messages that wait for one
+	// compactions are manual ones that wait, compactors those at work.
+	compactions chan *compacting
+	compactors  sync.WaitGroup
 }
 
 // New returns a Service.
 func New(deps Deps) *Service {
-	return &Service{Deps: deps, starts: make(chan struct{}, deps.RunStarts)}
+	return &Service{
+		Deps: deps, starts: make(chan struct{}, deps.RunStarts), compactions: make(chan *compacting),
+	}
 }
 
 // maxLabel is the longest label in characters.

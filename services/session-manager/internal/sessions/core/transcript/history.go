@@ -22,12 +22,16 @@ type Stored struct {
 	Spans           []contract.Span
 	Summary         string
 	SupersededTurns int
+	// AlwaysKeep says that no compaction may supersede it.
+	AlwaysKeep bool
 }
 
 // Message is a message of a conversation with its place among the stored ones.
 type Message struct {
 	llm.Message
 	contract.Source
+	// AlwaysKeep says that no compaction may supersede its stored message.
+	AlwaysKeep bool
 }
 
 // History returns stored messages, which are in order, as the conversation a model is given. A run's message
@@ -41,14 +45,15 @@ func History(stored []Stored, toolResults bool) []Message {
 		if blocks == nil && m.Content != "" {
 			blocks = []llm.Block{{Text: &llm.Text{Text: m.Content}}}
 		}
+		var parts []Message
 		if m.Role != llm.RoleAssistant {
 			whole := Message{Message: llm.Message{Role: m.Role, Blocks: blocks}, Source: m.source(0)}
-			out = append(out, m.without([]Message{whole})...)
-			continue
-		}
-		parts := m.without(turns(m, Repair(blocks, fault.Interrupted)))
-		if !toolResults {
+			parts = m.without([]Message{whole})
+		} else if parts = m.without(turns(m, Repair(blocks, fault.Interrupted))); !toolResults {
 			parts = spoken(m, parts)
+		}
+		for i := range parts {
+			parts[i].AlwaysKeep = m.AlwaysKeep
 		}
 		out = append(out, parts...)
 	}

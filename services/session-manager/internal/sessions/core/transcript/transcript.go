@@ -39,7 +39,13 @@ type Metadata struct {
 	ErrorMessage string         `json:"error_message,omitempty"`
 	ErrorCode    string         `json:"error_code,omitempty"`
 	ErrorStatus  int            `json:"error_status,omitempty"`
+	// Kind is [KindSummary] or "" for an answer.
+	Kind string `json:"kind,omitempty"`
 }
+
+// KindSummary is the kind of a message that a summarizer wrote. It stands in a conversation by its compaction, not by
+// its place.
+const KindSummary = "compaction_summary"
 
 // In is how many input tokens u stands for, cached ones included.
 func In(u llm.Usage) int64 { return u.TotalInput() }

@@ -9,33 +9,52 @@ import (
 	"context"
 )
 
+const flagCompaction = `-- name: FlagCompaction :exec
+update compactions set operator_flag = $1, operator_notes = $2 where id = $3 and session_id = $4
+`
+
+func (q *Queries) FlagCompaction(ctx context.Context, flag *string, notes *string, iD string, sessionID string) error {
+	_, err := q.db.Exec(ctx, flagCompaction,
+		flag,
+		notes,
+		iD,
+		sessionID,
+	)
+	return err
+}
+
 const insertCompaction = `-- name: InsertCompaction :exec
 insert into compactions (id, session_id, run_id, invocation_id, agent_path, trigger, strategy, before_tokens, after_tokens, window_tokens,
-                         upper_threshold, lower_threshold, turns, messages, summary, fallback, reason, duration_ms, created_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $13, $14, $15, $16, $17, $18, $19)
+                         upper_threshold, lower_threshold, turns, messages, summary, fallback, reason, duration_ms, created_at,
+                         summary_message_id, compactor, fired)
+values ($1, $2, nullif($3::text, ''), $4, $5, $6, $7, $8, $9, $10,
+        $11, $12, $13, $14, $15, $16, $17, $18, $19,
+        nullif($20::text, ''), $21::text::jsonb, $22::text::jsonb)
 `
 
 type InsertCompactionParams struct {
-	ID             string
-	SessionID      string
-	RunID          string
-	InvocationID   string
-	AgentPath      string
-	Trigger        string
-	Strategy       string
-	BeforeTokens   int64
-	AfterTokens    int64
-	WindowTokens   int64
-	UpperThreshold float64
-	LowerThreshold float64
-	Turns          int32
-	Messages       int32
-	Summary        string
-	Fallback       string
-	Reason         string
-	DurationMs     int64
-	CreatedAt      int64
+	ID               string
+	SessionID        string
+	RunID            string
+	InvocationID     string
+	AgentPath        string
+	Trigger          string
+	Strategy         string
+	BeforeTokens     int64
+	AfterTokens      int64
+	WindowTokens     int64
+	UpperThreshold   float64
+	LowerThreshold   float64
+	Turns            int32
+	Messages         int32
+	Summary          string
+	Fallback         string
+	Reason           string
+	DurationMs       int64
+	CreatedAt        int64
+	SummaryMessageID string
+	Compactor        *string
+	Fired            *string
 }
 
 func (q *Queries) InsertCompaction(ctx context.Context, arg InsertCompactionParams) error {
@@ -59,6 +78,9 @@ func (q *Queries) InsertCompaction(ctx context.Context, arg InsertCompactionPara
 		arg.Reason,
 		arg.DurationMs,
 		arg.CreatedAt,
+		arg.SummaryMessageID,
+		arg.Compactor,
+		arg.Fired,
 	)
 	return err
 }
@@ -89,10 +111,154 @@ func (q *Queries) InsertSpans(ctx context.Context, arg InsertSpansParams) error 
 	return err
 }
 
+const keepMessage = `-- name: KeepMessage :exec
+update messages set always_keep = $1 where id = $2 and session_id = $3
+`
+
+func (q *Queries) KeepMessage(ctx context.Context, alwaysKeep bool, iD string, sessionID string) error {
+	_, err := q.db.Exec(ctx, keepMessage, alwaysKeep, iD, sessionID)
+	return err
+}
+
+const listCompactions = `-- name: ListCompactions :many
+select id, coalesce(run_id, '')::text as run_id, invocation_id, agent_path, trigger, strategy, before_tokens, after_tokens, window_tokens,
+       upper_threshold, lower_threshold, turns, messages, summary, fallback, reason, duration_ms, created_at,
+       coalesce(summary_message_id, '')::text as summary_message_id, coalesce(compactor::text, '')::text as compactor,
+       coalesce(fired::text, '')::text as fired, operator_flag, operator_notes, undone_at
+from compactions
+where session_id = $1 and ($2::text = '' or id = $2) and ($3::text = '' or agent_path = $3)
+  and ($4::bigint = 0 or (created_at, id) < ($4::bigint, $5::text))
+order by created_at desc, id desc limit $6
+`
+
+type ListCompactionsParams struct {
+	SessionID string
+	ID        string
+	AgentPath string
+	BeforeAt  int64
+	BeforeID  string
+	RowLimit  int32
+}
+
+type ListCompactionsRow struct {
+	ID               string
+	RunID            string
+	InvocationID     string
+	AgentPath        string
+	Trigger          string
+	Strategy         string
+	BeforeTokens     int64
+	AfterTokens      int64
+	WindowTokens     int64
+	UpperThreshold   float64
+	LowerThreshold   float64
+	Turns            int32
+	Messages         int32
+	Summary          string
+	Fallback         string
+	Reason           string
+	DurationMs       int64
+	CreatedAt        int64
+	SummaryMessageID string
+	Compactor        string
+	Fired            string
+	OperatorFlag     *string
+	OperatorNotes    *string
+	UndoneAt         *int64
+}
+
+func (q *Queries) ListCompactions(ctx context.Context, arg ListCompactionsParams) ([]ListCompactionsRow, error) {
+	rows, err := q.db.Query(ctx, listCompactions,
+		arg.SessionID,
+		arg.ID,
+		arg.AgentPath,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.RowLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListCompactionsRow{}
+	for rows.Next() {
+		var i ListCompactionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.RunID,
+			&i.InvocationID,
+			&i.AgentPath,
+			&i.Trigger,
+			&i.Strategy,
+			&i.BeforeTokens,
+			&i.AfterTokens,
+			&i.WindowTokens,
+			&i.UpperThreshold,
+			&i.LowerThreshold,
+			&i.Turns,
+			&i.Messages,
+			&i.Summary,
+			&i.Fallback,
+			&i.Reason,
+			&i.DurationMs,
+			&i.CreatedAt,
+			&i.SummaryMessageID,
+			&i.Compactor,
+			&i.Fired,
+			&i.OperatorFlag,
+			&i.OperatorNotes,
+			&i.UndoneAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const spansOf = `-- name: SpansOf :many
+select compaction_id, message_id, from_step, to_step from compaction_spans where compaction_id = any($1::text[]) order by compaction_id, n
+`
+
+type SpansOfRow struct {
+	CompactionID string
+	MessageID    string
+	FromStep     int32
+	ToStep       int32
+}
+
+func (q *Queries) SpansOf(ctx context.Context, ids []string) ([]SpansOfRow, error) {
+	rows, err := q.db.Query(ctx, spansOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SpansOfRow{}
+	for rows.Next() {
+		var i SpansOfRow
+		if err := rows.Scan(
+			&i.CompactionID,
+			&i.MessageID,
+			&i.FromStep,
+			&i.ToStep,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const supersededHistory = `-- name: SupersededHistory :one
 select coalesce(sum(turns), 0)::int as turns,
        coalesce((array_agg(summary order by created_at desc, id desc))[1], '')::text as summary
-from compactions where session_id = $1 and invocation_id = ''
+from compactions where session_id = $1 and invocation_id = '' and undone_at is null
 `
 
 type SupersededHistoryRow struct {
@@ -106,4 +272,52 @@ func (q *Queries) SupersededHistory(ctx context.Context, sessionID string) (Supe
 	var i SupersededHistoryRow
 	err := row.Scan(&i.Turns, &i.Summary)
 	return i, err
+}
+
+const supersededMessages = `-- name: SupersededMessages :many
+select id, role, left(content, $1::int)::text as content, created_at from messages m
+where m.session_id = $2
+  and exists (select 1 from compaction_spans s where s.compaction_id = $3 and s.session_id = $2 and s.message_id = m.id)
+order by ordinal
+`
+
+type SupersededMessagesRow struct {
+	ID        string
+	Role      string
+	Content   string
+	CreatedAt int64
+}
+
+func (q *Queries) SupersededMessages(ctx context.Context, chars int32, sessionID string, compactionID string) ([]SupersededMessagesRow, error) {
+	rows, err := q.db.Query(ctx, supersededMessages, chars, sessionID, compactionID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SupersededMessagesRow{}
+	for rows.Next() {
+		var i SupersededMessagesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Role,
+			&i.Content,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const undoCompaction = `-- name: UndoCompaction :exec
+update compactions set undone_at = $1::bigint where id = $2 and session_id = $3 and undone_at is null
+`
+
+func (q *Queries) UndoCompaction(ctx context.Context, at int64, iD string, sessionID string) error {
+	_, err := q.db.Exec(ctx, undoCompaction, at, iD, sessionID)
+	return err
 }

@@ -51,10 +51,11 @@ func (q *Queries) AppendMessage(ctx context.Context, arg AppendMessageParams) er
 const history = `-- name: History :many
 select m.id, m.ordinal, m.role, m.content, coalesce(m.blocks::text, '')::text as blocks, coalesce(m.metadata::text, '')::text as metadata,
        coalesce(m.run_id, '')::text as run_id, m.agent_path, coalesce(m.subagent_invocation_id, '')::text as subagent_invocation_id,
-       m.superseded, m.cost_total, m.created_at, coalesce(s.from_steps, '{}')::int[] as from_steps, coalesce(s.to_steps, '{}')::int[] as to_steps
+       m.superseded, m.cost_total, m.created_at, m.always_keep, coalesce(s.from_steps, '{}')::int[] as from_steps, coalesce(s.to_steps, '{}')::int[] as to_steps
 from messages m
 left join (select c.message_id, array_agg(c.from_step order by c.from_step) as from_steps, array_agg(c.to_step order by c.from_step) as to_steps
-           from compaction_spans c where c.session_id = $1 group by c.message_id) s on s.message_id = m.id
+           from compaction_spans c join compactions k on k.id = c.compaction_id and k.undone_at is null
+           where c.session_id = $1 group by c.message_id) s on s.message_id = m.id
 where m.session_id = $1 order by m.ordinal
 `
 
@@ -71,6 +72,7 @@ type HistoryRow struct {
 	Superseded           bool
 	CostTotal            *float64
 	CreatedAt            int64
+	AlwaysKeep           bool
 	FromSteps            []int32
 	ToSteps              []int32
 }
@@ -98,6 +100,7 @@ func (q *Queries) History(ctx context.Context, sessionID string) ([]HistoryRow, 
 			&i.Superseded,
 			&i.CostTotal,
 			&i.CreatedAt,
+			&i.AlwaysKeep,
 			&i.FromSteps,
 			&i.ToSteps,
 		); err != nil {

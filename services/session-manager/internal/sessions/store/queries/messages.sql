@@ -12,8 +12,9 @@ select ordinal from messages where session_id = @session_id and id = @id;
 -- The two lists are the superseded steps of a message, from and to; empty for none.
 select m.id, m.ordinal, m.role, m.content, coalesce(m.blocks::text, '')::text as blocks, coalesce(m.metadata::text, '')::text as metadata,
        coalesce(m.run_id, '')::text as run_id, m.agent_path, coalesce(m.subagent_invocation_id, '')::text as subagent_invocation_id,
-       m.superseded, m.cost_total, m.created_at, coalesce(s.from_steps, '{}')::int[] as from_steps, coalesce(s.to_steps, '{}')::int[] as to_steps
+       m.superseded, m.cost_total, m.created_at, m.always_keep, coalesce(s.from_steps, '{}')::int[] as from_steps, coalesce(s.to_steps, '{}')::int[] as to_steps
 from messages m
 left join (select c.message_id, array_agg(c.from_step order by c.from_step) as from_steps, array_agg(c.to_step order by c.from_step) as to_steps
-           from compaction_spans c where c.session_id = @session_id group by c.message_id) s on s.message_id = m.id
+           from compaction_spans c join compactions k on k.id = c.compaction_id and k.undone_at is null
+           where c.session_id = @session_id group by c.message_id) s on s.message_id = m.id
 where m.session_id = @session_id order by m.ordinal;

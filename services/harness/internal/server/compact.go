@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/contract/harnesswire"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/harness/internal/core/loop"
+
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+)
+
+type compactStream = grpc.ClientStreamingServer[harnessv1.CompactRequest, harnessv1.CompactResponse]
+
+// Compact estimates or compacts the conversation of the root agent while no run is at work.
+func (s *Server) Compact(stream compactStream) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.runs.Done()
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+	var start *started
+	held := 0
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return fault.New(fault.BadRequest, "The conversation was given no order.")
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case start == nil && req.GetStart() == nil:
+			return fault.New(fault.BadRequest, "The first request is the start.")
+		case req.GetStart() != nil && start != nil:
+			return fault.New(fault.BadRequest, "A conversation has one start.")
+		case req.GetStart() != nil:
+			start, err = startFromProto(req.GetStart())
+		case req.GetHistory() != nil:
+			held, err = s.take(start, req.GetHistory(), held)
+		case req.GetOrder() != nil:
+			tools, err := s.deps.Workspaces.Open(start.workspace)
+			if err != nil {
+				return err
+			}
+			out, err := loop.Compact(ctx, s.loopDeps(tools, s.stopping.Done()), start.Start,
+				harnesswire.FromOrder(req.GetOrder()))
+			if err != nil {
+				return err
+			}
+			return stream.SendAndClose(harnesswire.Compacted(out))
+		default:
+			return fault.New(fault.BadRequest, "Only a start, pieces of the conversation and an order may come.")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+)
+
+// ledgerItem is an entry of a ledger, as the API shows it.
+type ledgerItem struct {
+	Seq       int64  `json:"seq"`
+	At        int64  `json:"at"`
+	RunID     string `json:"run_id"`
+	Step      int    `json:"step"`
+	AgentPath string `json:"agent_path"`
+	Kind      string `json:"kind"`
+	Path      string `json:"path,omitempty"`
+	SHA256    string `json:"sha256,omitempty"`
+	Command   string `json:"command,omitempty"`
+	ExitCode  *int   `json:"exit_code,omitempty"`
+	Text      string `json:"text,omitempty"`
+	Done      *bool  `json:"done,omitempty"`
+}
+
+func sessionLedger(a kit.App, p *kit.Places) *cobra.Command {
+	var address, agent, kind string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ledger SESSION",
+		Short: "Show what agents of a session did, were denied and wrote down",
+		Long: "Shows the ledger of a session, oldest first: files read and changed, commands with their exit codes,\n" +
+			"refusals, and the decisions, todos and failures that agents wrote down. The ledger stays whole when\n" +
+			"the older part of a conversation gives way.",
+		Example: "  kaged session ledger SESSION\n  kaged session ledger SESSION --kind todo\n  kaged session ledger " +
+			"SESSION --json",
+		Args: oneSession,
+		RunE: func(cmd *cobra.Command, list []string) error {
+			items := []ledgerItem{}
+			err := a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) (err error) {
+				items, err = ledger(ctx, c, list[0], agent, kind)
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return kit.WriteJSON(a.Stdout, map[string]any{"items": items})
+			}
+			return writeLedger(a.Stdout, items)
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "only entries of the agent with this tree path (default: all agents)")
+	cmd.Flags().StringVar(&kind, "kind", "",
+		"only entries of this kind: file_read, file_changed, command, denied, decision, todo or failed")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the entries as one JSON object")
+	kit.AddURL(cmd, &address)
+	return cmd
+}
+
+// ledger reads a ledger, a page at a time.
+func ledger(ctx context.Context, c *client.Client, session, agent, kind string) ([]ledgerItem, error) {
+	items := []ledgerItem{}
+	query := url.Values{"limit": {"200"}, "agent_path": {agent}, "kind": {kind}}
+	for {
+		var page struct {
+			Items      []ledgerItem `json:"items"`
+			NextCursor *string      `json:"next_cursor"`
+		}
+		path := "/api/v1/sessions/" + url.PathEscape(session) + "/ledger?" + query.Encode()
+		if err := c.Do(ctx, http.MethodGet, path, nil, &page); err != nil {
+			return items, err
+		}
+		items = append(items, page.Items...)
+		if page.NextCursor == nil {
+			return items, nil
+		}
+		query.Set("cursor", *page.NextCursor)
+	}
+}
+
+func writeLedger(w io.Writer, items []ledgerItem) error {
+	if len(items) == 0 {
+		_, err := fmt.Fprintln(w, "The ledger is empty.")
+		return err
+	}
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tab, "NO\tSTEP\tAGENT\tKIND\tWHAT")
+	for _, i := range items {
+		fmt.Fprintf(tab, "%d\t%d\t%s\t%s\t%s\n", i.Seq, i.Step, i.AgentPath, i.Kind, kit.Brief(i.what(), 160))
+	}
+	return tab.Flush()
+}
+
+// what returns the words of an entry.
+func (i ledgerItem) what() string {
+	switch {
+	case i.Kind == "command" && i.ExitCode != nil:
+		return fmt.Sprintf("%s (exit %d)", i.Command, *i.ExitCode)
+	case i.Kind == "command":
+		return i.Command
+	case i.Path != "" && i.Text != "":
+		return i.Path + " " + i.Text
+	case i.Path != "":
+		return i.Path
+	case i.Done != nil && *i.Done:
+		return "[x] " + i.Text
+	case i.Done != nil:
+		return "[ ] " + i.Text
+	}
+	return i.Text
+}
+
+// compactAnswer is the answer of POST /compact.
+type compactAnswer struct {
+	CompactionID string `json:"compaction_id"`
+	AgentPath    string `json:"agent_path"`
+	Strategy     string `json:"strategy"`
+	Proposed     *struct {
+		Before   float64  `json:"threshold_estimate"`
+		After    float64  `json:"after_estimate"`
+		Messages []string `json:"superseded_message_ids"`
+		Summary  *struct {
+			Content string `json:"content"`
+		} `json:"summary_message"`
+		Cost *float64 `json:"compactor_cost_usd"`
+	} `json:"proposed"`
+}
+
+// CompactCommand is `kaged compact`.
+func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
+	var address, agent, strategy string
+	var dry, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "compact SESSION",
+		Short: "Make room in the conversation of a session",
+		Long: "Compacts the conversation of an idle session: its older part gives way to a note with the session's " +
+			"ledger.\n" +
+			"The messages stay stored. With --dry-run it says what that would do and changes nothing.",
+		Example: "  kaged compact SESSION --dry-run\n  kaged compact SESSION --strategy drop",
+		Args:    oneSession,
+		RunE: func(cmd *cobra.Command, list []string) error {
+			return a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
+				order := map[string]any{"dry_run": dry}
+				if agent != "" {
+					order["agent_path"] = agent
+				}
+				if strategy != "" {
+					order["strategy"] = strategy
+				}
+				return compact(ctx, a, c, list[0], order, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "the tree path of the agent (default: primary)")
+	cmd.Flags().StringVar(&strategy, "strategy", "", "drop or summarize (default: the agent's)")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
+	kit.AddURL(cmd, &address)
+	return cmd
+}
+
+// compact orders a compaction and, unless it is a dry run, waits for its end.
+func compact(ctx context.Context, a kit.App, c *client.Client, session string, order map[string]any,
+	asJSON bool,
+) error {
+	path := "/api/v1/sessions/" + url.PathEscape(session)
+	var raw map[string]any
+	if order["dry_run"] == true && asJSON {
+		if err := c.Do(ctx, http.MethodPost, path+"/compact", order, &raw); err != nil {
+			return err
+		}
+		return kit.WriteJSON(a.Stdout, raw)
+	}
+	var answer compactAnswer
+	if order["dry_run"] == true {
+		if err := c.Do(ctx, http.MethodPost, path+"/compact", order, &answer); err != nil {
+			return err
+		}
+		return answer.write(a.Stdout)
+	}
+	if err := c.Do(ctx, http.MethodPost, path+"/compact", order, &answer); err != nil {
+		return err
+	}
+	return answer.follow(ctx, a, c, session, asJSON)
+}
+
+// write shows a proposal.
+func (n compactAnswer) write(w io.Writer) error {
+	p := n.Proposed
+	if p == nil || len(p.Messages) == 0 {
+		_, err := fmt.Fprintf(w, "Nothing would give way in the conversation of %s.\n", n.AgentPath)
+		return err
+	}
+	fmt.Fprintf(w, "%s would take the conversation of %s from %s to %s of its window; parts of %s would give way.\n",
+		n.Strategy, n.AgentPath, percent(p.Before), percent(p.After), kit.Count(len(p.Messages), "message", "messages"))
+	if p.Cost != nil {
+		fmt.Fprintf(w, "The summary would cost about $%.4f.\n", *p.Cost)
+	}
+	if p.Summary != nil {
+		fmt.Fprintf(w, "\nIn their place:\n\n%s\n", p.Summary.Content)
+	}
+	return nil
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+// poll is the pause between two looks at a compaction at work.
+const poll = 200 * time.Millisecond
+
+// follow waits until a compaction is over. Another client may hold the session's socket, so it looks at the records.
+func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, session string, asJSON bool) error {
+	path := "/api/v1/sessions/" + url.PathEscape(session) + "/compactions/" + url.PathEscape(n.CompactionID)
+	for {
+		var raw map[string]any
+		err := c.Do(ctx, http.MethodGet, path, nil, &raw)
+		if err == nil && asJSON {
+			return kit.WriteJSON(a.Stdout, raw)
+		}
+		if err == nil {
+			return n.finished(a.Stdout, raw)
+		}
+		if fault.CodeOf(err) != fault.NotFound {
+			return err
+		}
+		if reason, over, err := n.ended(ctx, c, session); err != nil || over {
+			if err == nil {
+				err = fault.New(fault.Conflict, "The conversation was not compacted: %s", reason)
+			}
+			return err
+		}
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// finished shows the effect of a compaction.
+func (n compactAnswer) finished(w io.Writer, raw map[string]any) error {
+	before, _ := raw["threshold_estimate"].(float64)
+	after, _ := raw["after_estimate"].(float64)
+	count, _ := raw["superseded_count"].(float64)
+	_, err := fmt.Fprintf(w, "%s: from %s to %s of the window; %s gave way (undo: POST .../compactions/%s/undo).\n",
+		n.Strategy, percent(before), percent(after), kit.Count(int(count), "message", "messages"), n.CompactionID)
+	if reason, ok := raw["fallback_reason"].(string); ok && err == nil {
+		_, err = fmt.Fprintf(w, "drop took the place of %s: %s\n", n.Strategy, reason)
+	}
+	return err
+}
+
+// ended returns the reason of a compaction that ended without effect.
+func (n compactAnswer) ended(ctx context.Context, c *client.Client, session string) (reason string, over bool,
+	err error,
+) {
+	query := url.Values{"session": {session}, "event_type": {"compaction.failed,compaction.noop"}, "limit": {"20"}}
+	var page struct {
+		Items []struct {
+			Payload struct {
+				ID       string `json:"compaction_id"`
+				Reason   string `json:"reason"`
+				Fallback string `json:"fallback_strategy"`
+			} `json:"payload"`
+		} `json:"items"`
+	}
+	if err := c.Do(ctx, http.MethodGet, "/api/v1/audit?"+query.Encode(), nil, &page); err != nil {
+		return "", false, err
+	}
+	for _, i := range page.Items {
+		if i.Payload.ID == n.CompactionID && i.Payload.Fallback == "" {
+			return i.Payload.Reason, true, nil
+		}
+	}
+	return "", false, nil
+}

@@ -1,0 +1,54 @@
+package harness
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/harnesswire"
+	"kaged.dev/pkg/fault"
+	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// Compact estimates or compacts the conversation of a session without a run. It fails with unavailable if the harness
+// cannot be reached in time.
+func (h *Harness) Compact(ctx context.Context, s runs.Start, order contract.CompactOrder) (contract.Compacted, error) {
+	compiled, err := h.snapshot(s.Inputs.Snapshot)
+	if err != nil {
+		return contract.Compacted{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(h.patience, func() {
+		cancel(fault.New(fault.Unavailable, "The harness cannot be reached; try again shortly.").With("subsystem", "harness"))
+	})
+	stream, err := h.client.Compact(ctx, grpc.WaitForReady(true))
+	if !late.Stop() || err != nil {
+		return contract.Compacted{}, because(ctx, err)
+	}
+	requests := []*harnessv1.CompactRequest{
+		{Request: &harnessv1.CompactRequest_Start{Start: h.start(s, compiled)}},
+	}
+	for _, piece := range pieces(transcript.History(s.Stored, compiled.GetRoot().GetIncludeToolResultsInContext())) {
+		requests = append(requests, &harnessv1.CompactRequest{
+			Request: &harnessv1.CompactRequest_History{History: &harnessv1.History{Messages: piece}},
+		})
+	}
+	requests = append(requests, &harnessv1.CompactRequest{
+		Request: &harnessv1.CompactRequest_Order{Order: harnesswire.Order(order)},
+	})
+	for _, req := range requests {
+		if err := stream.Send(req); err != nil {
+			break // the answer says why
+		}
+	}
+	answer, err := stream.CloseAndRecv()
+	if err != nil {
+		return contract.Compacted{}, because(ctx, err)
+	}
+	return harnesswire.FromCompacted(answer), nil
+}

@@ -1,0 +1,460 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/page"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+)
+
+// strategies are those that a compaction may be asked for.
+var strategies = []string{
+	contract.StrategyDrop, contract.StrategySummarize, contract.StrategyDelegate, contract.StrategyCheckpoint,
+}
+
+// CompactOrder asks for a compaction. Agent is "" for the root agent, Strategy "" for the agent's.
+type CompactOrder struct {
+	Session, Agent, Strategy string
+	Dry                      bool
+}
+
+// CompactAnswer is a compaction that begins, or a proposed one.
+type CompactAnswer struct {
+	// ID is "" for a proposal.
+	ID, Session, Agent, Strategy string
+	// Proposed is the last stage of a proposal, nil otherwise. Messages are the stored messages of the conversation.
+	Proposed *contract.Compaction
+	Messages []ProposedMessage
+}
+
+// ProposedMessage is a stored message with the action of a compaction.
+type ProposedMessage struct {
+	record.Message
+	// Action is keep, prune or supersede.
+	Action string
+}
+
+// compactTimeout bounds a manual compaction, its summarizer included.
+const compactTimeout = 10 * time.Minute
+
+// Compact compacts the conversation of an agent between runs, and returns when that has begun; a dry run returns what
+// it
+// would do, asks no model and stores nothing. It fails with validation_failed, not_found, gone, project_not_ready,
+// unavailable, and conflict (details.reason run_active or compaction_active).
+func (s *Service) Compact(ctx context.Context, o CompactOrder) (CompactAnswer, error) {
+	if o.Strategy != "" && !slices.Contains(strategies, o.Strategy) {
+		return CompactAnswer{}, check.Field("strategy", "strategy must be one of %s.", strings.Join(strategies, ", "))
+	}
+	if o.Dry {
+		return s.propose(ctx, o)
+	}
+	l, release, err := s.acquire(ctx, o.Session)
+	if err != nil {
+		return CompactAnswer{}, err
+	}
+	of, err := l.Settled(ctx)
+	if err == nil {
+		err = atRest(of)
+	}
+	if err != nil {
+		release()
+		return CompactAnswer{}, err
+	}
+	done, free := l.Compacting()
+	if !free {
+		release()
+		return CompactAnswer{}, fault.New(fault.Conflict, "Another compaction of this session is at work; wait for it.").
+			With("reason", "compaction_active")
+	}
+	m := &compacting{
+		s: s, l: l, id: "cmp_" + ident.New(), order: o, shaped: l.Shaped(),
+		release: func() { done(); release() },
+	}
+	if m.w, err = s.conversation(ctx, of, o.Agent); err != nil {
+		m.release()
+		return CompactAnswer{}, err
+	}
+	if o.Strategy != "" {
+		m.w.strategy = o.Strategy
+	}
+	answer := CompactAnswer{ID: m.id, Session: o.Session, Agent: m.w.agent, Strategy: m.w.strategy}
+	select {
+	case s.compactions <- m:
+		return answer, nil
+	case <-ctx.Done():
+		m.release()
+		return CompactAnswer{}, ctx.Err()
+	}
+}
+
+// atRest fails if a run of the session is at work or about to go on.
+func atRest(of record.Session) error {
+	switch {
+	case of.State == record.Ended:
+		return record.Gone()
+	case of.CurrentRun != "" || of.ResumeRun != "":
+		return fault.New(fault.Conflict, "A run of this session is at work; wait for it or cancel it.").
+			With("reason", "run_active").With("current_run", of.CurrentRun)
+	}
+	return nil
+}
+
+// propose returns the proposal of a compaction.
+func (s *Service) propose(ctx context.Context, o CompactOrder) (CompactAnswer, error) {
+	of, err := s.find(ctx, o.Session)
+	if err != nil {
+		return CompactAnswer{}, err
+	}
+	if err := atRest(of); err != nil {
+		return CompactAnswer{}, err
+	}
+	w, err := s.conversation(ctx, of, o.Agent)
+	if err != nil {
+		return CompactAnswer{}, err
+	}
+	out, err := s.Compactor.Compact(ctx, w.start, contract.CompactOrder{
+		ID: "cmp_" + ident.New(), Agent: w.agent, Strategy: o.Strategy, Dry: true,
+	})
+	if err != nil {
+		return CompactAnswer{}, err
+	}
+	answer := CompactAnswer{Session: o.Session, Agent: w.agent, Strategy: w.strategy}
+	if o.Strategy != "" {
+		answer.Strategy = o.Strategy
+	}
+	answer.Proposed = &contract.Compaction{Trigger: contract.OperatorManual, Strategy: answer.Strategy}
+	if n := len(out.Stages); n > 0 {
+		answer.Proposed = &out.Stages[n-1]
+	}
+	for _, m := range w.messages {
+		if m.Superseded || m.Role == record.Subagent || m.Metadata != nil && m.Metadata.Kind != "" {
+			continue
+		}
+		p := ProposedMessage{Message: m, Action: "keep"}
+		switch {
+		case slices.ContainsFunc(answer.Proposed.Spans, func(s contract.Span) bool { return s.MessageID == m.ID }):
+			p.Action = "supersede"
+		case slices.Contains(out.Pruned, m.ID):
+			p.Action = "prune"
+		}
+		answer.Messages = append(answer.Messages, p)
+	}
+	return answer, nil
+}
+
+// compacting is a manual compaction at work.
+type compacting struct {
+	s       *Service
+	l       *live.Session
+	id      string
+	order   CompactOrder
+	w       conversation
+	shaped  int64
+	release func()
+}
+
+// CompactSessions carries out manual compactions until ctx ends, and returns when the last is over.
+func (s *Service) CompactSessions(ctx context.Context) {
+	for {
+		select {
+		case m := <-s.compactions:
+			s.compactors.Go(func() {
+				defer m.release()
+				bounded, cancel := context.WithTimeout(ctx, compactTimeout)
+				defer cancel()
+				m.run(bounded)
+			})
+		case <-ctx.Done():
+			s.compactors.Wait()
+			return
+		}
+	}
+}
+
+// run compacts the conversation and stores the outcome.
+func (m *compacting) run(ctx context.Context) {
+	triggered := contract.Compaction{
+		ID: m.id, Phase: contract.CompactionTriggered, Trigger: contract.OperatorManual, Strategy: m.w.strategy,
+		Audit: contract.Record{Agent: m.w.agent},
+	}
+	m.show(ctx, triggered)
+	out, err := m.s.Compactor.Compact(ctx, m.w.start, contract.CompactOrder{
+		ID: m.id, Agent: m.w.agent, Strategy: m.order.Strategy,
+	})
+	if err == nil {
+		err = m.l.Update(ctx, "", func(current record.Session) (record.Change, error) {
+			return m.change(current, out.Stages)
+		}, nil)
+	}
+	if err == nil {
+		return
+	}
+	f := fault.From(err)
+	failed := triggered
+	failed.Phase, failed.Reason, failed.At = contract.CompactionFailed, f.Msg, now()
+	failed.Audit = contract.NewRecord("compaction.failed", m.w.agent, map[string]any{
+		"compaction_id": m.id, "session_id": m.order.Session, "attempted_strategy": m.w.strategy, "fallback_strategy": "",
+		"reason": f.Msg,
+	})
+	err = m.l.Update(context.WithoutCancel(ctx), "", func(current record.Session) (record.Change, error) {
+		return record.Change{At: failed.At, Audit: m.records(current, failed.Audit)}, nil
+	}, nil)
+	if err != nil {
+		m.s.Log.Warn("a failed compaction was not recorded", "session", m.order.Session, "error", err)
+	}
+	m.show(ctx, failed)
+}
+
+// change returns the change that stores a compaction, unless the session moved on meanwhile.
+func (m *compacting) change(current record.Session, stages []contract.Compaction) (record.Change, error) {
+	if err := atRest(current); err != nil {
+		return record.Change{}, err
+	}
+	if current.MessageCount != int64(len(m.w.messages)) || m.shaped != m.l.Shaped() {
+		return record.Change{}, fault.New(fault.Conflict, "The session moved on while its conversation was compacted; "+
+			"compact it again.")
+	}
+	c := record.Change{At: now()}
+	for _, stage := range stages {
+		c.Audit = append(c.Audit, m.records(current, stage.Audit)...)
+		switch stage.Phase {
+		case contract.CompactionCompleted:
+			done := record.Compaction{Compaction: stage, SessionID: current.ID}
+			if err := runs.Compacted(m.s.Renderer, &c, done); err != nil {
+				return c, err
+			}
+		case contract.CompactionFailed, contract.CompactionNoop:
+			shown, err := frames.RenderDurable(m.s.Renderer, m.id+string(stage.Phase),
+				frames.Told{SessionID: current.ID, Event: stage})
+			if err != nil {
+				return c, err
+			}
+			c.Outbox = append(c.Outbox, shown)
+		}
+	}
+	return c, nil
+}
+
+// records returns a record of the harness as one of the session.
+func (m *compacting) records(of record.Session, r contract.Record) []audit.Record {
+	if r.Type == "" {
+		return nil
+	}
+	out := audit.Of(r)
+	out.UserID, out.ProjectID, out.SessionID = of.Owner, of.ProjectID, of.ID
+	out.RequestID = m.w.start.RequestID
+	return []audit.Record{out.Clean()}
+}
+
+// show publishes the frame of a stage.
+func (m *compacting) show(ctx context.Context, stage contract.Compaction) {
+	f, err := frames.Render(m.s.Renderer, nil, frames.Told{SessionID: m.order.Session, Event: stage})
+	if err == nil {
+		err = m.l.Emit(ctx, f)
+	}
+	if err != nil {
+		m.s.Log.Debug("a stage of a compaction was not shown", "session", m.order.Session, "error", err)
+	}
+}
+
+// Compactions returns a page of a session's compactions, newest first; with an agent only its own. It fails with
+// not_found.
+func (s *Service) Compactions(
+	ctx context.Context, session, agent string, limit int32, cursor string,
+) (page.Page[record.Compaction], error) {
+	none := page.Page[record.Compaction]{}
+	req, err := page.Parse("compactions", limit, cursor)
+	if err != nil {
+		return none, err
+	}
+	if _, err := s.find(ctx, session); err != nil {
+		return none, err
+	}
+	rows, err := s.Store.Compactions(ctx, session, agent, req.After, req.Fetch())
+	return page.Cut(req, rows, func(c record.Compaction) page.Key { return page.Key{N: c.At, S: c.ID} }), err
+}
+
+// Compaction returns a compaction with its superseded messages. It fails with not_found.
+func (s *Service) Compaction(ctx context.Context, session, id string) (record.Compaction, []record.Message, error) {
+	if _, err := s.find(ctx, session); err != nil {
+		return record.Compaction{}, nil, err
+	}
+	if !check.Findable(strings.TrimPrefix(id, "cmp_")) {
+		return record.Compaction{}, nil, record.CompactionNotFound(id)
+	}
+	c, err := s.Store.Compaction(ctx, session, id)
+	if err != nil {
+		return c, nil, err
+	}
+	gone, err := s.Store.SupersededMessages(ctx, session, id)
+	return c, gone, err
+}
+
+// maxNotes bounds the operator's notes on a compaction, in characters.
+const maxNotes = 4096
+
+// compactionFlags are the judgements of a compaction.
+var compactionFlags = []string{"good", "bad", "neutral"}
+
+// FlagCompaction keeps the operator's judgement of a compaction and returns the compaction. It fails with bad_request
+// if neither is
+// given, validation_failed, not_found and gone.
+func (s *Service) FlagCompaction(
+	ctx context.Context, session, id string, flag, notes Field[string],
+) (record.Compaction, []record.Message, error) {
+	switch {
+	case !flag.Given && !notes.Given:
+		return record.Compaction{}, nil, fault.New(fault.BadRequest, "The body must hold flag or notes.")
+	case flag.Value != nil && !slices.Contains(compactionFlags, *flag.Value):
+		return record.Compaction{}, nil, check.Field("flag", "flag must be good, bad, neutral or null.")
+	case notes.Value != nil && utf8.RuneCountInString(*notes.Value) > maxNotes:
+		return record.Compaction{}, nil, check.Field("notes", "notes must have at most %d characters.", maxNotes)
+	}
+	if notes.Value != nil {
+		if err := check.Text("notes", *notes.Value, 0); err != nil {
+			return record.Compaction{}, nil, err
+		}
+	}
+	err := s.changeCompaction(ctx, session, id, func(current record.Session, c record.Compaction) (record.Change, error) {
+		f := &record.CompactionFlag{ID: id, Flag: c.Flag, Notes: c.Notes}
+		if flag.Given {
+			f.Flag = flag.Value
+		}
+		if notes.Given {
+			f.Notes = notes.Value
+		}
+		length := 0
+		if f.Notes != nil {
+			length = utf8.RuneCountInString(*f.Notes)
+		}
+		shown, err := frames.RenderDurable(s.Renderer, ident.New(), frames.CompactionFlagged{
+			SessionID: session, CompactionID: id, Flag: f.Flag, Notes: length,
+		})
+		payload := map[string]any{"compaction_id": id, "session_id": session, "flag": nil, "notes_length": length}
+		if f.Flag != nil {
+			payload["flag"] = *f.Flag
+		}
+		return record.Change{
+			At: now(), Flagged: f, Outbox: []frames.Durable{shown},
+			Audit: []audit.Record{about(ctx, current, "compaction.flagged", payload)},
+		}, err
+	})
+	if err != nil {
+		return record.Compaction{}, nil, err
+	}
+	return s.Compaction(ctx, session, id)
+}
+
+// UndoCompaction takes back the last compaction of an agent. It fails with not_found,
+// gone, and conflict (details.reason run_active, already_undone or overlapped).
+func (s *Service) UndoCompaction(ctx context.Context, session, id string) (record.Compaction, []record.Message, error) {
+	err := s.changeCompaction(ctx, session, id, func(current record.Session, c record.Compaction) (record.Change, error) {
+		if err := atRest(current); err != nil {
+			return record.Change{}, err
+		}
+		if c.UndoneAt != 0 {
+			return record.Change{}, fault.New(fault.Conflict, "The compaction is undone already.").With("reason",
+				"already_undone")
+		}
+		later, err := s.Store.Compactions(ctx, session, c.AgentPath, nil, page.Max)
+		if err != nil {
+			return record.Change{}, err
+		}
+		for _, other := range later {
+			if other.ID == id {
+				break
+			}
+			if other.UndoneAt == 0 && other.InvocationID == c.InvocationID {
+				return record.Change{}, fault.New(fault.Conflict,
+					"A later compaction, %s, goes on from this one; undo that first.", other.ID).With("reason", "overlapped")
+			}
+		}
+		shown, err := frames.RenderDurable(s.Renderer, ident.New(), frames.CompactionUndone{
+			SessionID: session, CompactionID: id, AgentPath: c.AgentPath,
+		})
+		r := about(ctx, current, "compaction.undone", map[string]any{"compaction_id": id, "session_id": session})
+		r.AgentPath = c.AgentPath
+		return record.Change{At: now(), Undone: id, Outbox: []frames.Durable{shown}, Audit: []audit.Record{r}}, err
+	})
+	if err != nil {
+		return record.Compaction{}, nil, err
+	}
+	return s.Compaction(ctx, session, id)
+}
+
+// changeCompaction changes a compaction of a session of the caller.
+func (s *Service) changeCompaction(
+	ctx context.Context, session, id string, decide func(record.Session, record.Compaction) (record.Change, error),
+) error {
+	if _, _, err := s.Compaction(ctx, session, id); err != nil {
+		return err
+	}
+	l, release, err := s.acquire(ctx, session)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return l.Update(ctx, "", func(current record.Session) (record.Change, error) {
+		c, err := s.Store.Compaction(ctx, session, id)
+		if err != nil {
+			return record.Change{}, err
+		}
+		return decide(current, c)
+	}, nil)
+}
+
+// KeepMessage marks a message that no compaction may supersede, and returns it. It fails with bad_request without a
+// mark, not_found and gone.
+func (s *Service) KeepMessage(ctx context.Context, session, id string, keep *bool) (record.Message, error) {
+	if keep == nil {
+		return record.Message{}, fault.New(fault.BadRequest, "The body must hold always_keep.")
+	}
+	if _, err := s.find(ctx, session); err != nil {
+		return record.Message{}, err
+	}
+	notFound := fault.New(fault.NotFound, "There is no message %q in this session.", id)
+	if !check.Findable(id) {
+		return record.Message{}, notFound
+	}
+	place, err := s.Store.Ordinal(ctx, session, id)
+	if fault.CodeOf(err) == fault.NotFound {
+		return record.Message{}, notFound
+	}
+	if err != nil {
+		return record.Message{}, err
+	}
+	l, release, err := s.acquire(ctx, session)
+	if err != nil {
+		return record.Message{}, err
+	}
+	defer release()
+	err = l.Update(ctx, "", func(current record.Session) (record.Change, error) {
+		return record.Change{
+			At: now(), Kept: &record.MessageMark{ID: id, AlwaysKeep: *keep},
+			Audit: []audit.Record{about(ctx, current, "message.marked", map[string]any{"message_id": id, "always_keep": *keep})},
+		}, nil
+	}, nil)
+	if err != nil {
+		return record.Message{}, err
+	}
+	list, _, err := s.Store.Messages(ctx, session, place-1, 1)
+	if err == nil && len(list) == 0 {
+		err = notFound
+	}
+	if err != nil {
+		return record.Message{}, err
+	}
+	return list[0], nil
+}

@@ -1,0 +1,115 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/page"
+	"kaged.dev/services/session-manager/internal/projects/core/approval"
+	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+)
+
+// Compactor is the harness as far as it works on conversations between runs.
+type Compactor interface {
+	// Compact estimates or compacts a conversation. It fails with unavailable if the harness cannot be reached.
+	Compact(ctx context.Context, s runs.Start, order contract.CompactOrder) (contract.Compacted, error)
+}
+
+// Ledger returns a page of a session's ledger, the oldest entries first; with an agent or a kind only those. It fails
+// with not_found and validation_failed.
+func (s *Service) Ledger(
+	ctx context.Context, session, agent, kind string, limit int32, cursor string,
+) (page.Page[contract.LedgerEntry], error) {
+	none := page.Page[contract.LedgerEntry]{}
+	req, err := page.Parse("ledger", limit, cursor)
+	if err != nil {
+		return none, err
+	}
+	if kind != "" && !slices.Contains(contract.LedgerKinds, contract.LedgerKind(kind)) {
+		return none, check.Field("kind", "kind must be one of %s.", kindNames())
+	}
+	if _, err := s.find(ctx, session); err != nil {
+		return none, err
+	}
+	rows, err := s.Store.Ledger(ctx, session, agent, kind, req.After, req.Fetch())
+	return page.Cut(req, rows, func(e contract.LedgerEntry) page.Key { return page.Key{N: e.Seq} }), err
+}
+
+func kindNames() string {
+	names := make([]string, len(contract.LedgerKinds))
+	for i, kind := range contract.LedgerKinds {
+		names[i] = string(kind)
+	}
+	return strings.Join(names, ", ")
+}
+
+// ContextEstimate is how full the window of an agent's model is.
+type ContextEstimate struct {
+	contract.ContextEstimate
+	AgentPath string
+}
+
+// ContextEstimate returns how full the window of an agent's model is, from the conversation as it is stored. It fails
+// with not_found, project_not_ready and unavailable.
+func (s *Service) ContextEstimate(ctx context.Context, session, agent string) (ContextEstimate, error) {
+	of, err := s.find(ctx, session)
+	if err != nil {
+		return ContextEstimate{}, err
+	}
+	w, err := s.conversation(ctx, of, agent)
+	if err != nil {
+		return ContextEstimate{}, err
+	}
+	out, err := s.Compactor.Compact(ctx, w.start, contract.CompactOrder{Agent: w.agent})
+	return ContextEstimate{ContextEstimate: out.Estimate, AgentPath: w.agent}, err
+}
+
+// conversation is the stored conversation of an agent with the inputs of its estimate.
+type conversation struct {
+	start    runs.Start
+	messages []record.Message
+	agent    string
+	strategy string // of the agent
+}
+
+// rootPath is the tree path of the root agent.
+const rootPath = "primary"
+
+// conversation reads the conversation of an agent, "" for the root agent. It fails with not_found for an unknown one.
+func (s *Service) conversation(ctx context.Context, of record.Session, agent string) (conversation, error) {
+	w := conversation{agent: agent, strategy: contract.StrategyDrop}
+	if w.agent == "" {
+		w.agent = rootPath
+	}
+	inputs, err := s.Projects.Prepare(ctx, live.PinOf(of))
+	if err != nil {
+		return w, err
+	}
+	known := slices.ContainsFunc(inputs.Snapshot.Agents, func(a approval.Agent) bool { return a.Path == w.agent })
+	if strategy := inputs.Snapshot.Strategies[w.agent]; strategy != "" {
+		w.strategy = strategy
+	}
+	if !known {
+		return w, fault.New(fault.NotFound, "The project of this session has no agent %q.", w.agent).With("agent_path",
+			w.agent)
+	}
+	if w.messages, err = s.Store.History(ctx, of.ID); err != nil {
+		return w, err
+	}
+	ledger, err := s.Store.RelevantLedger(ctx, of.ID)
+	if err != nil {
+		return w, err
+	}
+	w.start = runs.Start{Routes: inputs.Routes, Spec: runs.Spec{
+		Session: of, RequestID: ident.CallerFrom(ctx).RequestID, Inputs: inputs, Ledger: ledger,
+		Stored: record.History(w.messages),
+	}}
+	return w, nil
+}

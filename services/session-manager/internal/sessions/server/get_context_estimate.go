@@ -1,0 +1,25 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// GetContextEstimate says how full the window of an agent's model is.
+func (s *Server) GetContextEstimate(
+	ctx context.Context, req *apiv1.GetContextEstimateRequest,
+) (*apiv1.GetContextEstimateResponse, error) {
+	e, err := s.sessions.ContextEstimate(ctx, req.GetSessionId(), req.GetAgentPath())
+	if err != nil {
+		return nil, err
+	}
+	out := &apiv1.GetContextEstimateResponse{
+		InputTokens: e.Input, ContextWindow: unlessZero(e.Window), Fraction: share(e.Input+e.Reserved, e.Window),
+		Algorithm: "fallback", ReservedOutputTokens: e.Reserved, AgentPath: e.AgentPath, ErrorFraction: e.Error,
+	}
+	if e.Calibrated {
+		out.Algorithm = "calibrated"
+	}
+	return out, nil
+}

@@ -1,0 +1,20 @@
+package server
+
+import (
+	"context"
+
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+)
+
+// ListCompactions lists the completed compactions of a session, newest first, a page at a time.
+func (s *Server) ListCompactions(
+	ctx context.Context, req *apiv1.ListCompactionsRequest,
+) (*apiv1.ListCompactionsResponse, error) {
+	p, err := s.sessions.Compactions(ctx, req.GetSessionId(), req.GetAgentPath(), req.GetLimit(), req.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListCompactionsResponse{
+		Items: compactions(p.Items), NextCursor: p.NextCursor(), HasMore: p.HasMore(),
+	}, nil
+}
