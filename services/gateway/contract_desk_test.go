@@ -17,6 +17,21 @@ func deskContract() []exchange {
 	const project = "/api/v1/projects/music-site"
 	return []exchange{
 		{
+			"GET /api/v1/projects/{id}/status", "GET", project + "/status", "",
+			&apiv1.GetProjectStatusRequest{Id: "music-site"}, &apiv1.GetProjectStatusResponse{
+				Sessions: &apiv1.SessionCounts{Running: 1, Total: 1},
+				Activity: &apiv1.ProjectActivity{Budget_24H: &apiv1.ProjectBudget{TotalCost: 0.5}},
+				RecentRuns: []*apiv1.RecentRun{
+					{Id: "01R", SessionId: "01S", State: apiv1.RunState_RUN_STATE_RUNNING, CreatedAt: 3},
+				},
+			}, 200, `{"sessions":{"running":1,"idle":0,"paused":0,"ended":0,"queued":0,"total":1},` +
+				`"activity":{"live_subagents":0,` +
+				`"tool_calls_24h":0,"budget_24h":{"total_cost":0.5,"total_tokens_in":0,"total_tokens_out":0}},` +
+				`"recent_runs":[` +
+				`{"id":"01R","session_id":"01S","state":"running","duration_ms":null,"tokens_in":0,"tokens_out":0,` +
+				`"cost_total":null,"created_at":3}]}`,
+		},
+		{
 			"POST /api/v1/sessions/{session_id}/resume", "POST", "/api/v1/sessions/01S/resume", "",
 			&apiv1.ResumeSessionRequest{SessionId: "01S"},
 			&apiv1.ResumeSessionResponse{

@@ -59,3 +59,9 @@ func (m *manager) DiscardQueued(
 ) (*apiv1.DiscardQueuedResponse, error) {
 	return reply[*apiv1.DiscardQueuedResponse](ctx, m, r)
 }
+
+func (m *manager) GetProjectStatus(
+	ctx context.Context, r *apiv1.GetProjectStatusRequest,
+) (*apiv1.GetProjectStatusResponse, error) {
+	return reply[*apiv1.GetProjectStatusResponse](ctx, m, r)
+}

@@ -26,7 +26,7 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x1akaged/api/v1/context.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto2\xc5*\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x1akaged/api/v1/context.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto\x1a\x19kaged/api/v1/status.proto2\xcf+\n" +
 	"\x0eSessionService\x12\x99\x01\n" +
 	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"?\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x85\x01\n" +
 	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12u\n" +
@@ -65,7 +65,8 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\x0eUndoCompaction\x12#.kaged.api.v1.UndoCompactionRequest\x1a$.kaged.api.v1.UndoCompactionResponse\"Y\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02Lb\n" +
 	"compaction\">/api/v1/sessions/{session_id}/compactions/{compaction_id}/undo\x12\xa8\x01\n" +
 	"\rUpdateMessage\x12\".kaged.api.v1.UpdateMessageRequest\x1a#.kaged.api.v1.UpdateMessageResponse\"N\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02A:\x01*b\amessage23/api/v1/sessions/{session_id}/messages/{message_id}\x12`\n" +
-	"\bGetSpend\x12\x1d.kaged.api.v1.GetSpendRequest\x1a\x1e.kaged.api.v1.GetSpendResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/spend\x12v\n" +
+	"\bGetSpend\x12\x1d.kaged.api.v1.GetSpendRequest\x1a\x1e.kaged.api.v1.GetSpendResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/spend\x12\x87\x01\n" +
+	"\x10GetProjectStatus\x12%.kaged.api.v1.GetProjectStatusRequest\x1a&.kaged.api.v1.GetProjectStatusResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/projects/{id}/status\x12v\n" +
 	"\bGetDebug\x12\x1d.kaged.api.v1.GetDebugRequest\x1a\x1e.kaged.api.v1.GetDebugResponse\"+\x82\xd3\xe4\x93\x02%\x12#/api/v1/sessions/{session_id}/debug\x12\x8c\x01\n" +
 	"\fControlDebug\x12!.kaged.api.v1.ControlDebugRequest\x1a\".kaged.api.v1.ControlDebugResponse\"5\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/sessions/{session_id}/debug\x12\x89\x01\n" +
 	"\rListApprovals\x12\".kaged.api.v1.ListApprovalsRequest\x1a#.kaged.api.v1.ListApprovalsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x12|\n" +
@@ -105,48 +106,50 @@ var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
 	(*v1.UndoCompactionRequest)(nil),      // 27: kaged.api.v1.UndoCompactionRequest
 	(*v1.UpdateMessageRequest)(nil),       // 28: kaged.api.v1.UpdateMessageRequest
 	(*v1.GetSpendRequest)(nil),            // 29: kaged.api.v1.GetSpendRequest
-	(*v1.GetDebugRequest)(nil),            // 30: kaged.api.v1.GetDebugRequest
-	(*v1.ControlDebugRequest)(nil),        // 31: kaged.api.v1.ControlDebugRequest
-	(*v1.ListApprovalsRequest)(nil),       // 32: kaged.api.v1.ListApprovalsRequest
-	(*v1.ListAllApprovalsRequest)(nil),    // 33: kaged.api.v1.ListAllApprovalsRequest
-	(*v1.GetApprovalRequest)(nil),         // 34: kaged.api.v1.GetApprovalRequest
-	(*v1.AnswerApprovalRequest)(nil),      // 35: kaged.api.v1.AnswerApprovalRequest
-	(*v1.CreateSessionResponse)(nil),      // 36: kaged.api.v1.CreateSessionResponse
-	(*v1.ListSessionsResponse)(nil),       // 37: kaged.api.v1.ListSessionsResponse
-	(*v1.SearchSessionsResponse)(nil),     // 38: kaged.api.v1.SearchSessionsResponse
-	(*v1.GetSessionResponse)(nil),         // 39: kaged.api.v1.GetSessionResponse
-	(*v1.UpdateSessionResponse)(nil),      // 40: kaged.api.v1.UpdateSessionResponse
-	(*v1.EndSessionResponse)(nil),         // 41: kaged.api.v1.EndSessionResponse
-	(*v1.ResumeSessionResponse)(nil),      // 42: kaged.api.v1.ResumeSessionResponse
-	(*v1.DiscardQueuedResponse)(nil),      // 43: kaged.api.v1.DiscardQueuedResponse
-	(*v1.PostMessageResponse)(nil),        // 44: kaged.api.v1.PostMessageResponse
-	(*v1.ListMessagesResponse)(nil),       // 45: kaged.api.v1.ListMessagesResponse
-	(*v1.ListRunsResponse)(nil),           // 46: kaged.api.v1.ListRunsResponse
-	(*v1.GetRunResponse)(nil),             // 47: kaged.api.v1.GetRunResponse
-	(*v1.GetToolResultResponse)(nil),      // 48: kaged.api.v1.GetToolResultResponse
-	(*v1.CancelRunResponse)(nil),          // 49: kaged.api.v1.CancelRunResponse
-	(*v1.ListInvocationsResponse)(nil),    // 50: kaged.api.v1.ListInvocationsResponse
-	(*v1.GetInvocationResponse)(nil),      // 51: kaged.api.v1.GetInvocationResponse
-	(*v1.CancelInvocationResponse)(nil),   // 52: kaged.api.v1.CancelInvocationResponse
-	(*v1.ListProcessesResponse)(nil),      // 53: kaged.api.v1.ListProcessesResponse
-	(*v1.ListSessionChangesResponse)(nil), // 54: kaged.api.v1.ListSessionChangesResponse
-	(*v1.SignalProcessResponse)(nil),      // 55: kaged.api.v1.SignalProcessResponse
-	(*v1.GetLedgerResponse)(nil),          // 56: kaged.api.v1.GetLedgerResponse
-	(*v1.GetContextEstimateResponse)(nil), // 57: kaged.api.v1.GetContextEstimateResponse
-	(*v1.CompactSessionResponse)(nil),     // 58: kaged.api.v1.CompactSessionResponse
-	(*v1.ProposeCompactionResponse)(nil),  // 59: kaged.api.v1.ProposeCompactionResponse
-	(*v1.ListCompactionsResponse)(nil),    // 60: kaged.api.v1.ListCompactionsResponse
-	(*v1.GetCompactionResponse)(nil),      // 61: kaged.api.v1.GetCompactionResponse
-	(*v1.UpdateCompactionResponse)(nil),   // 62: kaged.api.v1.UpdateCompactionResponse
-	(*v1.UndoCompactionResponse)(nil),     // 63: kaged.api.v1.UndoCompactionResponse
-	(*v1.UpdateMessageResponse)(nil),      // 64: kaged.api.v1.UpdateMessageResponse
-	(*v1.GetSpendResponse)(nil),           // 65: kaged.api.v1.GetSpendResponse
-	(*v1.GetDebugResponse)(nil),           // 66: kaged.api.v1.GetDebugResponse
-	(*v1.ControlDebugResponse)(nil),       // 67: kaged.api.v1.ControlDebugResponse
-	(*v1.ListApprovalsResponse)(nil),      // 68: kaged.api.v1.ListApprovalsResponse
-	(*v1.ListAllApprovalsResponse)(nil),   // 69: kaged.api.v1.ListAllApprovalsResponse
-	(*v1.GetApprovalResponse)(nil),        // 70: kaged.api.v1.GetApprovalResponse
-	(*v1.AnswerApprovalResponse)(nil),     // 71: kaged.api.v1.AnswerApprovalResponse
+	(*v1.GetProjectStatusRequest)(nil),    // 30: kaged.api.v1.GetProjectStatusRequest
+	(*v1.GetDebugRequest)(nil),            // 31: kaged.api.v1.GetDebugRequest
+	(*v1.ControlDebugRequest)(nil),        // 32: kaged.api.v1.ControlDebugRequest
+	(*v1.ListApprovalsRequest)(nil),       // 33: kaged.api.v1.ListApprovalsRequest
+	(*v1.ListAllApprovalsRequest)(nil),    // 34: kaged.api.v1.ListAllApprovalsRequest
+	(*v1.GetApprovalRequest)(nil),         // 35: kaged.api.v1.GetApprovalRequest
+	(*v1.AnswerApprovalRequest)(nil),      // 36: kaged.api.v1.AnswerApprovalRequest
+	(*v1.CreateSessionResponse)(nil),      // 37: kaged.api.v1.CreateSessionResponse
+	(*v1.ListSessionsResponse)(nil),       // 38: kaged.api.v1.ListSessionsResponse
+	(*v1.SearchSessionsResponse)(nil),     // 39: kaged.api.v1.SearchSessionsResponse
+	(*v1.GetSessionResponse)(nil),         // 40: kaged.api.v1.GetSessionResponse
+	(*v1.UpdateSessionResponse)(nil),      // 41: kaged.api.v1.UpdateSessionResponse
+	(*v1.EndSessionResponse)(nil),         // 42: kaged.api.v1.EndSessionResponse
+	(*v1.ResumeSessionResponse)(nil),      // 43: kaged.api.v1.ResumeSessionResponse
+	(*v1.DiscardQueuedResponse)(nil),      // 44: kaged.api.v1.DiscardQueuedResponse
+	(*v1.PostMessageResponse)(nil),        // 45: kaged.api.v1.PostMessageResponse
+	(*v1.ListMessagesResponse)(nil),       // 46: kaged.api.v1.ListMessagesResponse
+	(*v1.ListRunsResponse)(nil),           // 47: kaged.api.v1.ListRunsResponse
+	(*v1.GetRunResponse)(nil),             // 48: kaged.api.v1.GetRunResponse
+	(*v1.GetToolResultResponse)(nil),      // 49: kaged.api.v1.GetToolResultResponse
+	(*v1.CancelRunResponse)(nil),          // 50: kaged.api.v1.CancelRunResponse
+	(*v1.ListInvocationsResponse)(nil),    // 51: kaged.api.v1.ListInvocationsResponse
+	(*v1.GetInvocationResponse)(nil),      // 52: kaged.api.v1.GetInvocationResponse
+	(*v1.CancelInvocationResponse)(nil),   // 53: kaged.api.v1.CancelInvocationResponse
+	(*v1.ListProcessesResponse)(nil),      // 54: kaged.api.v1.ListProcessesResponse
+	(*v1.ListSessionChangesResponse)(nil), // 55: kaged.api.v1.ListSessionChangesResponse
+	(*v1.SignalProcessResponse)(nil),      // 56: kaged.api.v1.SignalProcessResponse
+	(*v1.GetLedgerResponse)(nil),          // 57: kaged.api.v1.GetLedgerResponse
+	(*v1.GetContextEstimateResponse)(nil), // 58: kaged.api.v1.GetContextEstimateResponse
+	(*v1.CompactSessionResponse)(nil),     // 59: kaged.api.v1.CompactSessionResponse
+	(*v1.ProposeCompactionResponse)(nil),  // 60: kaged.api.v1.ProposeCompactionResponse
+	(*v1.ListCompactionsResponse)(nil),    // 61: kaged.api.v1.ListCompactionsResponse
+	(*v1.GetCompactionResponse)(nil),      // 62: kaged.api.v1.GetCompactionResponse
+	(*v1.UpdateCompactionResponse)(nil),   // 63: kaged.api.v1.UpdateCompactionResponse
+	(*v1.UndoCompactionResponse)(nil),     // 64: kaged.api.v1.UndoCompactionResponse
+	(*v1.UpdateMessageResponse)(nil),      // 65: kaged.api.v1.UpdateMessageResponse
+	(*v1.GetSpendResponse)(nil),           // 66: kaged.api.v1.GetSpendResponse
+	(*v1.GetProjectStatusResponse)(nil),   // 67: kaged.api.v1.GetProjectStatusResponse
+	(*v1.GetDebugResponse)(nil),           // 68: kaged.api.v1.GetDebugResponse
+	(*v1.ControlDebugResponse)(nil),       // 69: kaged.api.v1.ControlDebugResponse
+	(*v1.ListApprovalsResponse)(nil),      // 70: kaged.api.v1.ListApprovalsResponse
+	(*v1.ListAllApprovalsResponse)(nil),   // 71: kaged.api.v1.ListAllApprovalsResponse
+	(*v1.GetApprovalResponse)(nil),        // 72: kaged.api.v1.GetApprovalResponse
+	(*v1.AnswerApprovalResponse)(nil),     // 73: kaged.api.v1.AnswerApprovalResponse
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.api.v1.CreateSessionRequest
@@ -179,50 +182,52 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	27, // 27: kaged.sessionmanager.v1.SessionService.UndoCompaction:input_type -> kaged.api.v1.UndoCompactionRequest
 	28, // 28: kaged.sessionmanager.v1.SessionService.UpdateMessage:input_type -> kaged.api.v1.UpdateMessageRequest
 	29, // 29: kaged.sessionmanager.v1.SessionService.GetSpend:input_type -> kaged.api.v1.GetSpendRequest
-	30, // 30: kaged.sessionmanager.v1.SessionService.GetDebug:input_type -> kaged.api.v1.GetDebugRequest
-	31, // 31: kaged.sessionmanager.v1.SessionService.ControlDebug:input_type -> kaged.api.v1.ControlDebugRequest
-	32, // 32: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
-	33, // 33: kaged.sessionmanager.v1.SessionService.ListAllApprovals:input_type -> kaged.api.v1.ListAllApprovalsRequest
-	34, // 34: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
-	35, // 35: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
-	36, // 36: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
-	37, // 37: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
-	38, // 38: kaged.sessionmanager.v1.SessionService.SearchSessions:output_type -> kaged.api.v1.SearchSessionsResponse
-	39, // 39: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
-	40, // 40: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
-	41, // 41: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
-	42, // 42: kaged.sessionmanager.v1.SessionService.ResumeSession:output_type -> kaged.api.v1.ResumeSessionResponse
-	43, // 43: kaged.sessionmanager.v1.SessionService.DiscardQueued:output_type -> kaged.api.v1.DiscardQueuedResponse
-	44, // 44: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
-	45, // 45: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
-	46, // 46: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
-	47, // 47: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
-	48, // 48: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
-	49, // 49: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
-	50, // 50: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
-	51, // 51: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
-	52, // 52: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
-	53, // 53: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
-	54, // 54: kaged.sessionmanager.v1.SessionService.ListSessionChanges:output_type -> kaged.api.v1.ListSessionChangesResponse
-	55, // 55: kaged.sessionmanager.v1.SessionService.SignalProcess:output_type -> kaged.api.v1.SignalProcessResponse
-	56, // 56: kaged.sessionmanager.v1.SessionService.GetLedger:output_type -> kaged.api.v1.GetLedgerResponse
-	57, // 57: kaged.sessionmanager.v1.SessionService.GetContextEstimate:output_type -> kaged.api.v1.GetContextEstimateResponse
-	58, // 58: kaged.sessionmanager.v1.SessionService.CompactSession:output_type -> kaged.api.v1.CompactSessionResponse
-	59, // 59: kaged.sessionmanager.v1.SessionService.ProposeCompaction:output_type -> kaged.api.v1.ProposeCompactionResponse
-	60, // 60: kaged.sessionmanager.v1.SessionService.ListCompactions:output_type -> kaged.api.v1.ListCompactionsResponse
-	61, // 61: kaged.sessionmanager.v1.SessionService.GetCompaction:output_type -> kaged.api.v1.GetCompactionResponse
-	62, // 62: kaged.sessionmanager.v1.SessionService.UpdateCompaction:output_type -> kaged.api.v1.UpdateCompactionResponse
-	63, // 63: kaged.sessionmanager.v1.SessionService.UndoCompaction:output_type -> kaged.api.v1.UndoCompactionResponse
-	64, // 64: kaged.sessionmanager.v1.SessionService.UpdateMessage:output_type -> kaged.api.v1.UpdateMessageResponse
-	65, // 65: kaged.sessionmanager.v1.SessionService.GetSpend:output_type -> kaged.api.v1.GetSpendResponse
-	66, // 66: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
-	67, // 67: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
-	68, // 68: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
-	69, // 69: kaged.sessionmanager.v1.SessionService.ListAllApprovals:output_type -> kaged.api.v1.ListAllApprovalsResponse
-	70, // 70: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
-	71, // 71: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
-	36, // [36:72] is the sub-list for method output_type
-	0,  // [0:36] is the sub-list for method input_type
+	30, // 30: kaged.sessionmanager.v1.SessionService.GetProjectStatus:input_type -> kaged.api.v1.GetProjectStatusRequest
+	31, // 31: kaged.sessionmanager.v1.SessionService.GetDebug:input_type -> kaged.api.v1.GetDebugRequest
+	32, // 32: kaged.sessionmanager.v1.SessionService.ControlDebug:input_type -> kaged.api.v1.ControlDebugRequest
+	33, // 33: kaged.sessionmanager.v1.SessionService.ListApprovals:input_type -> kaged.api.v1.ListApprovalsRequest
+	34, // 34: kaged.sessionmanager.v1.SessionService.ListAllApprovals:input_type -> kaged.api.v1.ListAllApprovalsRequest
+	35, // 35: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
+	36, // 36: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
+	37, // 37: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
+	38, // 38: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
+	39, // 39: kaged.sessionmanager.v1.SessionService.SearchSessions:output_type -> kaged.api.v1.SearchSessionsResponse
+	40, // 40: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
+	41, // 41: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
+	42, // 42: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
+	43, // 43: kaged.sessionmanager.v1.SessionService.ResumeSession:output_type -> kaged.api.v1.ResumeSessionResponse
+	44, // 44: kaged.sessionmanager.v1.SessionService.DiscardQueued:output_type -> kaged.api.v1.DiscardQueuedResponse
+	45, // 45: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
+	46, // 46: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
+	47, // 47: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
+	48, // 48: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
+	49, // 49: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
+	50, // 50: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
+	51, // 51: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
+	52, // 52: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
+	53, // 53: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
+	54, // 54: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
+	55, // 55: kaged.sessionmanager.v1.SessionService.ListSessionChanges:output_type -> kaged.api.v1.ListSessionChangesResponse
+	56, // 56: kaged.sessionmanager.v1.SessionService.SignalProcess:output_type -> kaged.api.v1.SignalProcessResponse
+	57, // 57: kaged.sessionmanager.v1.SessionService.GetLedger:output_type -> kaged.api.v1.GetLedgerResponse
+	58, // 58: kaged.sessionmanager.v1.SessionService.GetContextEstimate:output_type -> kaged.api.v1.GetContextEstimateResponse
+	59, // 59: kaged.sessionmanager.v1.SessionService.CompactSession:output_type -> kaged.api.v1.CompactSessionResponse
+	60, // 60: kaged.sessionmanager.v1.SessionService.ProposeCompaction:output_type -> kaged.api.v1.ProposeCompactionResponse
+	61, // 61: kaged.sessionmanager.v1.SessionService.ListCompactions:output_type -> kaged.api.v1.ListCompactionsResponse
+	62, // 62: kaged.sessionmanager.v1.SessionService.GetCompaction:output_type -> kaged.api.v1.GetCompactionResponse
+	63, // 63: kaged.sessionmanager.v1.SessionService.UpdateCompaction:output_type -> kaged.api.v1.UpdateCompactionResponse
+	64, // 64: kaged.sessionmanager.v1.SessionService.UndoCompaction:output_type -> kaged.api.v1.UndoCompactionResponse
+	65, // 65: kaged.sessionmanager.v1.SessionService.UpdateMessage:output_type -> kaged.api.v1.UpdateMessageResponse
+	66, // 66: kaged.sessionmanager.v1.SessionService.GetSpend:output_type -> kaged.api.v1.GetSpendResponse
+	67, // 67: kaged.sessionmanager.v1.SessionService.GetProjectStatus:output_type -> kaged.api.v1.GetProjectStatusResponse
+	68, // 68: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
+	69, // 69: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
+	70, // 70: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
+	71, // 71: kaged.sessionmanager.v1.SessionService.ListAllApprovals:output_type -> kaged.api.v1.ListAllApprovalsResponse
+	72, // 72: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
+	73, // 73: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
+	37, // [37:74] is the sub-list for method output_type
+	0,  // [0:37] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

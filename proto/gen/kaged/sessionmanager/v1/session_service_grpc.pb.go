@@ -50,6 +50,7 @@ const (
 	SessionService_UndoCompaction_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/UndoCompaction"
 	SessionService_UpdateMessage_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/UpdateMessage"
 	SessionService_GetSpend_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetSpend"
+	SessionService_GetProjectStatus_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/GetProjectStatus"
 	SessionService_GetDebug_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetDebug"
 	SessionService_ControlDebug_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
 	SessionService_ListApprovals_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
@@ -153,6 +154,8 @@ type SessionServiceClient interface {
 	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
 	// with validation_failed for a moment that is not in the past.
 	GetSpend(ctx context.Context, in *v1.GetSpendRequest, opts ...grpc.CallOption) (*v1.GetSpendResponse, error)
+	// GetProjectStatus counts a project's sessions and its work of the last 24 hours. Fails with not_found.
+	GetProjectStatus(ctx context.Context, in *v1.GetProjectStatusRequest, opts ...grpc.CallOption) (*v1.GetProjectStatusResponse, error)
 	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
 	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
 	// while the workspace cannot be asked.
@@ -483,6 +486,16 @@ func (c *sessionServiceClient) GetSpend(ctx context.Context, in *v1.GetSpendRequ
 	return out, nil
 }
 
+func (c *sessionServiceClient) GetProjectStatus(ctx context.Context, in *v1.GetProjectStatusRequest, opts ...grpc.CallOption) (*v1.GetProjectStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetProjectStatusResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetProjectStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) GetDebug(ctx context.Context, in *v1.GetDebugRequest, opts ...grpc.CallOption) (*v1.GetDebugResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.GetDebugResponse)
@@ -638,6 +651,8 @@ type SessionServiceServer interface {
 	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
 	// with validation_failed for a moment that is not in the past.
 	GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error)
+	// GetProjectStatus counts a project's sessions and its work of the last 24 hours. Fails with not_found.
+	GetProjectStatus(context.Context, *v1.GetProjectStatusRequest) (*v1.GetProjectStatusResponse, error)
 	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
 	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
 	// while the workspace cannot be asked.
@@ -757,6 +772,9 @@ func (UnimplementedSessionServiceServer) UpdateMessage(context.Context, *v1.Upda
 }
 func (UnimplementedSessionServiceServer) GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSpend not implemented")
+}
+func (UnimplementedSessionServiceServer) GetProjectStatus(context.Context, *v1.GetProjectStatusRequest) (*v1.GetProjectStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProjectStatus not implemented")
 }
 func (UnimplementedSessionServiceServer) GetDebug(context.Context, *v1.GetDebugRequest) (*v1.GetDebugResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDebug not implemented")
@@ -1337,6 +1355,24 @@ func _SessionService_GetSpend_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_GetProjectStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetProjectStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetProjectStatus(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetProjectStatus_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetProjectStatus(ctx, req.(*v1.GetProjectStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_GetDebug_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.GetDebugRequest)
 	if err := dec(in); err != nil {
@@ -1571,6 +1607,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetSpend",
 			Handler:    _SessionService_GetSpend_Handler,
+		},
+		{
+			MethodName: "GetProjectStatus",
+			Handler:    _SessionService_GetProjectStatus_Handler,
 		},
 		{
 			MethodName: "GetDebug",

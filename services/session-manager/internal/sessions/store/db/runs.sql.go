@@ -82,6 +82,19 @@ func (q *Queries) AssertSlot(ctx context.Context, arg AssertSlotParams) error {
 	return err
 }
 
+const countAnswers = `-- name: CountAnswers :one
+select count(*)::int from sessions s join messages m on m.session_id = s.id
+where s.owner_user_id = $1 and s.project_id = $2 and s.updated_at >= $3::bigint
+  and m.role = 'primary' and m.created_at >= $3::bigint
+`
+
+func (q *Queries) CountAnswers(ctx context.Context, owner string, projectID string, since int64) (int32, error) {
+	row := q.db.QueryRow(ctx, countAnswers, owner, projectID, since)
+	var column_1 int32
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const countRunning = `-- name: CountRunning :many
 select coalesce(r.project_id, '')::text as project_id, count(r.id)::int as running, (extract(epoch from now.at) * 1000000)::bigint as version
 from (select statement_timestamp() as at) now
@@ -105,6 +118,35 @@ func (q *Queries) CountRunning(ctx context.Context, owner string) ([]CountRunnin
 	for rows.Next() {
 		var i CountRunningRow
 		if err := rows.Scan(&i.ProjectID, &i.Running, &i.Version); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countSessions = `-- name: CountSessions :many
+select state, count(*)::int as sessions from sessions where owner_user_id = $1 and project_id = $2 group by state
+`
+
+type CountSessionsRow struct {
+	State    string
+	Sessions int32
+}
+
+func (q *Queries) CountSessions(ctx context.Context, owner string, projectID string) ([]CountSessionsRow, error) {
+	rows, err := q.db.Query(ctx, countSessions, owner, projectID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CountSessionsRow{}
+	for rows.Next() {
+		var i CountSessionsRow
+		if err := rows.Scan(&i.State, &i.Sessions); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -417,6 +459,54 @@ func (q *Queries) NoteWorked(ctx context.Context, workedMs int64, iD string) err
 	return err
 }
 
+const recentRuns = `-- name: RecentRuns :many
+select id, session_id, state, tokens_in, tokens_out, cost_total, created_at, coalesce(started_at, 0)::bigint as started_at,
+       coalesce(ended_at, 0)::bigint as ended_at
+from runs where owner_user_id = $1 and project_id = $2 order by created_at desc, id desc limit $3
+`
+
+type RecentRunsRow struct {
+	ID        string
+	SessionID string
+	State     string
+	TokensIn  int64
+	TokensOut int64
+	CostTotal *float64
+	CreatedAt int64
+	StartedAt int64
+	EndedAt   int64
+}
+
+func (q *Queries) RecentRuns(ctx context.Context, owner string, projectID string, rowLimit int32) ([]RecentRunsRow, error) {
+	rows, err := q.db.Query(ctx, recentRuns, owner, projectID, rowLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RecentRunsRow{}
+	for rows.Next() {
+		var i RecentRunsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SessionID,
+			&i.State,
+			&i.TokensIn,
+			&i.TokensOut,
+			&i.CostTotal,
+			&i.CreatedAt,
+			&i.StartedAt,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const setCageStatus = `-- name: SetCageStatus :exec
 update runs set cage_status = $1 where id = $2
 `
@@ -439,6 +529,25 @@ func (q *Queries) StartRun(ctx context.Context, startedAt int64, cageStatus stri
 		iD,
 	)
 	return err
+}
+
+const sumRuns = `-- name: SumRuns :one
+select coalesce(sum(tokens_in), 0)::bigint as tokens_in, coalesce(sum(tokens_out), 0)::bigint as tokens_out,
+       coalesce(sum(cost_total), 0)::double precision as cost
+from runs where owner_user_id = $1 and project_id = $2 and created_at >= $3::bigint
+`
+
+type SumRunsRow struct {
+	TokensIn  int64
+	TokensOut int64
+	Cost      float64
+}
+
+func (q *Queries) SumRuns(ctx context.Context, owner string, projectID string, since int64) (SumRunsRow, error) {
+	row := q.db.QueryRow(ctx, sumRuns, owner, projectID, since)
+	var i SumRunsRow
+	err := row.Scan(&i.TokensIn, &i.TokensOut, &i.Cost)
+	return i, err
 }
 
 const supersedeMessages = `-- name: SupersedeMessages :exec

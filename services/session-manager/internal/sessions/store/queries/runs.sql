@@ -65,3 +65,21 @@ where id = @id and state = 'pending';
 
 -- name: SupersedeMessages :exec
 update messages set superseded = true where id = any(@ids::text[]);
+
+-- name: CountSessions :many
+select state, count(*)::int as sessions from sessions where owner_user_id = @owner and project_id = @project_id group by state;
+
+-- name: SumRuns :one
+select coalesce(sum(tokens_in), 0)::bigint as tokens_in, coalesce(sum(tokens_out), 0)::bigint as tokens_out,
+       coalesce(sum(cost_total), 0)::double precision as cost
+from runs where owner_user_id = @owner and project_id = @project_id and created_at >= @since::bigint;
+
+-- name: CountAnswers :one
+select count(*)::int from sessions s join messages m on m.session_id = s.id
+where s.owner_user_id = @owner and s.project_id = @project_id and s.updated_at >= @since::bigint
+  and m.role = 'primary' and m.created_at >= @since::bigint;
+
+-- name: RecentRuns :many
+select id, session_id, state, tokens_in, tokens_out, cost_total, created_at, coalesce(started_at, 0)::bigint as started_at,
+       coalesce(ended_at, 0)::bigint as ended_at
+from runs where owner_user_id = @owner and project_id = @project_id order by created_at desc, id desc limit @row_limit;
