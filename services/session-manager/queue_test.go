@@ -146,6 +146,9 @@ func TestDiscard(t *testing.T) {
 			t.Errorf("frames %q", events)
 		}
 	}
+	if output := w.await(waiting[0], "output", "message.end"); len(output) != 1 {
+		t.Errorf("output %q", output)
+	}
 	if list := n.messages("ada", waiting[0]); len(list) != 1 || !list[0].GetSuperseded() {
 		t.Errorf("messages %v", list)
 	}

@@ -69,11 +69,13 @@ func (s *Service) end(ctx context.Context, l *live.Session) error {
 				return record.Change{}, err
 			}
 			c := record.Change{At: now(), Session: record.Patch{State: next}}
+			if current.State == record.Queued {
+				if err := s.dropPending(ctx, &c, current); err != nil {
+					return c, err
+				}
+			}
 			c.Audit = append(c.Audit, notResumed(ctx, current, "The session was ended first.")...)
 			c.Audit = append(c.Audit, about(ctx, current, "session.ended", nil))
-			if current.State == record.Queued {
-				return c, s.dropPending(&c, current)
-			}
 			d, err := frames.RenderDurable(s.Renderer, current.ID+".ended", frames.SessionState{State: string(next)})
 			c.Outbox = append(c.Outbox, d)
 			return c, err

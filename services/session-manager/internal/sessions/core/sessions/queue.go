@@ -72,6 +72,9 @@ func (s *Service) Resume(ctx context.Context, id string) (Resumed, error) {
 	if err != nil {
 		return Resumed{}, err
 	}
+	if err := s.hasSlot(ctx, current); err != nil {
+		return Resumed{}, err
+	}
 	run, err := s.Store.Run(ctx, id, current.CurrentRun)
 	if err != nil {
 		return Resumed{}, err
@@ -90,6 +93,25 @@ func (s *Service) Resume(ctx context.Context, id string) (Resumed, error) {
 	}
 	p.posted()
 	return Resumed{SessionID: id, RunID: run.ID, At: p.spec.Run.StartedAt}, nil
+}
+
+// hasSlot fails as a start without a slot would, so that the harness is not asked in vain. The start itself judges.
+func (s *Service) hasSlot(ctx context.Context, of record.Session) error {
+	running, _, err := s.Store.Running(ctx, of.Owner)
+	if err != nil {
+		return err
+	}
+	slot, all := s.slot(ctx, of.Owner), 0
+	for _, n := range running {
+		all += n
+	}
+	switch n := running[of.ProjectID]; {
+	case n >= slot.PerProject:
+		return record.NoSlot(record.FullSlots{Reason: record.PerProject, Running: n, Limit: slot.PerProject})
+	case all >= slot.PerOperator:
+		return record.NoSlot(record.FullSlots{Reason: record.PerOperator, Running: all, Limit: slot.PerOperator})
+	}
+	return nil
 }
 
 // resume returns the change that starts a run that waited.
@@ -159,19 +181,34 @@ func (s *Service) discard(ctx context.Context, l *live.Session) (Discarded, erro
 		r := about(ctx, current, "message.discarded", map[string]any{"message_id": current.CurrentMessage})
 		r.RunID = current.CurrentRun
 		c.Audit = []audit.Record{r}
-		return c, s.dropPending(&c, current)
+		if err := s.dropPending(ctx, &c, current); err != nil {
+			return c, err
+		}
+		idle := frames.SessionState{State: string(next), BlockedReason: current.BlockedReason}
+		return c, s.show(&c, current.CurrentRun+".discarded.", idle)
 	}, nil)
 	return out, err
 }
 
-// dropPending adds the end of a queued session's run to the change that ends its wait, with the frames of both.
-func (s *Service) dropPending(c *record.Change, current record.Session) error {
-	c.EndRun = &record.RunEnd{RunID: current.CurrentRun, State: record.RunCancelled, StopReason: llm.StopAborted}
-	for kind, p := range []frames.Payload{
-		frames.RunEnded{RunID: current.CurrentRun, Outcome: string(record.RunCancelled)},
-		frames.SessionState{State: string(c.Session.State), BlockedReason: current.BlockedReason},
-	} {
-		d, err := frames.RenderDurable(s.Renderer, current.CurrentRun+".discarded."+[]string{"run", "state"}[kind], p)
+// dropPending adds the end of a queued session's run to the change that ends its wait, with the frames of that. As of
+// every run there is a message.end, though no message was written.
+func (s *Service) dropPending(ctx context.Context, c *record.Change, current record.Session) error {
+	run, err := s.Store.Run(ctx, current.ID, current.CurrentRun)
+	if err != nil {
+		return err
+	}
+	c.EndRun = &record.RunEnd{RunID: run.ID, State: record.RunCancelled, StopReason: llm.StopAborted}
+	return s.show(
+		c, run.ID+".discarded.",
+		frames.MessageEnd{MessageID: run.MessageID, EndedAt: c.At, StopReason: llm.StopAborted},
+		frames.RunEnded{RunID: run.ID, Outcome: string(record.RunCancelled)},
+	)
+}
+
+// show adds frames to a change. Their ids begin with about.
+func (s *Service) show(c *record.Change, about string, list ...frames.Payload) error {
+	for _, p := range list {
+		d, err := frames.RenderDurable(s.Renderer, about+p.Kind().Name, p)
 		if err != nil {
 			return err
 		}
