@@ -207,7 +207,8 @@ func (BudgetState) FrameType() frametype.Type { return frametype.BudgetState }
 
 func (BudgetState) event() {}
 
-// CallWanted is a model call that is about to be made, with the most that it may use.
+// CallWanted is a model call that is about to be made, with the most that it may use. It is answered by [CallGranted]
+// once it is stored with its record, and its request leaves after that.
 type CallWanted struct {
 	// Call counts from 1 in the invocation.
 	Call   int
@@ -216,6 +217,8 @@ type CallWanted struct {
 	Amount Amount
 	// Unpriced says that the price of the model is not known.
 	Unpriced bool
+	// Audit is the record of the request. A call that is wanted again has none.
+	Audit []Record
 }
 
 // CallSettled is a model call that is over, with its use.

@@ -35,6 +35,8 @@ const (
 	ChildResultsStored Point = "child_results_stored"
 	// AgentEnded: the end of an invocation is committed, the result of the call that began it is not.
 	AgentEnded Point = "agent_ended"
+	// RequestAudited: the record of a request to a model is committed, and the request has not left.
+	RequestAudited Point = "request_audited"
 	// BudgetGranted: the reservation of a model call is committed, the harness does not know.
 	BudgetGranted Point = "budget_granted"
 	// BudgetSettled: the use of a model call is committed with its turn.
@@ -115,7 +117,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted, ChildTurnStored, ChildResultsStored, AgentEnded,
-	BudgetGranted, BudgetSettled, SummaryPaid, CompactionStored,
+	RequestAudited, BudgetGranted, BudgetSettled, CompactionStored,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	IssueBeforeStore, IssueStored,

@@ -5,6 +5,7 @@ package llm
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"iter"
 	"slices"
@@ -93,9 +94,17 @@ type Request struct {
 	Agent string `json:"-"`
 	// Superseded is the number of the model's turns that compactions took out of Messages. It is for the same driver.
 	Superseded int `json:"-"`
-	// Hold, unless nil, is called when everything is ready to be sent: a driver sends nothing before it returns, and fails
-	// with its error. It returns at once from the second time on.
-	Hold func(context.Context) error `json:"-"`
+	// Hold, unless nil, is called once, when everything is ready to be sent: a driver sends nothing before it returns, and
+	// fails with its error.
+	Hold func(context.Context, Body) error `json:"-"`
+}
+
+// Body tells what a provider is sent. That of a driver without a wire format is zero.
+type Body struct {
+	// SHA256 is the hash of the bytes on the wire.
+	SHA256 [sha256.Size]byte
+	// Size is their number.
+	Size int64
 }
 
 // Conversation returns the messages with the note behind them.
@@ -199,6 +208,12 @@ type Driver interface {
 	// status where there was one. It makes no retries of its own. Breaking out of the loop, or the end of ctx, closes the
 	// provider's connection before Stream's iterator returns.
 	Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
+}
+
+// Keeper is a driver that is given back some thinking only.
+type Keeper interface {
+	// Keeps reports whether thinking may go back to a model. A request leaves other thinking out.
+	Keeps(model string, t *Thinking) bool
 }
 
 // Target is one place a model call can go.

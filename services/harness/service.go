@@ -40,7 +40,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	workspaces := toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D())
 	srv := server.New(server.Deps{
 		Log: deps.Log, Workspaces: workspaces,
-		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry),
+		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry, deps.Log),
 		MaxHistoryBytes: cfg.MaxHistoryBytes,
 		Limits:          cfg.limits(),
 	})

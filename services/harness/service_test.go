@@ -215,6 +215,13 @@ func stored(step int32, part harnessv1.StepPart) *harnessv1.RunRequest {
 	return &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Stored{Stored: &harnessv1.StepStored{Step: step, Part: part}}}
 }
 
+// granted lets a model call be made that is wanted.
+func granted(ev *harnessv1.RunEvent) *harnessv1.RunRequest {
+	return &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Granted{Granted: &harnessv1.CallGranted{
+		InvocationId: ev.GetInvocationId(), Call: ev.GetCallWanted().GetCall(),
+	}}}
+}
+
 var cancelRequest = &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: "enough"}}}
 
 // next receives an event and answers it if it asks for an answer.
@@ -233,6 +240,10 @@ func (w *watched) next() (*harnessv1.RunEvent, error) {
 	}
 	if answer != nil {
 		answer.GetStored().InvocationId = ev.GetInvocationId()
+	} else if ev.GetCallWanted() != nil {
+		answer = granted(ev)
+	}
+	if answer != nil {
 		err = w.stream.Send(answer)
 	}
 	if errors.Is(err, io.EOF) {
@@ -364,8 +375,8 @@ func TestCancelReachesTheProvider(t *testing.T) {
 	}
 }
 
-// A run on hold is ready up to its first request, whose record comes, and asks no model before go; one that is given up
-// never does.
+// A run on hold is ready up to its first request, whose record comes and is answered, and asks no model before go; one
+// that is given up never does.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
@@ -376,7 +387,7 @@ func TestHold(t *testing.T) {
 			harnessv1.Outcome_OUTCOME_CANCELLED: func(w *watched) error { return w.stream.Send(cancelRequest) },
 		} {
 			w := r.open(t.Context(), r.start(driver), &harnessv1.RunBegin{Hold: true})
-			w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetAudit() != nil })
+			w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetCallWanted() != nil })
 			if err := last(w); err != nil {
 				t.Fatal(err)
 			}
@@ -385,7 +396,7 @@ func TestHold(t *testing.T) {
 			}
 		}
 		w := r.open(t.Context(), r.start(driver), &harnessv1.RunBegin{Hold: true})
-		w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetAudit() != nil })
+		w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetCallWanted() != nil })
 		if n := len(r.model.Requests()); n != 0 {
 			t.Errorf("%s: %d requests were sent on hold", driver, n)
 		}
@@ -521,6 +532,7 @@ func TestHalfClosed(t *testing.T) {
 	r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Say("Done.")}, fakellm.Step{fakellm.Tool("file.write", `{}`)}))
 	for _, want := range []harnessv1.Outcome{harnessv1.Outcome_OUTCOME_COMPLETED, harnessv1.Outcome_OUTCOME_CANCELLED} {
 		w := r.begin(t.Context(), r.start("openai-chat"))
+		w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetCallWanted() != nil })
 		if err := w.stream.CloseSend(); err != nil {
 			t.Fatal(err)
 		}

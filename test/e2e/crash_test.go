@@ -36,6 +36,7 @@ var pointsOfARun = map[crash.Point]reached{
 	crash.LeaseTaken:         {},
 	crash.MessageStored:      {message: true},
 	crash.RunDispatched:      {message: true},
+	crash.RequestAudited:     {message: true},
 	crash.TurnBeforeStore:    {message: true},
 	crash.TurnStored:         {message: true, turn: true},
 	crash.ResultsBeforeStore: {message: true, turn: true, file: true},

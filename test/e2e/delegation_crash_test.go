@@ -21,6 +21,7 @@ var pointsOfADelegation = map[crash.Point]struct {
 	state string
 	file  bool
 }{
+	crash.RequestAudited:     {},
 	crash.BudgetGranted:      {},
 	crash.BudgetSettled:      {},
 	crash.AgentStarted:       {began: 1, state: "failed"},

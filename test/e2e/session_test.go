@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -56,6 +58,7 @@ func TestAnAgentRepairsAFailingTest(t *testing.T) {
 			checkFrames(t, s)
 			checkMessages(t, s)
 			checkRecord(t, s)
+			checkRequests(t, s, llm)
 		})
 	}
 }
@@ -208,6 +211,40 @@ func checkRecord(t *testing.T, s *kagedtest.Session) {
 	}
 	if asked != 1 {
 		t.Errorf("the operator's message is recorded %d times, want once", asked)
+	}
+}
+
+// checkRequests: the record has the hash of each request's bytes as the model received them, in order, and of the
+// recorded request that they stand for (H-PIPE-01).
+func checkRequests(t *testing.T, s *kagedtest.Session, llm *fakellm.Server) {
+	t.Helper()
+	type page struct {
+		Items []struct {
+			Payload struct {
+				Hash string
+				Body string `json:"body_sha256"`
+				Size int    `json:"body_bytes"`
+			}
+		}
+	}
+	read := func(event string) page {
+		p := kagedtest.Get[page](t, s.Client, "/api/v1/audit?session="+s.ID+"&event_type="+event+"&limit=200")
+		slices.Reverse(p.Items) // the newest came first
+		return p
+	}
+	left, recorded := read("agent.request").Items, read("agent.pre_generation_step").Items
+	sent := llm.Requests()
+	if len(left) != len(sent) || len(recorded) != len(sent) {
+		t.Fatalf("of %d requests %d are recorded before, and %d when they left", len(sent), len(recorded), len(left))
+	}
+	for i, r := range sent {
+		p := left[i].Payload
+		if sum := sha256.Sum256(r.Body); p.Body != hex.EncodeToString(sum[:]) || p.Size != len(r.Body) {
+			t.Errorf("request %d had %d bytes with hash %x, recorded is %+v", i+1, len(r.Body), sum, p)
+		}
+		if p.Hash != recorded[i].Payload.Hash {
+			t.Errorf("request %d left as %s and was recorded as %s", i+1, p.Hash, recorded[i].Payload.Hash)
+		}
 	}
 }
 

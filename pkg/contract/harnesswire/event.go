@@ -95,6 +95,7 @@ func note(e contract.Event) (*harnessv1.RunEvent, error) {
 	case contract.CallWanted:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallWanted{CallWanted: &harnessv1.CallWanted{
 			Call: int32(e.Call), AgentPath: e.Agent, Model: e.Model, Amount: Amount(e.Amount), Unpriced: e.Unpriced,
+			Audit: contract.RecordsProto(e.Audit),
 		}}}, nil
 	case contract.CallSettled:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallSettled{CallSettled: &harnessv1.CallSettled{
@@ -211,7 +212,7 @@ func fromNote(ev *harnessv1.RunEvent) contract.Event {
 		w := e.CallWanted
 		return contract.CallWanted{
 			Call: int(w.GetCall()), Agent: w.GetAgentPath(), Model: w.GetModel(), Amount: FromAmount(w.GetAmount()),
-			Unpriced: w.GetUnpriced(),
+			Unpriced: w.GetUnpriced(), Audit: contract.RecordsFromProto(w.GetAudit()),
 		}
 	case *harnessv1.RunEvent_CallSettled:
 		d := e.CallSettled

@@ -56,6 +56,7 @@ func events() map[string]contract.Event {
 		},
 		"call_wanted": contract.CallWanted{
 			Call: 2, Agent: "primary", Model: "p:m", Amount: contract.Amount{NanoUSD: 3, Tokens: 2, Calls: 1}, Unpriced: true,
+			Audit: []contract.Record{record},
 		},
 		"call_settled": contract.CallSettled{Call: 2, Amount: contract.Amount{Tokens: 2}, Estimated: true, OfTurn: true},
 		"debug": contract.DebugEvent{ID: "dap_1", Invocation: "i", Agent: "primary", At: 5, Stop: &contract.DebugStop{

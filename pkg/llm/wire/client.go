@@ -1,13 +1,17 @@
 package wire
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/version"
 )
 
@@ -65,17 +69,50 @@ func Client(base *http.Client) *http.Client {
 // holdTransport sends a request once hold returns.
 type holdTransport struct {
 	next http.RoundTripper
-	hold func(context.Context) error
+	hold func(context.Context, llm.Body) error
 }
 
 func (t holdTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := t.hold(req.Context()); err != nil {
+	req, body, err := summed(req)
+	if err == nil {
+		err = t.hold(req.Context(), body)
+	}
+	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
 		return nil, err
 	}
 	return t.next.RoundTrip(req)
+}
+
+// summed returns a request with the hash of its body, which is still unread.
+func summed(req *http.Request) (*http.Request, llm.Body, error) {
+	var body llm.Body
+	sum := sha256.New()
+	switch {
+	case req.Body == nil || req.Body == http.NoBody:
+	case req.GetBody != nil:
+		again, err := req.GetBody()
+		if err != nil {
+			return req, body, err
+		}
+		defer again.Close()
+		if body.Size, err = io.Copy(sum, again); err != nil {
+			return req, body, err
+		}
+	default:
+		data, err := io.ReadAll(req.Body)
+		if err := cmp.Or(err, req.Body.Close()); err != nil {
+			return req, body, err
+		}
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(bytes.NewReader(data))
+		body.Size = int64(len(data))
+		sum.Write(data)
+	}
+	sum.Sum(body.SHA256[:0])
+	return req, body, nil
 }
 
 type statusTransport struct{ next http.RoundTripper }

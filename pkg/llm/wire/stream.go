@@ -169,10 +169,10 @@ func (r *run) do() error {
 func (r *run) client() *http.Client {
 	client := Client(r.call.Options.Client)
 	if hold := r.call.Request.Hold; hold != nil {
-		client.Transport = holdTransport{client.Transport, func(ctx context.Context) error {
+		client.Transport = holdTransport{client.Transport, func(ctx context.Context, body llm.Body) error {
 			r.watch.stop()
 			defer r.watch.start()
-			return hold(ctx)
+			return hold(ctx, body)
 		}}
 	}
 	return client

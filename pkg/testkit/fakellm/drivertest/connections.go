@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -22,25 +23,32 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// hold: nothing is sent while a request is on hold; the end of the context, or of the hold's patience, is the call's error.
+// hold: nothing is sent while a request is on hold, and then the bytes that it was told of; the end of the context, or
+// of the hold's patience, is the call's error.
 func (s Suite) hold(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{Idle: time.Second})
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Say("some")}))
 	req := Ask("hello")
-	held := false
-	req.Hold = func(context.Context) error {
-		held = true
+	held := 0
+	var told llm.Body
+	req.Hold = func(_ context.Context, body llm.Body) error {
+		held++
+		told = body
 		if n := len(srv.Requests()); n != 0 {
 			t.Errorf("%d requests were sent on hold", n)
 		}
 		return nil
 	}
-	if r := Call(t, t.Context(), d, req); r.Err != nil || !held {
-		t.Errorf("held %v, the error is %v", held, r.Err)
+	if r := Call(t, t.Context(), d, req); r.Err != nil || held != 1 {
+		t.Errorf("held %d times, the error is %v", held, r.Err)
+	}
+	sent := srv.Requests()[0].Body
+	if told.Size != int64(len(sent)) || told.SHA256 != sha256.Sum256(sent) {
+		t.Errorf("%d bytes with hash %x were told of, %d came", told.Size, told.SHA256, len(sent))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	req.Hold = func(ctx context.Context) error {
+	req.Hold = func(ctx context.Context, _ llm.Body) error {
 		cancel()
 		<-ctx.Done()
 		return ctx.Err()
@@ -48,7 +56,7 @@ func (s Suite) hold(t *testing.T) {
 	if r := Call(t, ctx, d, req); !errors.Is(r.Err, context.Canceled) {
 		t.Errorf("the error is %v", r.Err)
 	}
-	req.Hold = func(context.Context) error { return fault.New(fault.Interrupted, "never mind") }
+	req.Hold = func(context.Context, llm.Body) error { return fault.New(fault.Interrupted, "never mind") }
 	if r := Call(t, t.Context(), d, req); !errors.Is(r.Err, fault.Interrupted) {
 		t.Errorf("the error is %v", r.Err)
 	}

@@ -36,8 +36,14 @@ func (w world) MaxOutput(llm.Target) int                           { return 0 }
 func (w world) Window(llm.Target) int                              { return 0 }
 func (w world) Catalogue(context.Context) (catalogue.Tools, error) { return benchCatalogue, nil }
 func (w worldSpaces) Open(string) (loop.Tools, error)              { return w.world, nil }
-func (w world) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) { w.answer(req, yield) }
+func (w world) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if err := req.Hold(ctx, llm.Body{}); err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		w.answer(req, yield)
+	}
 }
 
 func (w world) Run(context.Context, loop.ToolRequest, func(string, string)) (loop.ToolOutcome, error) {
@@ -114,6 +120,22 @@ func beginRun(b testing.TB, client harnessv1.HarnessServiceClient) harnessv1.Har
 	return stream
 }
 
+// grant lets a model call be made if an event wants one, and reports whether it does.
+func grant(b testing.TB, stream harnessv1.HarnessService_RunClient, ev *harnessv1.RunEvent) bool {
+	b.Helper()
+	w := ev.GetCallWanted()
+	if w == nil {
+		return false
+	}
+	err := stream.Send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Granted{
+		Granted: &harnessv1.CallGranted{Call: w.GetCall()},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return true
+}
+
 // play runs one run, answering as session-manager does but storing nothing, and returns how many events came.
 func play(b testing.TB, client harnessv1.HarnessServiceClient) int {
 	b.Helper()
@@ -130,6 +152,7 @@ func play(b testing.TB, client harnessv1.HarnessServiceClient) int {
 				b.Fatal(err)
 			}
 		}
+		grant(b, stream, ev)
 		if f := ev.GetFinished(); f != nil {
 			if f.GetOutcome() != harnessv1.Outcome_OUTCOME_COMPLETED {
 				b.Fatal(f)

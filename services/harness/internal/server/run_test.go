@@ -31,6 +31,15 @@ func TestBackpressureReachesTheProvider(t *testing.T) {
 			yield(llm.Event{Done: &llm.Done{}}, nil)
 		}})
 		stream := beginRun(t, client)
+		for {
+			ev, err := stream.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if grant(t, stream, ev) {
+				break
+			}
+		}
 		synctest.Wait()
 		if n := taken.Load(); n == 0 || n > 100 {
 			t.Errorf("%d pieces of %d were read for a caller that reads nothing", n, pieces)

@@ -1312,7 +1312,7 @@ type RunStart struct {
 	LiveAgents int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
 	// The number of the issue that the session is bound to, 0 for none. The root agent's tools know it.
 	IssueNumber int64 `protobuf:"varint,20,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// Whether a budget of the session or the operator is set: then each call_wanted waits for its answer.
+	// Whether a budget of the session or the operator is set: then the answer to a call_wanted may be no.
 	Metered bool `protobuf:"varint,21,opt,name=metered,proto3" json:"metered,omitempty"`
 	// The open todos of that issue, absent for none.
 	OpenTodos *OpenTodos `protobuf:"bytes,22,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
@@ -2680,7 +2680,7 @@ type RunEvent_BudgetState struct {
 }
 
 type RunEvent_CallWanted struct {
-	// A model call is about to be made. To be stored and, if the run is metered, answered.
+	// A model call is about to be made. To be stored with its record, and then answered: its request leaves after that.
 	CallWanted *CallWanted `protobuf:"bytes,20,opt,name=call_wanted,json=callWanted,proto3,oneof"`
 }
 
@@ -3337,7 +3337,9 @@ type CallWanted struct {
 	// The most it may use.
 	Amount *Amount `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
 	// Whether the model's price is not known.
-	Unpriced      bool `protobuf:"varint,5,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
+	Unpriced bool `protobuf:"varint,5,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
+	// The record of the request, agent.request. A call that is wanted again has none.
+	Audit         []*v1.AuditRecord `protobuf:"bytes,6,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3405,6 +3407,13 @@ func (x *CallWanted) GetUnpriced() bool {
 		return x.Unpriced
 	}
 	return false
+}
+
+func (x *CallWanted) GetAudit() []*v1.AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
 }
 
 // CallSettled is a model call that is over, with its use.
@@ -5102,7 +5111,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x06Amount\x12\x19\n" +
 	"\bnano_usd\x18\x01 \x01(\x03R\ananoUsd\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
-	"\x05calls\x18\x03 \x01(\x03R\x05calls\"\xa3\x01\n" +
+	"\x05calls\x18\x03 \x01(\x03R\x05calls\"\xd7\x01\n" +
 	"\n" +
 	"CallWanted\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x05R\x04call\x12\x1d\n" +
@@ -5110,7 +5119,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"agent_path\x18\x02 \x01(\tR\tagentPath\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x120\n" +
 	"\x06amount\x18\x04 \x01(\v2\x18.kaged.harness.v1.AmountR\x06amount\x12\x1a\n" +
-	"\bunpriced\x18\x05 \x01(\bR\bunpriced\"\x8a\x01\n" +
+	"\bunpriced\x18\x05 \x01(\bR\bunpriced\x122\n" +
+	"\x05audit\x18\x06 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\x8a\x01\n" +
 	"\vCallSettled\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x05R\x04call\x120\n" +
 	"\x06amount\x18\x02 \x01(\v2\x18.kaged.harness.v1.AmountR\x06amount\x12\x1c\n" +
@@ -5355,116 +5365,103 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*structpb.Struct)(nil),    // 74: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	55,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	59,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
-	7,   // 2: kaged.harness.v1.Target.facts:type_name -> kaged.harness.v1.ModelFacts
-	8,   // 3: kaged.harness.v1.ModelFacts.price:type_name -> kaged.harness.v1.ModelPrice
-	6,   // 4: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
-	16,  // 5: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	22,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	23,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	25,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	27,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	24,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	26,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	28,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	29,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	39,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
-	16,  // 15: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
-	22,  // 16: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
-	13,  // 17: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
-	15,  // 18: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
-	32,  // 19: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
-	60,  // 20: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	56,  // 21: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	57,  // 22: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	10,  // 23: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	5,   // 24: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	21,  // 25: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	19,  // 26: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	17,  // 27: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
-	18,  // 28: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
-	20,  // 29: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	61,  // 30: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	0,   // 31: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	58,  // 32: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	19,  // 33: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	1,   // 34: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	44,  // 35: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	45,  // 36: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	46,  // 37: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	47,  // 38: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	49,  // 39: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	50,  // 40: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	51,  // 41: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	62,  // 42: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	53,  // 43: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	54,  // 44: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	10,  // 45: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	48,  // 46: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	42,  // 47: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	43,  // 48: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	40,  // 49: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	41,  // 50: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	52,  // 51: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	35,  // 52: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	37,  // 53: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	38,  // 54: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	63,  // 55: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	32,  // 56: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
-	2,   // 57: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
-	31,  // 58: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
-	62,  // 59: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
-	34,  // 60: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
-	33,  // 61: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
-	36,  // 62: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	36,  // 63: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	36,  // 64: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	36,  // 65: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	36,  // 66: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	59,  // 67: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	62,  // 68: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	4,   // 69: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	59,  // 70: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	64,  // 71: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	65,  // 72: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	62,  // 73: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	62,  // 74: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	66,  // 75: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	67,  // 76: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	62,  // 77: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	3,   // 78: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	68,  // 79: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	69,  // 80: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	62,  // 81: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	70,  // 82: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	62,  // 83: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	59,  // 84: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	18,  // 85: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
-	71,  // 86: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	72,  // 87: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	64,  // 88: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	73,  // 89: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	62,  // 90: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	59,  // 91: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,   // 92: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	72,  // 93: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	64,  // 94: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	73,  // 95: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	59,  // 96: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	71,  // 97: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	74,  // 98: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	9,   // 99: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	9,   // 100: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11,  // 101: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	12,  // 102: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
-	30,  // 103: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	14,  // 104: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
-	103, // [103:105] is the sub-list for method output_type
-	101, // [101:103] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	45, // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	49, // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	6,  // 2: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
+	10, // 3: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
+	14, // 4: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	15, // 5: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	17, // 6: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	19, // 7: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	16, // 8: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	18, // 9: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	20, // 10: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	21, // 11: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	29, // 12: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	50, // 13: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	46, // 14: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	47, // 15: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	8,  // 16: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	5,  // 17: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	13, // 18: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	11, // 19: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	12, // 20: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
+	51, // 21: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,  // 22: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	48, // 23: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	11, // 24: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	1,  // 25: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	34, // 26: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	35, // 27: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	36, // 28: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	37, // 29: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	39, // 30: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	40, // 31: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	41, // 32: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	52, // 33: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	43, // 34: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	44, // 35: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	8,  // 36: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	38, // 37: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	32, // 38: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	33, // 39: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	30, // 40: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	31, // 41: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	42, // 42: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	25, // 43: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	27, // 44: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	28, // 45: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	53, // 46: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	24, // 47: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	2,  // 48: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	23, // 49: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	52, // 50: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	26, // 51: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	26, // 52: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	26, // 53: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	26, // 54: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	52, // 55: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
+	26, // 56: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	49, // 57: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	52, // 58: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,  // 59: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	49, // 60: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	54, // 61: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	55, // 62: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	52, // 63: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	52, // 64: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	56, // 65: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	57, // 66: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	52, // 67: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,  // 68: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	58, // 69: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	59, // 70: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	52, // 71: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	60, // 72: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	52, // 73: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 74: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	61, // 75: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	62, // 76: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	54, // 77: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	63, // 78: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	52, // 79: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	49, // 80: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,  // 81: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	62, // 82: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	54, // 83: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	63, // 84: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	49, // 85: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	61, // 86: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	64, // 87: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	7,  // 88: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	7,  // 89: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,  // 90: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	22, // 91: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	91, // [91:92] is the sub-list for method output_type
+	90, // [90:91] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }

@@ -114,5 +114,11 @@ func (d *Driver) address(model string) (string, error) {
 	return at.String(), nil
 }
 
+// Keeps implements llm.Keeper.
+func (d *Driver) Keeps(model string, t *llm.Thinking) bool {
+	_, ok := opaqueOf(t, d.origin(model))
+	return ok
+}
+
 // origin names where opaque thinking comes from: a provider takes back only its own, for the same model.
 func (d *Driver) origin(model string) string { return d.target.Provider + ":" + model }

@@ -109,6 +109,12 @@ func (d *Driver) open(ctx context.Context, client *http.Client, params any) (*ht
 	return resp, nil
 }
 
+// Keeps implements llm.Keeper.
+func (d *Driver) Keeps(model string, t *llm.Thinking) bool {
+	_, ok := opaqueOf(t, d.target.Driver, d.origin(model))
+	return ok
+}
+
 // origin names where opaque thinking comes from: a provider takes back only its own, for the same model.
 func (d *Driver) origin(model string) string { return d.target.Provider + ":" + model }
 

@@ -55,7 +55,7 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			return
 		}
 		if req.Hold != nil {
-			if err := req.Hold(ctx); err != nil {
+			if err := req.Hold(ctx, llm.Body{}); err != nil {
 				yield(llm.Event{}, err)
 				return
 			}

@@ -42,13 +42,12 @@ type (
 // masked returns the beginning of a text, its secrets masked.
 func masked(s string) string { return clip.Bytes(redact.Mask(clip.Bytes(s, 2*maxText)), maxText) }
 
-// asked returns a request as attributes.
-func asked(req *llm.Request) []attribute.KeyValue {
-	system := make([]part, len(req.System))
+// conversation returns the system prompt and the newest messages of a request.
+func conversation(req *llm.Request) (system []part, messages []message) {
+	system = make([]part, len(req.System))
 	for i, s := range req.System {
 		system[i] = part{Type: "text", Content: masked(s)}
 	}
-	var messages []message
 	size := 0
 	for _, m := range slices.Backward(req.Messages) {
 		one := message{Role: string(m.Role), Parts: parts(m.Blocks)}
@@ -61,6 +60,12 @@ func asked(req *llm.Request) []attribute.KeyValue {
 		messages = append(messages, one)
 	}
 	slices.Reverse(messages)
+	return system, messages
+}
+
+// asked returns a request as attributes.
+func asked(req *llm.Request) []attribute.KeyValue {
+	system, messages := conversation(req)
 	tools := make([]definition, len(req.Tools))
 	for i, t := range req.Tools {
 		tools[i] = definition{"function", t.Name}

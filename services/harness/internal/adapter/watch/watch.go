@@ -8,6 +8,7 @@ package watch
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -27,22 +28,27 @@ import (
 // ok is the code of success.
 const ok = "ok"
 
+// agentTrace is a request in the log.
+const agentTrace = "agent.trace"
+
 // unknownTool stands for invented names of tools.
 const unknownTool = "unknown"
 
 // Watch implements [loop.Watch].
 type Watch struct {
 	kit    *telemetry.Kit
+	log    *slog.Logger
 	tracer trace.Tracer
 	agents atomic.Int64 // at work
 }
 
-// New returns a Watch for a process's traces and metrics, nil where there are neither.
-func New(kit *telemetry.Kit) loop.Watch {
-	if !kit.Traces() && !kit.Metrics() {
+// New returns a Watch for a process's traces and metrics, nil where there are neither. Where the operator asks for
+// prompts and there is no collector, requests go to log.
+func New(kit *telemetry.Kit, log *slog.Logger) loop.Watch {
+	if !kit.Traces() && !kit.Metrics() && (kit == nil || !kit.Prompts) {
 		return nil
 	}
-	w := &Watch{kit: kit, tracer: kit.Tracer(telemetry.AgentScope)}
+	w := &Watch{kit: kit, log: log, tracer: kit.Tracer(telemetry.AgentScope)}
 	kit.Observe(telemetry.Agents, func() float64 { return float64(w.agents.Load()) })
 	return w
 }
@@ -74,6 +80,23 @@ func (w *Watch) Step(ctx context.Context, step int) (context.Context, func(error
 	return ctx, func(err error) {
 		fail(span, fault.From(err))
 		span.End()
+	}
+}
+
+// Request implements [loop.Watch]: a span in the step, or a line in the log.
+func (w *Watch) Request(ctx context.Context, r loop.RequestSeen) {
+	_, span := w.start(ctx, "pre_generation", "span", trace.SpanKindInternal,
+		attribute.Int("kaged.tools", len(r.Request.Tools)), attribute.Int("kaged.messages", len(r.Request.Messages)))
+	if w.kit.Prompts && span.IsRecording() {
+		span.SetAttributes(asked(r.Request)...)
+	}
+	span.End()
+	if w.kit.Prompts && !w.kit.Traces() {
+		system, messages := conversation(r.Request)
+		w.log.LogAttrs(ctx, slog.LevelInfo, agentTrace,
+			slog.String("event", agentTrace), slog.String("session_id", r.Agent.SessionID),
+			slog.String("run_id", r.Agent.RunID), slog.String("agent", r.Agent.Path), slog.Int("step", r.Step),
+			slog.Any("system_messages", system), slog.Any("messages", messages))
 	}
 }
 

@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -57,6 +59,7 @@ func play(ctx context.Context, w loop.Watch) {
 		Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: question + " " + secret}}}}},
 	}
 	target := llm.Target{Provider: "lab", Driver: "google", Model: "m1"}
+	w.Request(step, loop.RequestSeen{Agent: loop.AgentSeen{SessionID: "S", RunID: "R", Path: "primary"}, Step: 1, Request: req})
 	_, callOver := w.Call(step, loop.CallSeen{Target: target, Request: req})
 	callOver(loop.CallEnd{Err: fault.New(fault.ProviderRateLimited, "Slow down, %s.", question)})
 	_, callOver = w.Call(step, loop.CallSeen{Target: target, Request: req})
@@ -77,7 +80,7 @@ func play(ctx context.Context, w loop.Watch) {
 // counts and codes, and no word of the conversation (H-OBS-LF-01, H-OBS-LF-02).
 func TestSpans(t *testing.T) {
 	k, c := kit(t, false)
-	play(t.Context(), New(k))
+	play(t.Context(), New(k, slog.New(slog.DiscardHandler)))
 	k.Stop()
 	names := map[string]string{}
 	var tree []string
@@ -93,13 +96,13 @@ func TestSpans(t *testing.T) {
 	}
 	want := []string{
 		" > invoke_agent scout ", "invoke_agent scout > step 1 ",
-		"step 1 > chat m1 provider_rate_limited", "step 1 > chat m1 ",
+		"step 1 > pre_generation ", "step 1 > chat m1 provider_rate_limited", "step 1 > chat m1 ",
 		"step 1 > execute_tool file.read ", "step 1 > execute_tool unknown tool_not_found",
 	}
 	if !slices.Equal(tree, want) {
 		t.Errorf("got %q, want %q", tree, want)
 	}
-	chat := c.Spans()[3]
+	chat := c.Spans()[4]
 	for key, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "gcp.gemini", "gen_ai.request.model": "m1",
 		"gen_ai.usage.input_tokens": "int_value:15", "gen_ai.usage.output_tokens": "int_value:7",
@@ -120,7 +123,7 @@ func TestSpans(t *testing.T) {
 // Where the operator asks for prompts, spans hold the conversation, its secrets masked, and not all of a long one.
 func TestPrompts(t *testing.T) {
 	k, c := kit(t, true)
-	w := New(k)
+	w := New(k, slog.New(slog.DiscardHandler))
 	play(t.Context(), w)
 	long := &llm.Request{}
 	for range 100 {
@@ -132,7 +135,7 @@ func TestPrompts(t *testing.T) {
 	over(loop.CallEnd{Err: fault.New(fault.Cancelled, "No more.")})
 	k.Stop()
 	spans := c.Spans()
-	chat, tool, last := spans[3], spans[4], spans[len(spans)-1]
+	before, chat, tool, last := spans[2], spans[4], spans[5], spans[len(spans)-1]
 	for key, want := range map[string]string{
 		"gen_ai.input.messages":      `[{"role":"user","parts":[{"type":"text","content":"` + question + ` [masked]"}]}]`,
 		"gen_ai.system_instructions": `[{"type":"text","content":"You look."}]`,
@@ -143,6 +146,9 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
 	}
+	if got := before.Attr("gen_ai.input.messages"); got == "" || got != chat.Attr("gen_ai.input.messages") {
+		t.Errorf("before the call the input was %q", got) // H-PIPE-OBS-01
+	}
 	arguments, result := tool.Attr("gen_ai.tool.call.arguments"), tool.Attr("gen_ai.tool.call.result")
 	if arguments != `{"path":"private"}` || result != "Found." {
 		t.Errorf("%v", tool)
@@ -152,10 +158,37 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
+// Without a collector, requests go to the log where the operator asks for prompts, their secrets masked (H-PIPE-OBS-02,
+// H-SCOPE-04).
+func TestPromptsWithoutACollector(t *testing.T) {
+	k, err := telemetry.Start(t.Context(), telemetry.Options{
+		Service: "harness", Getenv: func(string) string { return "" }, Log: slog.New(slog.DiscardHandler), Prompts: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Stop()
+	var out bytes.Buffer
+	play(t.Context(), New(k, slog.New(slog.NewJSONHandler(&out, nil))))
+	var line struct {
+		Event    string
+		Session  string    `json:"session_id"`
+		System   []part    `json:"system_messages"`
+		Messages []message `json:"messages"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err, out.String())
+	}
+	if line.Event != "agent.trace" || line.Session != "S" || line.System[0].Content != "You look." ||
+		line.Messages[0].Parts[0].Content != question+" [masked]" {
+		t.Errorf("%+v", line)
+	}
+}
+
 // The metrics count the work that the spans tell of.
 func TestMetrics(t *testing.T) {
 	k, _ := kit(t, false)
-	w := New(k)
+	w := New(k, slog.New(slog.DiscardHandler))
 	play(t.Context(), w)
 	_, over := w.Agent(t.Context(), loop.AgentSeen{Key: "primary"})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -187,7 +220,7 @@ func TestMetrics(t *testing.T) {
 
 // Without traces and metrics runs are unwatched.
 func TestUnwatched(t *testing.T) {
-	if w := New(nil); w != nil {
+	if w := New(nil, nil); w != nil {
 		t.Errorf("%v", w)
 	}
 }

@@ -15,6 +15,8 @@ import (
 const (
 	preGeneration     = "agent.pre_generation"
 	preGenerationStep = "agent.pre_generation_step"
+	// requestLeft is the record of one try at a provider. It is on disk before the request leaves, and those above with it.
+	requestLeft = "agent.request"
 )
 
 // maxRecordBytes is how much of new items one record holds, unless a single item is larger.
@@ -92,6 +94,7 @@ func (a *auditProcessor) record(event string, call *Call, base contract.AuditHea
 		}
 		base, items = next, items[n:]
 	}
+	call.Hash = base.Hash
 	a.recorded = len(call.Request.Messages)
 	a.prefix = seal(&call.Request, a.recorded)
 	if a.head == base {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/hex"
 	"math"
 
 	"kaged.dev/pkg/contract"
@@ -45,11 +46,19 @@ func (v *invocation) outputBound(route contract.Route) int {
 	return most
 }
 
-// reserve sets aside what a call of a target may use at most. It fails with budget_exceeded if a budget does not allow
-// that.
-func (v *invocation) reserve(ctx context.Context, req *llm.Request, t llm.Target) (*budget.Reservation, error) {
-	size := requestSize(req)
-	wanted, priced := v.wanted(size, req.MaxOutputTokens, t)
+// outgoing is a request that is ready to be sent.
+type outgoing struct {
+	call   *Call
+	req    *llm.Request
+	target llm.Target
+	body   llm.Body
+}
+
+// reserve sets aside what a call may use at most, and returns when that and the record of the request are on disk. It
+// fails with budget_exceeded if a budget does not allow the call.
+func (v *invocation) reserve(ctx context.Context, o outgoing) (*budget.Reservation, error) {
+	size, t := requestSize(o.req), o.target
+	wanted, priced := v.wanted(size, o.req.MaxOutputTokens, t)
 	call := budget.Call{Wanted: wanted}
 	if !priced {
 		call.Unpriced = t.Provider + ":" + t.Model
@@ -57,25 +66,37 @@ func (v *invocation) reserve(ctx context.Context, req *llm.Request, t llm.Target
 	v.calls++
 	said := contract.CallWanted{
 		Call: v.calls, Agent: v.agent.Path, Model: valid(t.Provider + ":" + t.Model), Amount: wanted, Unpriced: !priced,
+		Audit: []contract.Record{v.requested(o)},
 	}
-	if v.start.Metered {
-		call.Above = func(ctx context.Context) (bool, error) { return v.grant(ctx, said) }
+	call.Above = func(ctx context.Context) (bool, error) {
+		defer func() { said.Audit = nil }()
+		return v.grant(ctx, said)
 	}
 	r, err := v.account.Reserve(ctx, call)
 	if err != nil {
 		return nil, v.overdrawn(err)
 	}
-	if !v.start.Metered {
-		if err := v.emit(said); err != nil {
-			r.Settle(contract.Amount{})
-			return nil, err
-		}
-	}
 	v.asked = size
 	return r, nil
 }
 
-// grant asks the budgets of the session and the operator.
+// requested is the record of a request that is about to leave: its hash among the recorded ones, and that of its bytes.
+func (v *invocation) requested(o outgoing) contract.Record {
+	payload := map[string]any{
+		"run_id": v.start.RunID, "session_id": v.start.SessionID, "step": o.call.Step, "call": v.calls,
+		"provider": o.target.Provider, "model": o.target.Model, "hash": o.call.Hash, "body_sha256": nil,
+		"body_bytes": o.body.Size,
+	}
+	if o.body.Size > 0 {
+		payload["body_sha256"] = hex.EncodeToString(o.body.SHA256[:])
+	}
+	if v.id != "" {
+		payload["invocation_id"] = v.id
+	}
+	return contract.NewRecord(requestLeft, v.agent.Path, payload)
+}
+
+// grant asks the caller of the run, which stores the call, and the budgets of the session and the operator.
 func (v *invocation) grant(ctx context.Context, w contract.CallWanted) (waits bool, err error) {
 	answer, err := v.sink.Grant(ctx, v.id, w)
 	if err != nil {

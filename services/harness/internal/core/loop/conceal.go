@@ -12,29 +12,33 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// rewriter changes the texts of a conversation. Its messages only ever grow at their end, so that each is looked at
-// once.
+// past remembers the messages of a conversation, and their changed forms. They only ever grow at their end, so that
+// each is looked at once.
+type past struct{ seen, out []llm.Message }
+
+func (p *past) changed(in []llm.Message, change func(llm.Message) llm.Message) []llm.Message {
+	same := 0
+	for same < min(len(in), len(p.seen)) && sameBlocks(in[same].Blocks, p.seen[same].Blocks) {
+		same++
+	}
+	p.seen, p.out = p.seen[:same], slices.Clip(p.out[:same])
+	for _, m := range in[same:] {
+		p.seen = append(p.seen, m)
+		p.out = append(p.out, change(m))
+	}
+	return slices.Clip(p.out)
+}
+
+// rewriter changes the texts of a conversation.
 type rewriter struct {
+	past
 	// text returns a text as it is to be sent.
 	text func(string) string
-	// seen are the messages that were given, out what became of them.
-	seen, out []llm.Message
 }
 
 // messages returns messages with their texts changed. Thinking that a provider has signed is left as it is, for the
 // signature covers it; the provider that wrote it is the only one that reads it.
-func (r *rewriter) messages(in []llm.Message) []llm.Message {
-	same := 0
-	for same < min(len(in), len(r.seen)) && sameBlocks(in[same].Blocks, r.seen[same].Blocks) {
-		same++
-	}
-	r.seen, r.out = r.seen[:same], slices.Clip(r.out[:same])
-	for _, m := range in[same:] {
-		r.seen = append(r.seen, m)
-		r.out = append(r.out, r.message(m))
-	}
-	return slices.Clip(r.out)
-}
+func (r *rewriter) messages(in []llm.Message) []llm.Message { return r.changed(in, r.message) }
 
 // sameBlocks reports whether two lists are one and the same.
 func sameBlocks(a, b []llm.Block) bool {

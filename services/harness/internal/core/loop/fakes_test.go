@@ -40,6 +40,10 @@ type play func(ctx context.Context, yield func(llm.Event) bool) error
 
 func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
+		if err := req.Hold(ctx, llm.Body{}); err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
 		m.mu.Lock()
 		n := len(m.requests)
 		m.requests = append(m.requests, req)

@@ -35,15 +35,7 @@ func (v *invocation) generate(ctx context.Context) (answer, error) {
 
 // call sends the present conversation. again marks the second request of a step.
 func (v *invocation) call(ctx context.Context, route contract.Route, again bool) (answer, error) {
-	call := &Call{
-		Step: v.step, Again: again, Alias: v.agent.Model, Target: route.Targets[0].Target, Request: v.request(),
-	}
-	call.Request.MaxOutputTokens = v.outputBound(route)
-	sealed, err := v.pipeline.input(ctx, call)
-	if err != nil {
-		return answer{}, err
-	}
-	a := attempts{run: v, call: call, seal: sealed, candidates: v.candidates(route)}
+	a := attempts{run: v, again: again, maxOutput: v.outputBound(route), candidates: v.candidates(route)}
 	ans, err := a.make(ctx)
 	if err == nil {
 		v.room.answered(ans.done.Usage.TotalInput())
@@ -60,7 +52,9 @@ type candidate struct {
 }
 
 // key names the target within a run.
-func (c candidate) key() string { return c.Provider + ":" + c.Model }
+func (c candidate) key() string { return targetKey(c.Target) }
+
+func targetKey(t llm.Target) string { return t.Provider + ":" + t.Model }
 
 func (v *invocation) candidates(route contract.Route) []candidate {
 	out := make([]candidate, len(route.Targets))
@@ -77,9 +71,11 @@ func (v *invocation) candidates(route contract.Route) []candidate {
 // attempts is the tries of one model call.
 type attempts struct {
 	run        *invocation
-	call       *Call
-	seal       uint64
+	again      bool // see [Call]
+	maxOutput  int
 	candidates []candidate
+	call       *Call // for the last target that was asked, nil before
+	seal       uint64
 	tried      int
 	retracted  bool           // an answer broke off, and was taken back
 	errs       []*fault.Error // of targets that were asked
@@ -173,27 +169,55 @@ func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, err
 	}
 }
 
+// prepare takes the conversation through the pipeline for a target, unless the last try was at the same.
+func (a *attempts) prepare(ctx context.Context, c candidate) error {
+	if a.call != nil && targetKey(a.call.Target) == c.key() {
+		return nil
+	}
+	v := a.run
+	call := &Call{
+		Step: v.step, Again: a.again || a.call != nil, Alias: v.agent.Model, Target: c.Target, driver: c.driver,
+		Request: v.request(),
+	}
+	call.Request.MaxOutputTokens = a.maxOutput
+	sealed, err := v.pipeline.input(ctx, call)
+	a.call, a.seal = call, sealed
+	return err
+}
+
 // once makes one try. The request is still what left the pipeline, or nothing is sent.
 func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
+	if err := a.prepare(ctx, c); err != nil {
+		return answer{}, err
+	}
 	req := a.call.Request
 	if whole(&req) != a.seal {
 		return answer{}, fault.New(fault.Internal, "The model request changed after it was recorded, so it was not sent.")
 	}
+	v := a.run
 	req.Model = c.Model
-	a.run.kept = nil
-	a.run.held = nil
-	held, err := a.run.reserve(ctx, &req, c.Target)
-	if err != nil {
-		return answer{}, err
+	v.kept, v.held = nil, nil
+	var unsent error
+	req.Hold = func(ctx context.Context, body llm.Body) error {
+		v.held, unsent = v.reserve(ctx, outgoing{a.call, &req, c.Target, body})
+		if unsent == nil && v.start.Hold != nil {
+			unsent = v.start.Hold(ctx)
+		}
+		return unsent
 	}
-	a.run.held = held
-	ans, err := a.run.watched(ctx, c.driver, req, c.Target)
-	if err != nil {
-		used := a.run.unfinished(ans)
-		if gone := a.run.settle(used, ans.accepted, false); gone != nil {
+	ans, err := v.watched(ctx, c.driver, req, c.Target)
+	switch {
+	case unsent != nil:
+		err = unsent
+	case err == nil && v.held == nil:
+		err = fault.New(fault.Internal, "The model request was sent before it was recorded.")
+	}
+	if err != nil && v.held != nil {
+		used := v.unfinished(ans)
+		if gone := v.settle(used, ans.accepted, false); gone != nil {
 			err = gone
 		}
-		held.Settle(used)
+		v.held.Settle(used)
 	}
 	return ans, err
 }

@@ -213,6 +213,7 @@ func (v *invocation) prepare(ctx context.Context) error {
 	sum := sha256.Sum256([]byte("kaged session " + v.start.SessionID + " " + v.agent.Path))
 	v.cacheKey = hex.EncodeToString(sum[:16])
 	v.pipeline = pipeline{
+		&fitter{},
 		&reminder{invocation: v},
 		&concealer{run: v, forms: v.agent.Policy == nil || !v.agent.Policy.ShowSecrets},
 		&auditProcessor{emit: v.emit, agentPath: v.agent.Path, invocation: v.id, head: v.head},
@@ -220,6 +221,7 @@ func (v *invocation) prepare(ctx context.Context) error {
 	if v.agent.Policy != nil {
 		v.pipeline = append(v.pipeline, newPolicyProcessor(v, v.agent.Policy))
 	}
+	v.pipeline = append(v.pipeline, &observer{run: v})
 	return v.offerTools(ctx)
 }
 
@@ -265,7 +267,6 @@ func (v *invocation) request() llm.Request {
 	return llm.Request{
 		System: v.system, Messages: v.talk.Messages(), Tools: v.tools, MaxOutputTokens: v.maxOutput,
 		CacheKey: v.cacheKey, Agent: v.agent.Path, Superseded: v.room.superseded,
-		Hold: v.start.Hold,
 	}
 }
 

@@ -12,14 +12,18 @@ import (
 // Call is a model call on its way through the pipeline. Processors may change Request; what leaves the pipeline is what
 // the model is given, byte for byte.
 type Call struct {
-	// Step is the step, from 1. Again marks its second call, with a conversation that was made shorter.
+	// Step is the step, from 1. Again marks a further call of it: with a conversation that was made shorter, or for
+	// another target.
 	Step  int
 	Again bool
-	// Alias is the model's alias; Target is where the call goes first.
+	// Alias is the model's alias; Target is where the call goes.
 	Alias  string
 	Target llm.Target
+	driver llm.Driver // of the target
 	// Request is the request. Its Model is set per target, after the pipeline.
 	Request llm.Request
+	// Hash is that of the items of the request, as the last processor left them.
+	Hash string
 }
 
 // Processor sees, and may change or stop, every model call of a run. An error ends the run.

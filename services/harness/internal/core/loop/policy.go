@@ -103,6 +103,9 @@ func (p *policyProcessor) gate(call *Call) error {
 		changed++
 	}
 	req.Messages, req.System, req.Note = messages, system, note
+	if changed > 0 {
+		call.Hash = chain("", requestItems(call))
+	}
 	if changed == p.told {
 		return nil
 	}
@@ -115,7 +118,7 @@ func (p *policyProcessor) record(call *Call, changed int) error {
 	v := p.run
 	payload := map[string]any{
 		"run_id": v.start.RunID, "session_id": v.start.SessionID, "step": call.Step, "rule": ruleGates, "texts": changed,
-		"hash": chain("", requestItems(call)),
+		"hash": call.Hash,
 	}
 	if v.id != "" {
 		payload["invocation_id"] = v.id

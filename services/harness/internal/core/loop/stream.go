@@ -42,9 +42,9 @@ func (v *invocation) stream(ctx context.Context, driver llm.Driver, req llm.Requ
 	defer v.deps.Pace.join()()
 	rd := &reader{run: v, began: time.Now(), text: newCoalescer(v.deps.Pace, v.emit), out: answer{target: target}}
 	if hold := req.Hold; hold != nil {
-		req.Hold = func(ctx context.Context) error {
+		req.Hold = func(ctx context.Context, body llm.Body) error {
 			defer func() { rd.began = time.Now() }()
-			return hold(ctx)
+			return hold(ctx, body)
 		}
 	}
 	defer rd.text.close() // Also where the driver panics.

@@ -59,9 +59,9 @@ type Start struct {
 	Job *contract.Job
 	// LiveAgents is how many agents of the run may live at once, the root included; 0 leaves it to the limits.
 	LiveAgents int
-	// Metered says that the session or the operator has a budget: model calls wait for [Sink.Grant].
+	// Metered says that the session or the operator has a budget, so that [Sink.Grant] may refuse model calls.
 	Metered bool
-	// Hold, unless nil, returns when models may be asked; see [llm.Request].
+	// Hold, unless nil, returns when models may be asked. It returns at once from the second time on.
 	Hold func(context.Context) error
 }
 
@@ -214,8 +214,8 @@ type Sink interface {
 	// Ask sends a request for approval and waits for the operator's answer. It fails when ctx ends or no answer
 	// can come any more. It is safe for concurrent use.
 	Ask(ctx context.Context, invocation string, q contract.ApprovalRequested) (contract.Decision, error)
-	// Grant sends a model call that is wanted and waits for the word of the budgets of the session and the
-	// operator. It fails when ctx ends or no answer can come any more. It is safe for concurrent use, by one
-	// goroutine for each invocation.
+	// Grant sends a model call that is wanted and waits until it is on disk with its record, and for the word of the
+	// budgets of the session and the operator. It fails when ctx ends or no answer can come any more. It is safe for
+	// concurrent use, by one goroutine for each invocation.
 	Grant(ctx context.Context, invocation string, w contract.CallWanted) (contract.CallGranted, error)
 }

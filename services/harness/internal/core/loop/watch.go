@@ -16,6 +16,8 @@ type Watch interface {
 	Agent(ctx context.Context, a AgentSeen) (context.Context, func(contract.Finished))
 	// Step begins a step of an invocation.
 	Step(ctx context.Context, step int) (context.Context, func(error))
+	// Request is a request as it leaves the processors.
+	Request(ctx context.Context, r RequestSeen)
 	// Call begins one request to a model.
 	Call(ctx context.Context, c CallSeen) (context.Context, func(CallEnd))
 	// Tool begins a call of a tool or of a child.
@@ -29,6 +31,13 @@ type AgentSeen struct {
 	InvocationID string
 	// Key and Path name the agent, Alias its model.
 	Key, Path, Alias string
+}
+
+// RequestSeen is a request as it leaves the processors.
+type RequestSeen struct {
+	Agent   AgentSeen
+	Step    int
+	Request *llm.Request
 }
 
 // CallSeen is a request to a model.
@@ -72,6 +81,8 @@ func (unwatched) Agent(ctx context.Context, _ AgentSeen) (context.Context, func(
 func (unwatched) Step(ctx context.Context, _ int) (context.Context, func(error)) {
 	return ctx, func(error) {}
 }
+
+func (unwatched) Request(context.Context, RequestSeen) {}
 
 func (unwatched) Call(ctx context.Context, _ CallSeen) (context.Context, func(CallEnd)) {
 	return ctx, func(CallEnd) {}

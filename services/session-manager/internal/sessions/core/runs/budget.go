@@ -14,17 +14,19 @@ import (
 // showEvery is how often the budgets of the session and the operator are shown at most, but for refusals.
 const showEvery = time.Second
 
-// wanted takes in a model call that is about to be made. In a metered run it waits for the budgets.
+// wanted takes in a model call that is about to be made. It waits for its record, and in a metered run for the budgets.
 func (l *relay) wanted(invocation string, e contract.CallWanted) {
 	s := record.Spend{
 		RunID: l.ID(), InvocationID: invocation, Call: e.Call, SessionID: l.spec.Session.ID, Owner: l.spec.Session.Owner,
 		AgentPath: e.Agent, Model: e.Model, Reserved: e.Amount, At: now(),
 	}
+	j := job{audit: l.abouts(e.Audit...), now: true}
 	if l.spec.Metered() {
-		l.keep(job{claim: &record.Claim{Spend: s, Unpriced: e.Unpriced}, now: true})
-		return
+		j.claim = &record.Claim{Spend: s, Unpriced: e.Unpriced}
+	} else {
+		j.reserved, j.granted = []record.Spend{s}, []record.Spend{s}
 	}
-	l.keep(job{reserved: []record.Spend{s}})
+	l.keep(j)
 }
 
 // settled takes in the use of a model call. That of a turn is stored with it.
@@ -52,12 +54,16 @@ func (k *keeper) judge(c record.Claim) error {
 	crash.At(crash.BudgetGranted)
 	k.timed(v)
 	k.show(c.InvocationID, v)
+	k.grant(c.Spend, v)
+	return nil
+}
+
+// grant tells the harness whether a model call may be made. The relay sees a broken stream too.
+func (k *keeper) grant(s record.Spend, v record.Verdict) {
 	k.mu.Lock()
 	stream := k.stream
 	k.mu.Unlock()
-	// The relay sees a broken stream too.
-	_ = stream.Grant(c.InvocationID, contract.CallGranted{Call: c.Call, Err: v.Refused, Waits: v.Waits})
-	return nil
+	_ = stream.Grant(s.InvocationID, contract.CallGranted{Call: s.Call, Err: v.Refused, Waits: v.Waits})
 }
 
 // timed ends the run when the time of work of its session is used up.

@@ -27,9 +27,10 @@ type job struct {
 	ended   []overAgent
 	// compactions are completed ones, ledger are new entries.
 	compactions []record.Compaction
-	ledger      []contract.LedgerEntry
-	// reserved and settled are model calls, claim is one that waits for the budgets.
+	// reserved and settled are model calls. The harness waits for the word that those in granted are on disk; claim is
+	// one that waits for the budgets, too.
 	reserved []record.Spend
+	granted  []record.Spend
 	settled  []record.Settlement
 	claim    *record.Claim
 	// done are closed when the job is on disk and its frames are in the writer's hands.
@@ -60,6 +61,7 @@ func (j *job) add(next job) {
 		j.cage = next.cage
 	}
 	j.reserved = append(j.reserved, next.reserved...)
+	j.granted = append(j.granted, next.granted...)
 	j.settled = append(j.settled, next.settled...)
 	j.end, j.question, j.claim = next.end, next.question, next.claim
 	j.now = j.now || next.now
@@ -91,8 +93,27 @@ func (k *keeper) keep() {
 	}
 }
 
-// gather adds what follows within HoldBack, unless somebody waits.
+// gather adds the jobs that follow within HoldBack, up to an awaited one, and those that have come meanwhile: agents
+// at work side by side share a commit.
 func (k *keeper) gather(j *job) {
+	k.awaitMore(j)
+	for !j.last() {
+		select {
+		case next, ok := <-k.jobs:
+			if !ok {
+				return
+			}
+			j.add(next)
+		default:
+			return
+		}
+	}
+}
+
+// last reports whether no job may be added.
+func (j *job) last() bool { return j.end != nil || j.question != nil || j.claim != nil }
+
+func (k *keeper) awaitMore(j *job) {
 	if j.now {
 		return
 	}
@@ -164,6 +185,9 @@ func (k *keeper) commit(j job) error {
 	if len(j.compactions) > 0 {
 		crash.At(crash.CompactionStored)
 	}
+	if len(j.granted) > 0 || j.claim != nil {
+		crash.At(crash.RequestAudited)
+	}
 	passing(j.acks, crash.TurnStored, crash.ResultsStored, crash.ChildTurnStored, crash.ChildResultsStored)
 	for _, done := range j.done {
 		close(done)
@@ -173,6 +197,9 @@ func (k *keeper) commit(j job) error {
 	}
 	if j.end == nil {
 		k.tell(j.acks)
+	}
+	for _, s := range j.granted {
+		k.grant(s, record.Verdict{})
 	}
 	if j.claim != nil {
 		return k.judge(*j.claim)

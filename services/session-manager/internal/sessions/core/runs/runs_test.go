@@ -83,6 +83,38 @@ func TestHoldBack(t *testing.T) {
 	})
 }
 
+// A model call is granted once its record is committed, at once, with what has come meanwhile: agents at work side by
+// side share a commit.
+func TestRecordsOfRequestsAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		d.slow = time.Minute
+		wanted := func(call int) contract.CallWanted {
+			return contract.CallWanted{Call: call, Audit: []contract.Record{{Type: "agent.request"}}}
+		}
+		h.events <- wanted(1)
+		synctest.Wait()
+		h.events <- wanted(2)
+		h.events <- wanted(3)
+		for call := 1; call <= 3; call++ {
+			if g := <-h.granted; g.Call != call || g.Err != nil {
+				t.Errorf("granted is %+v, want call %d", g, call)
+			}
+			d.note("granted %d", call)
+		}
+		h.events <- contract.Finished{Outcome: contract.Completed}
+		<-r.Done()
+		want := []string{
+			"1m0s committed agent.request", "1m0s granted 1", "2m0s committed agent.request, agent.request",
+			"2m0s granted 2", "2m0s granted 3", "3m0s committed run.ended, completed", "3m0s over",
+		}
+		if diff := cmp.Diff(want, d.said()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // A store that is slow delays neither the words on the screen nor their order in the store.
 func TestSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
