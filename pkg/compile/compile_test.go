@@ -142,7 +142,7 @@ func TestUnmatchedPattern(t *testing.T) {
 }
 
 // The snapshot holds what the file says as one tree of agents, and the names in use are listed (H-DSL-BOUND-01,
-// H-DSL-OUT-01, H-DSL-OUT-02);
+// H-DSL-OUT-01, H-DSL-OUT-02, H-TEST-DSL-01);
 // the catalogue is not asked while something is wrong or wanted.
 func TestOutput(t *testing.T) {
 	out := compileWith(t, project("  max_steps: 7\n  on_crash: resume\n  cage: {fs: []}\n  subagents: {a: {model: fast, system_prompt: ./gone.md}}\n"))

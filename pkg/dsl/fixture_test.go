@@ -110,7 +110,7 @@ func parse(t *testing.T, file func(string) File) Result {
 }
 
 // A project file gives exactly the project, or exactly the diagnostics with their places, that its fixture says, and the
-// JSON Schema agrees with the parser about it.
+// JSON Schema agrees with the parser about it (H-SCOPE-05, H-OPEN-02).
 func TestFixtures(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {

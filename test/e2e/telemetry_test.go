@@ -135,7 +135,7 @@ func checkTrace(t *testing.T, otlp *collector.Server) {
 }
 
 // A collector and a Langfuse that take connections and never answer touch no run and no end of the daemon
-// (H-OBS-LF-05).
+// (H-OBS-LF-05, H-FAIL-LF-01, H-TEST-OBS-01).
 func TestTelemetryIntoABlackHole(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -138,7 +138,7 @@ func Client(t testing.TB) *http.Client {
 	return c
 }
 
-// Run runs the suite.
+// Run runs the suite: a driver works without an agent (H-ESC-01).
 func (s Suite) Run(t *testing.T) {
 	t.Run("Text", s.text)
 	t.Run("Thinking", s.thinking)

@@ -165,7 +165,8 @@ func TestDelegation(t *testing.T) {
 }
 
 // Each invocation is recorded at its beginning and at its end with its place in the tree, and has a record of its
-// requests of its own; the root's goes on (H-SUP-HOOK-01, H-SUP-HOOK-02, H-SUP-HOOK-04).
+// requests of its own; the root's goes on (H-SUP-HOOK-01, H-SUP-HOOK-02, H-SUP-HOOK-04,
+// H-TEST-SUP-01).
 func TestTheRecordOfATree(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))

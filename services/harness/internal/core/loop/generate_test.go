@@ -24,7 +24,8 @@ var (
 )
 
 // The next provider is asked at once, the last one three times with 0.5 s doubling between; the texts are the operator's
-// (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-PROV-FB-03, H-FAIL-GEN-01, H-PROV-ERR-01).
+// (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-PROV-FB-03, H-FAIL-GEN-01, H-PROV-ERR-01,
+// H-TEST-PROV-01).
 func TestFallbackAndRetries(t *testing.T) {
 	wish := func(d time.Duration) *fault.Error { return limited.With("retry_after_ms", d.Milliseconds()) }
 	for name, tt := range map[string]struct {
@@ -338,7 +339,8 @@ func TestUnusableTargets(t *testing.T) {
 	}
 }
 
-// Routes that come with an answer are those of the next call (H-DSL-TRIG-04, H-PROV-ALIAS-02).
+// Routes that come with an answer are those of the next call (H-DSL-TRIG-04, H-PROV-ALIAS-02,
+// H-OPEN-03).
 func TestRoutesChangeBetweenSteps(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
 	b.sink.store = func(context.Context, Half) (Stored, error) {

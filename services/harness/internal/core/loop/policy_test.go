@@ -75,7 +75,7 @@ func TestCredentialsAreNeverSent(t *testing.T) {
 }
 
 // What a content gate names reaches no model, escaped in JSON or not. The record shows the request as it was to be
-// sent, and that it was changed.
+// sent, and that it was changed (H-PIPE-POL-02, H-PIPE-POL-03).
 func TestContentGates(t *testing.T) {
 	t.Parallel()
 	b := reads(t, `{"content":"one \u003cTOP\u003e \"SECRET\"\ntwo <TOP> \"SECRET\""} abab`)
@@ -135,7 +135,8 @@ func TestSignedThinkingBehindAGate(t *testing.T) {
 }
 
 // A request over the limit of tokens is not sent: the run fails and says by how much. It is recorded all the same. One
-// within the limit leaves as it came.
+// within the limit leaves as it came (H-PIPE-POL-01, H-PIPE-POL-02, H-PIPE-POL-04, H-PIPE-POL-05, H-FAIL-POL-01,
+// H-FAIL-CTX-01, H-OPEN-01).
 func TestTokenHardLimit(t *testing.T) {
 	t.Parallel()
 	b := reads(t, strings.Repeat("x", 3000))

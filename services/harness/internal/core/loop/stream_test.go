@@ -162,7 +162,8 @@ func TestBackpressure(t *testing.T) {
 }
 
 // Usage is summed, the time to the first token is the first step's, the duration is that of streaming alone, and the cost is
-// known only where every call's is (decision 23, H-STREAM-EV-05 to H-STREAM-EV-08).
+// known only where every call's is (decision 23, H-STREAM-EV-05, H-STREAM-EV-06, H-STREAM-EV-07,
+// H-STREAM-EV-08).
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(text string, first, total time.Duration, calls ...llm.Block) play {

@@ -22,7 +22,7 @@ func agentTools(req llm.Request) (names []string) {
 }
 
 // The tree is the call graph: an agent is offered its direct children and calls no other, neither a sibling nor an
-// agent further below. What it is told is its prompt file and no more (H-SUP-01, H-SUP-TOOL-02).
+// agent further below. What it is told is its prompt file and no more (H-SUP-01, H-SUP-TOOL-02, H-EXCL-01).
 func TestAnAgentCallsItsChildrenAlone(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "smith", "Mend."), asks("c2", "helper", "Help.")), says("Done."))

@@ -56,7 +56,7 @@ func TestPrepare(t *testing.T) {
 }
 
 // A prompt's edit counts from the next message on, in a session that goes on with its snapshot. H-DSL-TRIG-02,
-// H-DSL-TRIG-03, H-PROMPT-HOT-01.
+// H-DSL-TRIG-03, H-PROMPT-HOT-01, H-PROMPT-01, H-FAIL-PROMPT-01.
 func TestPrepareReadsPromptsAnew(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
