@@ -217,7 +217,7 @@ type CallWanted struct {
 	Amount Amount
 	// Unpriced says that the price of the model is not known.
 	Unpriced bool
-	// Audit is the record of the request. A call that is wanted again has none.
+	// Audit is the record of the request, empty where a call is wanted again.
 	Audit []Record
 }
 

@@ -99,7 +99,7 @@ type Request struct {
 	Hold func(context.Context, Body) error `json:"-"`
 }
 
-// Body tells what a provider is sent. That of a driver without a wire format is zero.
+// Body describes the encoded request. That of a driver without a wire format is zero.
 type Body struct {
 	// SHA256 is the hash of the bytes on the wire.
 	SHA256 [sha256.Size]byte

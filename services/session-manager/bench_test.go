@@ -78,6 +78,43 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
+// BenchmarkRequest is the time a model call waits before it leaves: its record is stored with it, and a budget may have
+// to allow it.
+func BenchmarkRequest(b *testing.B) {
+	w := newWorld(b)
+	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
+	for _, metered := range []bool{false, true} {
+		b.Run(fmt.Sprintf("metered=%v", metered), func(b *testing.B) {
+			s := n.session("ada")
+			if metered {
+				if _, err := n.budgeted("ada", s, map[string]any{"calls": 1_000_000}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			done := make(chan struct{})
+			var waits []time.Duration
+			w.harness.expect(func(p *play) {
+				defer close(done)
+				p.model()
+				for i := int32(1); b.Loop(); i++ {
+					begin := time.Now()
+					for _, r := range auditRecords("agent.pre_generation_step", "agent.request") {
+						p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: r}})
+					}
+					p.claims(i, 10)
+					waits = append(waits, time.Since(begin))
+					p.settles(i, 5, false)
+				}
+				p.turn(1, false, text("Done."))
+				p.complete(1)
+			})
+			n.post("ada", s, "Go.")
+			<-done
+			b.ReportMetric(median(waits), "median-us")
+		})
+	}
+}
+
 // BenchmarkFirstToken is the way of a message to the harness, and of the first piece from there to the stream of frames: what
 // session-manager adds to the time to first token.
 func BenchmarkFirstToken(b *testing.B) {

@@ -9,7 +9,10 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -69,23 +72,58 @@ func measureAgents(ctx context.Context, w *world) ([]Figure, error) {
 			return nil, err
 		}
 	}
-	return w.with(ctx, func(d *daemon) ([]Figure, error) {
-		if err := d.load(ctx, project); err != nil {
-			return nil, err
-		}
-		d.works = "agents"
-		var figures []Figure
-		for _, measure := range []func(context.Context, *daemon) ([]Figure, error){
-			w.delegations, w.tree, w.crowd, w.liveMemory,
-		} {
-			got, err := measure(ctx, d)
-			figures = append(figures, got...)
-			if err != nil {
-				return figures, err
+	type measure = func(context.Context, *daemon) ([]Figure, error)
+	figures, err := budgetCheck(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Memory is measured in a daemon of its own, whose earlier work leaves no garbage.
+	for _, measures := range [][]measure{{w.delegations, w.tree, w.crowd}, {w.liveMemory}} {
+		got, err := w.with(ctx, func(d *daemon) (figures []Figure, err error) {
+			if err := d.load(ctx, project); err != nil {
+				return nil, err
 			}
+			d.works = "agents"
+			for _, measure := range measures {
+				got, err := measure(ctx, d)
+				figures = append(figures, got...)
+				if err != nil {
+					return figures, err
+				}
+			}
+			return figures, nil
+		})
+		figures = append(figures, got...)
+		if err != nil {
+			return figures, err
 		}
-		return figures, nil
-	})
+	}
+	return figures, nil
+}
+
+// budgetPackage holds the benchmark of the check that each model call passes.
+const budgetPackage = "kaged.dev/services/harness/internal/core/budget"
+
+var perCheck = regexp.MustCompile(`(?m)^BenchmarkCheck\S*\s+\d+\s+([0-9.]+) ns/op`)
+
+// budgetCheck: the cost of asking the budgets of sixteen agents above each other.
+func budgetCheck(ctx context.Context) ([]Figure, error) {
+	test := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCheck$", budgetPackage)
+	out, err := test.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go test %s: %w: %s", budgetPackage, err, out)
+	}
+	found := perCheck.FindSubmatch(out)
+	if found == nil {
+		return nil, fmt.Errorf("go test %s has no figure: %s", budgetPackage, out)
+	}
+	ns, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		return nil, err
+	}
+	return []Figure{{
+		Name: "agents/budget-check", Value: ns / 1e3, Unit: "us", Target: 50, Note: "16 levels, reserve and settle",
+	}}, nil
 }
 
 // oneRound is a child that reads a file and answers: two model calls and a plain tool round.

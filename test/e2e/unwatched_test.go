@@ -12,8 +12,9 @@ import (
 
 // A session that nobody watches works, ends and is stored, also after a restart, for which nothing has to be loaded again
 // (H-STREAM-RELAY-01, H-DSL-TRIG-01, H-STREAM-ENTRY-01). Whoever comes later sees every frame of it, of the kinds there are and
-// no others, thinking apart from text, and each message with the reason it stopped for (H-STREAM-EV-02, H-STREAM-EV-04, H-STREAM-EV-09,
-// H-STREAM-MAP-02, H-STREAM-LIM-03). What the operator has every request carry, every request carries (H-PROV-ABS-01).
+// no others, thinking apart from text, and each message with the reason it stopped for (H-STREAM-EV-02, H-STREAM-EV-04,
+// H-STREAM-EV-09, H-STREAM-MAP-02, H-STREAM-LIM-03). What the operator has every request carry, every request carries
+// (H-PROV-ABS-01).
 func TestNobodyWatches(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

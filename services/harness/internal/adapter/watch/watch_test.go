@@ -59,7 +59,8 @@ func play(ctx context.Context, w loop.Watch) {
 		Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: question + " " + secret}}}}},
 	}
 	target := llm.Target{Provider: "lab", Driver: "google", Model: "m1"}
-	w.Request(step, loop.RequestSeen{Agent: loop.AgentSeen{SessionID: "S", RunID: "R", Path: "primary"}, Step: 1, Request: req})
+	agent := loop.AgentSeen{SessionID: "S", RunID: "R", Path: "primary"}
+	w.Request(step, loop.RequestSeen{Agent: agent, Step: 1, Request: req})
 	_, callOver := w.Call(step, loop.CallSeen{Target: target, Request: req})
 	callOver(loop.CallEnd{Err: fault.New(fault.ProviderRateLimited, "Slow down, %s.", question)})
 	_, callOver = w.Call(step, loop.CallSeen{Target: target, Request: req})

@@ -15,7 +15,7 @@ import (
 const (
 	preGeneration     = "agent.pre_generation"
 	preGenerationStep = "agent.pre_generation_step"
-	// requestLeft is the record of one try at a provider. It is on disk before the request leaves, and those above with it.
+	// requestLeft is the record of one try at a provider. It is on disk before the request leaves, with those above.
 	requestLeft = "agent.request"
 )
 

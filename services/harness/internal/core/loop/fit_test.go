@@ -106,7 +106,8 @@ func TestARequestLeavesAfterItsRecord(t *testing.T) {
 			t.Errorf("call %d was wanted after %d, with %+v", w.Call, n, w.Audit)
 		}
 		heads := of[contract.AuditMoved](b.sink)
-		if p := w.Audit[0].Payload; p["hash"] != heads[len(heads)-1].Head.Hash || p["call"] != w.Call || p["body_sha256"] != nil {
+		p, last := w.Audit[0].Payload, heads[len(heads)-1].Head
+		if p["hash"] != last.Hash || p["call"] != w.Call || p["body_sha256"] != nil {
 			t.Errorf("the record is %+v", p)
 		}
 		if w.Call == 2 {

@@ -65,7 +65,7 @@ func (p *spender) work(t *testing.T) error {
 		}
 		used := contract.Amount{NanoUSD: p.random.Int64N(220), Tokens: p.random.Int64N(330), Calls: 1}
 		p.ledger.add(p.claim.SessionID, used)
-		for _, u := range []contract.Amount{used, {Tokens: 999}} { // the second counts for nothing
+		for _, u := range []contract.Amount{used, {Tokens: 999}} { // the first counts alone
 			change := record.Change{At: 210, Settled: []record.Settlement{{
 				RunID: p.claim.RunID, InvocationID: p.claim.InvocationID, Call: p.claim.Call, Used: u,
 			}}}
@@ -77,9 +77,9 @@ func (p *spender) work(t *testing.T) error {
 	return nil
 }
 
-// For agents that work side by side in several sessions of an operator, whatever they use and wherever their runs are cut
-// off: a call is granted only if spent and reserved stay within the budgets of its session and its operator, each
-// settled call counts once by its use, and each that was in flight once as reserved.
+// Agents work side by side in several sessions of an operator, with any use, and their runs are cut off anywhere.
+// A call is granted only if spent and reserved stay within the budgets of its session and its operator. Each settled
+// call counts once by its use, and each call in flight once as reserved.
 func TestBudgetsHoldOverCrashes(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
