@@ -1,0 +1,2961 @@
+// Generated from the contract by services/gateway/internal/openapi; do not edit.
+
+/** ActivePlugin is a plugin in use. */
+export interface ActivePlugin {
+  /** Its name. */
+  name: string;
+  /** Where it is active: local or project. */
+  scope: string;
+  /** Its version. */
+  version: string;
+}
+
+/** ActiveRun is a run that is pending or at work. */
+export interface ActiveRun {
+  /** Whether its root agent works in a cage: caged, uncaged or pending. */
+  cage_status: string;
+  /** When it was created. */
+  created_at: number;
+  /** The run. */
+  id: string;
+  /** The agents at work below the root, the oldest first. */
+  live_subagents: LiveSubagent[];
+  /** The project. */
+  project_id: string;
+  /** The beginning of the operator's message, at most 200 characters. */
+  prompt: string;
+  /** Its session. */
+  session_id: string;
+  /** When it began to work, null while it is pending. */
+  started_at: number | null;
+  /** Pending or running. */
+  state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
+}
+
+/** AddIssueTodosResponse holds the new todos. */
+export interface AddIssueTodosResponse {
+  /** The new todos. */
+  items: IssueTodo[];
+}
+
+/** AddIssueUpdateResponse holds the update. */
+export interface AddIssueUpdateResponse {
+  /** The update; the whole body on HTTP. */
+  update: IssueUpdate | null;
+}
+
+/** AgentCapabilities says in which cage an agent works. */
+export interface AgentCapabilities {
+  /** The tree path. */
+  agent_path: string;
+  /** Whether it has a cage; without one it may do what the workspace's user may do. */
+  caged: boolean;
+  /** What the cage grants as it is written, "none" without a cage. */
+  summary: string;
+}
+
+/** AgentUse is an agent's use of models. */
+export interface AgentUse {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** Requests to models. */
+  calls: number;
+  /** Input, cached or not, with output. */
+  tokens: number;
+  /** US dollars. */
+  usd: number;
+}
+
+/** AnswerApprovalResponse holds the approval as it is now. */
+export interface AnswerApprovalResponse {
+  /** The approval as it is now; the whole body on HTTP. */
+  approval: Approval | null;
+}
+
+/** Approval is a tool call an operator was asked about. */
+export interface Approval {
+  /** What the operator said to the agent, null for nothing. */
+  comment: string | null;
+  /** When it counts as denied. */
+  expires_at: number;
+  /** The approval. */
+  id: string;
+  /** The invocation whose call it is, absent for the root agent. */
+  invocation_id?: string;
+  /** When it was asked. */
+  requested_at: number;
+  /** When it was answered, expired or closed, null while it is pending. */
+  resolved_at: number | null;
+  /** The operator who answered, null for none. */
+  resolved_by: string | null;
+  /** The run it belongs to. */
+  run_id: string;
+  /** Its session. */
+  session_id: string;
+  /** What became of it. */
+  state: "unspecified" | "pending" | "approved" | "denied" | "expired" | "closed";
+  /** What the call would do. */
+  subject: ApprovalSubject | null;
+  /** The call. */
+  tool_call_id: string;
+}
+
+/** ApprovalRequested is events approval.requested: a tool call waits until an operator answers it. */
+export interface ApprovalRequested {
+  /** The approval; the answer goes to /api/v1/sessions/{session_id}/approvals/{approval_id}. */
+  approval_id: string;
+  /** When it counts as denied. */
+  expires_at: number;
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** The message the run writes. */
+  message_id: string;
+  /** When it was asked. */
+  requested_at: number;
+  /** The run. */
+  run_id: string;
+  /** What it would do. */
+  subject: ApprovalSubject | null;
+  /** The call. */
+  tool_call_id: string;
+  /** Whether something of subject was shortened; the approval itself has it whole. */
+  truncated?: boolean;
+}
+
+/** ApprovalResolved is events approval.resolved: a tool call waits no longer. */
+export interface ApprovalResolved {
+  /** The approval. */
+  approval_id: string;
+  /** What the operator said to the agent. */
+  comment?: string;
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** When. */
+  resolved_at: number;
+  /** The operator who answered, null for none. */
+  resolved_by: string | null;
+  /** The run. */
+  run_id: string;
+  /** approved, denied, expired, or closed with its run. */
+  state: string;
+  /** The call. */
+  tool_call_id: string;
+}
+
+/** ApprovalSubject is what an operator is asked to allow: one tool call, as it would act if it were made now. */
+export interface ApprovalSubject {
+  /** The tree path of the agent that calls. */
+  agent_path: string;
+  /** The exact command, for tools that run one; empty for others. */
+  command: string;
+  /** The folder the command runs in, empty for none. */
+  cwd: string;
+  /** The files it changes, as results name them. */
+  paths: string[];
+  /** The change as a unified diff, shortened where it is long; empty for what cannot be shown before it happens. */
+  preview: string;
+  /** Why it needs approval: one sentence each, at least one. */
+  reasons: string[];
+  /** The canonical name of the tool. */
+  tool: string;
+}
+
+/** ApproveProjectResponse is the approval. */
+export interface ApproveProjectResponse {
+  /** When it was approved. */
+  approved_at: number;
+  /** operator, first_load or upgrade. */
+  approved_by: string;
+  /** The hash of the approved version. */
+  hash: string;
+}
+
+/** AuditEntry is one entry. */
+export interface AuditEntry {
+  /** The tree path of the agent it is about. */
+  agent_path?: string;
+  /** The dotted type. */
+  event_type: string;
+  /** Its id. */
+  id: string;
+  /** What happened. */
+  payload: Record<string, unknown> | null;
+  /** The project, null for none. */
+  project_id: string | null;
+  /** The request it came from. */
+  request_id: string;
+  /** The run it belongs to. */
+  run_id?: string;
+  /** The session, null for none. */
+  session_id: string | null;
+  /** When, in milliseconds. */
+  ts: number;
+  /** The operator. */
+  user_id: string;
+}
+
+/** AuditWarning is events audit.warning. It is the socket's own and not replayed. */
+export interface AuditWarning {
+  /** Since when. */
+  since: number;
+  /** insecure-mode or no-sandbox. */
+  warning: string;
+}
+
+/** BudgetLimit is what a budget allows. A missing field is not bounded. */
+export interface BudgetLimit {
+  /** Requests to models. */
+  calls?: number;
+  /** Input, cached or not, with output. */
+  tokens?: number;
+  /** allow for a budget in US dollars under which models without a known price count as free. */
+  unpriced?: string;
+  /** US dollars. */
+  usd?: number;
+  /** Milliseconds of work, of a session's budget. While an operator is asked none pass. */
+  walltime_ms?: number;
+}
+
+/** BudgetState is events budget.state: how much of a budget is left. It comes at most once a second for a budget, and at each call that a budget refuses. */
+export interface BudgetState {
+  /** The tree path of the agent whose budget it is; missing for other scopes. */
+  agent_path?: string;
+  /** The invocation in which it changed; missing for the root agent. */
+  invocation_id?: string;
+  /** What it allows. An agent's budget is that of one call of it; the root agent's bounds a run. */
+  limit: BudgetLimit | null;
+  /** What calls in flight may use at most. */
+  reserved: BudgetUse | null;
+  /** The run. */
+  run_id: string;
+  /** agent, session or operator. */
+  scope: string;
+  /** What is spent. */
+  spent: BudgetUse | null;
+}
+
+/** BudgetUse is a use of models. */
+export interface BudgetUse {
+  /** Requests to models. */
+  calls: number;
+  /** Input, cached or not, with output. */
+  tokens: number;
+  /** US dollars. Models without a known price count as free. */
+  usd: number;
+  /** Milliseconds of work, where the budget bounds them. */
+  walltime_ms?: number;
+}
+
+/** CageFinding is something that was made while a cage lived and that may make tools outside run code. */
+export interface CageFinding {
+  /** What it is: gitlink, repository, hook_path, name, partial or policy. */
+  kind: string;
+  /** Where, absolute; empty for partial and policy. */
+  path: string;
+  /** A sentence about it. */
+  text: string;
+}
+
+/** CancelInvocationResponse holds the invocation as it ended. */
+export interface CancelInvocationResponse {
+  /** The invocation as it ended; the whole body on HTTP. */
+  invocation: Invocation | null;
+}
+
+/** CancelRunResponse holds the run as it ended. */
+export interface CancelRunResponse {
+  /** The run as it ended; the whole body on HTTP. */
+  run: Run | null;
+}
+
+/** CompactionCompleted is events compaction.completed: a part of the conversation was superseded. It is stored. */
+export interface CompactionCompleted {
+  /** The estimated tokens afterwards. */
+  after_estimate: number;
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** The compaction. */
+  compaction_id: string;
+  /** How long it took. */
+  duration_ms: number;
+  /** The invocation; missing for the root agent. */
+  invocation_id?: string;
+  /** The run. */
+  run_id: string;
+  /** The session. */
+  session_id: string;
+  /** The message with the summary, null for none. */
+  summary_message_id: string | null;
+  /** The number of superseded messages, results of tools included. */
+  superseded_count: number;
+}
+
+/** CompactionFailed is events compaction.failed: a strategy failed, and another is used. */
+export interface CompactionFailed {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** The strategy that failed. */
+  attempted_strategy: string;
+  /** The compaction. */
+  compaction_id: string;
+  /** The strategy in its place. */
+  fallback_strategy: string;
+  /** The invocation; missing for the root agent. */
+  invocation_id?: string;
+  /** The cause, a sentence. */
+  reason: string;
+  /** The run. */
+  run_id: string;
+  /** The session. */
+  session_id: string;
+}
+
+/** CompactionNoop is events compaction.noop: no part of the conversation can be superseded. */
+export interface CompactionNoop {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** The compaction. */
+  compaction_id: string;
+  /** The invocation; missing for the root agent. */
+  invocation_id?: string;
+  /** The cause, a sentence. */
+  reason: string;
+  /** The run. */
+  run_id: string;
+  /** The session. */
+  session_id: string;
+  /** The strategy. */
+  strategy: string;
+}
+
+/** CompactionTriggered is events compaction.triggered: an agent's conversation has become too long for its model's window. */
+export interface CompactionTriggered {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** The compaction. */
+  compaction_id: string;
+  /** The invocation; missing for the root agent. */
+  invocation_id?: string;
+  /** The run. */
+  run_id: string;
+  /** The session. */
+  session_id: string;
+  /** drop, summarize, delegate or checkpoint. */
+  strategy: string;
+  /** The estimated tokens of the next request, with the room for its answer. */
+  threshold_estimate: number;
+  /** threshold_crossed, provider_overflow_retry or operator_manual. */
+  trigger: string;
+}
+
+/** ControlDebugResponse says what came of it. */
+export interface ControlDebugResponse {
+  /** The value of an expression. */
+  result?: DebugVariable;
+  /** What the program does, after a move; running where it did not stop in time. */
+  state?: DebugState;
+}
+
+/** Cost is US dollars by kind of token. */
+export interface Cost {
+  /** For cache reads. */
+  cache_read: number;
+  /** For cache writes. */
+  cache_write: number;
+  /** For fresh input. */
+  input: number;
+  /** For output that is not reasoning. */
+  output: number;
+  /** For reasoning. */
+  reasoning: number;
+  /** The sum. */
+  total: number;
+}
+
+/** CreateIssueResponse holds the issue. */
+export interface CreateIssueResponse {
+  /** Whether it was filed by this request. */
+  created: boolean;
+  /** The issue; the whole body on HTTP. */
+  issue: Issue | null;
+}
+
+/** CreateSessionResponse is the new session. */
+export interface CreateSessionResponse {
+  /** When. */
+  created_at: number;
+  /** The session. */
+  id: string;
+  /** The issue it works on, null for none. */
+  issue_number: number | null;
+  /** The same as name. */
+  label: string | null;
+  /** The name to show, null for none. */
+  name: string | null;
+  /** Its project. */
+  project_id: string;
+  /** Idle. */
+  state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+}
+
+/** CreateTokenResponse is the new token. */
+export interface CreateTokenResponse {
+  /** When it was made. */
+  created_at: number;
+  /** When it stops to be valid, null for never. */
+  expires_at: number | null;
+  /** The token. */
+  id: string;
+  /** Its name. */
+  name: string;
+  /** What it allows. */
+  scope: "unspecified" | "read" | "run" | "admin";
+  /** The text for "Authorization: Bearer". It is shown this once. */
+  token: string;
+}
+
+/** Daemon says what runs. */
+export interface Daemon {
+  /** loopback, sidecar or insecure. */
+  auth_mode: string;
+  /** user or system. */
+  deployment_mode: string;
+  /** enabled or disabled. */
+  sandbox_mode: string;
+  /** The version. */
+  version: string;
+  /** insecure-mode, no-sandbox. */
+  warnings: string[];
+}
+
+/** DebugBreakpoint is a place where a program is to stop. */
+export interface DebugBreakpoint {
+  /** The line that the adapter chose, 0 for none. */
+  actual_line?: number;
+  /** The condition, empty for none. */
+  condition?: string;
+  /** The function, empty for none. */
+  function?: string;
+  /** The hit count, 0 for none. */
+  hit_count?: number;
+  /** Its id. */
+  id: number;
+  /** "line", "function", "instruction" or "data". */
+  kind: string;
+  /** The line that was asked for. */
+  line?: number;
+  /** The text to log, empty for none. */
+  log_message?: string;
+  /** Why not, or more about it. */
+  message?: string;
+  /** The file; empty for unknown. */
+  path?: string;
+  /** The instruction or the data, empty for none. */
+  reference?: string;
+  /** The program can stop there. */
+  verified: boolean;
+}
+
+/** DebugEnded is events debug.ended: a debug session is over, at the latest before run.ended of its run. A run that was cut off may end without it. */
+export interface DebugEnded {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** When. */
+  at: number;
+  /** The debug session. */
+  debug_session_id: string;
+  /** The exit code of a program that has exited, absent for another one. */
+  exit_code?: number;
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** disconnect, crash or run_ended. */
+  reason: string;
+  /** The run. */
+  run_id: string;
+}
+
+/** DebugFrame is a call of a function. */
+export interface DebugFrame {
+  /** The column, from 1; 0 for unknown. */
+  column: number;
+  /** Its number in its thread, from 0, the top. */
+  id: number;
+  /** The reference of its next instruction, absent for unknown. */
+  instruction_reference?: string;
+  /** The line, from 1. */
+  line: number;
+  /** The function. */
+  name: string;
+  /** The file; empty for unknown. */
+  path: string;
+}
+
+/** DebugLine is a line of a source file. */
+export interface DebugLine {
+  /** Its number, from 1. */
+  line: number;
+  /** Its text, cut. */
+  text: string;
+}
+
+/** DebugMove is a step of a program, or a pause. */
+export interface DebugMove {
+  /** pause, continue, step_into, step_over or step_out. */
+  action: string;
+  /** When, in milliseconds. */
+  at: number;
+  /** The operator who moved it, absent for the agent. */
+  operator_id?: string;
+}
+
+/** DebugOutput is a piece of a program's output. Offsets count the bytes that it ever wrote. */
+export interface DebugOutput {
+  /** Which byte of all output is its first. */
+  from: number;
+  /** Which byte comes next. */
+  next: number;
+  /** How many bytes before it were not told. */
+  omitted?: number;
+  /** The text. */
+  text: string;
+}
+
+/** DebugSession is a program that an agent debugs. */
+export interface DebugSession {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** It runs in a cage. */
+  caged: boolean;
+  /** Its id. */
+  debug_session_id: string;
+  /** The agent's invocation within the run, absent for the root agent. */
+  invocation_id?: string;
+  /** The adapter's process id, 0 for none. */
+  pid: number;
+  /** The program, relative to the project's root where it is in it; empty for one that was attached to. */
+  program: string;
+  /** The run. */
+  run_id: string;
+  /** The runtime. */
+  runtime: string;
+  /** The session. */
+  session_id: string;
+  /** When it began, in milliseconds. */
+  started_at: number;
+  /** "starting", "running", "stopped", "exited" or "ended". */
+  status: string;
+}
+
+/** DebugState is what a debugged program does. */
+export interface DebugState {
+  /** The breakpoint at which it stopped, 0 for none. */
+  breakpoint_id?: number;
+  /** The debug session. */
+  debug_session_id: string;
+  /** The exit code of a program that has exited. */
+  exit_code?: number;
+  /** Where it stopped, unset for unknown. */
+  location: DebugFrame | null;
+  /** What it wrote. */
+  output: DebugOutput | null;
+  /** "running", "stopped" or "exited". */
+  status: string;
+  /** Why it is stopped, in the protocol's words, such as breakpoint, step, entry, pause or exception. */
+  stopped_reason?: string;
+  /** More about it, such as the text of an exception. */
+  text?: string;
+  /** The thread that stopped. */
+  thread_id?: number;
+  /** The threads. */
+  threads: DebugThread[];
+}
+
+/** DebugStopped is events debug.stopped: a debugged program has stopped. A stop that the program has left at once is not told. */
+export interface DebugStopped {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** When. */
+  at: number;
+  /** The breakpoint, absent for none. */
+  breakpoint_id?: number;
+  /** The debug session. */
+  debug_session_id: string;
+  /** The calls of the thread, the top one first, at most 20. */
+  frames: DebugFrame[];
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** The local variables of the top one, at most 40, their values cut at 256 bytes. */
+  locals: DebugVariable[];
+  /** Where, null for unknown. */
+  location: DebugFrame | null;
+  /** Who moved it last, absent at its start. */
+  moved?: DebugMove;
+  /** The run. */
+  run_id: string;
+  /** The lines around the top one's, where the file is the project's. */
+  source: DebugLine[];
+  /** Why, in the protocol's words, such as breakpoint, step, entry, pause or exception. */
+  stopped_reason: string;
+  /** More about it, such as the text of an exception. */
+  text?: string;
+  /** The thread. */
+  thread_id: number;
+}
+
+/** DebugThread is a thread of a program. */
+export interface DebugThread {
+  /** Its id. */
+  id: number;
+  /** Its name. */
+  name: string;
+}
+
+/** DebugVariable is a named value. */
+export interface DebugVariable {
+  /** Its memory reference, absent for none. */
+  memory_reference?: string;
+  /** The name. */
+  name: string;
+  /** The type. */
+  type: string;
+  /** The value, cut. */
+  value: string;
+  /** What its parts are asked for by, absent for none. */
+  variables_reference?: number;
+}
+
+/** DebugView is a debug session as people see it. */
+export interface DebugView {
+  /** The breakpoints. */
+  breakpoints: DebugBreakpoint[];
+  /** The frame that variables and source belong to. */
+  frame_id: number;
+  /** The calls of the thread that stopped, the top one first. */
+  frames: DebugFrame[];
+  /** Who moved it last, null for a program that was not moved. */
+  moved: DebugMove | null;
+  /** The debug session. */
+  session: DebugSession | null;
+  /** The lines around the frame's, where the file is the project's. */
+  source: DebugLine[];
+  /** What the program does. */
+  state: DebugState | null;
+  /** How many there are. */
+  total_frames: number;
+  /** How many there are. */
+  total_variables: number;
+  /** Its local variables. */
+  variables: DebugVariable[];
+}
+
+/** DslDiagnostic is something wrong with a project file. */
+export interface DslDiagnostic {
+  /** The column, from 1; 0 if it is not about one. */
+  col: number;
+  /** Where the rule is documented, relative to kaged's source. */
+  docLink: string;
+  /** The file, relative to the project's root. */
+  file: string;
+  /** The kind, such as schema_violation. */
+  kind: string;
+  /** The line, from 1; 0 if it is not about one. */
+  line: number;
+  /** One sentence. */
+  message: string;
+  /** The tree path. */
+  path: string;
+}
+
+/** EndSessionResponse holds the session as it ended. */
+export interface EndSessionResponse {
+  /** The session as it ended; the whole body on HTTP. */
+  session: Session | null;
+}
+
+/** Error is a failure as it is shown: in stored runs, in frames and in tool results. */
+export interface Error {
+  /** What went wrong. */
+  code: "unspecified" | "bad_request" | "validation_failed" | "invalid_parameter" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "gone" | "payload_too_large" | "dsl_invalid" | "rate_limited" | "internal" | "provider_unreachable" | "unavailable" | "cancelled" | "deadline_exceeded" | "provider_not_configured" | "provider_auth_failed" | "provider_rate_limited" | "provider_bad_response" | "provider_rejected" | "context_overflow" | "model_alias_not_found" | "prompt_not_found" | "project_not_ready" | "cage_unavailable" | "interrupted" | "session_attached" | "stale_lease" | "audit_failed" | "script_mismatch" | "tool_not_found" | "invalid_params" | "capability_denied" | "seccomp_insufficient" | "principal_scope_violation" | "file_not_found" | "file_exists" | "file_not_read" | "file_changed_since_read" | "file_busy" | "file_not_text" | "file_too_large" | "file_not_regular" | "file_io" | "old_string_not_found" | "multiple_matches" | "no_change" | "invalid_pattern" | "shell_spawn_failed" | "timeout" | "local_config_invalid" | "process_not_found" | "process_ended" | "command_blocked" | "approval_required" | "approval_denied" | "approval_expired" | "patch_invalid" | "hunk_not_found" | "hunk_ambiguous" | "cage_policy_invalid" | "cage_limit_reached" | "budget_exceeded" | "policy_violation" | "loop_detected" | "redacted_text" | "issue_not_found" | "invalid_transition" | "no_bound_issue" | "todo_not_found" | "content_addressing_hint" | "lsp_server_not_found" | "lsp_server_unavailable" | "rename_not_possible" | "rename_scope_exceeds_cage" | "dap_requires_relaxed_seccomp" | "dap_session_ended" | "dap_adapter_not_found" | "dap_request_failed";
+  /** Structured detail, by key. */
+  details?: Record<string, unknown>;
+  /** The HTTP status, where this occurrence has another than its code; 0 otherwise. */
+  http_status?: number;
+  /** One sentence for a person. Not stable; do not match on it. */
+  message: string;
+}
+
+/** ErrorBody is the body of every refusal. */
+export interface ErrorBody {
+  /** What went wrong. */
+  error: ErrorObject | null;
+}
+
+/** ErrorObject says what went wrong. */
+export interface ErrorObject {
+  /** The code. */
+  code: "unspecified" | "bad_request" | "validation_failed" | "invalid_parameter" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "gone" | "payload_too_large" | "dsl_invalid" | "rate_limited" | "internal" | "provider_unreachable" | "unavailable" | "cancelled" | "deadline_exceeded" | "provider_not_configured" | "provider_auth_failed" | "provider_rate_limited" | "provider_bad_response" | "provider_rejected" | "context_overflow" | "model_alias_not_found" | "prompt_not_found" | "project_not_ready" | "cage_unavailable" | "interrupted" | "session_attached" | "stale_lease" | "audit_failed" | "script_mismatch" | "tool_not_found" | "invalid_params" | "capability_denied" | "seccomp_insufficient" | "principal_scope_violation" | "file_not_found" | "file_exists" | "file_not_read" | "file_changed_since_read" | "file_busy" | "file_not_text" | "file_too_large" | "file_not_regular" | "file_io" | "old_string_not_found" | "multiple_matches" | "no_change" | "invalid_pattern" | "shell_spawn_failed" | "timeout" | "local_config_invalid" | "process_not_found" | "process_ended" | "command_blocked" | "approval_required" | "approval_denied" | "approval_expired" | "patch_invalid" | "hunk_not_found" | "hunk_ambiguous" | "cage_policy_invalid" | "cage_limit_reached" | "budget_exceeded" | "policy_violation" | "loop_detected" | "redacted_text" | "issue_not_found" | "invalid_transition" | "no_bound_issue" | "todo_not_found" | "content_addressing_hint" | "lsp_server_not_found" | "lsp_server_unavailable" | "rename_not_possible" | "rename_scope_exceeds_cage" | "dap_requires_relaxed_seccomp" | "dap_session_ended" | "dap_adapter_not_found" | "dap_request_failed";
+  /** Structured detail, by key. */
+  details?: Record<string, unknown>;
+  /** One sentence for a person. Not stable; do not match on it. */
+  message: string;
+  /** The request, as in X-Kaged-Request-Id and in the audit. */
+  request_id: string;
+}
+
+/** FilesystemCapabilities says which files can be seen. */
+export interface FilesystemCapabilities {
+  /** "isolated" where only the mounts can be seen, "disabled" where there is no cage that shows any. */
+  mode: string;
+  /** The granted paths in the order they were written, project:/ for the project's root. */
+  mounts: string[];
+}
+
+/** FoundSession is a session in a list over all projects. */
+export interface FoundSession {
+  /** When it began. */
+  created_at: number;
+  /** The session. */
+  id: string;
+  /** The issue it works on, null for none. */
+  issue_number: number | null;
+  /** The same as name. */
+  label: string | null;
+  /** The first message that has the words of q, null where the name has them and without q. */
+  matched_message_id: string | null;
+  /** In place of the project's max_output_tokens, null for none. */
+  max_output_tokens_override: number | null;
+  /** In place of the project's max_steps, null for none. */
+  max_steps_override: number | null;
+  /** How many messages it has. */
+  message_count: number;
+  /** "provider:model" in place of the project's alias, null for none. */
+  model_override: string | null;
+  /** The name to show, null for none. */
+  name: string | null;
+  /** Its project. */
+  project_id: string;
+  /** What it is doing. */
+  state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+  /** When it last changed. */
+  updated_at: number;
+}
+
+/** DebugOutput is output debug.output: what a debugged program wrote. From a program that writes much, pieces are left out. */
+export interface FrameDebugOutput {
+  /** The debug session. */
+  debug_session_id: string;
+  /** Which byte of all output is its first. */
+  from: number;
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** Which byte comes next. */
+  next: number;
+  /** How many bytes before it are left out, absent for none. */
+  omitted?: number;
+  /** The run. */
+  run_id: string;
+  /** The text. */
+  text: string;
+}
+
+/** DebugSession is events debug.session: an agent debugs a program, which runs, at first or again. GET /api/v1/sessions/{session_id}/debug has the whole. A session may be told of again after a loss of the tool runner. */
+export interface FrameDebugSession {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** When. */
+  at: number;
+  /** The debug session. */
+  debug_session_id: string;
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** Who moved it, absent at its start. */
+  moved?: DebugMove;
+  /** The program, relative to the project's root where it is in it; empty for one that was attached to. */
+  program: string;
+  /** The run. */
+  run_id: string;
+  /** The runtime. */
+  runtime: string;
+}
+
+/** FrameStats is measurements as the API shows them. */
+export interface FrameStats {
+  /** US dollars by kind of token, null where the model's prices are not known. */
+  cost: Cost | null;
+  /** Milliseconds of model streaming, without tools. */
+  duration: number;
+  /** Output tokens per second of duration. */
+  tps: number;
+  /** Milliseconds to the first text or thinking, null if there was none. */
+  ttft: number | null;
+}
+
+/** FrameUsage is token counts as the API shows them. */
+export interface FrameUsage {
+  /** Input tokens read from the provider's cache. */
+  cache_read: number;
+  /** Input tokens written to the provider's cache. */
+  cache_write: number;
+  /** Fresh input tokens. */
+  input: number;
+  /** Output tokens, reasoning included. */
+  output: number;
+  /** How many of the output tokens were reasoning. */
+  reasoning: number;
+}
+
+/** GetApprovalResponse holds the approval. */
+export interface GetApprovalResponse {
+  /** The approval; the whole body on HTTP. */
+  approval: Approval | null;
+}
+
+/** GetDebugResponse is what agents debug at the moment. */
+export interface GetDebugResponse {
+  /** The selected one, null where there is none. */
+  debug: DebugView | null;
+  /** All debug sessions of the run at work, the oldest first; empty where there are none. */
+  sessions: DebugSession[];
+}
+
+/** GetDslResponse is the project file as it is on disk. */
+export interface GetDslResponse {
+  /** Its text, "" if it is missing. */
+  dsl: string;
+  /** Whether it compiles, with the project's other files. */
+  dsl_status: "unspecified" | "valid" | "invalid";
+  /** The version of the format. */
+  schema_version: number;
+  /** The SHA-256 of the text in hex, for If-Match; null if it is missing. */
+  sha256: string | null;
+  /** When it was compiled for this answer. */
+  validated_at: number;
+}
+
+/** GetInvocationResponse holds the invocation. */
+export interface GetInvocationResponse {
+  /** The invocation; the whole body on HTTP. */
+  invocation: Invocation | null;
+}
+
+/** GetIssueResponse holds the issue. */
+export interface GetIssueResponse {
+  /** The issue; the whole body on HTTP. */
+  issue: IssueDetail | null;
+}
+
+/** GetProjectApprovalResponse compares the files with the approved version. */
+export interface GetProjectApprovalResponse {
+  /** The hash of the approved version, null before the first approval. */
+  approved_hash: string | null;
+  /** The files against the approved ones as a unified diff, at most 64 KiB; empty where nothing needs approval. */
+  diff: string;
+  /** The hash to approve; null where nothing needs approval. */
+  pending_hash: string | null;
+  /** Whether an operator has to approve the files. */
+  state: "unspecified" | "approved" | "required";
+  /** What the files grant beyond the approved version. */
+  widened: Widening[];
+}
+
+/** GetProjectCapabilitiesResponse is what a project's root agent may do. */
+export interface GetProjectCapabilitiesResponse {
+  /** Every agent of the project with its cage, parents before children. The fields above are about the first. */
+  agents: AgentCapabilities[];
+  /** The files and folders. */
+  filesystem: FilesystemCapabilities | null;
+  /** The network. */
+  network: NetworkCapabilities | null;
+  /** The tools. */
+  tools: ToolCapabilities | null;
+}
+
+/** GetProjectResponse holds the project. */
+export interface GetProjectResponse {
+  /** The project; the whole body on HTTP. */
+  project: Project | null;
+}
+
+/** GetPromptResponse is a prompt. With "Accept: text/plain" the body on HTTP is the text alone. */
+export interface GetPromptResponse {
+  /** The text against version diff_from as a unified diff, at most 64 KiB. */
+  diff?: string;
+  /** The file. */
+  path: string;
+  /** The SHA-256 of the text in hex, for If-Match. */
+  sha256: string;
+  /** The text. */
+  text: string;
+  /** The version that the text is. */
+  version: number;
+  /** Its versions, the newest first, at most 100. */
+  versions: PromptVersion[];
+}
+
+/** GetRunResponse holds the run. */
+export interface GetRunResponse {
+  /** The run; the whole body on HTTP. */
+  run: Run | null;
+}
+
+/** GetSessionResponse holds the session. */
+export interface GetSessionResponse {
+  /** The session; the whole body on HTTP. */
+  session: Session | null;
+}
+
+/** GetSpendResponse is what the model calls of an operator used. */
+export interface GetSpendResponse {
+  /** The calls by project and model, the most expensive first, at most 200. */
+  groups: SpendGroup[];
+  /** Whether there are more groups. */
+  has_more: boolean;
+  /** The first moment of the calls. */
+  since: number;
+  /** All calls. */
+  total: SpendSum | null;
+  /** The moment of the answer. */
+  until: number;
+}
+
+/** GetSynthesizedDslResponse is a project as one document. Its status on HTTP is 422 where the project does not compile. */
+export interface GetSynthesizedDslResponse {
+  /** Which of what is wrong is about names that do not fit each other. */
+  cross_ref_errors: string[];
+  /** What is wrong. */
+  diagnostics?: DslDiagnostic[];
+  /** Why there is no document, as in the body of any refusal. */
+  error?: ErrorObject;
+  /** Whether the project has an overlay. */
+  has_overlay: boolean;
+  /** Whether an agent refers to another project. */
+  has_project_references: boolean;
+  /** The tools of the root agent, in canonical order; null where the project does not compile. */
+  resolved_tools: unknown;
+  /** What is worth knowing, each with the tree path it is about. */
+  warnings: string[];
+  /** The document: overlay merged, references replaced, defaults written out; null where the project does not compile. */
+  yaml: string | null;
+}
+
+/** GetToolResultResponse holds the result. */
+export interface GetToolResultResponse {
+  /** The result, a part of type tool_result; the whole body on HTTP. */
+  result: MessagePart | null;
+}
+
+/** GetUnresolvedResponse lists what keeps a project pending; nothing for one that is ready. */
+export interface GetUnresolvedResponse {
+  /** The lists; the whole body on HTTP. */
+  unresolved: Unresolved | null;
+}
+
+/** Invocation is one call of an agent by another in full. */
+export interface Invocation {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** Its cage's policy, null without one. */
+  cage_policy: InvocationCage | null;
+  /** Whether the agent works in a cage: caged, uncaged, or pending while there is none yet. */
+  cage_status: string;
+  /** US dollars, null where no price is known. */
+  cost_usd: number | null;
+  /** When it ended, null while it has not. */
+  ended_at: number | null;
+  /** Why it failed, null if it did not. */
+  error: Error | null;
+  /** 0 completed, 1 failed, 130 cancelled; null while it has not ended. */
+  exit: number | null;
+  /** The files that it and agents below it changed, at most 200. */
+  files_changed: string[];
+  /** The invocation. */
+  invocation_id: string;
+  /** The agent's key. */
+  name: string;
+  /** What it said last. */
+  output: string;
+  /** The invocation that called it, null for the root agent. */
+  parent_invocation_id: string | null;
+  /** What its caller asked for. */
+  prompt: string;
+  /** The run. */
+  run_id: string;
+  /** Its steps. */
+  run_steps: RunStep[];
+  /** When it began. */
+  started_at: number;
+  /** pending, running, completed, failed or cancelled. */
+  state: string;
+  /** How many of its model calls were answered; those of agents below it count for themselves, here and below. */
+  steps: number;
+  /** Input tokens, cached ones included. */
+  tokens_in: number;
+  /** Output tokens. */
+  tokens_out: number;
+  /** The caller's call. */
+  tool_call_id: string;
+  /** The names of its tools, those of its children last. */
+  tools: string[];
+}
+
+/** InvocationCage is the policy of an agent's cage. */
+export interface InvocationCage {
+  /** Named capabilities. */
+  capabilities: string[];
+  /** The names of the variables set inside. */
+  env: string[];
+  /** The granted paths. */
+  fs: InvocationMount[];
+  /** writable or read_only. */
+  git: string;
+  /** The reachable "host:port" pairs; none means no network. */
+  net_allow: string[];
+  /** Paths that cannot be written although a grant may hold them. */
+  read_only: string[];
+  /** default or relaxed. */
+  seccomp: string;
+  /** ephemeral or persistent. */
+  state: string;
+}
+
+/** InvocationMount grants one path to a cage. */
+export interface InvocationMount {
+  /** ro or rw. */
+  mode: string;
+  /** The path as the project file has it. */
+  path: string;
+}
+
+/** Issue is an issue. */
+export interface Issue {
+  /** Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody. */
+  assignment: string | null;
+  /** The body, Markdown. */
+  body: string;
+  /** When it was filed. */
+  created_at: number;
+  /** Who filed it: an operator's name, or "agent:PATH". */
+  created_by: string;
+  /** The id, a ULID. */
+  id: string;
+  /** The project and number that it was exported from. */
+  imported_from?: string;
+  /** The statuses that it can go to from here. */
+  legal_transitions: Array<"unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened">;
+  /** The number, counted from 1 in the project without gaps. */
+  number: number;
+  /** The body before its first edit, null if it was never edited. */
+  original_body: string | null;
+  /** The project's slug. */
+  project_id: string;
+  /** When it was resolved, null while it is not. */
+  resolved_at: number | null;
+  /** Who resolved it, null while it is not. */
+  resolved_by: string | null;
+  /** Where it stands. */
+  status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
+  /** The title. */
+  title: string;
+  /** When it last changed. */
+  updated_at: number;
+  /** Which fields the request changed; in answers to PATCH only. */
+  updated_fields?: string[];
+  /** The version, which grows with every change; If-Match takes it. */
+  version: number;
+}
+
+/** IssueCreated is events issue.created: an issue of the session's project was filed, by an operator or an agent. A frame of a change may come twice after an outage; the issue itself says where it stands. */
+export interface IssueCreated {
+  /** The issue's number. */
+  number: number;
+  /** The project's slug. */
+  project_id: string;
+}
+
+/** IssueDetail is an issue with what happened to it. */
+export interface IssueDetail {
+  /** Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody. */
+  assignment: string | null;
+  /** The body, Markdown. */
+  body: string;
+  /** When it was filed. */
+  created_at: number;
+  /** Who filed it: an operator's name, or "agent:PATH". */
+  created_by: string;
+  /** The id, a ULID. */
+  id: string;
+  /** The project and number that it was exported from. */
+  imported_from?: string;
+  /** The statuses that it can go to from here. */
+  legal_transitions: Array<"unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened">;
+  /** The number, counted from 1 in the project without gaps. */
+  number: number;
+  /** The body before its first edit, null if it was never edited. */
+  original_body: string | null;
+  /** The project's slug. */
+  project_id: string;
+  /** When it was resolved, null while it is not. */
+  resolved_at: number | null;
+  /** Who resolved it, null while it is not. */
+  resolved_by: string | null;
+  /** Where it stands. */
+  status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
+  /** The title. */
+  title: string;
+  /** When it last changed. */
+  updated_at: number;
+  /** The last 200 updates, the oldest first. */
+  updates: IssueUpdate[];
+  /** The version, which grows with every change; If-Match takes it. */
+  version: number;
+}
+
+/** IssueSummary is an issue in a list. */
+export interface IssueSummary {
+  /** Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody. */
+  assignment: string | null;
+  /** When it was filed. */
+  created_at: number;
+  /** Who filed it: an operator's name, or "agent:PATH". */
+  created_by: string;
+  /** The id, a ULID. */
+  id: string;
+  /** The number, counted from 1 in the project without gaps. */
+  number: number;
+  /** The project's slug. */
+  project_id: string;
+  /** When it was resolved, null while it is not. */
+  resolved_at: number | null;
+  /** Who resolved it, null while it is not. */
+  resolved_by: string | null;
+  /** Where it stands. */
+  status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
+  /** The title. */
+  title: string;
+  /** When it last changed. */
+  updated_at: number;
+  /** The version, which grows with every change. */
+  version: number;
+}
+
+/** IssueTodo is a step or a criterion of an issue. */
+export interface IssueTodo {
+  /** When it was completed, null while it is not. */
+  completed_at: number | null;
+  /** What is to be done. */
+  content: string;
+  /** When it was written down. */
+  created_at: number;
+  /** The id, a ULID. */
+  id: string;
+  /** What it is for. */
+  kind: "unspecified" | "step" | "criterion";
+  /** What was noted on it. */
+  notes: TodoNote[];
+  /** The agent that proposed it, null for the one that wrote it down. */
+  origin_agent: string | null;
+  /** The phase that it belongs to, null for none. */
+  phase: string | null;
+  /** Its place in the list, from 0. */
+  position: number;
+  /** Where it stands. */
+  status: "unspecified" | "pending" | "in_progress" | "completed" | "abandoned";
+  /** When the operator verified it, null while it is not. */
+  verified_at: number | null;
+  /** Who verified it, null while it is not. */
+  verified_by: string | null;
+}
+
+/** IssueUpdate is one thing that happened to an issue. Updates never change. */
+export interface IssueUpdate {
+  /** Who did it: an operator's name, or "agent:PATH". */
+  author: string;
+  /** The text of a comment, Markdown. */
+  body: string;
+  /** When it happened. */
+  created_at: number;
+  /** The id, a ULID. */
+  id: string;
+  /** The issue. */
+  issue_number: number;
+  /** What it records. */
+  kind: "unspecified" | "comment" | "status_change" | "title_edit" | "body_edit" | "assignment_change";
+  /** What changed, by kind; an object. */
+  metadata: Record<string, unknown> | null;
+  /** Who reads it. */
+  visibility: "unspecified" | "all" | "operator_only";
+}
+
+/** IssueUpdated is events issue.updated: an issue of the session's project, one of its todos, or the list of what happened to it has changed. */
+export interface IssueUpdated {
+  /** The issue's number. */
+  number: number;
+  /** The project's slug. */
+  project_id: string;
+}
+
+/** Launched is the body of GET /api/v1/launch for a client that accepts JSON. */
+export interface Launched {
+  /** The token to send in X-Kaged-CSRF. */
+  csrf_token: string;
+  /** True. */
+  ok: boolean;
+}
+
+/** ListAllApprovalsResponse is a page. */
+export interface ListAllApprovalsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The approvals, newest first. */
+  items: Approval[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListApprovalsResponse is a page. */
+export interface ListApprovalsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The approvals, newest first. */
+  items: Approval[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListInvocationsResponse is a page. */
+export interface ListInvocationsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The invocations, oldest first. */
+  items: SubagentInvocation[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListIssueTodosResponse holds the todos. */
+export interface ListIssueTodosResponse {
+  /** The todos in their order. */
+  items: IssueTodo[];
+}
+
+/** ListIssueUpdatesResponse is a page. */
+export interface ListIssueUpdatesResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The updates. */
+  items: IssueUpdate[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListIssuesResponse is a page. */
+export interface ListIssuesResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The issues. */
+  items: IssueSummary[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+  /** How many match in all, at most 1000, which stands for that many and more; only if with_total was set. */
+  total?: number;
+}
+
+/** ListLanguageServersResponse lists language servers. */
+export interface ListLanguageServersResponse {
+  /** The servers. */
+  servers: RunningLanguageServer[];
+}
+
+/** ListMessagesResponse is a page. */
+export interface ListMessagesResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The messages, oldest first. */
+  items: SessionMessage[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListProcessesResponse is what runs. */
+export interface ListProcessesResponse {
+  /** The cages. */
+  cages: RunningCage[];
+  /** The commands. */
+  processes: RunningProcess[];
+  /** The runs that are pending or at work. */
+  runs: ActiveRun[];
+}
+
+/** ListProjectsResponse is a page. */
+export interface ListProjectsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The projects. */
+  items: ProjectSummary[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListPromptsResponse lists the prompt files that the project's agents use, by path. */
+export interface ListPromptsResponse {
+  /** The prompts. */
+  items: PromptSummary[];
+}
+
+/** ListRunsResponse is a page. */
+export interface ListRunsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The runs, oldest first. */
+  items: RunSummary[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListSessionsResponse is a page. */
+export interface ListSessionsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The sessions. */
+  items: SessionSummary[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListTokensResponse is all of them. */
+export interface ListTokensResponse {
+  /** The tokens, oldest first: at most 100. */
+  items: Token[];
+}
+
+/** LiveSubagent is an agent at work. */
+export interface LiveSubagent {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** caged, uncaged or pending. */
+  cage_status: string;
+  /** The invocation. */
+  invocation_id: string;
+  /** The agent's key. */
+  name: string;
+  /** The invocation that called it, null for the root agent. */
+  parent_invocation_id: string | null;
+  /** When it began. */
+  started_at: number;
+  /** What it is doing. */
+  state: string;
+}
+
+/** LoadProjectResponse holds the registered project. */
+export interface LoadProjectResponse {
+  /** Whether it was not registered before. */
+  created: boolean;
+  /** The project; the whole body on HTTP. */
+  project: RegisteredProject | null;
+}
+
+/** Me is the body of GET /api/v1/me. */
+export interface Me {
+  /** The token to send in X-Kaged-CSRF. */
+  csrf_token: string;
+  /** The daemon. */
+  daemon: Daemon | null;
+  /** For display only. */
+  email: string;
+  /** The operator's groups, for display only. */
+  groups: string[];
+  /** The name to show. */
+  operator_name: string;
+  /** How the operator likes the console. */
+  preferences: Preferences | null;
+  /** The operator. */
+  user_id: string;
+}
+
+/** MessageDelta is output message.delta. */
+export interface MessageDelta {
+  /** The text. */
+  delta: string;
+  /** text or thinking. */
+  kind: string;
+  /** The message. */
+  message_id: string;
+}
+
+/** MessageEnd is output message.end. */
+export interface MessageEnd {
+  /** When. */
+  ended_at: number;
+  /** What went wrong. */
+  error_message?: string;
+  /** The message. */
+  message_id: string;
+  /** How it went. */
+  stats?: FrameStats;
+  /** Why the model stopped. */
+  stop_reason: string;
+  /** What it used. */
+  usage?: FrameUsage;
+}
+
+/** MessageMetadata says how a message came about. */
+export interface MessageMetadata {
+  /** Its code. */
+  error_code?: string;
+  /** What went wrong. */
+  error_message?: string;
+  /** The provider's HTTP status. */
+  error_status?: number;
+  /** The model. */
+  model: string;
+  /** The provider. */
+  provider: string;
+  /** How it went. */
+  stats?: FrameStats;
+  /** Why the model stopped. */
+  stop_reason: string;
+  /** What it used. */
+  usage?: FrameUsage;
+}
+
+/** MessagePart is a piece of a message. */
+export interface MessagePart {
+  /** The id of a tool call. */
+  id?: string;
+  /** The tool's parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  input?: unknown;
+  /** Whether the tool failed. */
+  is_error?: boolean;
+  /** The tool. */
+  name?: string;
+  /** What the tool said. */
+  output?: string;
+  /** The text of a text or thinking. */
+  text?: string;
+  /** The call a tool result answers. */
+  tool_call_id?: string;
+  /** text, thinking, tool_call or tool_result. */
+  type: string;
+}
+
+/** MessageRetract is output message.retract: the answer of a model broke off and will be asked for once more. Every delta since the last tool result of the message, or since its start, is void. */
+export interface MessageRetract {
+  /** The message. */
+  message_id: string;
+  /** Why, a sentence. */
+  reason: string;
+  /** The step of the run. */
+  step: number;
+}
+
+/** MessageStart is output message.start. */
+export interface MessageStart {
+  /** The message. */
+  message_id: string;
+  /** The model. */
+  model: string;
+  /** The provider. */
+  provider: string;
+  /** Whether a script plays the model. */
+  rehearsal?: boolean;
+  /** Who it is from. */
+  role: string;
+  /** The run. */
+  run_id: string;
+  /** When. */
+  started_at: number;
+}
+
+/** MessageToolCall is output message.tool_call. */
+export interface MessageToolCall {
+  /** The call. */
+  id: string;
+  /** Its parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  input: unknown;
+  /** The message. */
+  message_id: string;
+  /** The tool. */
+  name: string;
+  /** Whether input was shortened; the stored message has it whole. */
+  truncated?: boolean;
+}
+
+/** MessageToolOutput is output message.tool_output: what a running tool wrote. */
+export interface MessageToolOutput {
+  /** The message. */
+  message_id: string;
+  /** stdout or stderr. */
+  stream: string;
+  /** The text. */
+  text: string;
+  /** The call. */
+  tool_call_id: string;
+}
+
+/** MessageToolResult is output message.tool_result. */
+export interface MessageToolResult {
+  /** How long it took, in milliseconds. */
+  duration_ms: number;
+  /** Its parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  input: unknown;
+  /** Whether it failed. */
+  is_error: boolean;
+  /** The message. */
+  message_id: string;
+  /** The tool. */
+  name: string;
+  /** What it said. */
+  output: string;
+  /** The call. */
+  tool_call_id: string;
+  /** Whether output or input was shortened; GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id} has it whole. */
+  truncated?: boolean;
+}
+
+/** NetworkAttempted is events net.attempt: something in a cage tried to reach the network. The record of a run has them too. */
+export interface NetworkAttempted {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** Whether it was let through. */
+  allowed: boolean;
+  /** When. */
+  at: number;
+  /** How many of its kind this stands for. */
+  count: number;
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** The rule that allowed it, or a sentence with why it was refused. */
+  rule: string;
+  /** The run. */
+  run_id: string;
+  /** What it wanted: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" where only that is known. */
+  target: string;
+}
+
+/** NetworkCapabilities says which hosts can be reached. */
+export interface NetworkCapabilities {
+  /** The "host:port" pairs in the order they were written. */
+  allowlist: string[];
+  /** "isolated" where only the list can be reached, "disabled" where there is no cage that allows any. */
+  mode: string;
+}
+
+/** PostMessageResponse says that the message is on disk. */
+export interface PostMessageResponse {
+  /** When. */
+  accepted_at: number;
+  /** The message. */
+  id: string;
+  /** The limit. */
+  limit?: number;
+  /** Whether the run waits for a slot. */
+  queued?: boolean;
+  /** Which limit was reached: per_project or per_operator. */
+  reason?: string;
+  /** The run it starts. */
+  run_id: string;
+  /** How many sessions run in that scope. */
+  running_count?: number;
+  /** The session. */
+  session_id: string;
+}
+
+/** Preferences is how the operator likes the console. */
+export interface Preferences {
+  /** The locale. */
+  locale: string;
+  /** The theme. */
+  theme: string;
+  /** The time zone. */
+  timezone: string;
+}
+
+/** Probe is the body of GET /healthz and GET /readyz. */
+export interface Probe {
+  /** Why requests cannot be served, in one sentence; only of /readyz. */
+  reason?: string;
+  /** ok, ready or starting. */
+  status: string;
+}
+
+/** Project is a registered project. */
+export interface Project {
+  /** The plugins in use. */
+  active_plugins: ActivePlugin[];
+  /** What the project is about. */
+  description: string;
+  /** What is wrong with its files, or worth knowing about them and about the operator's configuration. */
+  diagnostics: ProjectDiagnostic[];
+  /** The version of its format. */
+  dsl_version: number;
+  /** The slug. */
+  id: string;
+  /** The name to show, null for none. */
+  label: string | null;
+  /** When a session of it was last used, null for never. */
+  last_opened_at: number | null;
+  /** The folder. */
+  path: string;
+  /** When it was first registered. */
+  registered_at: number;
+  /** What its aliases are bound to: the first target of each. */
+  resolved_aliases: Record<string, string>;
+  /** How many sessions it has. */
+  session_count: number;
+  /** Whether work can start. */
+  state: "unspecified" | "ready" | "pending" | "invalid";
+}
+
+/** ProjectDiagnostic is something wrong with a project's files, or worth knowing. */
+export interface ProjectDiagnostic {
+  /** The kind, such as not_in_force or cage_disabled. */
+  code: string;
+  /** The column, from 1; 0 if it is not about one. */
+  column: number;
+  /** The file, relative to the project's root; local.toml for the operator's configuration. */
+  file: string;
+  /** The line, from 1; 0 if it is not about one. */
+  line: number;
+  /** One sentence. */
+  message: string;
+  /** The tree path, or the key of the operator's configuration. */
+  path: string;
+  /** error or warning. */
+  severity: string;
+}
+
+/** ProjectSummary is a project in a list. */
+export interface ProjectSummary {
+  /** What the project is about. */
+  description: string;
+  /** The slug. */
+  id: string;
+  /** The name to show, null for none. */
+  label: string | null;
+  /** When a session of it was last used, null for never. */
+  last_opened_at: number | null;
+  /** The folder. */
+  path: string;
+  /** How many sessions it has. */
+  session_count: number;
+  /** Whether work can start. */
+  state: "unspecified" | "ready" | "pending" | "invalid";
+}
+
+/** PromptHeld is events prompt.held: a prompt file that agents can write is another than the accepted one, which the run goes on with until an operator approves the new one. */
+export interface PromptHeld {
+  /** SHA-256 (hex) of the accepted text, which the run uses. */
+  accepted_sha256: string;
+  /** The file, relative to the project's root. */
+  path: string;
+  /** The run. */
+  run_id: string;
+  /** SHA-256 (hex) of the file as it is. */
+  sha256: string;
+}
+
+/** PromptSummary is a prompt file in the list. */
+export interface PromptSummary {
+  /** The file, relative to the project's root. */
+  path: string;
+  /** Whether the file is there. */
+  present: boolean;
+  /** When its last version was first seen, null if it is missing and never was there. */
+  updated_at: number | null;
+  /** The tree paths that use it. */
+  used_by: string[];
+  /** How many versions there are. */
+  version_count: number;
+}
+
+/** PromptVersion is a version of a prompt. */
+export interface PromptVersion {
+  /** The operator that wrote it through kaged, null for a change of the file. */
+  author: string | null;
+  /** When it was written or first seen. */
+  created_at: number;
+  /** The SHA-256 of the text in hex. */
+  sha256: string;
+  /** Its number, from 1. */
+  version: number;
+}
+
+/** PutDslResponse says whether the project file was saved. Its status on HTTP is 422 where it was not. */
+export interface PutDslResponse {
+  /** Which of what is wrong is about names that do not fit each other. */
+  cross_ref_errors: string[];
+  /** What is wrong with it. */
+  diagnostics: DslDiagnostic[];
+  /** Why it was not saved, as in the body of any refusal. */
+  error?: ErrorObject;
+  /** Whether it was saved. */
+  saved: boolean;
+  /** The SHA-256 of the saved text in hex. */
+  sha256?: string;
+  /** The project's state after it was saved. */
+  state?: "unspecified" | "ready" | "pending" | "invalid";
+  /** Whether it compiles. */
+  valid: boolean;
+  /** What is worth knowing about it. */
+  warnings: string[];
+}
+
+/** PutPromptResponse is the version that was written. */
+export interface PutPromptResponse {
+  /** The file. */
+  path: string;
+  /** The SHA-256 of the text in hex. */
+  sha256: string;
+  /** Its number. A text that the last version has already makes no new one. */
+  version: number;
+}
+
+/** QueryAuditResponse is a page. */
+export interface QueryAuditResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The entries, newest first. */
+  items: AuditEntry[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** RegisteredProject is a project as load and reload show it. */
+export interface RegisteredProject {
+  /** What is worth knowing about the project file and about the operator's configuration, with its place. */
+  diagnostics: ProjectDiagnostic[];
+  /** The slug. */
+  id: string;
+  /** The name to show, null for none. */
+  label: string | null;
+  /** The folder. */
+  path: string;
+  /** When it was first registered. */
+  registered_at: number;
+  /** Whether work can start. */
+  state: "unspecified" | "ready" | "pending" | "invalid";
+  /** What is missing; only while the state is pending. */
+  unresolved?: Unresolved;
+  /** What is worth knowing about the project file. */
+  warnings?: string[];
+}
+
+/** ReloadProjectResponse holds the project as it is now. */
+export interface ReloadProjectResponse {
+  /** The project; the whole body on HTTP. */
+  project: RegisteredProject | null;
+}
+
+/** RestartLanguageServersResponse says which were ended. */
+export interface RestartLanguageServersResponse {
+  /** The servers. */
+  servers: RunningLanguageServer[];
+}
+
+/** RevokeTokenResponse is what it was. */
+export interface RevokeTokenResponse {
+  /** The token. */
+  token: Token | null;
+}
+
+/** Run is a run in full. */
+export interface Run {
+  /** Whether the root agent works in a cage: caged, uncaged, or pending while there is none yet; a run that failed for want of its cage stays pending. */
+  cage_status: string;
+  /** The snapshot it ran on. */
+  compiled_hash: string;
+  /** US dollars, null where no price is known. */
+  cost_total: number | null;
+  /** When it was created. */
+  created_at: number;
+  /** How long it took in milliseconds, null while it has not ended. */
+  duration_ms: number | null;
+  /** When it ended, null while it has not. */
+  ended_at: number | null;
+  /** Why it failed, null if it did not. */
+  error: Error | null;
+  /** The run. */
+  id: string;
+  /** The message it wrote or is writing. */
+  message_id: string;
+  /** How it ended, null while it has not. */
+  outcome: string | null;
+  /** The prompts in effect: path to SHA-256. */
+  prompt_hashes: Record<string, string>;
+  /** Its session. */
+  session_id: string;
+  /** When it began, null while it waits. */
+  started_at: number | null;
+  /** What it is doing or how it ended. */
+  state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
+  /** Its steps. */
+  steps: RunStep[];
+  /** Why the model stopped last, null while it has not. */
+  stop_reason: string | null;
+  /** The agents it called. */
+  subagent_invocations: SubagentInvocation[];
+  /** Input tokens, cached ones included. */
+  tokens_in: number;
+  /** Output tokens. */
+  tokens_out: number;
+  /** The message that started it. */
+  trigger_message_id: string;
+}
+
+/** RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended. */
+export interface RunCage {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** What of the policy is held by watching rather than by the kernel, each a sentence. */
+  best_effort?: string[];
+  /** caged or uncaged. */
+  cage_status: string;
+  /** Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost. */
+  ended?: string;
+  /** What was made in the writable folders and may make tools outside run code; known at the cage's end. */
+  found?: CageFinding[];
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** What an operator is told of the cage when it is made, each a sentence: what was not searched. */
+  notes?: string[];
+  /** The policy in one line. */
+  policy?: string;
+  /** The run. */
+  run_id: string;
+  /** How the cage is enforced: userns or setuid. */
+  tier?: string;
+}
+
+/** RunEnded is events run.ended. */
+export interface RunEnded {
+  /** US dollars, null where no price is known. */
+  cost_usd: number | null;
+  /** Why it failed. */
+  error?: Error;
+  /** completed, paused, failed or cancelled. */
+  outcome: string;
+  /** The run. */
+  run_id: string;
+  /** How many model calls were answered. */
+  steps: number;
+  /** Input tokens, cached ones included. */
+  tokens_in: number;
+  /** Output tokens. */
+  tokens_out: number;
+}
+
+/** RunRetry is events run.retry: a model call failed before anything was accepted, or its answer was taken back, and it will be made again. */
+export interface RunRetry {
+  /** Which try failed, from 1. */
+  attempt: number;
+  /** How long until the next one, in milliseconds. */
+  delay_ms: number;
+  /** What went wrong. */
+  error: Error | null;
+  /** The invocation, absent for the root agent. */
+  invocation_id?: string;
+  /** The model of the next try. */
+  model: string;
+  /** The provider of the next try. */
+  provider: string;
+  /** The run. */
+  run_id: string;
+}
+
+/** RunStarted is events run.started. */
+export interface RunStarted {
+  /** The message that started it. */
+  message_id: string;
+  /** The run. */
+  run_id: string;
+}
+
+/** RunStep is one turn of the model and the results of its tools. */
+export interface RunStep {
+  /** When its turn was stored. */
+  created_at: number;
+  /** The model. */
+  model: string;
+  /** What the model wrote. */
+  parts: MessagePart[];
+  /** The provider. */
+  provider: string;
+  /** How it went. */
+  stats: FrameStats | null;
+  /** From 1. */
+  step: number;
+  /** Why it stopped. */
+  stop_reason: string;
+  /** What it used. */
+  usage: FrameUsage | null;
+}
+
+/** RunSummary is a run in a list. */
+export interface RunSummary {
+  /** US dollars, null where no price is known. */
+  cost_total: number | null;
+  /** When it was created. */
+  created_at: number;
+  /** How long it took in milliseconds, null while it has not ended. */
+  duration_ms: number | null;
+  /** When it ended, null while it has not. */
+  ended_at: number | null;
+  /** Why it failed, null if it did not. */
+  error: Error | null;
+  /** The run. */
+  id: string;
+  /** How it ended, null while it has not. */
+  outcome: string | null;
+  /** Its session. */
+  session_id: string;
+  /** When it began, null while it waits. */
+  started_at: number | null;
+  /** What it is doing or how it ended. */
+  state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
+  /** How many steps it made. */
+  steps: number;
+  /** The agents it called. */
+  subagent_invocations: SubagentInvocation[];
+  /** Input tokens, cached ones included. */
+  tokens_in: number;
+  /** Output tokens. */
+  tokens_out: number;
+  /** The message that started it. */
+  trigger_message_id: string;
+}
+
+/** RunningCage is a cage that lives. */
+export interface RunningCage {
+  /** The tree path of the agent in it. */
+  agent_path: string;
+  /** What of its policy is held by watching rather than by the kernel, each a sentence. */
+  best_effort: string[];
+  /** CPU time in milliseconds of everything that ever ran in it. */
+  cpu_ms: number;
+  /** Its id. */
+  id: string;
+  /** Resident memory in bytes of everything in it. */
+  memory_bytes: number;
+  /** How many processes are in it. */
+  processes: number;
+  /** The project. */
+  project_id: string;
+  /** The run it was made for. */
+  run_id: string;
+  /** The session it belongs to and ends with. */
+  session_id: string;
+  /** When it was made. */
+  started_at: number;
+  /** How it is enforced: userns, or setuid where root has no user namespaces. */
+  tier: string;
+}
+
+/** RunningLanguageServer is a language server that runs, is stopped or gave up. */
+export interface RunningLanguageServer {
+  /** Whether it runs in a cage. */
+  caged: boolean;
+  /** The command line. */
+  command: string[];
+  /** Its id. */
+  id: string;
+  /** The language. */
+  lang: string;
+  /** The end of what it wrote to standard error. */
+  log: string;
+  /** How many documents it has open. */
+  open_files: number;
+  /** Its process id, 0 for none. */
+  pid: number;
+  /** The project and its root. */
+  project_id: string;
+  /** How often it was started again after a crash. */
+  restart_count: number;
+  /** The root. */
+  root: string;
+  /** When it started, in milliseconds. */
+  started_at: number;
+  /** "starting", "indexing", "ready", "stopped" or "failed". */
+  state: string;
+}
+
+/** RunningProcess is a command that runs for a session. */
+export interface RunningProcess {
+  /** The tree path of the agent that called the tool, such as primary.subagents.tester. */
+  agent_path: string;
+  /** Whether it outlives the tool call that started it. */
+  background: boolean;
+  /** The cage it runs in, null for none. */
+  cage_id: string | null;
+  /** The command line, shortened. */
+  command: string;
+  /** CPU time in milliseconds of it and everything it started. */
+  cpu_ms: number;
+  /** Its id. */
+  id: string;
+  /** Resident memory in bytes of it and everything it started. */
+  memory_bytes: number;
+  /** Its process id as the host sees it. */
+  pid: number;
+  /** The project. */
+  project_id: string;
+  /** The run whose tool call started it. */
+  run_id: string;
+  /** The session it runs for and ends with. */
+  session_id: string;
+  /** When it started. */
+  started_at: number;
+}
+
+/** SearchSessionsResponse is a page. */
+export interface SearchSessionsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The sessions. */
+  items: FoundSession[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** Session is a session in full. */
+export interface Session {
+  /** What keeps it from working besides its state, null for nothing: provider_unreachable or context_overflow, or resume_pending while an interrupted run is about to go on in a new one. */
+  blocked_reason: string | null;
+  /** Its budget, and what is spent; null in answers that do not sum it up. */
+  budget: SessionBudget | null;
+  /** Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run. */
+  cage_status: string | null;
+  /** When it began. */
+  created_at: number;
+  /** The run that is pending or at work, null for none. */
+  current_run: string | null;
+  /** When it ended, null while it has not. */
+  ended_at: number | null;
+  /** The session. */
+  id: string;
+  /** The issue it works on, null for none. */
+  issue_number: number | null;
+  /** The same as name. */
+  label: string | null;
+  /** The agents at work below the root. */
+  live_subagents: LiveSubagent[];
+  /** In place of the project's max_output_tokens, null for none. */
+  max_output_tokens_override: number | null;
+  /** In place of the project's max_steps, null for none. */
+  max_steps_override: number | null;
+  /** How many messages it has. */
+  message_count: number;
+  /** "provider:model" in place of the project's alias, null for none. */
+  model_override: string | null;
+  /** The name to show, null for none. */
+  name: string | null;
+  /** Its project. */
+  project_id: string;
+  /** What it is doing. */
+  state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+  /** What its runs used and cost so far. */
+  totals: SessionTotals | null;
+  /** When it last changed. */
+  updated_at: number;
+}
+
+/** SessionBudget is what a session may use, and what it has used. */
+export interface SessionBudget {
+  /** Which agents spent it. */
+  by_agent: AgentUse[];
+  /** Its budget, null for none. */
+  limit: BudgetLimit | null;
+  /** What calls in flight may use at most. */
+  reserved: BudgetUse | null;
+  /** What is spent. */
+  spent: BudgetUse | null;
+}
+
+/** SessionMessage is a stored message. */
+export interface SessionMessage {
+  /** The text. */
+  content: string;
+  /** When. */
+  created_at: number;
+  /** The message. */
+  id: string;
+  /** How it came about; only of what a model wrote. */
+  metadata?: MessageMetadata;
+  /** The pieces of a message that is more than one text. */
+  parts?: MessagePart[];
+  /** Who it is from. */
+  role: "unspecified" | "operator" | "primary" | "subagent" | "system";
+  /** The run it belongs to, null for none. */
+  run_id: string | null;
+  /** The session. */
+  session_id: string;
+  /** The invocation it is from, only where the role is subagent. */
+  subagent_invocation_id?: string;
+  /** Whether it was rolled back or discarded. */
+  superseded: boolean;
+}
+
+/** SessionStateChanged is events session.state. */
+export interface SessionStateChanged {
+  /** What keeps it from working besides its state; see Session. */
+  blocked_reason?: string;
+  /** What the session is doing. */
+  state: string;
+}
+
+/** SessionSummary is a session in a list. */
+export interface SessionSummary {
+  /** When it began. */
+  created_at: number;
+  /** The session. */
+  id: string;
+  /** The issue it works on, null for none. */
+  issue_number: number | null;
+  /** The same as name. */
+  label: string | null;
+  /** In place of the project's max_output_tokens, null for none. */
+  max_output_tokens_override: number | null;
+  /** In place of the project's max_steps, null for none. */
+  max_steps_override: number | null;
+  /** How many messages it has. */
+  message_count: number;
+  /** "provider:model" in place of the project's alias, null for none. */
+  model_override: string | null;
+  /** The name to show, null for none. */
+  name: string | null;
+  /** Its project. */
+  project_id: string;
+  /** What it is doing. */
+  state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+  /** When it last changed. */
+  updated_at: number;
+}
+
+/** SessionTotals sums a session's runs. */
+export interface SessionTotals {
+  /** US dollars, null where no price is known. */
+  cost_usd: number | null;
+  /** Input tokens, cached ones included. */
+  tokens_in: number;
+  /** Output tokens. */
+  tokens_out: number;
+}
+
+/** SignalProcessResponse is empty: the signal was sent. */
+export interface SignalProcessResponse {}
+
+/** SpendGroup is the calls of one project to one model. */
+export interface SpendGroup {
+  /** provider:model. */
+  model: string;
+  /** The project. */
+  project_id: string;
+  /** What they used. */
+  sum: SpendSum | null;
+}
+
+/** SpendSum is what model calls used. Calls to a model without a known price cost 0. */
+export interface SpendSum {
+  /** Requests sent. */
+  calls: number;
+  /** US dollars. */
+  cost_usd: number;
+  /** How many model calls count as an estimate, because their use is not known. */
+  estimated: number;
+  /** Tokens, input and output. */
+  tokens: number;
+}
+
+/** SubagentEnd is output subagent.end: an invocation is over and stored. It precedes the result of the call that began it. */
+export interface SubagentEnd {
+  /** What they cost in US dollars, null where a price is not known. */
+  cost_usd: number | null;
+  /** When. */
+  ended_at: number;
+  /** Why it failed. */
+  error?: Error;
+  /** 0 completed, 1 failed, 130 cancelled. */
+  exit: number;
+  /** The first 200 files that it and agents below it changed. */
+  files_changed: string[];
+  /** The invocation. */
+  invocation_id: string;
+  /** completed, failed or cancelled. */
+  outcome: string;
+  /** How many of its model calls were answered. */
+  steps: number;
+  /** What its own steps used; agents below it count for themselves. */
+  usage: FrameUsage | null;
+}
+
+/** SubagentInvocation is one call of an agent by another. */
+export interface SubagentInvocation {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** Its cage's policy, absent without one. */
+  cage_policy?: InvocationCage;
+  /** Whether the agent works in a cage: caged, uncaged, or pending while there is none yet. */
+  cage_status: string;
+  /** US dollars, null where no price is known. */
+  cost_usd: number | null;
+  /** When it ended, null while it has not. */
+  ended_at: number | null;
+  /** Why it failed, null if it did not. */
+  error: Error | null;
+  /** 0 completed, 1 failed, 130 cancelled; null while it has not ended. */
+  exit: number | null;
+  /** The invocation. */
+  invocation_id: string;
+  /** The agent's key. */
+  name: string;
+  /** What it said last. */
+  output?: string;
+  /** The invocation that called it, null for the root agent. */
+  parent_invocation_id: string | null;
+  /** What its caller asked for, shortened where an answer has no room for all; this and the fields below only in a run's own answer and in the invocation's. */
+  prompt?: string;
+  /** The run. */
+  run_id: string;
+  /** When it began. */
+  started_at: number;
+  /** pending, running, completed, failed or cancelled. */
+  state: string;
+  /** How many of its model calls were answered; those of agents below it count for themselves, here and below. */
+  steps: number;
+  /** Input tokens, cached ones included. */
+  tokens_in: number;
+  /** Output tokens. */
+  tokens_out: number;
+  /** The caller's call. */
+  tool_call_id: string;
+  /** The names of its tools, those of its children last. */
+  tools?: string[];
+}
+
+/** SubagentOutput is output subagent.output: what an agent below the root, or a tool of it, wrote. */
+export interface SubagentOutput {
+  /** The invocation. */
+  invocation_id: string;
+  /** text or thinking of the model, or tool. */
+  kind: string;
+  /** stdout, or stderr of a tool. */
+  stream: string;
+  /** The text. */
+  text: string;
+  /** The call, where a tool wrote it. */
+  tool_call_id?: string;
+}
+
+/** SubagentRetract is output subagent.retract: the answer of a model to an agent below the root broke off and will be asked for once more. Every output of kind text or thinking since the last tool result of the invocation, or since its start, is void. */
+export interface SubagentRetract {
+  /** The invocation. */
+  invocation_id: string;
+  /** Why, a sentence. */
+  reason: string;
+  /** The step of the invocation. */
+  step: number;
+}
+
+/** SubagentStart is output subagent.start: an agent calls another, which begins an invocation. It follows message.tool_call or subagent.tool_call of that call. An invocation whose run ended without a subagent.end of it never came to be stored. */
+export interface SubagentStart {
+  /** Its tree path. */
+  agent_path: string;
+  /** pending while its cage is being made, or uncaged; events run.cage has what follows. */
+  cage_status: string;
+  /** The invocation. */
+  invocation_id: string;
+  /** The agent's key. */
+  name: string;
+  /** The invocation that called it, null for the root agent. */
+  parent_invocation_id: string | null;
+  /** The run. */
+  run_id: string;
+  /** When. */
+  started_at: number;
+  /** The caller's call. */
+  tool_call_id: string;
+}
+
+/** SubagentToolCall is output subagent.tool_call: a tool of an agent below the root is about to run. */
+export interface SubagentToolCall {
+  /** The call. */
+  id: string;
+  /** Its parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  input: unknown;
+  /** The invocation. */
+  invocation_id: string;
+  /** The tool. */
+  name: string;
+  /** Whether input was shortened; the stored step has it whole. */
+  truncated?: boolean;
+}
+
+/** SubagentToolResult is output subagent.tool_result. */
+export interface SubagentToolResult {
+  /** How long it took, in milliseconds. */
+  duration_ms: number;
+  /** The invocation. */
+  invocation_id: string;
+  /** Whether it failed. */
+  is_error: boolean;
+  /** The tool. */
+  name: string;
+  /** What it said. */
+  output: string;
+  /** The call. */
+  tool_call_id: string;
+  /** Whether output was shortened; the stored step has it whole. */
+  truncated?: boolean;
+}
+
+/** TodoNote is a note on a todo. */
+export interface TodoNote {
+  /** Who wrote it. */
+  author: string;
+  /** When. */
+  created_at: number;
+  /** The text. */
+  text: string;
+}
+
+/** Token is a named API token without its text. */
+export interface Token {
+  /** When it was made. */
+  created_at: number;
+  /** When it stops to be valid, null for never. */
+  expires_at: number | null;
+  /** The token. */
+  id: string;
+  /** When a request last came with it, to the minute, null for never. */
+  last_used_at: number | null;
+  /** Its name, which no other live token of the operator has. */
+  name: string;
+  /** What it allows. */
+  scope: "unspecified" | "read" | "run" | "admin";
+}
+
+/** ToolCapabilities parts the catalogue's tools. */
+export interface ToolCapabilities {
+  /** Those it does not have. */
+  disabled: string[];
+  /** The canonical names of those the root agent has, after the operator's and the project's say. */
+  enabled: string[];
+}
+
+/** UnregisterProjectResponse is what was removed. */
+export interface UnregisterProjectResponse {
+  /** The slug. */
+  id: string;
+  /** The folder, untouched. */
+  path: string;
+  /** How many sessions were ended. */
+  sessions_ended: number;
+  /** When. */
+  unregistered_at: number;
+}
+
+/** Unresolved lists what keeps a project pending. */
+export interface Unresolved {
+  /** Model aliases without a binding. */
+  aliases: UnresolvedAlias[];
+  /** Plugins that are not installed. */
+  plugins: UnresolvedPlugin[];
+  /** Prompt files that are not there. */
+  prompts: UnresolvedPrompt[];
+}
+
+/** UnresolvedAlias is an alias without a binding. */
+export interface UnresolvedAlias {
+  /** The alias. */
+  name: string;
+  /** The agents that use it. */
+  used_by: string[];
+}
+
+/** UnresolvedPlugin is a plugin that is not installed. */
+export interface UnresolvedPlugin {
+  /** The slot. */
+  name: string;
+  /** The package. */
+  package: string;
+  /** Where it comes from. */
+  source: string;
+  /** What is wrong with it. */
+  status: string;
+}
+
+/** UnresolvedPrompt is a prompt file that is not there. */
+export interface UnresolvedPrompt {
+  /** The path. */
+  path: string;
+  /** The tree paths that use it. */
+  used_by: string[];
+}
+
+/** UpdateIssueResponse holds the issue as it is now. */
+export interface UpdateIssueResponse {
+  /** The status that it had before. */
+  from: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
+  /** The issue; the whole body on HTTP. */
+  issue: Issue | null;
+}
+
+/** UpdateIssueTodoResponse holds the todo as it is now. */
+export interface UpdateIssueTodoResponse {
+  /** The todo; the whole body on HTTP. */
+  todo: IssueTodo | null;
+}
+
+/** UpdateProjectResponse holds the project. */
+export interface UpdateProjectResponse {
+  /** The project; the whole body on HTTP. */
+  project: ProjectSummary | null;
+}
+
+/** UpdateSessionResponse holds the session as it is now. */
+export interface UpdateSessionResponse {
+  /** The session as it is now; the whole body on HTTP. */
+  session: Session | null;
+}
+
+/** ValidateDslResponse says whether a project file is valid by itself. Its status on HTTP is 422 where it is not. */
+export interface ValidateDslResponse {
+  /** Which of what is wrong is about names that do not fit each other. */
+  cross_ref_errors: string[];
+  /** What is wrong with it. */
+  diagnostics: DslDiagnostic[];
+  /** Why it is refused, as in the body of any refusal. */
+  error?: ErrorObject;
+  /** Whether it is. */
+  valid: boolean;
+  /** What is worth knowing about it. */
+  warnings: string[];
+}
+
+/** Versions is the body of GET /api/versions. */
+export interface Versions {
+  /** The one to use. */
+  current: string;
+  /** The version of the daemon. */
+  daemon_version: string;
+  /** The versions of the API. */
+  versions: string[];
+}
+
+/** Widening is something that the files grant and the approved version does not. */
+export interface Widening {
+  /** The tree path of the agent; empty for the project. */
+  agent_path: string;
+  /** What the approved version grants, null for nothing. */
+  from: string | null;
+  /** The key, such as cage, cage.fs, tools or system_prompt. */
+  key: string;
+  /** What the files grant. */
+  to: string | null;
+}
+
+/** Routes maps "METHOD /path" to parameters, body and answer. */
+export interface Routes {
+  /** The console. */
+  "GET /": {
+    params: {  };
+    body: undefined;
+    answer: string;
+  };
+  /** ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending what waits for an answer now. Fails with validation_failed for an unknown state. */
+  "GET /api/v1/approvals": {
+    params: { state?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListAllApprovalsResponse;
+  };
+  /** QueryAudit returns entries, newest first, a page at a time. Fails with validation_failed. */
+  "GET /api/v1/audit": {
+    params: { since?: number; until?: number; project_id?: string; session?: string; event_type?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: QueryAuditResponse;
+  };
+  /** Returns the JSON Schema of the project file. */
+  "GET /api/v1/dsl/schema": {
+    params: { version?: string };
+    body: undefined;
+    answer: {
+  schema?: Record<string, unknown>;
+  version?: number;
+};
+  };
+  /** ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not read. Fails with validation_failed without a text, and with payload_too_large. */
+  "POST /api/v1/dsl/validate": {
+    params: {  };
+    body: { dsl?: string | null };
+    answer: ValidateDslResponse;
+  };
+  /** ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails with not_found for the project, and with unavailable while a workspace cannot be asked. */
+  "GET /api/v1/language-servers": {
+    params: { project_id?: string };
+    body: undefined;
+    answer: ListLanguageServersResponse;
+  };
+  /** Signs a browser in by a launch token: JSON for a client that accepts it, else 302 to the home page. Loopback mode only. */
+  "GET /api/v1/launch": {
+    params: { token?: string };
+    body: undefined;
+    answer: Launched;
+  };
+  /** Returns the caller and the daemon; sets the CSRF cookie. */
+  "GET /api/v1/me": {
+    params: {  };
+    body: undefined;
+    answer: Me;
+  };
+  /** Returns this description. */
+  "GET /api/v1/openapi.json": {
+    params: {  };
+    body: undefined;
+    answer: Record<string, unknown>;
+  };
+  /** ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
+  "GET /api/v1/processes": {
+    params: { session_id?: string };
+    body: undefined;
+    answer: ListProcessesResponse;
+  };
+  /** ListProjects lists the registered projects by id, a page at a time. */
+  "GET /api/v1/projects": {
+    params: { limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListProjectsResponse;
+  };
+  /** LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project then goes on with the approved version. */
+  "POST /api/v1/projects/load": {
+    params: {  };
+    body: { path?: string | null };
+    answer: RegisteredProject;
+  };
+  /** UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with bad_request without confirm and with not_found. */
+  "DELETE /api/v1/projects/{id}": {
+    params: { id: string; confirm?: boolean };
+    body: undefined;
+    answer: UnregisterProjectResponse;
+  };
+  /** GetProject returns one project. Fails with not_found. */
+  "GET /api/v1/projects/{id}": {
+    params: { id: string };
+    body: undefined;
+    answer: Project;
+  };
+  /** UpdateProject changes a project's label. Fails with validation_failed without a label, or for one of more than 80 characters, and with not_found. */
+  "PUT /api/v1/projects/{id}": {
+    params: { id: string };
+    body: { label?: unknown };
+    answer: ProjectSummary;
+  };
+  /** GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with dsl_invalid for files that do not compile. */
+  "GET /api/v1/projects/{id}/approval": {
+    params: { id: string };
+    body: undefined;
+    answer: GetProjectApprovalResponse;
+  };
+  /** ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown. Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the files have another hash, and like ReloadProject. */
+  "POST /api/v1/projects/{id}/approve": {
+    params: { id: string };
+    body: { hash?: string | null };
+    answer: ApproveProjectResponse;
+  };
+  /** GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the last compilation; and of every agent in which cage it works. Fails with not_found. */
+  "GET /api/v1/projects/{id}/capabilities": {
+    params: { id: string };
+    body: undefined;
+    answer: GetProjectCapabilitiesResponse;
+  };
+  /** GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not registered. */
+  "GET /api/v1/projects/{id}/dsl": {
+    params: { id: string };
+    body: undefined;
+    answer: GetDslResponse;
+  };
+  /** PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is approved by being written here. An answer with valid false has saved nothing. Fails with not_found, with validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id if the text names another project. */
+  "PUT /api/v1/projects/{id}/dsl": {
+    params: { id: string };
+    body: { dsl?: string | null };
+    answer: PutDslResponse;
+  };
+  /** GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents. Fails with not_found for a project that is not registered or has no project file. */
+  "GET /api/v1/projects/{id}/dsl/synthesized": {
+    params: { id: string };
+    body: undefined;
+    answer: GetSynthesizedDslResponse;
+  };
+  /** ListPrompts lists the prompt files that the project's agents use. Fails with not_found. */
+  "GET /api/v1/projects/{id}/prompts": {
+    params: { id: string };
+    body: undefined;
+    answer: ListPromptsResponse;
+  };
+  /** GetPrompt returns a prompt with its versions. Fails with not_found for a project, a prompt or a version there is not. */
+  "GET /api/v1/projects/{id}/prompts/{name}": {
+    params: { id: string; name: string; version?: number; diff_from?: number };
+    body: undefined;
+    answer: GetPromptResponse;
+  };
+  /** PutPrompt writes a prompt, and with it a version; the text is accepted by being written here. Fails with not_found for a prompt that no agent uses, with validation_failed without a text or with both, with payload_too_large, and with conflict (details reason version_mismatch) if If-Match is not the file's. */
+  "PUT /api/v1/projects/{id}/prompts/{name}": {
+    params: { id: string; name: string };
+    body: { restore?: number | null; text?: string | null };
+    answer: PutPromptResponse;
+  };
+  /** ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles leaves the project registered and invalid. */
+  "POST /api/v1/projects/{id}/reload": {
+    params: { id: string };
+    body: undefined;
+    answer: RegisteredProject;
+  };
+  /** GetUnresolved lists what keeps a project pending. Fails with not_found. */
+  "GET /api/v1/projects/{id}/unresolved": {
+    params: { id: string };
+    body: undefined;
+    answer: Unresolved;
+  };
+  /** ListIssues lists a project's issues, the highest number first, without their bodies. Without a status it lists those that have not ended. Fails with validation_failed for an unknown status. */
+  "GET /api/v1/projects/{project_id}/issues": {
+    params: { project_id: string; q?: string; status?: string; limit?: number; cursor?: string; offset?: number; with_total?: boolean };
+    body: undefined;
+    answer: ListIssuesResponse;
+  };
+  /** CreateIssue files an issue: 201, or 200 with the issue as it is now if an issue with this client_id and content was filed before. Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id was used with other content. */
+  "POST /api/v1/projects/{project_id}/issues": {
+    params: { project_id: string };
+    body: { body?: string | null; client_id?: string | null; imported_from?: string | null; title?: string | null };
+    answer: Issue;
+  };
+  /** GetIssue returns one issue with its last 200 updates. Fails with not_found. */
+  "GET /api/v1/projects/{project_id}/issues/{number}": {
+    params: { project_id: string; number: number };
+    body: undefined;
+    answer: IssueDetail;
+  };
+  /** UpdateIssue changes what is given and records each change. Only the version that If-Match names is changed, if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict (details reason version_mismatch with version, or invalid_transition with from, to and legal). */
+  "PATCH /api/v1/projects/{project_id}/issues/{number}": {
+    params: { project_id: string; number: number };
+    body: { assignment?: unknown; body?: string | null; comment?: string | null; status?: "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened" | null; title?: string | null; version?: number | null };
+    answer: Issue;
+  };
+  /** ListIssueTodos lists an issue's todos in their order, the dropped ones too. Fails with not_found. */
+  "GET /api/v1/projects/{project_id}/issues/{number}/todos": {
+    params: { project_id: string; number: number };
+    body: undefined;
+    answer: ListIssueTodosResponse;
+  };
+  /** AddIssueTodos appends todos and returns them: 201. Fails with validation_failed and not_found. */
+  "POST /api/v1/projects/{project_id}/issues/{number}/todos": {
+    params: { project_id: string; number: number };
+    body: { items?: string[]; kind?: "step" | "criterion" | null; phase?: string | null };
+    answer: AddIssueTodosResponse;
+  };
+  /** UpdateIssueTodo changes one todo. Starting one puts the one at work back. Fails with bad_request if no known field is there, validation_failed and not_found. */
+  "PATCH /api/v1/projects/{project_id}/issues/{number}/todos/{id}": {
+    params: { project_id: string; number: number; id: string };
+    body: { content?: string | null; note?: string | null; status?: "pending" | "in_progress" | "completed" | "abandoned" | null; verified?: boolean | null };
+    answer: IssueTodo;
+  };
+  /** ListIssueUpdates lists what happened to an issue, the oldest first. Fails with not_found. */
+  "GET /api/v1/projects/{project_id}/issues/{number}/updates": {
+    params: { project_id: string; number: number; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListIssueUpdatesResponse;
+  };
+  /** AddIssueUpdate adds a comment: 201. Fails with validation_failed and not_found. */
+  "POST /api/v1/projects/{project_id}/issues/{number}/updates": {
+    params: { project_id: string; number: number };
+    body: { body?: string | null; visibility?: "all" | "operator_only" | null };
+    answer: IssueUpdate;
+  };
+  /** RestartLanguageServers ends the language servers of a project, which start again with the next question, and returns them. A server that crashed too often is tried anew. Fails with not_found, and with unavailable. */
+  "POST /api/v1/projects/{project_id}/language-servers/restart": {
+    params: { project_id: string };
+    body: { lang?: string | null };
+    answer: RestartLanguageServersResponse;
+  };
+  /** ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found. */
+  "GET /api/v1/projects/{project_id}/sessions": {
+    params: { project_id: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListSessionsResponse;
+  };
+  /** CreateSession starts a conversation; no work begins. 201. Fails with not_found for the project or for resume_from, with project_not_ready (details.reason project_not_ready) and with validation_failed. */
+  "POST /api/v1/projects/{project_id}/sessions": {
+    params: { project_id: string };
+    body: { budget?: unknown; issue_number?: number | null; label?: string | null; name?: string | null; resume_from?: string | null };
+    answer: CreateSessionResponse;
+  };
+  /** SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those whose name or one of whose messages has every word of it. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for the project. */
+  "GET /api/v1/sessions": {
+    params: { q?: string; project_id?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: SearchSessionsResponse;
+  };
+  /** EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm, not_found and gone. */
+  "DELETE /api/v1/sessions/{id}": {
+    params: { id: string; confirm?: boolean };
+    body: undefined;
+    answer: Session;
+  };
+  /** GetSession returns one session, ended ones too. Fails with not_found. */
+  "GET /api/v1/sessions/{id}": {
+    params: { id: string };
+    body: undefined;
+    answer: Session;
+  };
+  /** UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field is there, validation_failed (422 for a number out of range), not_found and gone. */
+  "PUT /api/v1/sessions/{id}": {
+    params: { id: string };
+    body: { budget?: unknown; issue_number?: unknown; label?: unknown; max_output_tokens_override?: unknown; max_steps_override?: unknown; model_override?: unknown };
+    answer: Session;
+  };
+  /** Upgrades to the session's WebSocket, subprotocol kaged.v1. Frames are {channel, seq, type, payload}; docs/reference/frames.md lists them. Needs the CSRF token in X-Kaged-CSRF, in csrf, or in a subprotocol kaged.csrf.TOKEN, unless an API token of scope run comes with it. */
+  "GET /api/v1/sessions/{id}/socket": {
+    params: { id: string; csrf?: string; takeover?: string };
+    body: undefined;
+    answer: string;
+  };
+  /** ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and with validation_failed for an unknown state. */
+  "GET /api/v1/sessions/{session_id}/approvals": {
+    params: { session_id: string; state?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListApprovalsResponse;
+  };
+  /** GetApproval returns one of them. Fails with not_found. */
+  "GET /api/v1/sessions/{session_id}/approvals/{approval_id}": {
+    params: { session_id: string; approval_id: string };
+    body: undefined;
+    answer: Approval;
+  };
+  /** AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was closed with its run. */
+  "POST /api/v1/sessions/{session_id}/approvals/{approval_id}": {
+    params: { session_id: string; approval_id: string };
+    body: { comment?: string | null; decision?: string | null };
+    answer: Approval;
+  };
+  /** GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable while the workspace cannot be asked. */
+  "GET /api/v1/sessions/{session_id}/debug": {
+    params: { session_id: string; debug_session_id?: string; frame_id?: number; output_from?: number };
+    body: undefined;
+    answer: GetDebugResponse;
+  };
+  /** ControlDebug moves a program that an agent debugs; the agent's next result says who did. Fails with validation_failed, not_found, gone for an ended session, dap_session_ended where nothing is debugged, conflict (details.reason debuggee_running) for what needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked. */
+  "POST /api/v1/sessions/{session_id}/debug": {
+    params: { session_id: string };
+    body: { action?: string | null; debug_session_id?: string | null; expression?: string | null; frame_id?: number | null; thread_id?: number | null; timeout?: number | null };
+    answer: ControlDebugResponse;
+  };
+  /** ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for the session or the run. */
+  "GET /api/v1/sessions/{session_id}/invocations": {
+    params: { session_id: string; run_id?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListInvocationsResponse;
+  };
+  /** GetInvocation returns one of them in full. Fails with not_found. */
+  "GET /api/v1/sessions/{session_id}/invocations/{invocation_id}": {
+    params: { session_id: string; invocation_id: string };
+    body: undefined;
+    answer: Invocation;
+  };
+  /** CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already. */
+  "POST /api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel": {
+    params: { session_id: string; invocation_id: string };
+    body: undefined;
+    answer: Invocation;
+  };
+  /** ListMessages lists the messages in order, a page at a time. Fails with not_found and with validation_failed for an unknown since. */
+  "GET /api/v1/sessions/{session_id}/messages": {
+    params: { session_id: string; limit?: number; cursor?: string; since?: string };
+    body: undefined;
+    answer: ListMessagesResponse;
+  };
+  /** PostMessage stores the operator's message and starts a run; 202 once both are on disk. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. */
+  "POST /api/v1/sessions/{session_id}/messages": {
+    params: { session_id: string };
+    body: { content?: string | null; max_output_tokens_override?: number | null; max_steps_override?: number | null; model_override?: string | null };
+    answer: PostMessageResponse;
+  };
+  /** ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
+  "GET /api/v1/sessions/{session_id}/processes": {
+    params: { session_id: string };
+    body: undefined;
+    answer: ListProcessesResponse;
+  };
+  /** SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end. Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does not run for it, process_ended, and unavailable while the workspace cannot be asked. */
+  "POST /api/v1/sessions/{session_id}/processes/{process_id}/signal": {
+    params: { session_id: string; process_id: string };
+    body: { signal?: string | null };
+    answer: SignalProcessResponse;
+  };
+  /** ListRuns lists the runs in order, a page at a time. Fails with not_found. */
+  "GET /api/v1/sessions/{session_id}/runs": {
+    params: { session_id: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListRunsResponse;
+  };
+  /** GetRun returns one run in full. Fails with not_found. */
+  "GET /api/v1/sessions/{session_id}/runs/{run_id}": {
+    params: { session_id: string; run_id: string };
+    body: undefined;
+    answer: Run;
+  };
+  /** CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already. */
+  "POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel": {
+    params: { session_id: string; run_id: string };
+    body: undefined;
+    answer: Run;
+  };
+  /** GetToolResult returns one result of a tool with the input of its call, whole where an answer or a frame with many of them had to shorten it; a result that was stored is found while its run goes on. Where two calls of a run have one id, the later one counts. Fails with not_found. */
+  "GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}": {
+    params: { session_id: string; run_id: string; tool_call_id: string };
+    body: undefined;
+    answer: MessagePart;
+  };
+  /** GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails with validation_failed for a moment that is not in the past. */
+  "GET /api/v1/spend": {
+    params: { since?: number };
+    body: undefined;
+    answer: GetSpendResponse;
+  };
+  /** ListTokens lists the tokens that have not been revoked, the oldest first. */
+  "GET /api/v1/tokens": {
+    params: {  };
+    body: undefined;
+    answer: ListTokensResponse;
+  };
+  /** CreateToken makes a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken, too_many_tokens, or insecure_mode where a token would be ignored). */
+  "POST /api/v1/tokens": {
+    params: {  };
+    body: { expires_at?: number | null; name?: string | null; scope?: "read" | "run" | "admin" | null };
+    answer: CreateTokenResponse;
+  };
+  /** RevokeToken makes a token worthless: requests that come later are refused. Fails with not_found. */
+  "DELETE /api/v1/tokens/{id}": {
+    params: { id: string };
+    body: undefined;
+    answer: Token;
+  };
+  /** Lists the versions of the API. */
+  "GET /api/versions": {
+    params: {  };
+    body: undefined;
+    answer: Versions;
+  };
+  /** The console at the audit log. */
+  "GET /audit": {
+    params: {  };
+    body: undefined;
+    answer: string;
+  };
+  /** Shows this description as a page. */
+  "GET /docs/api": {
+    params: {  };
+    body: undefined;
+    answer: string;
+  };
+  /** A file of the page at /docs/api. */
+  "GET /docs/api/{file}": {
+    params: { file: string };
+    body: undefined;
+    answer: string;
+  };
+  /** Says that the process is alive. */
+  "GET /healthz": {
+    params: {  };
+    body: undefined;
+    answer: Probe;
+  };
+  /** The same as /api/v1/launch. */
+  "GET /launch": {
+    params: { token?: string };
+    body: undefined;
+    answer: Launched;
+  };
+  /** The console at its processes. */
+  "GET /processes": {
+    params: {  };
+    body: undefined;
+    answer: string;
+  };
+  /** The console at its projects. */
+  "GET /projects": {
+    params: {  };
+    body: undefined;
+    answer: string;
+  };
+  /** The console at a project. */
+  "GET /projects/{id}": {
+    params: { id: string };
+    body: undefined;
+    answer: string;
+  };
+  /** Says whether requests can be served. */
+  "GET /readyz": {
+    params: {  };
+    body: undefined;
+    answer: Probe;
+  };
+  /** The console at a session. */
+  "GET /sessions/{id}": {
+    params: { id: string };
+    body: undefined;
+    answer: string;
+  };
+  /** The console at its settings. */
+  "GET /settings": {
+    params: {  };
+    body: undefined;
+    answer: string;
+  };
+  /** The style of pages. */
+  "GET /static/page.css": {
+    params: {  };
+    body: undefined;
+    answer: string;
+  };
+  /** A file of the console, with an entity tag, in gzip where that is accepted. */
+  "GET /static/{file}": {
+    params: { file: string };
+    body: undefined;
+    answer: string;
+  };
+}
+
+/** Frames maps the types of frames to their payloads. */
+export interface Frames {
+  "message.start": MessageStart;
+  "message.delta": MessageDelta;
+  "message.tool_call": MessageToolCall;
+  "message.tool_output": MessageToolOutput;
+  "message.tool_result": MessageToolResult;
+  "message.end": MessageEnd;
+  "message.retract": MessageRetract;
+  "subagent.start": SubagentStart;
+  "subagent.output": SubagentOutput;
+  "subagent.tool_call": SubagentToolCall;
+  "subagent.tool_result": SubagentToolResult;
+  "subagent.retract": SubagentRetract;
+  "subagent.end": SubagentEnd;
+  "run.started": RunStarted;
+  "run.retry": RunRetry;
+  "run.ended": RunEnded;
+  "budget.state": BudgetState;
+  "compaction.triggered": CompactionTriggered;
+  "compaction.completed": CompactionCompleted;
+  "compaction.failed": CompactionFailed;
+  "compaction.noop": CompactionNoop;
+  "run.cage": RunCage;
+  "prompt.held": PromptHeld;
+  "net.attempt": NetworkAttempted;
+  "debug.session": FrameDebugSession;
+  "debug.stopped": DebugStopped;
+  "debug.output": FrameDebugOutput;
+  "debug.ended": DebugEnded;
+  "session.state": SessionStateChanged;
+  "approval.requested": ApprovalRequested;
+  "approval.resolved": ApprovalResolved;
+  "issue.created": IssueCreated;
+  "issue.updated": IssueUpdated;
+  "audit.warning": AuditWarning;
+}
