@@ -18,7 +18,7 @@ PREFIX   ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 ARGS     ?=
 BENCH    ?= .
 
-.PHONY: help up demo test check generate build install bench fuzz fmt hooks clean toolchain setup setup-build setup-test setup-bench
+.PHONY: web screenshots help up demo test check generate build install bench fuzz fmt hooks clean toolchain setup setup-build setup-test setup-bench
 
 help: ## Say what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,12 @@ generate-check: tools
 
 bench: setup-bench build ## Measure (make bench BENCH=regexp); prints TSV and writes bench.json
 	@go run ./test/cmd/kaged-bench -run '$(BENCH)' -kaged $(BIN)/kaged -json bench.json
+
+web: ## Build the console and the TypeScript client from their sources (needs Node 20)
+	@scripts/web.sh
+
+screenshots: setup-test ## Take pictures of every screen of the console into bin/screenshots
+	@KAGED_SCREENSHOTS=$(CURDIR)/$(BIN)/screenshots go test -count=1 -tags faults -run TestScreens ./test/console
 
 fuzz: ## Run every fuzz target for FUZZTIME each (default 30s)
 	@scripts/fuzz.sh $(or $(FUZZTIME),30s)

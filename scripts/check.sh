@@ -51,6 +51,11 @@ for arch in amd64 arm64; do
 	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build ./services/sandbox-supervisor/internal/seccomp || note "no system call filter for $arch"
 done
 
+if command -v npm >/dev/null; then
+	step "console: services/gateway/web/dist against its sources"
+	scripts/web.sh --check || note "the console is stale or does not build: make web"
+fi
+
 step "prose: comments and line lengths against tools/prose/baseline.tsv"
 scripts/prose.sh || note "comments got harder to read or lines longer: docs/STYLE.md"
 

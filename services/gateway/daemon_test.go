@@ -164,6 +164,15 @@ type answer struct {
 	body   string
 }
 
+// with makes the client send a header.
+func (c *client) with(name, value string) *client {
+	if c.header == nil {
+		c.header = http.Header{}
+	}
+	c.header.Set(name, value)
+	return c
+}
+
 func (c *client) get(path string) answer { return c.do(http.MethodGet, path, "") }
 
 // do sends a request; a body is JSON.

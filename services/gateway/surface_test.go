@@ -71,52 +71,53 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// The home page shows an operator who is signed in their projects and newest sessions as links, and everybody else how to sign
-// in and nothing of them.
-func TestHomePage(t *testing.T) {
+// The console is served at the address of each of its views, to anybody, without anything of anybody: it says how to sign in, its
+// policy lets nothing run but its own files, and its files come with a tag, in gzip where that is accepted.
+func TestConsole(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{nats: bustest.Server(t)}).ready()
-	d.manager.answer = func(_ context.Context, req proto.Message) (proto.Message, error) {
-		switch req := req.(type) {
-		case *apiv1.ListProjectsRequest:
-			return &apiv1.ListProjectsResponse{Items: []*apiv1.ProjectSummary{
-				{Id: "music-site", Path: "/home/me/music", Description: "Songs <b>& more</b>."},
-			}}, nil
-		case *apiv1.ListSessionsRequest:
-			return &apiv1.ListSessionsResponse{Items: []*apiv1.SessionSummary{
-				{Id: "01K0000000000000000000000A", State: apiv1.SessionState_SESSION_STATE_RUNNING, Name: proto.String("fix " + req.GetProjectId())},
-			}}, nil
+	nonces := map[string]bool{}
+	for _, path := range []string{"/", "/sessions/01K0000000000000000000000A", "/projects", "/projects/music-site", "/processes", "/audit", "/settings"} {
+		page := d.client().get(path)
+		if page.status != 200 || page.header.Get("Cache-Control") != "no-store" || !strings.Contains(page.body, `name="kaged-sign-in" content="loopback"`) {
+			t.Errorf("%s: %d %v %s", path, page.status, page.header, page.body)
 		}
-		return nil, fault.New(fault.NotFound, "There is no such thing.")
+		policy := page.header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self';", "require-trusted-types-for 'script'", "frame-ancestors 'none'"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%s: policy %q without %q", path, policy, want)
+			}
+		}
+		if strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+		_, nonce, _ := strings.Cut(policy, "'nonce-")
+		nonce, _, _ = strings.Cut(nonce, "'")
+		if nonces[nonce] || len(nonce) < 22 || !strings.Contains(page.body, nonce) {
+			t.Errorf("%s: nonce %q", path, nonce)
+		}
+		nonces[nonce] = true
 	}
-	shown := []string{`href="/api/v1/projects/music-site"`, `href="/api/v1/sessions/01K0000000000000000000000A"`, "running: fix music-site", "&lt;b&gt;"}
-	stranger := d.client().get("/")
-	if stranger.status != 200 || !strings.Contains(stranger.body, "not signed in") || !strings.Contains(stranger.body, "<code>kaged auth launch</code>") {
-		t.Errorf("a stranger sees %d %s", stranger.status, stranger.body)
-	}
-	for _, secret := range append(shown, "/home/me") {
-		if strings.Contains(stranger.body, secret) {
-			t.Errorf("a stranger sees %q", secret)
+	for path, kind := range map[string]string{
+		"/static/console.js": "text/javascript; charset=utf-8", "/static/style.css": "text/css; charset=utf-8", "/static/manifest.json": "application/manifest+json",
+		"/static/icon.svg": "image/svg+xml",
+	} {
+		got := d.client().get(path)
+		if got.status != 200 || got.header.Get("Content-Type") != kind || got.header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s: %d %v", path, got.status, got.header)
+		}
+		if again := d.client().with("If-None-Match", got.header.Get("ETag")).get(path); again.status != 304 || again.body != "" {
+			t.Errorf("%s again: %d", path, again.status)
 		}
 	}
-	launch, err := d.service().LaunchURL(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	plain := d.client().with("Accept-Encoding", "identity").get("/static/console.js")
+	packed := d.client().with("Accept-Encoding", "gzip").get("/static/console.js")
+	if packed.header.Get("Content-Encoding") != "gzip" || len(packed.body)*2 > len(plain.body) || plain.header.Get("Content-Encoding") != "" {
+		t.Errorf("gzip: %d bytes %v, plain: %d bytes %v", len(packed.body), packed.header, len(plain.body), plain.header)
 	}
-	c := d.client()
-	c.get(strings.TrimPrefix(launch, d.base))
-	page := c.get("/")
-	for _, want := range append(shown, "Signed in as") {
-		if !strings.Contains(page.body, want) {
-			t.Errorf("the page does not tell %q: %s", want, page.body)
-		}
-	}
-	if page.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("the page may be kept: %q", page.header.Get("Cache-Control"))
-	}
-	d.manager.answer = nil
-	if page := c.get("/"); page.status != 200 || !strings.Contains(page.body, "cannot be read at the moment") {
-		t.Errorf("without the projects: %d %s", page.status, page.body)
+	d.client().get("/static/index.html").refused(t, "a file that is no asset", 404, "not_found")
+	if build := d.client().get("/healthz").header.Get("X-Kaged-Console"); len(build) != 12 {
+		t.Errorf("build %q", build)
 	}
 }
 
@@ -139,7 +140,7 @@ func TestOpenRoutes(t *testing.T) {
 	if page.status != 200 || page.header.Get("Content-Type") != "text/html; charset=utf-8" || c.cookie("kaged_csrf") != "" {
 		t.Errorf("the page: %d, %s", page.status, page.header.Get("Content-Type"))
 	}
-	for _, want := range []string{"kaged", "0.0.0-test", "insecure-mode", "/api/v1/me"} {
+	for _, want := range []string{"<title>kaged</title>", "/static/console.js", `name="kaged-sign-in" content="insecure"`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page does not tell %q", want)
 		}

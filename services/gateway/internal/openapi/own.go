@@ -36,8 +36,37 @@ var own = []ownRoute{
 		answers: map[string]any{"200": &apiv1.Probe{}, "503": &apiv1.Probe{}},
 	},
 	{
-		method: http.MethodGet, path: "/", id: "Home", open: true, text: "The home page.",
+		method: http.MethodGet, path: "/", id: "Home", open: true, text: "The console.",
 		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/sessions/{id}", id: "SessionPage", open: true, text: "The console at a session.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/projects", id: "ProjectsPage", open: true, text: "The console at its projects.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/projects/{id}", id: "ProjectPage", open: true, text: "The console at a project.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/processes", id: "ProcessesPage", open: true, text: "The console at its processes.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/audit", id: "AuditPage", open: true, text: "The console at the audit log.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/settings", id: "SettingsPage", open: true, text: "The console at its settings.",
+		answers: map[string]any{"200": page},
+	},
+	{
+		method: http.MethodGet, path: "/static/{file}", id: "Static", open: true,
+		text:    "A file of the console, with an entity tag, in gzip where that is accepted.",
+		answers: map[string]any{"200": nil, "304": nil},
 	},
 	{
 		method: http.MethodGet, path: "/static/page.css", id: "Style", open: true, text: "The style of pages.",

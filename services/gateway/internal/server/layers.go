@@ -24,6 +24,7 @@ import (
 const (
 	headerRequestID = "X-Kaged-Request-Id"
 	headerVersion   = "X-Kaged-Daemon-Version"
+	headerConsole   = "X-Kaged-Console"
 	headerWarning   = "X-Kaged-Warning"
 	headerUserID    = "X-Kaged-User-Id"
 	headerEmail     = "X-Kaged-User-Email"
@@ -90,6 +91,7 @@ func (s *Server) stamp(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set(headerRequestID, x.requestID)
 		h.Set(headerVersion, s.deps.Info.Version)
+		h.Set(headerConsole, s.console.Build) // an open page sees by it that a daemon has another console
 		if warnings != "" {
 			h.Set(headerWarning, warnings)
 		}

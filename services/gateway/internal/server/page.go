@@ -2,96 +2,73 @@ package server
 
 import (
 	"bytes"
-	"context"
+	"crypto/rand"
 	"embed"
 	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"kaged.dev/pkg/ident"
-	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
-	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/gateway/web"
 )
 
 //go:embed page
 var files embed.FS
 
-var index = template.Must(template.ParseFS(files, "page/index.html"))
-
-// pagePolicy lets the page load its style and nothing else, run no script, and be framed by nobody.
+// pagePolicy lets a page without script load its style and nothing else, and be framed by nobody.
 const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// consolePolicy lets the console run its own files and talk to this gateway. No text becomes markup or script; the one
+// policy of trusted types is the framework's, and the nonce is for the style sheet of the editor.
+const consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-NONCE'; img-src 'self'; connect-src 'self'; " +
+	"manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types svelte-trusted-html"
 
 var spent = template.Must(template.ParseFS(files, "page/spent.html"))
 
-// home is what the page at / shows. Without an operator it shows nothing of the projects.
-type home struct {
-	Info
-	Sandbox  string
-	Loopback bool
-	// Operator is who is signed in, empty for nobody.
-	Operator string
-	// Projects are the operator's, the first page of them; Unavailable says that they cannot be read at the moment.
-	Projects    []homeProject
-	More        bool
-	Unavailable bool
-}
+// consolePages are the addresses of the console's views. The page is the same at all of them.
+var consolePages = []string{"/{$}", "/sessions/{id}", "/projects", "/projects/{id}", "/processes", "/audit", "/settings"}
 
-// homeProject is a project with its newest sessions.
-type homeProject struct {
-	*apiv1.ProjectSummary
-	Sessions []homeSession
-}
-
-// homeSession is a session in a line.
-type homeSession struct{ ID, State, Name string }
-
-// The home page shows so many projects, and so many sessions of each.
-const (
-	homeProjects = 20
-	homeSessions = 5
-)
-
-// page answers GET /: what this is, its mode and version, who is signed in, and their projects and sessions as links.
-func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
-	h := home{Info: s.deps.Info, Sandbox: s.deps.Info.sandbox(), Loopback: s.deps.Info.AuthMode == access.Loopback}
-	if id, _, err := s.identify(r); err == nil {
-		h.Operator = id.UserID
-		exchangeOf(r).identity = id
-		if err := s.note(r); err != nil {
-			return err
-		}
-		ctx := ident.WithCaller(r.Context(), s.caller(r, id))
-		if h.Projects, h.More, err = s.projects(ctx); err != nil {
-			h.Unavailable = true
-			s.deps.Log.DebugContext(r.Context(), "the home page has no projects", "error", err)
-		}
-	}
-	return write(w, http.StatusOK, index, h)
-}
-
-// projects returns what the home page shows of the caller's projects.
-func (s *Server) projects(ctx context.Context) (list []homeProject, more bool, err error) {
-	found, err := sessionmanagerv1.NewProjectServiceClient(s.deps.SessionManager).
-		ListProjects(ctx, &apiv1.ListProjectsRequest{Limit: homeProjects})
+// page answers the addresses of the console. The page holds nothing of anybody: what it shows it reads from the API.
+func (s *Server) page(w http.ResponseWriter, _ *http.Request) error {
+	nonce := rand.Text()
+	body, err := s.console.Page(web.Shell{AuthMode: string(s.deps.Gate.Mode), Nonce: nonce})
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	sessions := sessionmanagerv1.NewSessionServiceClient(s.deps.SessionManager)
-	for _, p := range found.GetItems() {
-		newest, err := sessions.ListSessions(ctx, &apiv1.ListSessionsRequest{ProjectId: p.GetId(), Limit: homeSessions})
-		if err != nil {
-			return nil, false, err
-		}
-		shown := homeProject{ProjectSummary: p}
-		for _, one := range newest.GetItems() {
-			state := strings.ToLower(strings.TrimPrefix(one.GetState().String(), "SESSION_STATE_"))
-			shown.Sessions = append(shown.Sessions, homeSession{one.GetId(), state, one.GetName()})
-		}
-		list = append(list, shown)
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", strings.Replace(consolePolicy, "NONCE", nonce, 1))
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	asset(w, http.StatusOK, "text/html; charset=utf-8", body)
+	return nil
+}
+
+// static answers GET /static/{file}: a file of the console. Names are stable, so browsers ask each time whether the
+// file is still the same.
+func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
+	f, ok := s.console.File(r.PathValue("file"))
+	if !ok {
+		return fault.New(fault.NotFound, "The console has no file %s.", shown(r.PathValue("file")))
 	}
-	return list, found.GetHasMore(), nil
+	h := w.Header()
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("ETag", f.Tag)
+	if strings.Contains(r.Header.Get("If-None-Match"), f.Tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	body := f.Plain
+	if f.Packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = f.Packed
+	}
+	asset(w, http.StatusOK, f.Type, body)
+	return nil
 }
 
 // spentLaunch answers a browser whose launch URL is not valid any more: what to type for another.
@@ -110,7 +87,7 @@ func write(w http.ResponseWriter, status int, page *template.Template, data any)
 	return nil
 }
 
-// style answers GET /static/page.css.
+// style answers GET /static/page.css, the style of the page without script.
 func (s *Server) style(w http.ResponseWriter, _ *http.Request) error {
 	body, err := files.ReadFile("page/page.css")
 	if err != nil {
@@ -121,11 +98,14 @@ func (s *Server) style(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// asset writes a file, under [pagePolicy] unless its answer has another policy.
 func asset(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Content-Security-Policy", pagePolicy)
+	if h.Get("Content-Security-Policy") == "" {
+		h.Set("Content-Security-Policy", pagePolicy)
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // The client may have gone.
 }

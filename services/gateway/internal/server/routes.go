@@ -71,11 +71,11 @@ const (
 
 // ownRoutes is the table of routes that the gateway answers itself. Package openapi describes them.
 func (s *Server) ownRoutes() []ownRoute {
-	return []ownRoute{
+	routes := []ownRoute{
 		{"GET /healthz", probe, s.healthz},
 		{"GET /readyz", probe, s.readyz},
-		{"GET /{$}", anybody, s.page},
 		{"GET /static/page.css", anybody, s.style},
+		{"GET /static/{file}", anybody, s.static},
 		{"GET /api/versions", anybody, s.versions},
 		{"GET /api/v1/dsl/schema", anybody, s.dslSchema},
 		{"GET /api/v1/launch", anybody, s.launch},
@@ -89,6 +89,10 @@ func (s *Server) ownRoutes() []ownRoute {
 		{"GET /api/v1/socket", access.ScopeRead, s.systemSocket},
 		{"GET /api/v1/sessions/{id}/socket", access.ScopeRun, s.socket},
 	}
+	for _, path := range consolePages {
+		routes = append(routes, ownRoute{"GET " + path, anybody, s.page})
+	}
+	return routes
 }
 
 // OwnRoutes returns "METHOD /path" of every route that the gateway answers itself.

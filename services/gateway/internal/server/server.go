@@ -10,9 +10,11 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/fault"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
 	"kaged.dev/services/gateway/internal/openapi"
+	"kaged.dev/services/gateway/web"
 )
 
 // Info is what this gateway is. It does not change while it runs.
@@ -105,6 +107,7 @@ type Server struct {
 	drain     func()
 	arriving  *arrivals
 	departing *arrivals
+	console   *web.Console
 	// description returns the API's description, made when it is first asked for.
 	description func() ([]byte, error)
 }
@@ -118,6 +121,10 @@ func New(deps Deps) (*Server, error) {
 	s.stopping = make(chan struct{})
 	s.drain = sync.OnceFunc(func() { close(s.stopping) })
 	s.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(deps.Info.Version, false) })
+	var err error
+	if s.console, err = web.Load(); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "The files of the console in this binary cannot be read.")
+	}
 	routes, err := s.routes()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,27 @@
+/** Daemon is what the answers of the daemon tell beside their bodies. */
+class Daemon {
+  /** The version that answers now; the page was loaded from another where changed is set. */
+  version = $state("");
+  changed = $state(false);
+  /** Whether the last request got an answer. */
+  reachable = $state(true);
+  signedOut = $state(false);
+  warnings = $state.raw<string[]>([]);
+  private first = "";
+  private readonly build = document.querySelector<HTMLMetaElement>('meta[name="kaged-console"]')?.content ?? "";
+  readonly signIn = document.querySelector<HTMLMetaElement>('meta[name="kaged-sign-in"]')?.content ?? "";
+
+  answered(answer: Response): void {
+    this.reachable = true;
+    if (answer.status === 401) this.signedOut = true;
+    const version = answer.headers.get("X-Kaged-Daemon-Version") ?? "";
+    const build = answer.headers.get("X-Kaged-Console") ?? this.build;
+    this.first ||= version;
+    if (version) this.version = version;
+    if ((version && version !== this.first) || build !== this.build) this.changed = true;
+    const warnings = (answer.headers.get("X-Kaged-Warning") ?? "").split(", ").filter(Boolean);
+    if (warnings.join() !== this.warnings.join()) this.warnings = warnings;
+  }
+}
+
+export const daemon = new Daemon();

@@ -1,0 +1,100 @@
+import type { Approval, FoundSession, GetSpendResponse, ListProcessesResponse, ProjectSummary } from "@kaged/client";
+import { kaged, KagedError } from "./api";
+import { daemon } from "./daemon.svelte";
+
+const often = 2500;
+const seldom = 15_000;
+
+/** Inbox is what waits, works and is done over all sessions. It is read for the whole console. */
+class Inbox {
+  sessions = $state.raw<FoundSession[]>([]);
+  approvals = $state.raw<Approval[]>([]);
+  processes = $state.raw<ListProcessesResponse>({ processes: [], cages: [], runs: [] });
+  projects = $state.raw<ProjectSummary[]>([]);
+  spend = $state.raw<GetSpendResponse | null>(null);
+  more = $state(false);
+  loaded = $state(false);
+  error = $state.raw<unknown>(null);
+  now = $state(Date.now());
+  notify = $state(localStorage.getItem("kaged.notify") === "yes");
+  waiting = $derived(this.approvals.length);
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private known = new Set<string>();
+  private running = new Set<string>();
+  private reads = 0;
+  private started = false;
+
+  start(): void {
+    if (this.started) return;
+    this.started = true;
+    setInterval(() => (this.now = Date.now()), 1000);
+    document.addEventListener("visibilitychange", () => document.hidden || this.soon(0));
+    addEventListener("online", () => this.soon(0));
+    void this.read();
+  }
+
+  soon(ms: number): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.read(), ms);
+  }
+
+  private async read(): Promise<void> {
+    clearTimeout(this.timer);
+    const n = ++this.reads;
+    try {
+      const [approvals, sessions, processes] = await Promise.all([
+        kaged.call("GET /api/v1/approvals", { state: "pending", limit: 200 }),
+        kaged.call("GET /api/v1/sessions", { limit: 100 }),
+        kaged.call("GET /api/v1/processes").catch(() => this.processes),
+      ]);
+      if (n % 4 === 1) {
+        const [projects, spend] = await Promise.all([kaged.call("GET /api/v1/projects", { limit: 200 }), kaged.call("GET /api/v1/spend")]);
+        this.projects = projects.items;
+        this.spend = spend;
+      }
+      this.tell(approvals.items, sessions.items);
+      this.approvals = approvals.items;
+      this.sessions = sessions.items;
+      this.more = sessions.has_more;
+      this.processes = processes;
+      this.loaded = true;
+      this.error = null;
+    } catch (error) {
+      this.error = error;
+      if (error instanceof KagedError && error.code === "unreachable") daemon.reachable = false;
+    }
+    this.soon(document.hidden ? seldom : often);
+  }
+
+  /** tell notifies of what is new and not in view: one notification for a session. */
+  private tell(approvals: Approval[], sessions: FoundSession[]): void {
+    for (const one of approvals) {
+      if (!this.known.has(one.id) && this.loaded) this.say(one.session_id, "needs your approval", sessions);
+      this.known.add(one.id);
+    }
+    const running = new Set(sessions.filter((one) => one.state === "running").map((one) => one.id));
+    for (const id of this.running) {
+      const now = sessions.find((one) => one.id === id);
+      if (now && !running.has(id)) this.say(id, now.state === "failed" ? "has failed" : "is done", sessions);
+    }
+    this.running = running;
+  }
+
+  private say(session: string, what: string, sessions: FoundSession[]): void {
+    if (!this.notify || !("Notification" in window) || Notification.permission !== "granted") return;
+    if (!document.hidden && location.pathname === `/sessions/${session}`) return;
+    const name = sessions.find((one) => one.id === session)?.name ?? "A session";
+    const shown = new Notification(`${name} ${what}`, { tag: session });
+    shown.onclick = () => {
+      window.focus();
+      location.assign(`/sessions/${session}`);
+    };
+  }
+
+  async askToNotify(on: boolean): Promise<void> {
+    this.notify = on && "Notification" in window && (await Notification.requestPermission()) === "granted";
+    localStorage.setItem("kaged.notify", this.notify ? "yes" : "no");
+  }
+}
+
+export const inbox = new Inbox();

@@ -1,0 +1,56 @@
+import type { ToolCall } from "./transcript";
+import { changed } from "./diff";
+
+type Json = Record<string, unknown>;
+
+export const asObject = (value: unknown): Json => (value && typeof value === "object" && !Array.isArray(value) ? (value as Json) : {});
+export const text = (value: unknown): string => (typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value));
+
+/** resultOf reads a result, which most tools write as JSON. */
+export function resultOf(call: ToolCall): Json {
+  if (!call.output) return {};
+  try {
+    return asObject(JSON.parse(call.output));
+  } catch {
+    return {};
+  }
+}
+
+export interface Summary {
+  /** What is done to what: a command, a path, a pattern. */
+  what: string;
+  /** What came of it, in a few words. */
+  result: string;
+  added: number;
+  removed: number;
+}
+
+/** summary is a call in one line. */
+export function summary(call: ToolCall): Summary {
+  const input = asObject(call.input);
+  const out = resultOf(call);
+  const s: Summary = { what: "", result: "", added: 0, removed: 0 };
+  s.what = text(input["command"] ?? input["path"] ?? input["pattern"] ?? input["query"] ?? input["action"] ?? input["prompt"] ?? "");
+  if (Array.isArray(input["command"])) s.what = (input["command"] as unknown[]).map(text).join(" ");
+  if (call.name.startsWith("search.") && input["path"] && input["pattern"]) s.what = `${text(input["pattern"])} in ${text(input["path"])}`;
+  const diff = text(out["diff"]);
+  if (diff) Object.assign(s, changed(diff));
+  if (call.output === null) return s;
+  const error = asObject(out["error"]);
+  if (call.isError) s.result = text(error["message"] ?? out["message"]) || call.output.slice(0, 160);
+  else if (typeof out["exit_code"] === "number") s.result = out["timed_out"] ? "timed out" : `exit ${out["exit_code"]}`;
+  else if (Array.isArray(out["matches"])) s.result = `${out["matches"].length}${out["truncated"] ? "+" : ""} matches`;
+  else if (Array.isArray(out["files"])) s.result = `${out["files"].length} files`;
+  else if (Array.isArray(out["entries"])) s.result = `${out["entries"].length} entries`;
+  else if (typeof out["total_lines"] === "number") s.result = `${out["total_lines"]} lines`;
+  else if (typeof out["outcome"] === "string") s.result = text(out["outcome"]);
+  return s;
+}
+
+/** failed reports whether a call has to catch the eye: it is an error, or its command did not succeed. */
+export function failed(call: ToolCall): boolean {
+  if (call.isError) return true;
+  if (call.output === null) return false;
+  const code = resultOf(call)["exit_code"];
+  return typeof code === "number" && code !== 0;
+}

@@ -1,0 +1,321 @@
+import type { Frame, SubagentInvocation, MessagePart, RunStep, SessionMessage } from "@kaged/client";
+
+export interface ToolCall {
+  id: string;
+  name: string;
+  input: unknown;
+  output: string | null;
+  /** Whether input or output was shortened; the whole is a request away. */
+  cut: boolean;
+  isError: boolean;
+  ms: number | null;
+  /** The end of what the tool has written so far. */
+  live: string;
+  runId: string;
+}
+
+export type Block =
+  | { kind: "text" | "thinking"; key: string; text: string }
+  | { kind: "tool"; key: string; call: ToolCall }
+  | { kind: "notice"; key: string; tone: "info" | "warn" | "bad"; text: string };
+
+/** Log is what one agent said and did in a run or in an invocation. */
+export interface Log {
+  key: string;
+  runId: string;
+  blocks: Block[];
+  live: boolean;
+  model: string;
+  rehearsal: boolean;
+  at: number | null;
+  endedAt: number | null;
+  error: string;
+  tokens: number | null;
+  cost: number | null;
+  /** Whether it is from stored text, which frames of the past do not change. */
+  stored: boolean;
+}
+
+export interface Turn {
+  key: string;
+  runId: string | null;
+  text: string;
+  at: number;
+  superseded: boolean;
+}
+
+export interface Agent extends Partial<Omit<SubagentInvocation, "invocation_id">> {
+  invocation_id: string;
+  parent_invocation_id: string | null;
+  name: string;
+  agent_path: string;
+  state: string;
+  action: string;
+}
+
+export interface Attempt { at: number; agent_path: string; target: string; allowed: boolean; rule: string; count: number }
+
+const liveKept = 64 * 1024;
+
+/** Transcript is everything that a session's page shows of its past and present. Frames and stored rows go in, in any order of arrival. */
+export class Transcript {
+  readonly turns: Turn[] = [];
+  /** By message id. */
+  readonly logs = new Map<string, Log>();
+  /** What children did, by invocation. */
+  readonly children = new Map<string, Log>();
+  readonly agents = new Map<string, Agent>();
+  readonly network: Attempt[] = [];
+  /** Events of a run that no message tells. */
+  readonly notices = new Map<string, Block[]>();
+  private readonly turnIds = new Set<string>();
+  private sequence = 0;
+
+  /** stored takes a row of the message list. */
+  stored(message: SessionMessage): void {
+    if (message.role === "subagent") return;
+    if (message.role === "operator" || message.role === "system") {
+      if (this.turnIds.has(message.id)) return;
+      this.turnIds.add(message.id);
+      this.turns.push({ key: message.id, runId: message.run_id, text: message.content, at: message.created_at, superseded: message.superseded });
+      return;
+    }
+    const meta = message.metadata;
+    const parts = message.parts?.length ? message.parts : [{ type: "text", text: message.content } as MessagePart];
+    this.logs.set(message.id, {
+      key: message.id, runId: message.run_id ?? "", live: false, stored: true, rehearsal: meta?.provider === "rehearsal",
+      model: meta?.model ? `${meta.provider}:${meta.model}` : "", at: message.created_at, endedAt: message.created_at,
+      error: meta?.error_message ?? "", tokens: meta?.usage ? meta.usage.input + meta.usage.cache_read + meta.usage.cache_write + meta.usage.output : null,
+      cost: costOf(meta?.stats?.cost), blocks: blocksOf(parts, message.id, message.run_id ?? ""),
+    });
+  }
+
+  /** steps takes the stored steps of a run or an invocation, where no frames of it were seen. */
+  steps(into: Map<string, Log>, key: string, runId: string, steps: RunStep[], live: boolean): void {
+    const before = into.get(key);
+    if (before && before.blocks.length > 0 && (before.stored || before.live) && live) return;
+    const log = fresh(key, runId);
+    log.live = live;
+    for (const step of steps) {
+      log.at ??= step.created_at;
+      log.model = `${step.provider}:${step.model}`;
+      log.blocks.push(...blocksOf(step.parts, `${key}/${step.step}`, runId));
+    }
+    into.set(key, log);
+  }
+
+  /** invocation takes a row of the list of children. */
+  invocation(row: SubagentInvocation): void {
+    const before = this.agents.get(row.invocation_id);
+    this.agents.set(row.invocation_id, { ...before, ...row, action: before?.action ?? "" } as Agent);
+  }
+
+  /** apply takes a frame. It returns false for one that changes nothing here. */
+  apply(frame: Frame): boolean {
+    const p = frame.payload as never;
+    const handler = (handlers as Record<string, (t: Transcript, payload: never) => boolean | void>)[frame.type];
+    return handler ? handler(this, p) !== false : false;
+  }
+
+  /** open returns the log of a message that is being written, null for one that is stored. */
+  open(id: string): Log | null {
+    const log = this.logs.get(id);
+    if (log?.stored) return null;
+    if (log) return log;
+    const made = fresh(id, "");
+    this.logs.set(id, made);
+    return made;
+  }
+
+  child(id: string): Log {
+    let log = this.children.get(id);
+    if (!log) this.children.set(id, (log = fresh(id, this.agents.get(id)?.run_id ?? "")));
+    return log;
+  }
+
+  nextKey(prefix: string): string {
+    return `${prefix}#${++this.sequence}`;
+  }
+
+  notice(runId: string, invocation: string | undefined, tone: "info" | "warn" | "bad", text: string): void {
+    const block: Block = { kind: "notice", key: this.nextKey(runId), tone, text };
+    if (invocation) {
+      this.child(invocation).blocks.push(block);
+      return;
+    }
+    for (const log of this.logs.values()) {
+      if (log.runId === runId && !log.stored) {
+        log.blocks.push(block);
+        return;
+      }
+    }
+    this.notices.set(runId, [...(this.notices.get(runId) ?? []), block]);
+  }
+}
+
+function fresh(key: string, runId: string): Log {
+  return { key, runId, blocks: [], live: true, model: "", rehearsal: false, at: null, endedAt: null, error: "", tokens: null, cost: null, stored: false };
+}
+
+function costOf(cost: unknown): number | null {
+  if (!cost || typeof cost !== "object") return null;
+  const total = (cost as Record<string, unknown>)["total"];
+  return typeof total === "number" ? total : null;
+}
+
+/** blocksOf joins calls with their results. */
+export function blocksOf(parts: MessagePart[], key: string, runId: string): Block[] {
+  const blocks: Block[] = [];
+  const calls = new Map<string, ToolCall>();
+  parts.forEach((part, i) => {
+    if (part.type === "text" || part.type === "thinking") {
+      if (part.text) blocks.push({ kind: part.type, key: `${key}/${i}`, text: part.text });
+    } else if (part.type === "tool_call") {
+      const call: ToolCall = { id: part.id ?? "", name: part.name ?? "", input: part.input, output: null, cut: false, isError: false, ms: null, live: "", runId };
+      calls.set(call.id, call);
+      blocks.push({ kind: "tool", key: `${key}/${i}`, call });
+    } else if (part.type === "tool_result") {
+      const call = calls.get(part.tool_call_id ?? "");
+      const output = part.output ?? "";
+      if (call) Object.assign(call, { output, isError: part.is_error ?? false, cut: output.endsWith("[shortened]") });
+    }
+  });
+  return blocks;
+}
+
+function append(log: Log, kind: "text" | "thinking", text: string, key: () => string): void {
+  const last = log.blocks[log.blocks.length - 1];
+  if (last?.kind === kind) log.blocks[log.blocks.length - 1] = { ...last, text: last.text + text };
+  else log.blocks.push({ kind, key: key(), text });
+}
+
+/** change replaces a call by a changed copy, so that only its row is drawn again. */
+function change(log: Log, id: string, by: (call: ToolCall) => Partial<ToolCall>): boolean {
+  for (let i = log.blocks.length - 1; i >= 0; i--) {
+    const block = log.blocks[i]!;
+    if (block.kind === "tool" && block.call.id === id) {
+      log.blocks[i] = { ...block, call: { ...block.call, ...by(block.call) } };
+      return true;
+    }
+  }
+  return false;
+}
+
+/** retract drops what was said since the last tool result. */
+function retract(log: Log, key: string, reason: string): void {
+  let end = log.blocks.length;
+  while (end > 0) {
+    const block = log.blocks[end - 1]!;
+    if (block.kind === "tool" && block.call.output !== null) break;
+    end--;
+  }
+  log.blocks.splice(end, log.blocks.length, { kind: "notice", key, tone: "warn", text: `The answer broke off and is asked for once more: ${reason}` });
+}
+
+const tail = (text: string) => (text.length > liveKept ? text.slice(-liveKept) : text);
+
+type Handlers = { [T in Frame["type"]]?: (t: Transcript, p: Extract<Frame, { type: T }>["payload"]) => boolean | void };
+
+const handlers: Handlers = {
+  "message.start": (t, p) => {
+    const log = t.open(p.message_id);
+    if (!log) return false;
+    Object.assign(log, { blocks: [], live: true, runId: p.run_id, model: `${p.provider}:${p.model}`, rehearsal: p.rehearsal ?? false, at: p.started_at });
+  },
+  "message.delta": (t, p) => {
+    const log = t.open(p.message_id);
+    if (!log) return false;
+    append(log, p.kind === "thinking" ? "thinking" : "text", p.delta, () => t.nextKey(p.message_id));
+  },
+  "message.tool_call": (t, p) => {
+    const log = t.open(p.message_id);
+    if (!log) return false;
+    if (change(log, p.id, () => ({ input: p.input }))) return;
+    log.blocks.push({
+      kind: "tool", key: t.nextKey(p.message_id),
+      call: { id: p.id, name: p.name, input: p.input, output: null, cut: p.truncated ?? false, isError: false, ms: null, live: "", runId: log.runId },
+    });
+  },
+  "message.tool_output": (t, p) => {
+    const log = t.open(p.message_id);
+    return log ? change(log, p.tool_call_id, (call) => ({ live: tail(call.live + p.text) })) : false;
+  },
+  "message.tool_result": (t, p) => {
+    const log = t.open(p.message_id);
+    return log ? change(log, p.tool_call_id, (call) => ({ input: p.input ?? call.input, output: p.output, isError: p.is_error, ms: p.duration_ms, cut: p.truncated ?? false, live: "" })) : false;
+  },
+  "message.retract": (t, p) => {
+    const log = t.open(p.message_id);
+    if (!log) return false;
+    retract(log, t.nextKey(p.message_id), p.reason);
+  },
+  "message.end": (t, p) => {
+    const log = t.open(p.message_id);
+    if (!log) return false;
+    Object.assign(log, {
+      live: false, endedAt: p.ended_at, error: p.error_message ?? "", cost: costOf(p.stats?.cost),
+      tokens: p.usage ? p.usage.input + p.usage.cache_read + p.usage.cache_write + p.usage.output : null,
+    });
+  },
+  "subagent.start": (t, p) => {
+    const before = t.agents.get(p.invocation_id);
+    if (before && !["pending", "running"].includes(before.state)) return false;
+    t.agents.set(p.invocation_id, { ...before, ...p, state: "running", action: "" });
+    t.children.set(p.invocation_id, fresh(p.invocation_id, p.run_id));
+  },
+  "subagent.output": (t, p) => {
+    const log = t.child(p.invocation_id);
+    if (log.stored) return false;
+    if (p.kind === "tool") change(log, p.tool_call_id ?? "", (call) => ({ live: tail(call.live + p.text) }));
+    else append(log, p.kind === "thinking" ? "thinking" : "text", p.text, () => t.nextKey(p.invocation_id));
+  },
+  "subagent.tool_call": (t, p) => {
+    const log = t.child(p.invocation_id);
+    if (log.stored) return false;
+    log.blocks.push({
+      kind: "tool", key: t.nextKey(p.invocation_id),
+      call: { id: p.id, name: p.name, input: p.input, output: null, cut: p.truncated ?? false, isError: false, ms: null, live: "", runId: log.runId },
+    });
+    act(t, p.invocation_id, p.name);
+  },
+  "subagent.tool_result": (t, p) => {
+    change(t.child(p.invocation_id), p.tool_call_id, () => ({ output: p.output, isError: p.is_error, ms: p.duration_ms, cut: p.truncated ?? false, live: "" }));
+    act(t, p.invocation_id, "");
+  },
+  "subagent.retract": (t, p) => retract(t.child(p.invocation_id), t.nextKey(p.invocation_id), p.reason),
+  "subagent.end": (t, p) => {
+    const agent = t.agents.get(p.invocation_id);
+    if (agent) {
+      t.agents.set(p.invocation_id, {
+        ...agent, state: p.outcome, exit: p.exit, steps: p.steps, cost_usd: p.cost_usd, ended_at: p.ended_at, action: "",
+        error: (p.error ?? null) as never, ...(p.usage ? { tokens_in: p.usage.input + p.usage.cache_read + p.usage.cache_write, tokens_out: p.usage.output } : {}),
+      });
+    }
+    t.child(p.invocation_id).live = false;
+  },
+  "run.retry": (t, p) =>
+    t.notice(p.run_id, p.invocation_id, "warn", `${p.error?.message ?? "The model call failed."} Try ${p.attempt + 1} goes to ${p.provider}:${p.model}.`),
+  "run.ended": (t, p) => {
+    for (const log of t.logs.values()) if (log.runId === p.run_id && !log.stored) Object.assign(log, { live: false, cost: p.cost_usd, tokens: p.tokens_in + p.tokens_out });
+    if (p.error && ![...t.logs.values()].some((log) => log.runId === p.run_id && log.error)) t.notice(p.run_id, undefined, "bad", p.error.message);
+  },
+  "run.cage": (t, p) => {
+    if (p.ended && p.ended !== "owner_ended") t.notice(p.run_id, p.invocation_id, "bad", `The cage of ${p.agent_path} has ended: ${p.ended}.`);
+    const agent = p.invocation_id ? t.agents.get(p.invocation_id) : undefined;
+    if (agent) t.agents.set(agent.invocation_id, { ...agent, cage_status: p.cage_status });
+    for (const found of p.found ?? []) t.notice(p.run_id, p.invocation_id, "warn", `Made in a writable folder, and may run outside the cage: ${JSON.stringify(found)}`);
+  },
+  "prompt.held": (t, p) => t.notice(p.run_id, undefined, "warn", `${p.path} has changed; the run goes on with the accepted text until you approve it.`),
+  "net.attempt": (t, p) => {
+    t.network.push({ ...p });
+    if (t.network.length > 500) t.network.shift();
+  },
+  "compaction.completed": (t, p) => t.notice(p.run_id, p.invocation_id, "info", `The conversation was shortened: ${p.superseded_count} messages made way, about ${p.after_estimate} tokens stay.`),
+  "compaction.failed": (t, p) => t.notice(p.run_id, p.invocation_id, "warn", `Shortening by ${p.attempted_strategy} failed: ${p.reason} Now ${p.fallback_strategy} is used.`),
+  "compaction.noop": (t, p) => t.notice(p.run_id, p.invocation_id, "warn", `The conversation could not be shortened: ${p.reason}`),
+};
+
+function act(t: Transcript, invocation: string, action: string): void {
+  const agent = t.agents.get(invocation);
+  if (agent) t.agents.set(invocation, { ...agent, action });
+}
