@@ -91,6 +91,13 @@ bun() {
 	touch "$to/installed-$version"
 }
 
+# console puts what the tests of the console and of the TypeScript client need beside their sources, by their lock files.
+console() {
+	local root
+	root=$(cd "$(dirname "$0")/.." && pwd)
+	"$root/scripts/web.sh" --test >&2
+}
+
 want() { # command package: without it one comparison less is made
 	command -v "$1" >/dev/null && return
 	if command -v apt-get >/dev/null; then
@@ -116,9 +123,11 @@ if [ "$what" = test ] || [ "$what" = bench ]; then
 	need rustc rustc
 	/usr/bin/python3 -c 'import debugpy' 2>/dev/null || packages+=(python3-debugpy)
 	gopls
+	need chromium chromium # the console's tests look at it there
 	servers
 	bun
 	dlv
+	[ "$what" = bench ] || console
 fi
 if [ "$what" = bench ]; then
 	want rg ripgrep

@@ -1,0 +1,270 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/pkg/testkit/pgtest"
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/test/e2e/kagedtest"
+)
+
+// world is a kaged with a fake model and a project.
+type world struct {
+	*kagedtest.World
+	daemon *kagedtest.Daemon
+	api    *client.Client
+	model  *fakellm.Server
+	dir    string
+	env    []string
+	listen string
+}
+
+// start runs a kaged whose model answers as said.
+func start(t *testing.T, answers fakellm.Func) *world {
+	t.Helper()
+	owner, app := pgtest.URLs(t)
+	w := &world{model: fakellm.Start(t), env: []string{"KAGED_DATABASE_URL=" + owner, "KAGED_DATABASE_APP_URL=" + app}, listen: freePort(t)}
+	w.model.Handle(answers)
+	w.World = kagedtest.NewWorld(t, kagedtest.FakeModels(w.model, "anthropic"))
+	w.dir = w.Project(t)
+	w.up(t)
+	return w
+}
+
+// up starts the daemon, on the same address each time.
+func (w *world) up(t *testing.T) {
+	t.Helper()
+	w.daemon = w.Up(t, w.env, "--listen", w.listen)
+	w.api = w.SignIn(t)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (w *world) do(t *testing.T, method, path string, in, out any) {
+	t.Helper()
+	if err := w.api.Do(t.Context(), method, path, in, out); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+}
+
+// session makes a session of the project, and posts a text to it unless that is empty.
+func (w *world) session(t *testing.T, name, text string) string {
+	t.Helper()
+	w.do(t, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": w.dir}, nil)
+	var made struct{ ID string }
+	w.do(t, http.MethodPost, "/api/v1/projects/wordcount/sessions", map[string]any{"name": name}, &made)
+	if text != "" {
+		w.do(t, http.MethodPost, "/api/v1/sessions/"+made.ID+"/messages", map[string]any{"content": text}, nil)
+	}
+	return made.ID
+}
+
+// browser is a Chromium whose pages may break no rule: an error on the console or a breach of the policy fails the test.
+type browser struct {
+	ctx context.Context
+}
+
+// newBrowser starts one and signs it in.
+func newBrowser(t *testing.T, w *world) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 800))
+	alloc, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(cancel)
+	b := open(t, alloc)
+	b.run(t, "sign in", chromedp.Navigate(w.daemon.LaunchURL), chromedp.WaitVisible(chromedp.CSS(".inbox")))
+	return b
+}
+
+// tab opens another tab of the same browser.
+func (b *browser) tab(t *testing.T) *browser {
+	t.Helper()
+	return open(t, b.ctx)
+}
+
+// expected are messages of the browser about requests that the tests make fail.
+var expected = []string{"Failed to load resource", "WebSocket connection to", "net::ERR_"}
+
+// open opens a tab and holds it to the rules.
+func open(t *testing.T, parent context.Context) *browser {
+	t.Helper()
+	var mu sync.Mutex
+	var wrong []string
+	note := func(text string) {
+		for _, one := range expected {
+			if strings.Contains(text, one) {
+				return
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		wrong = append(wrong, text)
+	}
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(func(ev any) {
+		switch ev := ev.(type) {
+		case *runtime.EventExceptionThrown:
+			note("exception: " + ev.ExceptionDetails.Text)
+		case *runtime.EventConsoleAPICalled:
+			if ev.Type == runtime.ConsoleAPICalledTypeError || ev.Type == runtime.ConsoleAPICalledTypeWarning {
+				note(fmt.Sprintf("console.%s: %v", ev.Type, ev.Args))
+			}
+		case *cdplog.EventEntryAdded:
+			if ev.Entry.Level == cdplog.EntryLevelError {
+				note("log: " + ev.Entry.Text)
+			}
+		case *page.EventJavascriptDialogOpening:
+			note("dialog: " + ev.Message)
+		}
+	}))
+	t.Cleanup(cancel)
+	enable := func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, cdplog.Enable, cdp.Empty{})
+		return chromedp.Void{}, err
+	}
+	if err := chromedp.Do(ctx, enable); err != nil {
+		t.Fatalf("the browser does not start (scripts/setup.sh test installs Chromium): %v", err)
+	}
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, one := range wrong {
+			t.Errorf("the page: %s", one)
+		}
+	})
+	return &browser{ctx: ctx}
+}
+
+// step is something that a browser does.
+type step = chromedp.Action[chromedp.Void]
+
+func (b *browser) run(t *testing.T, what string, actions ...step) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		t.Fatalf("%s: %v\nthe page:\n%s", what, err, b.text())
+	}
+}
+
+// text is what the page shows.
+func (b *browser) text() string {
+	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
+	defer cancel()
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body ? document.body.innerText : ""`))
+	return text
+}
+
+func (b *browser) open(t *testing.T, w *world, path string) {
+	t.Helper()
+	b.run(t, "open "+path, chromedp.Navigate("http://"+w.listen+path), chromedp.WaitVisible(chromedp.CSS("#main")))
+}
+
+// until waits until an expression of the page is true.
+func (b *browser) until(t *testing.T, what, expression string) {
+	t.Helper()
+	eval[bool](t, b, `new Promise(done => { const look = () => { let yes = false; try { yes = (`+expression+`) } catch {} yes ? done(true) : setTimeout(look, 30) }; look() })`)
+}
+
+// shows waits until the page shows a text.
+func (b *browser) shows(t *testing.T, text string) {
+	t.Helper()
+	b.until(t, "the page shows "+text, "document.body.innerText.includes("+quoted(text)+")")
+}
+
+func (b *browser) hides(t *testing.T, text string) {
+	t.Helper()
+	b.until(t, "the page no longer shows "+text, "!document.body.innerText.includes("+quoted(text)+")")
+}
+
+func quoted(text string) string {
+	data, _ := json.Marshal(text)
+	return string(data)
+}
+
+// eval returns the value of an expression of the page, of a promise what it is kept with.
+func eval[T any](t *testing.T, b *browser, expression string) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%.300s: %v\nthe page:\n%s", expression, err, b.text())
+	}
+	return value
+}
+
+// size sets the window and the colours.
+func (b *browser) size(t *testing.T, width, height int64, scheme string) {
+	t.Helper()
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}
+	b.run(t, "size", chromedp.EmulateViewport(width, height), func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, media)
+		return chromedp.Void{}, err
+	})
+}
+
+// picture takes a screenshot where the environment names a folder for them.
+func (b *browser) picture(t *testing.T, name string) {
+	t.Helper()
+	dir := os.Getenv("KAGED_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// axe is the text of the accessibility checker that npm has put beside the console.
+func axe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../services/gateway/web/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("axe-core is missing; type  scripts/setup.sh test: %v", err)
+	}
+	return string(text)
+}
+
+// accessible fails the test for each violation of WCAG 2.2 AA on the page.
+func (b *browser) accessible(t *testing.T, name, checker string) {
+	t.Helper()
+	eval[bool](t, b, "window.axe ? true : (("+"() => {"+checker+"\n; return true})())")
+	found := eval[[]string](t, b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
+		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target.join(" ") + " " + n.failureSummary)))`)
+	for _, one := range found {
+		t.Errorf("%s: %s", name, one)
+	}
+}

@@ -1,0 +1,70 @@
+package console_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/testkit/fakellm"
+)
+
+// A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed under it and started
+// again: it has every frame once and in order, and what it read is what is stored.
+func TestTypeScriptClient(t *testing.T) {
+	gate := fakellm.NewGate()
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		return fakellm.Step{fakellm.Say("one "), fakellm.Wait(gate), fakellm.Say("two "), fakellm.Say("three")}
+	})
+	w.session(t, "other", "")
+	var token struct{ Token string }
+	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "ts", "scope": "admin"}, &token)
+	cmd := exec.CommandContext(t.Context(), "node", "--no-warnings", "--experimental-websocket", "testdata/follow.mjs")
+	cmd.Env = append(cmd.Environ(), "KAGED_URL=http://"+w.listen, "KAGED_TOKEN="+token.Token)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("node: %v", err)
+	}
+	var got struct {
+		Text, Stored, Refused string
+		Seqs                  []int
+		States                []string
+	}
+	for sc := bufio.NewScanner(out); sc.Scan(); {
+		switch line := sc.Text(); {
+		case line == "one":
+			w.daemon.Kill()
+			<-w.daemon.Done()
+			gate.Open()
+			w.up(t)
+		case strings.HasPrefix(line, "{"):
+			if err := json.Unmarshal([]byte(line), &got); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("node: %v\n%s", err, stderr.String())
+	}
+	for i, seq := range got.Seqs {
+		if seq != i+1 {
+			t.Fatalf("frames of output came as %v", got.Seqs)
+		}
+	}
+	if len(got.Seqs) == 0 || !strings.HasSuffix(got.Stored, "three") || got.Text != got.Stored {
+		t.Errorf("read %q, stored is %q", got.Text, got.Stored)
+	}
+	if got.Refused != "not_found" {
+		t.Errorf("the refusal's code is %q", got.Refused)
+	}
+	if n := strings.Count(strings.Join(got.States, " "), "live"); n < 2 {
+		t.Errorf("the socket stood at %v", got.States)
+	}
+}

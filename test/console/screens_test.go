@@ -1,0 +1,63 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/test/e2e/kagedtest"
+)
+
+// Every screen, wide and on a phone, light and dark, is free of violations of WCAG 2.2 AA, and nothing is wider than
+// the window.
+func TestScreens(t *testing.T) {
+	checker := axe(t)
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		if r.Turns() == 0 && strings.Contains(r.LastText(), "clean up") {
+			return fakellm.Step{fakellm.Think("It is old."), fakellm.Say("I read first, then delete `doomed.txt`."), fakellm.Tool("file.read", `{"path":"wordcount.go"}`)}
+		}
+		if r.Turns() == 1 && strings.Contains(r.LastText(), "package wordcount") {
+			return fakellm.Step{fakellm.Say("| file | use |\n|---|---|\n| doomed.txt | none |\n\n1. read\n2. delete\n\n```go\nfunc main() {}\n```"), fakellm.Tool("shell.bash", `{"command":"unlink doomed.txt"}`)}
+		}
+		return fakellm.Step{fakellm.Say("Done.")}
+	})
+	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
+	id := w.session(t, "clean up the folder", "clean up")
+	w.session(t, "a second one", "hello")
+	var issue struct{ Number int }
+	w.do(t, http.MethodPost, "/api/v1/projects/wordcount/issues", map[string]any{"title": "Count words once", "body": "They are **counted** twice.\n\n- [ ] see why"}, &issue)
+	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "ci", "scope": "run"}, nil)
+	b := newBrowser(t, w)
+	screens := []struct{ name, path, ready string }{
+		{"inbox", "/", `document.querySelector(".ask") && document.querySelector(".item")`},
+		{"session", "/sessions/" + id, `document.querySelector(".ask") && document.querySelector(".turn")`},
+		{"projects", "/projects", `document.querySelector(".item")`},
+		{"project", "/projects/wordcount", `document.querySelector(".item")`},
+		{"project-file", "/projects/wordcount?tab=file", `document.querySelector(".cm-content") && document.querySelector(".dsl .plus")`},
+		{"prompts", "/projects/wordcount?tab=prompts", `document.querySelector(".item")`},
+		{"agents", "/projects/wordcount?tab=agents", `document.querySelector(".tag")`},
+		{"issues", "/projects/wordcount?tab=issues", `document.querySelector(".column .card")`},
+		{"issue", fmt.Sprintf("/projects/wordcount?tab=issues&issue=%d", issue.Number), `document.querySelector(".markdown")`},
+		{"processes", "/processes", `document.querySelector(".item")`},
+		{"audit", "/audit", `document.querySelector(".audit summary")`},
+		{"settings", "/settings", `document.querySelector("td")`},
+	}
+	for _, look := range []struct {
+		name          string
+		width, height int64
+		scheme        string
+	}{{"wide-light", 1360, 860, "light"}, {"wide-dark", 1360, 860, "dark"}, {"phone", 320, 700, "light"}} {
+		b.size(t, look.width, look.height, look.scheme)
+		for _, screen := range screens {
+			b.open(t, w, screen.path)
+			b.until(t, screen.name+" is there", screen.ready)
+			b.picture(t, screen.name+"-"+look.name)
+			b.accessible(t, screen.name+" "+look.name, checker)
+			if wide := eval[float64](t, b, `document.documentElement.scrollWidth`); wide > float64(look.width) {
+				t.Errorf("%s, %s: the page is %v wide", screen.name, look.name, wide)
+			}
+		}
+	}
+}

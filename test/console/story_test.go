@@ -1,0 +1,144 @@
+package console_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/test/e2e/kagedtest"
+)
+
+// typed are answers by what the operator wrote last.
+func typed(r *fakellm.Request) fakellm.Step {
+	switch text := r.LastText(); {
+	case strings.Contains(text, "clean up") && r.Turns() == 0:
+		return fakellm.Step{fakellm.Say("I delete it."), fakellm.Tool("shell.bash", `{"command":"unlink doomed.txt"}`)}
+	case strings.Contains(text, "look"):
+		return fakellm.Step{fakellm.Think("Where is it?"), fakellm.Say("I **look** first."), fakellm.Tool("shell.bash", `{"command":"echo out; echo err >&2; exit 3"}`)}
+	}
+	return fakellm.Step{fakellm.Say("Done, all of it.")}
+}
+
+// An operator starts a task from the inbox, watches it, is asked, and answers; no key approves, the title counts, and
+// the file is gone only then. A second tab reads along, and its answer is the other's.
+func TestStory(t *testing.T) {
+	w := start(t, typed)
+	w.session(t, "before", "")
+	doomed := filepath.Join(w.dir, "doomed.txt")
+	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
+	b := newBrowser(t, w)
+	b.shows(t, "before")
+	b.run(t, "start a task", chromedp.SendKeys(chromedp.CSS(".starter textarea"), "clean up"), chromedp.Click(chromedp.CSS(".starter button.primary")))
+	b.shows(t, "I delete it.")
+	b.run(t, "the question", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
+	b.until(t, "the title counts", `document.title.startsWith("(1) ")`)
+	if got := eval[string](t, b, `document.querySelector(".ask-box").innerText`); got != "unlink doomed.txt" {
+		t.Errorf("asked about %q", got)
+	}
+	// Keys on the page answer nothing.
+	b.run(t, "keys", chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent("y"), chromedp.KeyEvent(" "))
+
+	second := b.tab(t)
+	second.open(t, w, eval[string](t, b, `location.pathname`))
+	second.shows(t, "another window follows this session live")
+	second.run(t, "the same question", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
+	if _, err := os.Stat(doomed); err != nil {
+		t.Fatalf("the file went before anybody answered: %v", err)
+	}
+	second.until(t, "the card takes clicks", `(window.shown ??= performance.now(), performance.now() - window.shown > 600)`)
+	second.run(t, "allow", chromedp.Click(chromedp.CSS(".ask .allow")))
+	b.shows(t, "Done, all of it.")
+	b.hides(t, "Needs your answer")
+	second.shows(t, "Done, all of it.")
+	if _, err := os.Stat(doomed); !os.IsNotExist(err) {
+		t.Errorf("the file is there: %v", err)
+	}
+	b.until(t, "the title counts no more", `document.title.startsWith("clean up")`)
+
+	second.run(t, "take over", chromedp.Click(`//button[.="Follow here"]`))
+	b.shows(t, "another window took over")
+	second.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "look"), chromedp.Click(chromedp.CSS(".composer button.primary")))
+	second.shows(t, "exit 3")
+	if strong := eval[string](t, second, `document.querySelector(".markdown strong").innerText`); strong != "look" {
+		t.Errorf("bold is %q", strong)
+	}
+	// A command that failed stands open with both of its outputs.
+	second.shows(t, "out")
+	second.shows(t, "err")
+	b.shows(t, "exit 3")
+}
+
+// kaged is killed under an open page while an answer streams, and started again: the page says so, comes back by
+// itself, and shows the text once and whole.
+func TestKillUnderAnOpenPage(t *testing.T) {
+	gate := fakellm.NewGate()
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		step := fakellm.Step{}
+		for i := range 40 {
+			step = append(step, fakellm.Say(fmt.Sprintf("word%d ", i)))
+			if i == 20 {
+				step = append(step, fakellm.Wait(gate))
+			}
+		}
+		return step
+	})
+	id := w.session(t, "long", "tell me")
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "word20")
+	b.run(t, "a draft", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "a draft"))
+	w.daemon.Kill()
+	<-w.daemon.Done()
+	b.shows(t, "kaged does not answer")
+	gate.Open()
+	w.up(t)
+	b.shows(t, "word39")
+	b.hides(t, "kaged does not answer")
+	text := eval[string](t, b, `document.querySelector(".rows").innerText`)
+	if n := strings.Count(text, "word7 "); n != 1 {
+		t.Errorf("word7 is there %d times:\n%s", n, text)
+	}
+	if draft := eval[string](t, b, `document.querySelector(".composer textarea").value`); draft != "a draft" {
+		t.Errorf("the draft is %q", draft)
+	}
+}
+
+// While an answer grows, a reader who has scrolled up stays where they are, and what they opened stays open.
+func TestTheReaderIsNotMoved(t *testing.T) {
+	gate := fakellm.NewGate()
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		switch r.Turns() {
+		case 0:
+			return fakellm.Step{fakellm.Say(strings.Repeat("A paragraph of many words that fills a line or two of the page.\n\n", 60)), fakellm.Tool("file.read", `{"path":"wordcount.go"}`)}
+		case 1:
+			return fakellm.Step{fakellm.Say(strings.Repeat("More words.\n\n", 40)), fakellm.Wait(gate), fakellm.Say(strings.Repeat("And more words, again and again.\n\n", 200) + "The end.")}
+		}
+		return fakellm.Step{fakellm.Say("Nothing.")}
+	})
+	id := w.session(t, "anchor", "write a lot")
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "More words.")
+	b.until(t, "the end is followed", `(() => { const e = document.querySelector(".rows"); return e.scrollHeight > e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
+	b.run(t, "open the call", chromedp.Click(chromedp.CSS(".tool-line")), chromedp.WaitVisible(chromedp.CSS(".tool-body")))
+	eval[bool](t, b, `(() => { document.querySelector(".rows").scrollTop = 600; return true })()`)
+	b.until(t, "the button", `document.querySelector(".to-end") !== null`)
+	before := eval[float64](t, b, `document.querySelector(".rows").scrollTop`)
+	gate.Open()
+	b.until(t, "the run is over", `document.querySelector(".session-top").innerText.includes("idle")`)
+	if after := eval[float64](t, b, `document.querySelector(".rows").scrollTop`); after != before {
+		t.Errorf("the reader was moved from %v to %v", before, after)
+	}
+	if !eval[bool](t, b, `document.querySelector(".tool-line").getAttribute("aria-expanded") === "true"`) {
+		t.Error("what was opened has closed")
+	}
+	b.run(t, "to the end", chromedp.Click(chromedp.CSS(".to-end")))
+	b.until(t, "the end", `(() => { const e = document.querySelector(".rows"); return e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
+	b.shows(t, "The end.")
+}
