@@ -186,7 +186,7 @@ func (b *browser) open(t *testing.T, w *world, path string) {
 // until waits until an expression of the page is true.
 func (b *browser) until(t *testing.T, what, expression string) {
 	t.Helper()
-	eval[bool](t, b, `new Promise(done => { const look = () => { let yes = false; try { yes = (`+expression+`) } catch {} yes ? done(true) : setTimeout(look, 30) }; look() })`)
+	eval[bool](t, b, "/* "+strings.ReplaceAll(what, "*/", "")+` */ new Promise(done => { const look = () => { let yes = false; try { yes = (`+expression+`) } catch {} yes ? done(true) : setTimeout(look, 30) }; look() })`)
 }
 
 // shows waits until the page shows a text.

@@ -136,8 +136,8 @@ function fill(template: string, params: Record<string, unknown>): string {
       rest.set(key, text);
       continue;
     }
-    // A prompt's name is a path; other values are one segment.
-    const parts = template.endsWith("/prompts/{name}") && key === "name" ? text.split("/") : [text];
+    // The name of a prompt and the path of a file have slashes; other values are one segment.
+    const parts = /\/(prompts\/\{name\}|files\/\{path\})$/.test(template) && template.endsWith(`{${key}}`) ? text.split("/") : [text];
     if (parts.some((part) => part === "" || part === "." || part === "..")) {
       throw new KagedError(`${JSON.stringify(text)} cannot be ${key}.`, "validation_failed", 0);
     }

@@ -10,7 +10,7 @@ try {
   refused = error instanceof KagedError ? error.code : String(error);
 }
 const seqs = [], states = [];
-let text = "";
+let text = "", said = false;
 await new Promise((done) => {
   const socket = kaged.socket(session.id, {
     onState(state) {
@@ -19,12 +19,14 @@ await new Promise((done) => {
     },
     onFrame(frame) {
       if (frame.channel === "output") seqs.push(frame.seq);
-      if (frame.type === "message.retract") text = "";
+      if (frame.type === "message.start" || frame.type === "message.retract") text = "";
       if (frame.type === "message.delta") {
-        if (!text) console.log("one");
+        if (!said) console.log("one");
+        said = true;
         text += frame.payload.delta;
       }
-      if (frame.type === "run.ended") {
+      // The run that was killed ends too, as the one that goes on in its place begins.
+      if (frame.type === "run.ended" && frame.payload.outcome === "completed") {
         socket.close();
         done();
       }
