@@ -117,7 +117,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted, ChildTurnStored, ChildResultsStored, AgentEnded,
-	RequestAudited, BudgetGranted, BudgetSettled, CompactionStored,
+	RequestAudited, BudgetGranted, BudgetSettled, SummaryPaid, CompactionStored,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	IssueBeforeStore, IssueStored,

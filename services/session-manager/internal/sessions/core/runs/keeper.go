@@ -27,6 +27,7 @@ type job struct {
 	ended   []overAgent
 	// compactions are completed ones, ledger are new entries.
 	compactions []record.Compaction
+	ledger      []contract.LedgerEntry
 	// reserved and settled are model calls. The harness waits for the word that those in granted are on disk; claim is
 	// one that waits for the budgets, too.
 	reserved []record.Spend
