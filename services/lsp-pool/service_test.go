@@ -493,3 +493,26 @@ func TestOverlappingRename(t *testing.T) {
 		t.Errorf("the edits are %v", res.GetEdits())
 	}
 }
+
+// The home of a caged server lasts from one start to the next, so that its caches do. Each view has its own.
+func TestHomesOfCagedServersLast(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "[lsp.servers.fake]\ncommand = [\"/bin/sh\", \"-c\", \"cat ~/cache >&2; echo it saw *.secret >> "+
+		"~/cache; exit 3\"]\nextensions = [\".fake\"]\n")
+	path := p.write("a.fake", "one\n")
+	p.write("b.secret", "")
+	ask := func(view string) string {
+		policy := &commonv1.CagePolicy{
+			Fs: []*commonv1.CageMount{{Mode: "ro", Path: view}}, Seccomp: "default", State: "ephemeral",
+		}
+		// It crashes at its start, and is started again.
+		_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, path, func(r *lsppoolv1.QueryRequest) { r.View.Cage = policy })
+		return fmt.Sprint(fault.From(err).Details["log"])
+	}
+	if log := ask("project:/"); !strings.Contains(log, "saw b.secret") {
+		t.Errorf("the log is %s", log)
+	}
+	if log := ask("project:/a.fake"); strings.Contains(log, "b.secret") || !strings.Contains(log, "it saw") {
+		t.Errorf("the log of another view is %s", log)
+	}
+}

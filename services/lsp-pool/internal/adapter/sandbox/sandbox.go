@@ -1,11 +1,16 @@
 // Package sandbox starts language servers through sandbox-supervisor: one Exec stream per server. Its end is the end
-// of the server and of everything it has started.
+// of the server and of everything it has started. A server with a cage has a HoldCage stream, too: cages of one command
+// have no home that lasts.
 //
-// Goroutines: per [process] one that reads the stream. It ends with the stream, which Close ends.
+// Goroutines: per [process] one that reads the stream, and one that reads that of its cage. They end with the streams,
+// which Close ends.
 package sandbox
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -17,6 +22,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/sandboxwire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
 	"kaged.dev/services/lsp-pool/internal/core"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -54,13 +60,20 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 			cancel()
 		}
 	}()
+	cage, err := l.hold(lasting, spec)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fault.From(err)
+	}
 	st, err := l.client.Exec(lasting)
 	if err != nil {
 		return nil, err
 	}
 	start := &sandboxsupervisorv1.ExecStart{
 		Owner: sandboxwire.Owner(spec.Owner), Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, Cage: spec.Cage.Proto(),
-		ProjectRoot: spec.Root,
+		ProjectRoot: spec.Root, CageId: cage,
 	}
 	err = st.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}})
 	if err != nil && !errors.Is(err, io.EOF) { // the refusal comes with the first Recv
@@ -87,6 +100,44 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 	return p, nil
 }
 
+// hold makes the cage of a server and holds it until ctx ends. It returns the cage's id, "" for a server without one.
+func (l *Launcher) hold(ctx context.Context, spec core.Spec) (id string, err error) {
+	if spec.Cage == nil {
+		return "", nil
+	}
+	owner := spec.Owner
+	owner.Agent += "." + viewOf(spec)
+	id = ident.New()
+	st, err := l.client.HoldCage(ctx, sandboxwire.CageSpec(contract.CageSpec{
+		ID: id, Owner: owner, Policy: spec.Cage, Root: spec.Root,
+	}))
+	if err != nil {
+		return "", err
+	}
+	opened, err := st.Recv()
+	if err != nil {
+		return "", err
+	}
+	if opened.GetOpened() == nil {
+		return "", fault.New(fault.CageUnavailable, "The cage of the language server ended before it was there.")
+	}
+	go func() {
+		for { // network attempts, and the end
+			if _, err := st.Recv(); err != nil {
+				return
+			}
+		}
+	}()
+	return opened.GetOpened().GetCageId(), nil
+}
+
+// viewOf names the view of a cage. A home is shared by servers of one view only: caches hold contents of files.
+func viewOf(spec core.Spec) string {
+	policy, _ := json.Marshal(spec.Cage) // plain values have a JSON form
+	sum := sha256.Sum256(policy)
+	return hex.EncodeToString(sum[:8])
+}
+
 // process is a core.Process.
 type process struct {
 	client sandboxsupervisorv1.SandboxServiceClient
@@ -106,6 +157,7 @@ type process struct {
 // read hands over the program's output, until the stream ends.
 func (p *process) read(in *io.PipeWriter) {
 	defer close(p.ended)
+	defer p.cancel() // the cage
 	for {
 		event, err := p.stream.Recv()
 		if err != nil {
