@@ -20,6 +20,9 @@ buf format -d --exit-code --path proto/kaged >/dev/null || { echo "proto files a
 buf generate
 step "sqlc"
 for service in session-manager issue; do (cd "services/$service" && sqlc generate); done
+step "conversions between types"
+(cd tools && GOWORK=off go build -o ../bin/convert ./convert)
+bin/convert
 step "go generate (reference pages, error codes)"
 go generate ./pkg/... ./services/... ./test/...
 if [ "${1:-}" = --check ]; then

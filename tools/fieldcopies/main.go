@@ -12,7 +12,8 @@
 // getter, or one of these passed through a conversion or a call with no further argument. Around the copies it may
 // have what carries them: declarations, returns, ranges, tests for nil, zero or presence, type switches, append, make
 // and len. Arithmetic, other conditions, calls for effect, goroutines and channels make it a function with a job of
-// its own. Tests, generated code and test support are left out.
+// its own. Tests and test support are left out, and so is generated code, as that of tools/convert: nobody types its
+// fields, and its generator refuses a forgotten one.
 //
 // Usage: fieldcopies [-dir root] [-v] [packages]; the default is every package of the workspace.
 package main
@@ -292,7 +293,7 @@ func (c *copies) presence(e ast.Expr) bool {
 		case token.LAND, token.LOR:
 			return c.presence(e.X) && c.presence(e.Y)
 		case token.EQL, token.NEQ:
-			return c.value(e.X) && c.value(e.Y)
+			return c.value(e.X) && c.value(e.Y) && (c.fixed(e.X) || c.fixed(e.Y))
 		case token.GTR:
 			return c.value(e.X) && isZero(e.Y)
 		}
@@ -301,6 +302,12 @@ func (c *copies) presence(e ast.Expr) bool {
 		return true
 	}
 	return c.value(e)
+}
+
+// fixed reports whether an expression is nil or a constant. Two values that are compared decide something.
+func (c *copies) fixed(e ast.Expr) bool {
+	tv := c.info.Types[e]
+	return tv.IsNil() || tv.Value != nil
 }
 
 func (c *copies) values(list []ast.Expr) bool {

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const source = `package main
+
+import (
+	"reflect"
+	"time"
+)
+
+type Color int
+
+type Point struct{ X, Y int }
+
+type Base struct{ ID string }
+
+type Value struct {
+	Base
+	Color  Color
+	Wait   time.Duration
+	At     *Point
+	Points []Point
+	Names  map[string]Point
+	Max    int
+	Secret string
+}
+
+type WirePoint struct{ X, Y int32 }
+
+type Wire struct {
+	Id     string
+	Paint  int32
+	WaitMs int64
+	At     *WirePoint
+	Points []*WirePoint
+	Names  map[string]*WirePoint
+	Max    *int32
+}
+
+//convert:both .wire fromWire Value *Wire Color=Paint <Secret="kept"
+//convert:both wirePoint fromWirePoint Point *WirePoint
+
+func main() {
+	full := Value{Base{"a"}, 2, time.Second, &Point{1, 2}, []Point{{3, 4}}, map[string]Point{"n": {5, 6}}, 7, "kept"}
+	for _, v := range []Value{full, {Secret: "kept"}} {
+		if got := fromWire(v.wire()); !reflect.DeepEqual(got, v) {
+			panic(got)
+		}
+	}
+	if w := (Value{}).wire(); w.Max != nil || w.At != nil || w.Points != nil {
+		panic("a zero value sets pointers")
+	}
+	if v := fromWire(nil); v.ID != "" || v.Secret != "" {
+		panic("a nil message is no zero value")
+	}
+}
+`
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "main.go": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOWORK", "off")
+	return dir
+}
+
+// A value is the same after the conversions to another type and back, and zero values are nil pointers there.
+func TestConversionsRoundTrip(t *testing.T) {
+	dir := write(t, source)
+	if err := run(dir); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "run", ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the program with the conversions ends with %v:\n%s", err, out)
+	}
+}
+
+// A field without a source, a name that no field has, and an unknown type are errors that name them.
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, want string }{
+		"forgotten field": {` <Secret="kept"`, ``, "field Secret of Value has no source in *Wire"},
+		"unknown field":   {`Color=Paint`, `Color=Paint >Colour=1`, "*Wire has no field Colour to fill"},
+		"unknown type":    {`Value *Wire Color`, `Value *Wires Color`, "there is no type Wires"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := run(write(t, strings.Replace(source, c.from, c.to, 1)))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
