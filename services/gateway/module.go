@@ -11,7 +11,7 @@ import (
 )
 
 // Module is the gateway as a process runs it.
-var Module = host.Module{Name: "gateway", Needs: needs(), New: newModule}
+var Module = host.Module{Name: "gateway", Defaults: DefaultConfig(), Needs: needs(), New: newModule}
 
 // needs returns the modules that answer routes of the contract.
 func needs() (modules []string) {

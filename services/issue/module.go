@@ -6,7 +6,7 @@ import (
 )
 
 // Module is the issue service as a process may run it. It calls no other service.
-var Module = host.Module{Name: "issue", New: newModule}
+var Module = host.Module{Name: "issue", Defaults: DefaultConfig(), New: newModule}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()

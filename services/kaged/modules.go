@@ -18,7 +18,7 @@ import (
 // Main runs the command line of the process and returns its exit code.
 func Main() int { return cli.Main(Modules()) }
 
-// Modules returns every service, in no particular order: the host sorts them by what they need.
+// Modules returns every service in the order of the reference page. The host sorts them by their needs.
 func Modules() []host.Module {
 	return []host.Module{
 		gateway.Module,
@@ -26,8 +26,8 @@ func Modules() []host.Module {
 		harness.Module,
 		issue.Module,
 		toolrunner.Module,
-		lsppool.Module,
 		dappool.Module,
+		lsppool.Module,
 		sandboxsupervisor.Module,
 	}
 }

@@ -15,14 +15,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/config"
-	dappool "kaged.dev/services/dap-pool"
-	"kaged.dev/services/gateway"
-	"kaged.dev/services/harness"
-	"kaged.dev/services/issue"
-	lsppool "kaged.dev/services/lsp-pool"
-	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
-	sessionmanager "kaged.dev/services/session-manager"
-	toolrunner "kaged.dev/services/tool-runner"
+	"kaged.dev/pkg/host"
 )
 
 //go:generate go run ./gen
@@ -35,10 +28,10 @@ type table struct {
 	defaults any // nil where zero stands for the default, which the comment tells
 }
 
-// tables are those of the page, in its order.
-func tables() []table {
+// tables returns those of the page, in its order.
+func tables(services []host.Module) []table {
 	const shared = "pkg/config/file.go"
-	return []table{
+	list := []table{
 		{"[providers.NAME]", shared, "Provider", nil},
 		{"[projects]", shared, "Projects", nil},
 		{"[limits]", shared, "Limits", nil},
@@ -50,16 +43,15 @@ func tables() []table {
 		{"[langfuse]", shared, "Langfuse", nil},
 		{"[lsp.servers.LANG]", shared, "LSPServer", nil},
 		{"[dap.adapters.RUNTIME]", shared, "DAPAdapter", nil},
-		{"[services.gateway]", "services/gateway/config.go", "Config", gateway.DefaultConfig()},
-		{"[services.session-manager]", "services/session-manager/config.go", "Config", sessionmanager.DefaultConfig()},
-		{"[services.harness]", "services/harness/config.go", "Config", harness.DefaultConfig()},
-		{"[services.issue]", "services/issue/config.go", "Config", issue.DefaultConfig()},
-		{"[services.tool-runner]", "services/tool-runner/config.go", "Config", toolrunner.DefaultConfig()},
-		{"[services.dap-pool]", "services/dap-pool/config.go", "Config", dappool.DefaultConfig()},
-		{"[services.lsp-pool]", "services/lsp-pool/config.go", "Config", lsppool.DefaultConfig()},
-		{"[services.sandbox-supervisor]", "services/sandbox-supervisor/config.go", "Config", sandboxsupervisor.DefaultConfig()},
-		{`[services.sandbox-supervisor.credentials."HOST:PORT"]`, "services/sandbox-supervisor/config.go", "Credential", nil},
 	}
+	for _, s := range services {
+		file := "services/" + s.Name + "/config.go"
+		list = append(list, table{"[services." + s.Name + "]", file, "Config", s.Defaults})
+		if s.Name == "sandbox-supervisor" {
+			list = append(list, table{`[services.sandbox-supervisor.credentials."HOST:PORT"]`, file, "Credential", nil})
+		}
+	}
+	return list
 }
 
 const intro = `# Configuration
@@ -76,11 +68,11 @@ switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_na
 in a process of its own a service takes ` + "`metrics_listen`" + ` as well, in place of that of ` + "`[telemetry]`" + `.
 `
 
-// Page returns the page. root is the repository.
-func Page(root string) (string, error) {
+// Page returns the page of these services. root is the repository.
+func Page(root string, services []host.Module) (string, error) {
 	var b strings.Builder
 	b.WriteString(intro)
-	for _, t := range tables() {
+	for _, t := range tables(services) {
 		groups, err := groupsOf(root, t.file, t.strct)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", t.name, err)

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"kaged.dev/services/gateway"
+	"kaged.dev/services/kaged"
 	"kaged.dev/services/kaged/internal/configref"
 )
 
 // The page has a row for every key, with its default and what it is for, and no name that only the code knows.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	page, err := configref.Page("../../../..")
+	page, err := configref.Page("../../../..", kaged.Modules())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"kaged.dev/services/kaged"
 	"kaged.dev/services/kaged/internal/configref"
 )
 
 func main() {
 	const root = "../../../.."
-	page, err := configref.Page(root)
+	page, err := configref.Page(root, kaged.Modules())
 	if err != nil {
 		log.Fatal(err)
 	}
