@@ -25,12 +25,12 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/apitokens"
 	"kaged.dev/services/gateway/internal/adapter/auditlog"
 	"kaged.dev/services/gateway/internal/adapter/edits"
-	"kaged.dev/services/gateway/internal/adapter/epoch"
 	"kaged.dev/services/gateway/internal/adapter/frames"
 	"kaged.dev/services/gateway/internal/adapter/holder"
-	"kaged.dev/services/gateway/internal/adapter/lease"
+	"kaged.dev/services/gateway/internal/adapter/holderconn"
 	"kaged.dev/services/gateway/internal/adapter/notices"
 	"kaged.dev/services/gateway/internal/adapter/registry"
+	"kaged.dev/services/gateway/internal/adapter/secretcache"
 	"kaged.dev/services/gateway/internal/core/access"
 	"kaged.dev/services/gateway/internal/server"
 	"kaged.dev/services/gateway/internal/server/desk"
@@ -66,7 +66,7 @@ const secretMinAge = time.Second
 type Service struct {
 	cfg     Config
 	deps    Deps
-	conn    *lease.Conn
+	conn    *holderconn.Conn
 	info    server.Info
 	gate    *access.Gate
 	audit   *auditlog.Log
@@ -85,9 +85,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if _, err := access.NewHosts(deps.Listen, deps.UIURL); err != nil {
 		return nil, err
 	}
-	conn := lease.New(deps.Dial(sessionManager), deps.DialAddress)
+	conn := holderconn.New(deps.Dial(sessionManager), deps.DialAddress)
 	operators := sessionmanagerv1.NewOperatorServiceClient(conn)
-	secrets := epoch.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
+	secrets := secretcache.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
 	s := &Service{
 		cfg: cfg, deps: deps, conn: conn,
 		info: server.Info{Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox},
@@ -122,7 +122,7 @@ func (s *Service) backend(module string) grpc.ClientConnInterface {
 	if module == sessionManager {
 		return s.conn
 	}
-	conn := registry.New(lease.New(s.deps.Dial(module), s.deps.DialAddress), s.conn)
+	conn := registry.New(holderconn.New(s.deps.Dial(module), s.deps.DialAddress), s.conn)
 	return edits.New(conn, s.audit)
 }
 

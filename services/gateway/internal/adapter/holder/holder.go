@@ -10,15 +10,15 @@ import (
 
 	"kaged.dev/pkg/fault"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/gateway/internal/adapter/lease"
+	"kaged.dev/services/gateway/internal/adapter/holderconn"
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
 // Holder holds sessions. It is safe for concurrent use.
-type Holder struct{ conn *lease.Conn }
+type Holder struct{ conn *holderconn.Conn }
 
 // New returns a holder that asks over conn.
-func New(conn *lease.Conn) *Holder { return &Holder{conn} }
+func New(conn *holderconn.Conn) *Holder { return &Holder{conn} }
 
 // Attach implements socket.Deps.Attach: it returns when the session is held, and the hold lasts until ctx ends.
 func (h *Holder) Attach(ctx context.Context, session string, takeover bool) (channel.Hold, error) {

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/rpc"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/adapter/holder"
-	"kaged.dev/services/gateway/internal/adapter/lease"
+	"kaged.dev/services/gateway/internal/adapter/holderconn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,7 +78,7 @@ func TestAttachFollowsTheLease(t *testing.T) {
 	wanted := &sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Wanted{Wanted: &sessionmanagerv1.AttachWanted{}}}
 	there := serve(t, &manager{events: []*sessionmanagerv1.AttachEvent{attached(7), wanted, {}, wanted, ended("replaced")}})
 	here := serve(t, &manager{err: fault.New(fault.StaleLease, "not here").With("holder", "there")})
-	h := holder.New(lease.New(here, func(address string) (grpc.ClientConnInterface, error) {
+	h := holder.New(holderconn.New(here, func(address string) (grpc.ClientConnInterface, error) {
 		if address != "there" {
 			t.Errorf("dialed %q", address)
 		}
@@ -110,7 +110,7 @@ func TestAttachRefusals(t *testing.T) {
 		"nothing at all":  {&manager{events: []*sessionmanagerv1.AttachEvent{}}, fault.Internal},
 		"held, then lost": {&manager{events: []*sessionmanagerv1.AttachEvent{attached(1)}, err: fault.New(fault.Unavailable, "gone")}, fault.Unavailable},
 	} {
-		hold, err := holder.New(lease.New(serve(t, x.manager), nil)).Attach(t.Context(), "S", true)
+		hold, err := holder.New(holderconn.New(serve(t, x.manager), nil)).Attach(t.Context(), "S", true)
 		if err == nil {
 			_, err = hold.Wait(func() {})
 		}

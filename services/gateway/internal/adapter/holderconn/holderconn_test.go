@@ -1,4 +1,4 @@
-package lease_test
+package holderconn_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/gateway/internal/adapter/lease"
+	"kaged.dev/services/gateway/internal/adapter/holderconn"
 )
 
 // place is a session-manager that sends callers on, or answers when it has nobody to send them to.
@@ -44,7 +44,7 @@ func TestFollow(t *testing.T) {
 		"a": 0, "c": 0, "missing": fault.NotFound, "ring": fault.Unavailable, "d": fault.Unavailable, "unnamed": fault.Unavailable,
 		"lost": fault.Unavailable,
 	} {
-		err := lease.New(places[name], dial).Invoke(t.Context(), "/m", nil, nil)
+		err := holderconn.New(places[name], dial).Invoke(t.Context(), "/m", nil, nil)
 		if fault.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}

@@ -1,4 +1,4 @@
-package epoch_test
+package secretcache_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/gateway/internal/adapter/epoch"
+	"kaged.dev/services/gateway/internal/adapter/secretcache"
 )
 
 type operator struct {
@@ -33,7 +33,7 @@ func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &operator{err: fault.New(fault.Unavailable, "down")}
-		c := epoch.New(o, 5*time.Second, time.Second)
+		c := secretcache.New(o, 5*time.Second, time.Second)
 		if _, err := c.Current(t.Context()); !errors.Is(err, fault.Unavailable) {
 			t.Fatalf("while nobody answers: %v", err)
 		}
@@ -82,7 +82,7 @@ func TestManyWaitForOneQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{}
-		c := epoch.New(h, 5*time.Second, time.Second)
+		c := secretcache.New(h, 5*time.Second, time.Second)
 		begun := time.Now()
 		var waiting sync.WaitGroup
 		for range 10 {

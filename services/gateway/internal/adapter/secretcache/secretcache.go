@@ -1,5 +1,5 @@
-// Package epoch keeps a copy of the secret that session-manager holds for all gateways.
-package epoch
+// Package secretcache keeps a copy of the secret that session-manager holds for all gateways.
+package secretcache
 
 import (
 	"context"

@@ -1,6 +1,6 @@
-// Package lease reaches the process that holds a session: session-manager answers stale_lease with the holder's address,
+// Package holderconn reaches the process that holds a session: session-manager answers stale_lease with the holder's address,
 // and the call is made again there.
-package lease
+package holderconn
 
 import (
 	"context"
