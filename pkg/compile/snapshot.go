@@ -3,7 +3,6 @@ package compile
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -86,69 +85,25 @@ func Decode(encoded []byte) (*Project, error) {
 	return ProjectFromProto(&p), nil
 }
 
-// Proto returns p on the wire, nil for nil.
-func (p *Project) Proto() *harnessv1.CompiledProject {
-	if p == nil {
-		return nil
-	}
-	return &harnessv1.CompiledProject{
-		Project: p.Slug, Description: p.Description, Version: int32(p.Version), Root: p.Root.Proto(), ToolsOff: p.ToolsOff,
-		LanguageServers: dsl.LanguageServersProto(p.LanguageServers), Debugging: p.Debugging.Proto(),
-	}
-}
+//convert:both .Proto ProjectFromProto *Project *harnessv1.CompiledProject Slug=Project
+//convert:both .Proto AgentFromProto *Agent *harnessv1.AgentNode Aliases=ToolAliases
+//convert:with IncludeToolResults=IncludeToolResultsInContext >OnCrash=policies[in.ResumeOnCrash] >Writes=&in.Writes
+//convert:with <ResumeOnCrash=in.OnCrash==harnessv1.CrashPolicy_CRASH_POLICY_RESUME <Writes=in.Writes==nil||*in.Writes
+//convert:both budgetProto budgetFromProto *dsl.Budget *harnessv1.AgentBudget
+//convert:both policyProto policyFromProto *dsl.Policy *harnessv1.AgentPolicy <OnExceed=-
+//convert:both gateProto gateFromProto dsl.ContentGate *harnessv1.ContentGate >Strip=in.Action==dsl.GateStrip
+//convert:with <Action=actions[in.Strip]
+//convert:both compactionProto compactionFromProto *dsl.Compaction *harnessv1.AgentCompaction
+//convert:with <CheckpointFallback=-
+//convert:both pruneProto pruneFromProto dsl.Prune *harnessv1.AgentPruning
 
-// ProjectFromProto is the reverse of [Project.Proto].
-func ProjectFromProto(p *harnessv1.CompiledProject) *Project {
-	if p == nil {
-		return nil
+// An agent of a snapshot that does not say whether it has a tool that writes counts as having one.
+var (
+	policies = map[bool]harnessv1.CrashPolicy{
+		false: harnessv1.CrashPolicy_CRASH_POLICY_STOP, true: harnessv1.CrashPolicy_CRASH_POLICY_RESUME,
 	}
-	return &Project{
-		Slug: p.GetProject(), Description: p.GetDescription(), Version: int(p.GetVersion()), Root: AgentFromProto(p.GetRoot()),
-		ToolsOff: p.GetToolsOff(), LanguageServers: dsl.LanguageServersFromProto(p.GetLanguageServers()),
-		Debugging: dsl.DebuggingFromProto(p.GetDebugging()),
-	}
-}
-
-// Proto returns a on the wire, nil for nil.
-func (a *Agent) Proto() *harnessv1.AgentNode {
-	if a == nil {
-		return nil
-	}
-	n := &harnessv1.AgentNode{
-		Key: a.Key, Path: a.Path, Model: a.Model, PromptPath: a.PromptPath, Description: a.Description,
-		MaxSteps: optional(a.MaxSteps), MaxOutputTokens: optional(a.MaxOutputTokens), Cage: a.Cage.Proto(), Tools: a.Tools,
-		OnCrash: harnessv1.CrashPolicy_CRASH_POLICY_STOP, IncludeToolResultsInContext: a.IncludeToolResults,
-		ToolAliases: a.Aliases, Writes: &a.Writes, Budget: budgetProto(a.Budget), AutoTodos: a.AutoTodos,
-		Policy: policyProto(a.Policy), ParentContext: a.ParentContext, Compaction: compactionProto(a.Compaction),
-	}
-	if a.ResumeOnCrash {
-		n.OnCrash = harnessv1.CrashPolicy_CRASH_POLICY_RESUME
-	}
-	for _, child := range a.Children {
-		n.Children = append(n.Children, child.Proto())
-	}
-	return n
-}
-
-// AgentFromProto is the reverse of [Agent.Proto]. An agent of a snapshot that does not say whether it has a tool that writes
-// counts as having one.
-func AgentFromProto(n *harnessv1.AgentNode) *Agent {
-	if n == nil {
-		return nil
-	}
-	a := &Agent{
-		Key: n.GetKey(), Path: n.GetPath(), Model: n.GetModel(), PromptPath: n.GetPromptPath(), Description: n.GetDescription(),
-		MaxSteps: int(n.GetMaxSteps()), MaxOutputTokens: int(n.GetMaxOutputTokens()), Cage: dsl.CageFromProto(n.GetCage()),
-		Tools: n.GetTools(), Aliases: n.GetToolAliases(), IncludeToolResults: n.GetIncludeToolResultsInContext(),
-		ResumeOnCrash: n.GetOnCrash() == harnessv1.CrashPolicy_CRASH_POLICY_RESUME, Writes: n.Writes == nil || n.GetWrites(),
-		Budget: budgetFromProto(n.GetBudget()), AutoTodos: n.GetAutoTodos(), Policy: policyFromProto(n.GetPolicy()),
-		ParentContext: n.GetParentContext(), Compaction: compactionFromProto(n.GetCompaction()),
-	}
-	for _, child := range n.GetChildren() {
-		a.Children = append(a.Children, AgentFromProto(child))
-	}
-	return a
-}
+	actions = map[bool]string{false: dsl.GateRedact, true: dsl.GateStrip}
+)
 
 // Agents yields a and the agents below it, parents before children.
 func (a *Agent) Agents(yield func(*Agent) bool) { a.visit(yield) }
@@ -176,96 +131,4 @@ func (a *Agent) visit(yield func(*Agent) bool) bool {
 		}
 	}
 	return true
-}
-
-func optional(n int) *int32 {
-	if n == 0 {
-		return nil
-	}
-	v := int32(n)
-	return &v
-}
-
-func budgetProto(b *dsl.Budget) *harnessv1.AgentBudget {
-	if b == nil {
-		return nil
-	}
-	return &harnessv1.AgentBudget{
-		NanoUsd: b.NanoUSD, Tokens: b.Tokens, Calls: b.Calls, WalltimeMs: b.Walltime.Milliseconds(),
-		LiveAgents: int32(b.LiveAgents), Depth: int32(b.Depth), AllowUnpriced: b.AllowUnpriced,
-	}
-}
-
-func budgetFromProto(p *harnessv1.AgentBudget) *dsl.Budget {
-	if p == nil {
-		return nil
-	}
-	return &dsl.Budget{
-		NanoUSD: p.GetNanoUsd(), Tokens: p.GetTokens(), Calls: p.GetCalls(),
-		Walltime:   time.Duration(p.GetWalltimeMs()) * time.Millisecond,
-		LiveAgents: int(p.GetLiveAgents()), Depth: int(p.GetDepth()), AllowUnpriced: p.GetAllowUnpriced(),
-	}
-}
-
-func policyProto(p *dsl.Policy) *harnessv1.AgentPolicy {
-	if p == nil {
-		return nil
-	}
-	out := &harnessv1.AgentPolicy{TokenHardLimit: p.TokenHardLimit, ShowSecrets: p.ShowSecrets}
-	for _, g := range p.ContentGates {
-		gate := &harnessv1.ContentGate{Pattern: g.Pattern, Strip: g.Action == dsl.GateStrip}
-		out.ContentGates = append(out.ContentGates, gate)
-	}
-	return out
-}
-
-func policyFromProto(p *harnessv1.AgentPolicy) *dsl.Policy {
-	if p == nil {
-		return nil
-	}
-	out := &dsl.Policy{TokenHardLimit: p.GetTokenHardLimit(), ShowSecrets: p.GetShowSecrets()}
-	for _, g := range p.GetContentGates() {
-		action := dsl.GateRedact
-		if g.GetStrip() {
-			action = dsl.GateStrip
-		}
-		out.ContentGates = append(out.ContentGates, dsl.ContentGate{Pattern: g.GetPattern(), Action: action})
-	}
-	return out
-}
-
-func compactionProto(c *dsl.Compaction) *harnessv1.AgentCompaction {
-	if c == nil {
-		return nil
-	}
-	out := &harnessv1.AgentCompaction{
-		Strategy: c.Strategy, UpperThreshold: c.UpperThreshold, LowerThreshold: c.LowerThreshold,
-		AlwaysKeep: c.AlwaysKeep, SummarizeModel: c.SummarizeModel, SummarizePrompt: c.SummarizePrompt,
-		DelegatePlugin: c.DelegatePlugin,
-	}
-	if p := c.Prune; p != nil {
-		out.Prune = &harnessv1.AgentPruning{
-			Disabled: p.Disabled, ProtectTokens: p.ProtectTokens, MinimumSavings: p.MinimumSavings,
-			ProtectedTools: p.ProtectedTools,
-		}
-	}
-	return out
-}
-
-func compactionFromProto(p *harnessv1.AgentCompaction) *dsl.Compaction {
-	if p == nil {
-		return nil
-	}
-	out := &dsl.Compaction{
-		Strategy: p.GetStrategy(), UpperThreshold: p.GetUpperThreshold(), LowerThreshold: p.GetLowerThreshold(),
-		AlwaysKeep: p.GetAlwaysKeep(), SummarizeModel: p.GetSummarizeModel(), SummarizePrompt: p.GetSummarizePrompt(),
-		DelegatePlugin: p.GetDelegatePlugin(),
-	}
-	if q := p.GetPrune(); q != nil {
-		out.Prune = &dsl.Prune{
-			Disabled: q.GetDisabled(), ProtectTokens: q.ProtectTokens, MinimumSavings: q.MinimumSavings,
-			ProtectedTools: q.GetProtectedTools(),
-		}
-	}
-	return out
 }

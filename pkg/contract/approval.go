@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
 // Subject is the subject of a request for approval: one tool call, as it would act if it were made now. Its JSON form
@@ -34,21 +32,7 @@ func (s Subject) Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Proto returns the subject as a message. Text that is no UTF-8 is made so.
-func (s Subject) Proto() *commonv1.ApprovalSubject {
-	return &commonv1.ApprovalSubject{
-		Tool: valid(s.Tool), AgentPath: valid(s.Agent), Reasons: allValid(s.Reasons), Command: valid(s.Command),
-		Cwd: valid(s.Cwd), Paths: allValid(s.Paths), Preview: valid(s.Preview),
-	}
-}
-
-// SubjectFromProto is the reverse of [Subject.Proto].
-func SubjectFromProto(p *commonv1.ApprovalSubject) Subject {
-	return Subject{
-		Tool: p.GetTool(), Agent: p.GetAgentPath(), Reasons: p.GetReasons(), Command: p.GetCommand(), Cwd: p.GetCwd(),
-		Paths: p.GetPaths(), Preview: p.GetPreview(),
-	}
-}
+//convert:both .Proto SubjectFromProto Subject *commonv1.ApprovalSubject Agent=AgentPath >string=valid
 
 // Question is the end of a call that was not made because an operator has to allow it.
 type Question struct {

@@ -1,7 +1,5 @@
 package contract
 
-import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-
 // Finding is a path that was made in a cage's writable folders and that may make tools outside run code.
 type Finding struct {
 	// Kind is gitlink, repository, hook_path, name, partial or policy. Path is absolute, empty for the last two. Text
@@ -9,21 +7,8 @@ type Finding struct {
 	Kind, Path, Text string
 }
 
-// FindingsProto returns findings as messages, nil for an empty list. Text that is no UTF-8 is made so.
-func FindingsProto(found []Finding) (list []*commonv1.CageFinding) {
-	for _, f := range found {
-		list = append(list, &commonv1.CageFinding{Kind: valid(f.Kind), Path: valid(f.Path), Text: valid(f.Text)})
-	}
-	return list
-}
-
-// FindingsFromProto is the reverse of [FindingsProto].
-func FindingsFromProto(list []*commonv1.CageFinding) (found []Finding) {
-	for _, p := range list {
-		found = append(found, Finding{Kind: p.GetKind(), Path: p.GetPath(), Text: p.GetText()})
-	}
-	return found
-}
+//convert:both findingProto findingFromProto Finding *commonv1.CageFinding >string=valid
+//convert:both FindingsProto FindingsFromProto []Finding []*commonv1.CageFinding
 
 // Attempt is a connection or a lookup that a command in a cage tried.
 type Attempt struct {
@@ -39,19 +24,7 @@ type Attempt struct {
 	Count int64
 }
 
-// Proto returns the attempt as a message. Text that is no UTF-8 is made so.
-func (a Attempt) Proto() *commonv1.NetworkAttempt {
-	return &commonv1.NetworkAttempt{
-		At: a.At, Target: valid(a.Target), Allowed: a.Allowed, Rule: valid(a.Rule), Count: a.Count,
-	}
-}
-
-// AttemptFromProto is the reverse of [Attempt.Proto].
-func AttemptFromProto(p *commonv1.NetworkAttempt) Attempt {
-	return Attempt{
-		At: p.GetAt(), Target: p.GetTarget(), Allowed: p.GetAllowed(), Rule: p.GetRule(), Count: max(p.GetCount(), 1),
-	}
-}
+//convert:both .Proto AttemptFromProto Attempt *commonv1.NetworkAttempt >string=valid <Count=max(in.Count,1)
 
 // CageStatus is whether an agent works in a cage.
 type CageStatus string

@@ -49,9 +49,9 @@ func (c *Caller) Record(event string, fields map[string]any) Record {
 }
 
 // Owner returns the owner of a command that the caller starts with call.
-func (c *Caller) Owner(call string) Owner {
-	return Owner{SessionID: c.SessionID, RunID: c.RunID, CallID: call, ProjectID: c.ProjectID, Agent: c.Agent}
-}
+func (c *Caller) Owner(call string) Owner { return ownerOf(c, call) }
+
+//convert:one ownerOf(call string) *Caller Owner >CallID=call >Kind=-
 
 // OwnerKind is the kind of thing that a command or a cage ends with.
 type OwnerKind int

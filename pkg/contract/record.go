@@ -5,8 +5,6 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/redact"
-	"kaged.dev/pkg/structs"
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
 // The records of tool calls.
@@ -62,33 +60,12 @@ func NewRecord(event, agent string, payload map[string]any) Record {
 // Size is about how many bytes the record takes.
 func (r Record) Size() int { return len(r.Type) + len(r.Agent) + redact.Length(r.Payload) }
 
-// Proto returns the record as a message. A value without a JSON form is written as its text.
-func (r Record) Proto() *commonv1.AuditRecord {
-	return &commonv1.AuditRecord{EventType: r.Type, Ts: r.At, AgentPath: r.Agent, Payload: structs.Of(r.Payload)}
-}
-
-// RecordFromProto is the reverse of [Record.Proto].
-func RecordFromProto(p *commonv1.AuditRecord) Record {
-	return Record{Type: p.GetEventType(), At: p.GetTs(), Agent: p.GetAgentPath(), Payload: p.GetPayload().AsMap()}
-}
-
-// RecordsProto returns records as messages.
-func RecordsProto(records []Record) []*commonv1.AuditRecord {
-	list := make([]*commonv1.AuditRecord, len(records))
-	for i, r := range records {
-		list[i] = r.Proto()
-	}
-	return list
-}
-
-// RecordsFromProto is the reverse of [RecordsProto].
-func RecordsFromProto(list []*commonv1.AuditRecord) []Record {
-	records := make([]Record, len(list))
-	for i, p := range list {
-		records[i] = RecordFromProto(p)
-	}
-	return records
-}
+// A value without a JSON form is written as its text.
+//
+//convert:both .Proto RecordFromProto Record *commonv1.AuditRecord Type=EventType At=Ts Agent=AgentPath
+//convert:with >Payload=structs.Of(in.Payload) <Payload=in.Payload.AsMap()
+//convert:both RecordsProto RecordsFromProto []Record []*commonv1.AuditRecord >list <list
+//convert:import structs "kaged.dev/pkg/structs"
 
 // CalledFields is the payload of tool.called: its tool, and its parameters masked and shortened to limit bytes
 // a value.

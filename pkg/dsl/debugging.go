@@ -41,43 +41,17 @@ type DebugAdapter struct {
 // DebugConfiguration is an entry of [LaunchFile]. JSON is the entry.
 type DebugConfiguration struct{ Name, JSON string }
 
-// Proto returns a on the wire.
-func (a DebugAdapter) Proto() *commonv1.DebugAdapter {
-	return &commonv1.DebugAdapter{Runtime: a.Runtime, Command: a.Command, Announces: a.Announces, Type: a.Type}
-}
+//convert:both .Proto DebugAdapterFromProto DebugAdapter *commonv1.DebugAdapter
+//convert:one DebugAdaptersFromProto []*commonv1.DebugAdapter []DebugAdapter
+//convert:both configurationProto configurationFromProto DebugConfiguration *commonv1.DebugConfiguration
+//convert:both debuggingProto DebuggingFromProto Debugging *commonv1.Debugging
 
 // Proto returns d on the wire, nil for an empty one.
 func (d Debugging) Proto() *commonv1.Debugging {
 	if len(d.Adapters)+len(d.Configurations) == 0 {
 		return nil
 	}
-	out := &commonv1.Debugging{}
-	for _, a := range d.Adapters {
-		out.Adapters = append(out.Adapters, a.Proto())
-	}
-	for _, c := range d.Configurations {
-		out.Configurations = append(out.Configurations, &commonv1.DebugConfiguration{Name: c.Name, Json: c.JSON})
-	}
-	return out
-}
-
-// DebugAdaptersFromProto is the reverse of [DebugAdapter.Proto], for a list.
-func DebugAdaptersFromProto(list []*commonv1.DebugAdapter) (out []DebugAdapter) {
-	for _, a := range list {
-		out = append(out, DebugAdapter{
-			Runtime: a.GetRuntime(), Command: a.GetCommand(), Announces: a.GetAnnounces(), Type: a.GetType(),
-		})
-	}
-	return out
-}
-
-// DebuggingFromProto is the reverse of [Debugging.Proto].
-func DebuggingFromProto(p *commonv1.Debugging) Debugging {
-	d := Debugging{Adapters: DebugAdaptersFromProto(p.GetAdapters())}
-	for _, c := range p.GetConfigurations() {
-		d.Configurations = append(d.Configurations, DebugConfiguration{Name: c.GetName(), JSON: c.GetJson()})
-	}
-	return d
+	return debuggingProto(d)
 }
 
 // dapShape says how the project's programs are debugged.

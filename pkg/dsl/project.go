@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"kaged.dev/pkg/catalogue"
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
 // The places of a project's files, relative to its root.
@@ -247,26 +246,8 @@ type LanguageServer struct {
 	Extensions []string
 }
 
-// Proto returns s on the wire.
-func (s LanguageServer) Proto() *commonv1.LanguageServer {
-	return &commonv1.LanguageServer{Lang: s.Lang, Command: s.Command, Extensions: s.Extensions}
-}
-
-// LanguageServersProto returns servers on the wire.
-func LanguageServersProto(list []LanguageServer) (out []*commonv1.LanguageServer) {
-	for _, s := range list {
-		out = append(out, s.Proto())
-	}
-	return out
-}
-
-// LanguageServersFromProto is the reverse of [LanguageServersProto].
-func LanguageServersFromProto(list []*commonv1.LanguageServer) (out []LanguageServer) {
-	for _, p := range list {
-		out = append(out, LanguageServer{Lang: p.GetLang(), Command: p.GetCommand(), Extensions: p.GetExtensions()})
-	}
-	return out
-}
+//convert:both .Proto LanguageServerFromProto LanguageServer *commonv1.LanguageServer
+//convert:both LanguageServersProto LanguageServersFromProto []LanguageServer []*commonv1.LanguageServer
 
 // WorkflowInput is one input of a workflow.
 type WorkflowInput struct {

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/structs"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -160,29 +161,30 @@ func CodeOf(err error) Code {
 	return From(err).Code
 }
 
-// Proto returns e as the message that is stored and sent. A detail that JSON cannot hold is written as its text.
-func (e *Error) Proto() *commonv1.Error {
-	if e == nil {
+// A nil error is a nil message. A detail that JSON cannot hold is written as its text.
+//
+//convert:both .Proto fromProto *Error *commonv1.Error Msg=Message HTTP=HttpStatus >Details=detailsProto(in.Details)
+//convert:with <Details=detailsFromProto(in.Details) <Err=-
+
+func detailsProto(details map[string]any) *structpb.Struct {
+	if len(details) == 0 {
 		return nil
 	}
-	p := &commonv1.Error{Code: commonv1.ErrorCode(e.Code), Message: e.Msg, HttpStatus: int32(e.HTTP)}
-	if len(e.Details) > 0 {
-		p.Details = structs.Of(e.Details)
-	}
-	return p
+	return structs.Of(details)
 }
 
-// FromProto is the reverse of [Error.Proto]; nil stays nil, and an unknown code becomes Internal.
-func FromProto(p *commonv1.Error) *Error {
+func detailsFromProto(p *structpb.Struct) map[string]any {
 	if p == nil {
 		return nil
 	}
-	e := &Error{Code: Code(p.GetCode()), Msg: p.GetMessage(), HTTP: int(p.GetHttpStatus())}
-	if e.Code.descriptor() == nil || e.Code == 0 {
+	return p.AsMap()
+}
+
+// FromProto is the reverse of [Error.Proto]. An unknown code becomes Internal.
+func FromProto(p *commonv1.Error) *Error {
+	e := fromProto(p)
+	if e != nil && (e.Code == 0 || e.Code.descriptor() == nil) {
 		e.Code = Internal
-	}
-	if d := p.GetDetails(); d != nil {
-		e.Details = d.AsMap()
 	}
 	return e
 }

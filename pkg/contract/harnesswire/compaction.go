@@ -12,50 +12,20 @@ var phases = map[contract.CompactionPhase]harnessv1.CompactionPhase{
 	contract.CompactionNoop:      harnessv1.CompactionPhase_COMPACTION_PHASE_NOOP,
 }
 
-func compaction(c contract.Compaction) *harnessv1.Compaction {
-	out := &harnessv1.Compaction{
-		Phase: phases[c.Phase], CompactionId: c.ID, Trigger: string(c.Trigger), Strategy: c.Strategy,
-		BeforeTokens: c.Before, AfterTokens: c.After, WindowTokens: c.Window,
-		UpperThreshold: c.Upper, LowerThreshold: c.Lower, Turns: int32(c.Turns), Messages: int32(c.Messages),
-		Summary: c.Summary, Fallback: c.Fallback, Reason: c.Reason, DurationMs: c.DurationMS, At: c.At,
-		Audit: c.Audit.Proto(), Compactor: compactor(c.Compactor),
-	}
-	for _, f := range c.Fired {
-		out.Fired = append(out.Fired, &harnessv1.FiredHook{
-			Name: f.Name, Role: f.Role, DurationMs: f.DurationMS, Result: f.Result,
-		})
-	}
-	for _, s := range c.Spans {
-		span := &harnessv1.Span{MessageId: s.MessageID, FromStep: int32(s.From), ToStep: int32(s.To)}
-		out.Spans = append(out.Spans, span)
-	}
-	return out
-}
+//convert:use phases fromPhase compactor fromCompactor
+//convert:both compaction fromCompaction contract.Compaction *harnessv1.Compaction ID=CompactionId Before=BeforeTokens
+//convert:with After=AfterTokens Window=WindowTokens Upper=UpperThreshold Lower=LowerThreshold
+//convert:with <SummaryMessageID=-
+//convert:both firedHook fromFiredHook contract.FiredHook *harnessv1.FiredHook
+//convert:both span fromSpan contract.Span *harnessv1.Span From=FromStep To=ToStep
 
-func fromCompaction(p *harnessv1.Compaction) contract.Compaction {
-	c := contract.Compaction{
-		ID: p.GetCompactionId(), Trigger: contract.CompactionTrigger(p.GetTrigger()), Strategy: p.GetStrategy(),
-		Before: p.GetBeforeTokens(), After: p.GetAfterTokens(), Window: p.GetWindowTokens(),
-		Upper: p.GetUpperThreshold(), Lower: p.GetLowerThreshold(), Turns: int(p.GetTurns()),
-		Messages: int(p.GetMessages()), Summary: p.GetSummary(), Fallback: p.GetFallback(), Reason: p.GetReason(),
-		DurationMS: p.GetDurationMs(), At: p.GetAt(),
-		Audit: contract.RecordFromProto(p.GetAudit()), Compactor: fromCompactor(p.GetCompactor()),
-	}
-	for phase, of := range phases {
-		if of == p.GetPhase() {
-			c.Phase = phase
+func fromPhase(p harnessv1.CompactionPhase) (phase contract.CompactionPhase) {
+	for known, of := range phases {
+		if of == p {
+			phase = known
 		}
 	}
-	for _, f := range p.GetFired() {
-		c.Fired = append(c.Fired, contract.FiredHook{
-			Name: f.GetName(), Role: f.GetRole(), DurationMS: f.GetDurationMs(), Result: f.GetResult(),
-		})
-	}
-	for _, s := range p.GetSpans() {
-		span := contract.Span{MessageID: s.GetMessageId(), From: int(s.GetFromStep()), To: int(s.GetToStep())}
-		c.Spans = append(c.Spans, span)
-	}
-	return c
+	return phase
 }
 
 func compactor(u *contract.CompactorUse) *harnessv1.CompactorUse {

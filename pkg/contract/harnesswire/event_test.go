@@ -170,7 +170,7 @@ func TestDecisions(t *testing.T) {
 	t.Parallel()
 	for _, verdict := range []contract.Verdict{contract.Approved, contract.Denied, contract.Expired} {
 		want := contract.Decision{Verdict: verdict, Comment: "c"}
-		if id, got := harnesswire.FromDecision(harnesswire.Decision("a", want)); id != "a" || got != want {
+		if id, got := harnesswire.FromDecision(harnesswire.Decision(want, "a")); id != "a" || got != want {
 			t.Errorf("got %s %+v, want a %+v", id, got, want)
 		}
 	}

@@ -5,25 +5,18 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
+// Todos and rules for tools on the wire.
+//
+//convert:import catalogue "kaged.dev/pkg/catalogue"
+//convert:both openTodos FromOpenTodos contract.OpenTodos *harnessv1.OpenTodos
+//convert:both openTodo fromOpenTodo contract.OpenTodo *harnessv1.OpenTodo
+//convert:both Switches FromSwitches []catalogue.Switch []*harnessv1.ToolSwitch
+//convert:both toolSwitch fromToolSwitch catalogue.Switch *harnessv1.ToolSwitch
+
 // OpenTodos returns todos on the wire, nil for an empty list.
 func OpenTodos(t contract.OpenTodos) *harnessv1.OpenTodos {
 	if t.Open == 0 {
 		return nil
 	}
-	p := &harnessv1.OpenTodos{Open: int32(t.Open)}
-	for _, s := range t.Shown {
-		p.Shown = append(p.Shown, &harnessv1.OpenTodo{Content: s.Content, Working: s.Working, Criterion: s.Criterion})
-	}
-	return p
-}
-
-// FromOpenTodos returns todos from the wire.
-func FromOpenTodos(p *harnessv1.OpenTodos) contract.OpenTodos {
-	t := contract.OpenTodos{Open: int(p.GetOpen())}
-	for _, s := range p.GetShown() {
-		t.Shown = append(t.Shown, contract.OpenTodo{
-			Content: s.GetContent(), Working: s.GetWorking(), Criterion: s.GetCriterion(),
-		})
-	}
-	return t
+	return openTodos(t)
 }

@@ -11,33 +11,26 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
+//convert:use schemaOf fromCase
+//convert:one fromTools []*toolrunnerv1.Tool catalogue.Tools >list
+//convert:one fromTool *toolrunnerv1.Tool catalogue.Tool InputSchema=Schema >Writes=writes(in)
+//convert:one fromAlias *toolrunnerv1.ToolAlias catalogue.Alias InputSchema=Schema
+//convert:one fromMatch *toolrunnerv1.ParameterMatch toolcall.Match
+
 // FromTools returns the tools that a tool-runner lists, in its order. It fails with internal for a schema that is not
 // JSON.
 func FromTools(list []*toolrunnerv1.Tool) (catalogue.Tools, error) {
-	out := make(catalogue.Tools, 0, len(list))
-	for _, t := range list {
-		schema, err := schemaOf(t.GetInputSchema())
-		if err != nil {
-			return nil, err
+	tools := fromTools(list)
+	for _, t := range tools {
+		readable := t.Schema != nil
+		for _, a := range t.Aliases {
+			readable = readable && a.Schema != nil
 		}
-		tool := catalogue.Tool{
-			Name: t.GetName(), Description: t.GetDescription(), Schema: schema, RootOnly: t.GetRootOnly(),
-			DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
-			Writes: writes(t), ReadWhen: fromWhen(t.GetReadWhen()), WaitWhen: fromWhen(t.GetWaitWhen()),
+		if !readable {
+			return nil, fault.New(fault.Internal, "The schema of the tool %s cannot be written as JSON.", t.Name)
 		}
-		for _, a := range t.GetAliases() {
-			schema, err := schemaOf(a.GetInputSchema())
-			if err != nil {
-				return nil, err
-			}
-			tool.Aliases = append(tool.Aliases, catalogue.Alias{
-				Name: a.GetName(), Description: a.GetDescription(), Schema: schema, ReadWhen: fromWhen(a.GetReadWhen()),
-				Action: a.GetAction(),
-			})
-		}
-		out = append(out, tool)
 	}
-	return out, nil
+	return tools, nil
 }
 
 // writes reports whether a tool may change files or run programs. One of kaged's own that asks nothing of a cage does
@@ -47,26 +40,22 @@ func writes(t *toolrunnerv1.Tool) bool {
 		len(t.GetRequires()) > 0)
 }
 
-func fromWhen(list []*toolrunnerv1.ReadWhen) (when toolcall.When) {
-	for _, m := range list {
-		var c toolcall.Case
-		for _, match := range m.GetParameters() {
-			c = append(c, toolcall.Match{Parameter: match.GetParameter(), Values: match.GetValues()})
-		}
-		when = append(when, c)
+func fromCase(p *toolrunnerv1.ReadWhen) (c toolcall.Case) {
+	for _, match := range p.GetParameters() {
+		c = append(c, fromMatch(match))
 	}
-	return when
+	return c
 }
 
-// schemaOf returns a schema as JSON with sorted keys, always of type object.
-func schemaOf(s *structpb.Struct) (json.RawMessage, error) {
+// schemaOf returns a schema as JSON with sorted keys, always of type object, nil for one that is not JSON.
+func schemaOf(s *structpb.Struct) json.RawMessage {
 	m := s.AsMap()
 	if _, typed := m["type"]; !typed {
 		m["type"] = "object"
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "A tool's schema cannot be written as JSON.")
+		return nil
 	}
-	return text, nil
+	return text
 }

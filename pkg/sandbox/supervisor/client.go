@@ -84,16 +84,14 @@ func start(st stream, spec sandbox.Spec) error {
 	return nil
 }
 
-func specToProto(spec sandbox.Spec) *sandboxsupervisorv1.ExecStart {
-	start := &sandboxsupervisorv1.ExecStart{
-		Owner: sandboxwire.Owner(spec.Owner), CageId: spec.CageID,
-		Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, TimeoutMs: spec.Timeout.Milliseconds(),
-		Cage: spec.Cage.Proto(), ProjectRoot: spec.Root, MergeStderr: spec.Stderr == nil,
+//convert:one specToProto sandbox.Spec *sandboxsupervisorv1.ExecStart Dir=Cwd Root=ProjectRoot
+//convert:with >MergeStderr=in.Stderr==nil >Terminal=terminal(in.Terminal)
+
+func terminal(wanted bool) *sandboxsupervisorv1.Terminal {
+	if !wanted {
+		return nil
 	}
-	if spec.Terminal {
-		start.Terminal = &sandboxsupervisorv1.Terminal{}
-	}
-	return start
+	return &sandboxsupervisorv1.Terminal{}
 }
 
 // ended says what the end of a stream before the command's means.

@@ -134,13 +134,13 @@ func (s *stream) Stored(half runs.Half, changed map[string]contract.Route, todos
 // Decide implements [runs.Stream].
 func (s *stream) Decide(approvalID string, d contract.Decision) error {
 	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Decision{
-		Decision: harnesswire.Decision(approvalID, d),
+		Decision: harnesswire.Decision(d, approvalID),
 	}})
 }
 
 // Grant implements [runs.Stream].
 func (s *stream) Grant(invocation string, g contract.CallGranted) error {
-	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Granted{Granted: harnesswire.Granted(invocation, g)}})
+	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Granted{Granted: harnesswire.Granted(g, invocation)}})
 }
 
 // Cancel implements [runs.Stream].

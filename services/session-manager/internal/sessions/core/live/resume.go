@@ -151,8 +151,5 @@ func (g *Registry) persist(ctx context.Context, s *Session, f func() error) erro
 
 // about records something of a run that this process does by itself.
 func about(s record.Session, event, requestID string, at int64, run string, payload map[string]any) audit.Record {
-	r := audit.Record{
-		TS: at, EventType: event, UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID, RunID: run, Payload: payload,
-	}
-	return r.Clean()
+	return s.Audited(audit.Record{TS: at, EventType: event, RequestID: requestID, RunID: run, Payload: payload})
 }

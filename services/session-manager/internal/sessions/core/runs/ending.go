@@ -215,11 +215,9 @@ func (e *ending) unfinished(run record.Run, s record.Session, requestID string, 
 
 // about returns a record about a run.
 func about(run record.Run, s record.Session, requestID, event string, at int64, payload map[string]any) audit.Record {
-	r := audit.Record{
-		TS: at, EventType: event, UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
-		RunID: run.ID, AgentPath: string(record.Primary), Payload: payload,
-	}
-	return r.Clean()
+	return s.Audited(audit.Record{
+		TS: at, EventType: event, RequestID: requestID, RunID: run.ID, AgentPath: string(record.Primary), Payload: payload,
+	})
 }
 
 // Interrupted describes the end of a run whose process died: its stored steps are kept, it has failed as interrupted, or was

@@ -261,9 +261,8 @@ func inOrder(step *transcript.Step) {
 // about returns a record of the harness as one of this run.
 func (l *relay) about(r contract.Record) audit.Record {
 	of := audit.Of(r)
-	of.UserID, of.RequestID = l.spec.Session.Owner, l.spec.RequestID
-	of.ProjectID, of.SessionID, of.RunID = l.spec.Session.ProjectID, l.spec.Session.ID, l.ID()
-	return of.Clean()
+	of.RequestID, of.RunID = l.spec.RequestID, l.ID()
+	return l.spec.Session.Audited(of)
 }
 
 // abouts returns records of the harness as those of this run.
