@@ -17,7 +17,7 @@ var roles = map[llm.Role]harnessv1.Role{
 var fromRoles = inverse(roles)
 
 //convert:use roles stops fromStops
-//convert:one Message llm.Message *harnessv1.Message >MessageId=- >Step=-
+//convert:one Message llm.Message *harnessv1.Message >MessageId=- >Step=- >AlwaysKeep=-
 
 // FromMessage is the reverse of [Message]. A role that this build does not know is a user's.
 func FromMessage(p *harnessv1.Message) llm.Message {

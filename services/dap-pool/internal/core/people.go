@@ -143,14 +143,13 @@ func (s *session) inProject(frames []Frame) []Frame {
 	return out
 }
 
-// places returns the breakpoints as people see them.
+//convert:one shownBreakpoint Breakpoint contract.DebugBreakpoint
+
 func (s *session) places() (list []contract.DebugBreakpoint) {
 	for _, b := range s.listed() {
-		list = append(list, contract.DebugBreakpoint{
-			ID: b.ID, Kind: b.Kind, Path: s.relative(b.Path), Line: b.Line, Actual: b.Actual, Function: b.Function,
-			Condition: b.Condition, LogMessage: b.LogMessage, HitCount: b.HitCount, Verified: b.Verified, Message: b.Message,
-			Reference: b.Reference,
-		})
+		shown := shownBreakpoint(b)
+		shown.Path = s.relative(b.Path)
+		list = append(list, shown)
 	}
 	return list
 }

@@ -46,7 +46,9 @@ type Start struct {
 // key names an agent.
 type key struct{ session, run, invocation string }
 
-func (s *Start) key() key { return key{s.Owner.SessionID, s.Owner.RunID, s.Invocation} }
+func keyOf(o contract.Owner, invocation string) key { return key{o.SessionID, o.RunID, invocation} }
+
+func (s *Start) key() key { return keyOf(s.Owner, s.Invocation) }
 
 // caged reports whether the session is to run in a cage.
 func (s *Start) caged() bool { return s.Cage != nil }
@@ -159,7 +161,7 @@ type Do struct {
 	Operator string
 }
 
-func (d *Do) key() key { return key{d.Owner.SessionID, d.Owner.RunID, d.Invocation} }
+func (d *Do) key() key { return keyOf(d.Owner, d.Invocation) }
 
 // Answer is the answer to an action; the fields that are set depend on it.
 type Answer struct {

@@ -5,20 +5,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/dap-pool/internal/core"
 
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
-
-func ownerFromProto(a *dappoolv1.Agent) contract.Owner {
-	return contract.Owner{
-		SessionID: a.GetSessionId(), RunID: a.GetRunId(), CallID: a.GetCallId(), ProjectID: a.GetProjectId(),
-		Agent: a.GetAgentPath(),
-	}
-}
 
 // maxTimeout is the longest wait for a stop in milliseconds.
 const maxTimeout = int64(time.Hour / time.Millisecond)

@@ -56,58 +56,26 @@ func legal(s issues.Status) []apiv1.IssueStatus {
 	return list
 }
 
-func summary(i issues.Issue) *apiv1.IssueSummary {
-	return &apiv1.IssueSummary{
-		Id: i.ID, ProjectId: i.Project.ID, Number: i.Number, Title: i.Title, Status: statusNames[i.Status],
-		Assignment: i.Assignment,
-		CreatedBy:  i.CreatedBy, CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, ResolvedAt: i.ResolvedAt,
-		ResolvedBy: i.ResolvedBy, Version: i.Version,
-	}
+//convert:use statusNames kindNames visibilityNames todoStatusNames todoKindNames metadataProto
+//convert:one summary issues.Issue *apiv1.IssueSummary Project.ID=ProjectId
+//convert:one whole(changed []string) issues.Issue *apiv1.Issue Project.ID=ProjectId
+//convert:with >LegalTransitions=legal(in.Status) >UpdatedFields=changed
+//convert:one detail(updates []issues.Update) issues.Issue *apiv1.IssueDetail Project.ID=ProjectId
+//convert:with >LegalTransitions=legal(in.Status) >Updates=history(in.Number,updates)
+//convert:one update(number int64) issues.Update *apiv1.IssueUpdate >IssueNumber=number
+//convert:one todo issues.Todo *apiv1.IssueTodo
+//convert:one note issues.Note *apiv1.TodoNote
+
+func history(number int64, updates []issues.Update) []*apiv1.IssueUpdate {
+	return mapped(updates, func(u issues.Update) *apiv1.IssueUpdate { return update(u, number) })
 }
 
-func whole(i issues.Issue, changed []string) *apiv1.Issue {
-	return &apiv1.Issue{
-		Id: i.ID, ProjectId: i.Project.ID, Number: i.Number, Title: i.Title, Body: i.Body, OriginalBody: i.OriginalBody,
-		Status: statusNames[i.Status], Assignment: i.Assignment, CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt,
-		UpdatedAt:  i.UpdatedAt,
-		ResolvedAt: i.ResolvedAt, ResolvedBy: i.ResolvedBy, Version: i.Version, LegalTransitions: legal(i.Status),
-		ImportedFrom:  i.ImportedFrom,
-		UpdatedFields: changed,
+func metadataProto(of map[string]any) *structpb.Struct {
+	s, err := structpb.NewStruct(of)
+	if err != nil || s == nil {
+		return &structpb.Struct{}
 	}
-}
-
-func detail(i issues.Issue, updates []issues.Update) *apiv1.IssueDetail {
-	return &apiv1.IssueDetail{
-		Id: i.ID, ProjectId: i.Project.ID, Number: i.Number, Title: i.Title, Body: i.Body, OriginalBody: i.OriginalBody,
-		Status: statusNames[i.Status], Assignment: i.Assignment, CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt,
-		UpdatedAt:  i.UpdatedAt,
-		ResolvedAt: i.ResolvedAt, ResolvedBy: i.ResolvedBy, Version: i.Version, LegalTransitions: legal(i.Status),
-		ImportedFrom: i.ImportedFrom,
-		Updates:      mapped(updates, func(u issues.Update) *apiv1.IssueUpdate { return update(i.Number, u) }),
-	}
-}
-
-func update(number int64, u issues.Update) *apiv1.IssueUpdate {
-	metadata, err := structpb.NewStruct(u.Metadata)
-	if err != nil || metadata == nil {
-		metadata = &structpb.Struct{}
-	}
-	return &apiv1.IssueUpdate{
-		Id: u.ID, IssueNumber: number, Author: u.Author, Kind: kindNames[u.Kind], Body: u.Body, Metadata: metadata,
-		Visibility: visibilityNames[u.Visibility], CreatedAt: u.CreatedAt,
-	}
-}
-
-func todo(t issues.Todo) *apiv1.IssueTodo {
-	return &apiv1.IssueTodo{
-		Id: t.ID, Content: t.Content, Status: todoStatusNames[t.Status], Kind: todoKindNames[t.Kind], Phase: t.Phase,
-		Position: int32(t.Position),
-		Notes: mapped(t.Notes, func(n issues.Note) *apiv1.TodoNote {
-			return &apiv1.TodoNote{Text: n.Text, Author: n.Author, CreatedAt: n.CreatedAt}
-		}),
-		OriginAgent: t.OriginAgent, CreatedAt: t.CreatedAt, CompletedAt: t.CompletedAt, VerifiedAt: t.VerifiedAt,
-		VerifiedBy: t.VerifiedBy,
-	}
+	return s
 }
 
 func mapped[T, U any](list []T, f func(T) U) []U {

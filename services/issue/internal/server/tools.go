@@ -83,30 +83,14 @@ func (s *Tools) RemindTodos(
 	return &issuev1.RemindTodosResponse{Todos: mapped(shown, toolTodo), Open: int32(open)}, nil
 }
 
-func toolIssue(i issues.Issue) *issuev1.ToolIssue {
-	return &issuev1.ToolIssue{
-		Id: i.ID, Number: i.Number, Title: i.Title, Body: i.Body, OriginalBody: i.OriginalBody, Status: string(i.Status),
-		Assignment: i.Assignment,
-		CreatedBy:  i.CreatedBy, CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, ResolvedAt: i.ResolvedAt,
-		ResolvedBy:       i.ResolvedBy,
-		LegalTransitions: issues.Names(i.Status.Legal()),
-	}
-}
+//convert:one toolIssue issues.Issue *issuev1.ToolIssue >LegalTransitions=issues.Names(in.Status.Legal())
+//convert:one toolUpdate issues.Update *issuev1.ToolUpdate >Metadata=metadataText(in.Metadata)
+//convert:one toolTodo issues.Todo *issuev1.ToolTodo
 
-func toolUpdate(u issues.Update) *issuev1.ToolUpdate {
-	metadata, err := json.Marshal(u.Metadata)
-	if err != nil || u.Metadata == nil {
-		metadata = []byte("{}")
+func metadataText(of map[string]any) []byte {
+	text, err := json.Marshal(of)
+	if err != nil || of == nil {
+		return []byte("{}")
 	}
-	return &issuev1.ToolUpdate{
-		Id: u.ID, Author: u.Author, Kind: string(u.Kind), Body: u.Body, Metadata: metadata, Visibility: string(u.Visibility),
-		CreatedAt: u.CreatedAt,
-	}
-}
-
-func toolTodo(t issues.Todo) *issuev1.ToolTodo {
-	return &issuev1.ToolTodo{
-		Id: t.ID, Content: t.Content, Status: string(t.Status), Kind: string(t.Kind), Phase: t.Phase,
-		Position: int32(t.Position), OriginAgent: t.OriginAgent,
-	}
+	return text
 }

@@ -15,7 +15,7 @@ func (s *Server) ListIssueUpdates(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	items := mapped(p.Items, func(u issues.Update) *apiv1.IssueUpdate { return update(req.GetNumber(), u) })
+	items := mapped(p.Items, func(u issues.Update) *apiv1.IssueUpdate { return update(u, req.GetNumber()) })
 	return &apiv1.ListIssueUpdatesResponse{Items: items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
 }
 
@@ -31,5 +31,5 @@ func (s *Server) AddIssueUpdate(
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.AddIssueUpdateResponse{Update: update(req.GetNumber(), u)}, nil
+	return &apiv1.AddIssueUpdateResponse{Update: update(u, req.GetNumber())}, nil
 }

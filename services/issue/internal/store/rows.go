@@ -8,20 +8,11 @@ import (
 	"kaged.dev/services/issue/internal/store/db"
 )
 
-func issueOf(r db.FindIssueRow) issues.Issue {
-	i := issues.Issue{
-		ID: r.ID, Project: issues.Project{Owner: r.OwnerUserID, ID: r.ProjectID}, Number: r.Number, Title: r.Title,
-		Body:         r.Body,
-		OriginalBody: r.OriginalBody, Status: issues.Status(r.Status), Assignment: r.Assignment, CreatedBy: r.CreatedBy,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ResolvedAt: r.ResolvedAt, ResolvedBy: r.ResolvedBy,
-		Version:     r.Version,
-		ContentHash: r.ContentHash,
-	}
-	if r.ImportedFrom != nil {
-		i.ImportedFrom = *r.ImportedFrom
-	}
-	return i
-}
+//convert:one issueOf db.FindIssueRow issues.Issue OwnerUserID=Project.Owner ProjectID=Project.ID >ClientID=-
+//convert:one summaryOf db.ListOpenRow issues.Issue ProjectID=Project.ID >Project.Owner=- >Body=- >OriginalBody=-
+//convert:with >ImportedFrom=- >ClientID=- >ContentHash=-
+//convert:one readUpdate db.IssueUpdate issues.Update >Metadata=-
+//convert:one readTodo db.IssueTodo issues.Todo >Notes=-
 
 // row is a row of any list.
 type row interface {
@@ -36,23 +27,13 @@ func listed[R row](rows []R, err error) ([]issues.Issue, error) {
 	}
 	out := make([]issues.Issue, len(rows))
 	for i := range rows {
-		r := db.ListOpenRow(rows[i])
-		out[i] = issues.Issue{
-			ID: r.ID, Project: issues.Project{ID: r.ProjectID}, Number: r.Number, Title: r.Title,
-			Status:     issues.Status(r.Status),
-			Assignment: r.Assignment, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-			ResolvedAt: r.ResolvedAt, ResolvedBy: r.ResolvedBy, Version: r.Version,
-		}
+		out[i] = summaryOf(db.ListOpenRow(rows[i]))
 	}
 	return out, nil
 }
 
 func updateOf(r db.IssueUpdate) issues.Update {
-	u := issues.Update{
-		Seq: r.Seq, ID: r.ID, Author: r.Author, Kind: issues.Kind(r.Kind), Body: r.Body,
-		Visibility: issues.Visibility(r.Visibility),
-		CreatedAt:  r.CreatedAt,
-	}
+	u := readUpdate(r)
 	if json.Unmarshal(r.Metadata, &u.Metadata) != nil {
 		u.Metadata = map[string]any{"unreadable": database.Unreadable("What this update changed")}
 	}
@@ -60,12 +41,7 @@ func updateOf(r db.IssueUpdate) issues.Update {
 }
 
 func todoOf(r db.IssueTodo) issues.Todo {
-	t := issues.Todo{
-		ID: r.ID, Position: int(r.Position), Content: r.Content, Status: issues.TodoStatus(r.Status),
-		Kind:  issues.TodoKind(r.Kind),
-		Phase: r.Phase, OriginAgent: r.OriginAgent, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
-		VerifiedAt: r.VerifiedAt, VerifiedBy: r.VerifiedBy,
-	}
+	t := readTodo(r)
 	if json.Unmarshal(r.Notes, &t.Notes) != nil {
 		t.Notes = []issues.Note{{Text: database.Unreadable("The notes of this todo")}}
 	}

@@ -137,14 +137,8 @@ func (m Machine) cages(ctx context.Context) Cages {
 	return FromProbe(found)
 }
 
-// FromProbe is what a supervisor found.
-func FromProbe(found *sandboxsupervisorv1.ProbeCagesResponse) Cages {
-	c := Cages{Tier: found.GetTier(), Unavailable: found.GetUnavailable(), Layers: make([]Layer, 0, len(found.GetLayers()))}
-	for _, l := range found.GetLayers() {
-		c.Layers = append(c.Layers, Layer{l.GetName(), l.GetState(), l.GetBy(), l.GetReason(), l.GetFix()})
-	}
-	return c
-}
+//convert:one FromProbe *sandboxsupervisorv1.ProbeCagesResponse Cages >list >Elsewhere=-
+//convert:one layer *sandboxsupervisorv1.CageLayer Layer
 
 // dataDir looks whether the data directory can be written, or whose it is.
 func (m Machine) dataDir(ctx context.Context) Check {

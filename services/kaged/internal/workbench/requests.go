@@ -49,7 +49,7 @@ func (r *requests) control(ctx context.Context, c Command) {
 		var m *sandboxsupervisorv1.ExecRequest
 		select {
 		case size := <-c.Resized:
-			m = &sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Resize{Resize: &sandboxsupervisorv1.Resize{Terminal: size.proto()}}}
+			m = &sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Resize{Resize: &sandboxsupervisorv1.Resize{Terminal: sizeToProto(size)}}}
 		case name := <-c.Signals:
 			m = &sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: name}}}
 		case <-ctx.Done():

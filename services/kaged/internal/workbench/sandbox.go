@@ -8,7 +8,6 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/pkg/ident"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
@@ -83,7 +82,7 @@ func (s *Sandbox) Exec(ctx context.Context, c Command) (*sandboxsupervisorv1.Exe
 		return nil, err
 	}
 	out := &requests{stream: stream}
-	if err := out.send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: c.start()}}); err != nil {
+	if err := out.send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start(c)}}); err != nil {
 		return nil, err
 	}
 	go out.input(c.Stdin)
@@ -113,16 +112,7 @@ func (s *Sandbox) Exec(ctx context.Context, c Command) (*sandboxsupervisorv1.Exe
 	}
 }
 
-func (c Command) start() *sandboxsupervisorv1.ExecStart {
-	start := &sandboxsupervisorv1.ExecStart{
-		Owner: &sandboxsupervisorv1.Owner{SessionId: ident.New()}, Argv: c.Argv, Cwd: c.Dir, Env: c.Env, Cage: c.Policy.Proto(), ProjectRoot: c.Root,
-	}
-	if c.Terminal != nil {
-		start.Terminal = c.Terminal.proto()
-	}
-	return start
-}
-
-func (s Size) proto() *sandboxsupervisorv1.Terminal {
-	return &sandboxsupervisorv1.Terminal{Cols: s.Cols, Rows: s.Rows}
-}
+//convert:import ident "kaged.dev/pkg/ident"
+//convert:one start Command *sandboxsupervisorv1.ExecStart Dir=Cwd Policy=Cage Root=ProjectRoot
+//convert:with >Owner=&sandboxsupervisorv1.Owner{SessionId:ident.New()} >TimeoutMs=- >MergeStderr=- >CageId=-
+//convert:one sizeToProto Size *sandboxsupervisorv1.Terminal

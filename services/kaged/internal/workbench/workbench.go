@@ -167,12 +167,13 @@ func (b *Bench) Catalogue(ctx context.Context, as Caller) ([]*toolrunnerv1.Tool,
 	return list.GetTools(), err
 }
 
+//convert:one callContext Caller *toolrunnerv1.ToolContext Agent=Caller >SessionId=- >RunId=- >ProjectRoot=-
+//convert:with >RequestId=ident.New() >OperatorId=operator >ProjectId=- >InvocationId=- >CageId=- >IssueNumber=- >Job=-
+
 func (b *Bench) context(as Caller) *toolrunnerv1.ToolContext {
-	return &toolrunnerv1.ToolContext{
-		SessionId: b.session, RunId: b.session, RequestId: ident.New(), Caller: as.Agent, ProjectRoot: b.root,
-		OperatorId: operator, Cage: as.Cage, Tools: as.Tools, KnowsFiles: as.KnowsFiles, ProjectCaged: as.ProjectCaged,
-		LanguageServers: dsl.LanguageServersProto(as.LanguageServers), Debugging: as.Debugging.Proto(),
-	}
+	p := callContext(as)
+	p.SessionId, p.RunId, p.ProjectRoot = b.session, b.session, b.root
+	return p
 }
 
 // operator is who works at a terminal, in records.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"io"
-	"io/fs"
 	"path/filepath"
 
 	"kaged.dev/pkg/fault"
@@ -34,7 +33,7 @@ func (f files) Stat(path string) (lsp.Stamp, error) {
 		return lsp.Stamp{}, err
 	}
 	file.Close()
-	return stamp(info), nil
+	return change.VersionOf(info), nil
 }
 
 // Read implements [lsp.Files].
@@ -57,10 +56,5 @@ func (f files) Read(path string, limit int) ([]byte, lsp.Stamp, error) {
 			"%s is larger than the %d bytes that a language server is shown.", place.Show, limit).
 			With("path", place.Show).With("limit_bytes", limit)
 	}
-	return data, stamp(info), nil
-}
-
-func stamp(info fs.FileInfo) lsp.Stamp {
-	v := change.VersionOf(info)
-	return lsp.Stamp{Ino: v.Ino, Size: v.Size, Mtime: v.Mtime}
+	return data, change.VersionOf(info), nil
 }

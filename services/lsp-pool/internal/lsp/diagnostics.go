@@ -232,5 +232,5 @@ func (c *Client) settled(doc Doc, p *publication) bool {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
 	d := c.docs.open[doc.Path]
-	return d != nil && d.version == doc.Version && d.sent.Before(p.at)
+	return d != nil && d.Version == doc.Version && d.sent.Before(p.at)
 }

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"kaged.dev/pkg/workspace/change"
 )
 
 // Stamp tells one content of a file from another without reading it.
-type Stamp struct {
-	Ino         uint64
-	Size, Mtime int64
-}
+type Stamp = change.Version
 
 // Files are the files that a server is shown.
 type Files interface {
@@ -38,15 +37,11 @@ type documents struct {
 
 // document is an open one.
 type document struct {
-	path    string
-	version int32
-	stamp   Stamp
-	text    *Text
-	sum     [sha256.Size]byte
-	used    uint64
-	// sent is when the content was sent last, edits the count of documents then.
-	sent  time.Time
-	edits uint64
+	Doc
+	stamp Stamp
+	used  uint64
+	// sent is when the content was sent last.
+	sent time.Time
 }
 
 // Doc is a document as the server has it.
@@ -58,10 +53,6 @@ type Doc struct {
 	Sum [sha256.Size]byte
 	// edits is how many changes the server had been told of when it got this content.
 	edits uint64
-}
-
-func (d *document) doc() Doc {
-	return Doc{Path: d.path, Version: d.version, Text: d.text, Sum: d.sum, edits: d.edits}
 }
 
 // Change is a file that changed on disk.
@@ -86,7 +77,7 @@ func (c *Client) Open(path string) (Doc, error) {
 	if err != nil {
 		return Doc{}, err
 	}
-	return d.doc(), nil
+	return d.Doc, nil
 }
 
 // show opens a document or brings it up to date. c.docs.mu is held.
@@ -105,25 +96,24 @@ func (c *Client) show(path string) (*document, error) {
 	}
 	c.docs.versions++
 	c.docs.shape++
-	d := &document{
-		path: path, version: c.docs.versions, stamp: stamp, text: NewText(textOf(data)), sum: sha256.Sum256(data),
-		used: c.docs.tick, edits: c.docs.edits, sent: time.Now(),
-	}
+	d := &document{stamp: stamp, used: c.docs.tick, sent: time.Now(), Doc: Doc{
+		Path: path, Version: c.docs.versions, Text: NewText(textOf(data)), Sum: sha256.Sum256(data), edits: c.docs.edits,
+	}}
 	c.docs.open[path] = d
 	return d, c.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
-		"uri": URI(path), "languageId": c.opts.Language(path), "version": d.version, "text": d.text.String(),
+		"uri": URI(path), "languageId": c.opts.Language(path), "version": d.Version, "text": d.Text.String(),
 	}})
 }
 
 // renew sends a document's content if the file has changed. c.docs.mu is held.
 func (c *Client) renew(d *document) error {
-	stamp, err := c.opts.Files.Stat(d.path)
+	stamp, err := c.opts.Files.Stat(d.Path)
 	if err == nil && stamp == d.stamp {
 		return nil
 	}
 	var data []byte
 	if err == nil {
-		data, stamp, err = c.opts.Files.Read(d.path, c.opts.DocumentBytes)
+		data, stamp, err = c.opts.Files.Read(d.Path, c.opts.DocumentBytes)
 	}
 	if err != nil {
 		if closing := c.shut(d); closing != nil {
@@ -133,10 +123,10 @@ func (c *Client) renew(d *document) error {
 	}
 	d.stamp = stamp
 	sum := sha256.Sum256(data)
-	if sum == d.sum {
+	if sum == d.Sum {
 		return nil
 	}
-	d.text, d.sum = NewText(textOf(data)), sum
+	d.Text, d.Sum = NewText(textOf(data)), sum
 	c.docs.edits++
 	return c.send(d)
 }
@@ -144,21 +134,21 @@ func (c *Client) renew(d *document) error {
 // send sends a document's content as a new version. c.docs.mu is held.
 func (c *Client) send(d *document) error {
 	c.docs.versions++
-	d.version = c.docs.versions
+	d.Version = c.docs.versions
 	d.edits, d.sent = c.docs.edits, time.Now()
 	return c.notify("textDocument/didChange", map[string]any{
-		"textDocument":   map[string]any{"uri": URI(d.path), "version": d.version},
-		"contentChanges": []any{map[string]string{"text": d.text.String()}},
+		"textDocument":   map[string]any{"uri": URI(d.Path), "version": d.Version},
+		"contentChanges": []any{map[string]string{"text": d.Text.String()}},
 		"forceRebuild":   true, // clangd's: without it a content that is the same is no reason to publish
 	})
 }
 
 // shut closes a document. c.docs.mu is held.
 func (c *Client) shut(d *document) error {
-	delete(c.docs.open, d.path)
+	delete(c.docs.open, d.Path)
 	c.docs.edits++
 	c.docs.shape++
-	return c.notify("textDocument/didClose", map[string]any{"textDocument": map[string]string{"uri": URI(d.path)}})
+	return c.notify("textDocument/didClose", map[string]any{"textDocument": map[string]string{"uri": URI(d.Path)}})
 }
 
 // makeRoom closes the document that was unused for longest while too many are open. c.docs.mu is held.
@@ -227,7 +217,7 @@ func (c *Client) again(path string) (Doc, error) {
 	if d.edits != c.docs.edits {
 		err = c.send(d)
 	}
-	return d.doc(), err
+	return d.Doc, err
 }
 
 // textOf returns the text of a file's bytes, without a byte order mark.

@@ -104,23 +104,23 @@ func answerToProto(a core.Answer) *lsppoolv1.QueryResponse {
 		Json: strings.ToValidUTF8(a.JSON, "\uFFFD"), Records: contract.RecordsProto(a.Records),
 	}
 	for _, l := range a.Locations {
-		p.Locations = append(p.Locations, locationToProto(l.Path, l.Range))
+		p.Locations = append(p.Locations, locationToProto(l.Range, l.Path))
 	}
 	for _, s := range a.Symbols {
 		p.Symbols = append(p.Symbols, &lsppoolv1.Symbol{
-			Name: s.Name, Kind: s.KindText(), Container: s.Container, Location: locationToProto(s.Path, s.Range),
+			Name: s.Name, Kind: s.KindText(), Container: s.Container, Location: locationToProto(s.Range, s.Path),
 		})
 	}
 	for _, d := range a.Diagnostics {
 		p.Diagnostics = append(p.Diagnostics, &lsppoolv1.Diagnostic{
-			Location: locationToProto(d.Path, d.Range), Severity: int32(d.Severity), Message: d.Message, Code: d.CodeText(),
+			Location: locationToProto(d.Range, d.Path), Severity: int32(d.Severity), Message: d.Message, Code: d.CodeText(),
 			Source: d.Source,
 		})
 	}
 	if a.Hover != nil {
 		p.Hover = &lsppoolv1.Hover{Content: a.Hover.Content, Documentation: a.Hover.Documentation}
 		if a.Hover.Range != nil {
-			p.Hover.Location = locationToProto("", *a.Hover.Range)
+			p.Hover.Location = locationToProto(*a.Hover.Range, "")
 		}
 	}
 	for _, e := range a.Edits {
@@ -142,12 +142,8 @@ func answerToProto(a core.Answer) *lsppoolv1.QueryResponse {
 	return p
 }
 
-func locationToProto(path string, r lsp.Range) *lsppoolv1.Location {
-	return &lsppoolv1.Location{
-		Path: valid(path), Start: &lsppoolv1.Place{Line: r.Start.Line, Character: r.Start.Character},
-		End: &lsppoolv1.Place{Line: r.End.Line, Character: r.End.Character},
-	}
-}
+//convert:one locationToProto(path string) lsp.Range *lsppoolv1.Location >Path=valid(path)
+//convert:one placeToProto lsp.Position *lsppoolv1.Place
 
 // valid returns text as a message holds it.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -76,8 +76,7 @@ type Usage struct {
 	CPU time.Duration
 }
 
-// use returns the usage as callers are told it.
-func (u Usage) use() contract.Use { return contract.Use{Memory: u.Memory, CPU: u.CPU.Milliseconds()} }
+//convert:one .use Usage contract.Use
 
 // BadFolder is the refusal of a working folder, with the system's reason.
 func BadFolder(dir, reason string) error {

@@ -6,7 +6,6 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/sandboxwire"
-	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -20,18 +19,12 @@ func commandFromProto(req *sandboxsupervisorv1.ExecRequest) (core.Command, error
 	return startFromProto(start), nil
 }
 
-func startFromProto(start *sandboxsupervisorv1.ExecStart) core.Command {
-	c := core.Command{
-		Owner: sandboxwire.FromOwner(start.GetOwner()),
-		Argv:  start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: milliseconds(start.GetTimeoutMs()),
-		Merge: start.GetMergeStderr(), CageID: start.GetCageId(), Cage: dsl.CageFromProto(start.GetCage()), Root: start.GetProjectRoot(),
-	}
-	if start.GetTerminal() != nil {
-		size := sizeFromProto(start.GetTerminal())
-		c.Terminal = &size
-	}
-	return c
-}
+//convert:use sandboxwire.FromOwner
+//convert:one startFromProto *sandboxsupervisorv1.ExecStart core.Command Cwd=Dir MergeStderr=Merge ProjectRoot=Root
+//convert:with >Timeout=milliseconds(in.GetTimeoutMs())
+//convert:one sizeFromProto *sandboxsupervisorv1.Terminal core.Size
+//convert:one probeToProto core.Report *sandboxsupervisorv1.ProbeCagesResponse
+//convert:one layerToProto core.Layer *sandboxsupervisorv1.CageLayer
 
 // milliseconds returns a duration; what does not fit into one is as long as one can be, which no limit allows.
 func milliseconds(ms int64) time.Duration {
@@ -42,10 +35,6 @@ func milliseconds(ms int64) time.Duration {
 		return -1
 	}
 	return time.Duration(ms) * time.Millisecond
-}
-
-func sizeFromProto(t *sandboxsupervisorv1.Terminal) core.Size {
-	return core.Size{Cols: t.GetCols(), Rows: t.GetRows()}
 }
 
 func startedToProto(e *core.Exec) *sandboxsupervisorv1.ExecEvent {
@@ -78,16 +67,6 @@ func processesToProto(list []contract.Process) *sandboxsupervisorv1.ListProcesse
 	res := &sandboxsupervisorv1.ListProcessesResponse{Processes: make([]*sandboxsupervisorv1.Process, 0, len(list))}
 	for _, p := range list {
 		res.Processes = append(res.Processes, sandboxwire.Process(p))
-	}
-	return res
-}
-
-func probeToProto(r core.Report) *sandboxsupervisorv1.ProbeCagesResponse {
-	res := &sandboxsupervisorv1.ProbeCagesResponse{Tier: r.Tier, Unavailable: r.Unavailable}
-	for _, l := range r.Layers {
-		res.Layers = append(res.Layers, &sandboxsupervisorv1.CageLayer{
-			Name: l.Name, State: l.State, By: l.By, Reason: l.Reason, Fix: l.Fix,
-		})
 	}
 	return res
 }

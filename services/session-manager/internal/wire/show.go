@@ -7,37 +7,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/contract"
-	"kaged.dev/pkg/llm"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// FrameUsage returns token counts as the API shows them, nil for nil.
-func FrameUsage(u *llm.Usage) *apiv1.FrameUsage {
-	if u == nil {
-		return nil
-	}
-	return &apiv1.FrameUsage{
-		Input: u.Input, Output: u.Output, Reasoning: u.Reasoning, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-	}
-}
-
-// FrameStats returns measurements as the API shows them, nil for nil.
-func FrameStats(s *llm.Stats) *apiv1.FrameStats {
-	if s == nil {
-		return nil
-	}
-	return &apiv1.FrameStats{Ttft: s.TTFT, Duration: s.Duration, Tps: s.TPS, Cost: cost(s.Cost)}
-}
-
-func cost(c *llm.Cost) *apiv1.Cost {
-	if c == nil {
-		return nil
-	}
-	return &apiv1.Cost{
-		Input: c.Input, Output: c.Output, Reasoning: c.Reasoning,
-		CacheRead: c.CacheRead, CacheWrite: c.CacheWrite, Total: c.Total,
-	}
-}
+//convert:import llm "kaged.dev/pkg/llm"
+//convert:one FrameUsage *llm.Usage *apiv1.FrameUsage
+//convert:one FrameStats *llm.Stats *apiv1.FrameStats
+//convert:one cost *llm.Cost *apiv1.Cost
+//convert:one BudgetUse contract.Amount *apiv1.BudgetUse >Usd=in.USD() >WalltimeMs=-
 
 // BudgetLimit returns a limit as clients are shown it: without what is not bounded.
 func BudgetLimit(a contract.Amount, walltime time.Duration) *apiv1.BudgetLimit {
@@ -55,11 +32,6 @@ func BudgetLimit(a contract.Amount, walltime time.Duration) *apiv1.BudgetLimit {
 		out.WalltimeMs = proto.Int64(walltime.Milliseconds())
 	}
 	return out
-}
-
-// BudgetUse returns a use of models as clients are shown it.
-func BudgetUse(a contract.Amount) *apiv1.BudgetUse {
-	return &apiv1.BudgetUse{Usd: a.USD(), Tokens: a.Tokens, Calls: a.Calls}
 }
 
 // BudgetSpent is [BudgetUse] of a budget, with the time of work if that has a limit.

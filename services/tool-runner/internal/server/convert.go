@@ -13,10 +13,12 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
+//convert:one projectFromProto *toolrunnerv1.ReadProjectRequest project.Request
+
 func callFromProto(req *toolrunnerv1.RunToolRequest) *tool.Call {
 	return &tool.Call{
-		ID: req.GetCallId(), Name: req.GetTool(), Input: json.RawMessage(req.GetInput()), From: toolwire.FromCaller(req.GetContext()),
-		Grant: req.GetGrant().GetFingerprint(),
+		ID: req.GetCallId(), Name: req.GetTool(), Input: json.RawMessage(req.GetInput()),
+		From: toolwire.FromCaller(req.GetContext()), Grant: req.GetGrant().GetFingerprint(),
 	}
 }
 
@@ -36,10 +38,6 @@ func resultToProto(o dispatch.Outcome) *toolrunnerv1.RunToolEvent {
 		CageOver: o.CageOver, Audit: contract.RecordsProto(o.Records),
 	}
 	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: result}}
-}
-
-func projectFromProto(req *toolrunnerv1.ReadProjectRequest) project.Request {
-	return project.Request{Root: req.GetRoot(), Paths: req.GetPaths(), Known: req.GetKnown(), MaxBytes: req.GetMaxBytes()}
 }
 
 var fileStates = map[project.State]toolrunnerv1.FileState{

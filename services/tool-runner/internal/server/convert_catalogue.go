@@ -35,51 +35,36 @@ func catalogueToProto(catalogue []*tool.Entry) ([]*toolrunnerv1.Tool, error) {
 	return list, nil
 }
 
+//convert:use categories units caseToProto
+//convert:one toolToProto *tool.Entry *toolrunnerv1.Tool >Name=in.Name() >Description=in.Description() >Namespace=in.Namespace() >InputSchema=-
+//convert:with >OutputSchema=- >Availability=-
+//convert:one aliasToProto tool.Alias *toolrunnerv1.ToolAlias >InputSchema=-
+//convert:one requirementToProto tool.Requirement *toolrunnerv1.ToolRequirement
+//convert:one limitToProto tool.Limit *toolrunnerv1.ToolLimit
+//convert:one matchToProto toolcall.Match *toolrunnerv1.ParameterMatch
+
 func entryToProto(e *tool.Entry) (*toolrunnerv1.Tool, error) {
-	input, err := schemaToProto(e.Parameters())
-	if err != nil {
-		return nil, err
+	t := toolToProto(e)
+	schemas := map[**structpb.Struct]*schema.Schema{&t.InputSchema: e.Parameters(), &t.OutputSchema: e.Output}
+	for i, a := range e.Aliases {
+		schemas[&t.Aliases[i].InputSchema] = a.Input
 	}
-	output, err := schemaToProto(e.Output)
-	if err != nil {
-		return nil, err
-	}
-	t := &toolrunnerv1.Tool{
-		Name: e.Name(), Namespace: e.Namespace(), Description: e.Description(), InputSchema: input, OutputSchema: output,
-		Category: categories[e.Category], RootOnly: e.RootOnly, DefaultRoot: e.DefaultRoot, Parallel: e.Parallel,
-		Source: string(e.Source), Plugin: e.Plugin, ReadWhen: whenToProto(e.ReadWhen),
-		WaitWhen: whenToProto(e.WaitWhen),
-	}
-	for _, a := range e.Aliases {
-		input, err := schemaToProto(a.Input)
+	for to, s := range schemas {
+		p, err := schemaToProto(s)
 		if err != nil {
 			return nil, err
 		}
-		t.Aliases = append(t.Aliases, &toolrunnerv1.ToolAlias{
-			Name: a.Name, Description: a.Description, InputSchema: input, ReadWhen: whenToProto(a.ReadWhen),
-			Action: a.Action,
-		})
-	}
-	for _, r := range e.Requires {
-		t.Requires = append(t.Requires, &toolrunnerv1.ToolRequirement{
-			Kind: string(r.Kind), Mode: string(r.Mode), Path: r.Path, Name: r.Name,
-		})
-	}
-	for _, l := range e.Limits {
-		t.Limits = append(t.Limits, &toolrunnerv1.ToolLimit{Key: l.Key, Value: l.Value, Unit: units[l.Unit], Doc: l.Doc})
+		*to = p
 	}
 	return t, nil
 }
 
-func whenToProto(when toolcall.When) (list []*toolrunnerv1.ReadWhen) {
-	for _, c := range when {
-		m := &toolrunnerv1.ReadWhen{}
-		for _, match := range c {
-			m.Parameters = append(m.Parameters, &toolrunnerv1.ParameterMatch{Parameter: match.Parameter, Values: match.Values})
-		}
-		list = append(list, m)
+func caseToProto(c toolcall.Case) *toolrunnerv1.ReadWhen {
+	m := &toolrunnerv1.ReadWhen{}
+	for _, match := range c {
+		m.Parameters = append(m.Parameters, matchToProto(match))
 	}
-	return list
+	return m
 }
 
 func schemaToProto(s *schema.Schema) (*structpb.Struct, error) {

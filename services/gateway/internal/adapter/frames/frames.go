@@ -157,6 +157,4 @@ func (f *Frames) Next(ctx context.Context, session, name string) (int64, error) 
 	return tail.Next(), nil
 }
 
-func batch(b bus.Batch) channel.Batch {
-	return channel.Batch{First: b.Seq, Count: b.Count, Epoch: b.Epoch, Data: b.Body}
-}
+//convert:one batch bus.Batch channel.Batch Seq=First Body=Data

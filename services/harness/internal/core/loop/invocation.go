@@ -373,15 +373,15 @@ func (v *invocation) awaitStored(ctx context.Context, part Part) error {
 	return err
 }
 
+//convert:one messageStart llm.Target contract.MessageStart >StartedAt=time.Now().UnixMilli()
+
 // started says, once per invocation, which model answers.
 func (v *invocation) started(target llm.Target) error {
 	if v.begun {
 		return nil
 	}
 	v.begun = true
-	return v.emit(contract.MessageStart{
-		Provider: target.Provider, Model: target.Model, Driver: target.Driver, StartedAt: time.Now().UnixMilli(),
-	})
+	return v.emit(messageStart(target))
 }
 
 // measure adds a model call to the sums and returns its own measures. A call that nobody accepted was none.

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"kaged.dev/pkg/structs"
-	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
@@ -18,14 +16,10 @@ func records(req *sessionmanagerv1.RecordAuditRequest) []audit.Record {
 	return list
 }
 
-func entry(r audit.Record) *apiv1.AuditEntry {
-	e := &apiv1.AuditEntry{
-		Id: r.ID, Ts: r.TS, EventType: r.EventType, UserId: r.UserID, RequestId: r.RequestID,
-		ProjectId: optional(r.ProjectID), SessionId: optional(r.SessionID), RunId: r.RunID, AgentPath: r.AgentPath,
-	}
-	e.Payload = structs.Of(r.Payload)
-	return e
-}
+//convert:import apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+//convert:import structs "kaged.dev/pkg/structs"
+//convert:one entry audit.Record *apiv1.AuditEntry >Payload=structs.Of(in.Payload)
+//convert:one filter *apiv1.QueryAuditRequest audit.Filter Session=SessionID
 
 func optional(s string) *string {
 	if s == "" {

@@ -6,7 +6,6 @@ import (
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/page"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
-	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
 // QueryAudit returns entries the caller may see, newest first, a page at a time. A caller nobody knows sees those of nobody.
@@ -16,10 +15,4 @@ func (s *Server) QueryAudit(ctx context.Context, req *apiv1.QueryAuditRequest) (
 		return nil, err
 	}
 	return &apiv1.QueryAuditResponse{Items: page.Map(p, entry).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
-}
-
-func filter(req *apiv1.QueryAuditRequest) audit.Filter {
-	return audit.Filter{
-		Since: req.GetSince(), Until: req.GetUntil(), ProjectID: req.GetProjectId(), SessionID: req.GetSession(), EventType: req.GetEventType(),
-	}
 }

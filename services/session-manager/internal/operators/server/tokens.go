@@ -63,13 +63,8 @@ func (s *Tokens) RevokeToken(ctx context.Context, req *apiv1.RevokeTokenRequest)
 	return &apiv1.RevokeTokenResponse{Token: tokenToProto(t)}, nil
 }
 
-func tokenToProto(t tokens.Token) *apiv1.Token {
-	return &apiv1.Token{
-		Id: t.ID, Name: t.Name, Scope: scopeToProto(t.Scope),
-		CreatedAt: t.CreatedAt, ExpiresAt: unlessZero(t.ExpiresAt),
-		LastUsedAt: unlessZero(t.LastUsedAt),
-	}
-}
+//convert:use scopeToProto
+//convert:one tokenToProto tokens.Token *apiv1.Token
 
 func unlessZero(n int64) *int64 {
 	if n == 0 {

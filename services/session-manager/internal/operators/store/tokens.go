@@ -61,17 +61,12 @@ func (s *Tokens) List(ctx context.Context, owner string) ([]tokens.Token, error)
 	rows, err := db.New(s.db).ListTokens(ctx, owner)
 	list := make([]tokens.Token, len(rows))
 	for i, r := range rows {
-		list[i] = tokenOf(owner, r)
+		list[i] = tokenOf(r, owner)
 	}
 	return list, database.Fail(err, "list API tokens")
 }
 
-func tokenOf(owner string, r db.ListTokensRow) tokens.Token {
-	return tokens.Token{
-		ID: r.ID, Owner: owner, Name: r.Name, Scope: tokens.Scope(r.Scope),
-		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, LastUsedAt: r.LastUsedAt,
-	}
-}
+//convert:one tokenOf(owner string) db.ListTokensRow tokens.Token >Owner=owner
 
 // Revoke implements tokens.Store.
 func (s *Tokens) Revoke(
@@ -85,7 +80,7 @@ func (s *Tokens) Revoke(
 		if err != nil {
 			return err
 		}
-		t = tokenOf(owner, db.ListTokensRow(row))
+		t = tokenOf(db.ListTokensRow(row), owner)
 		return auditstore.Append(ctx, tx, []audit.Record{made(t)})
 	})
 	return t, database.Fail(err, "revoke an API token")

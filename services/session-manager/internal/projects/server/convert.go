@@ -5,58 +5,37 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-func summary(p projects.Project) *apiv1.ProjectSummary {
-	return &apiv1.ProjectSummary{
-		Id: p.ID, Path: p.Path, Label: p.Label, Description: p.Description, LastOpenedAt: p.LastOpenedAt,
-		State: state(p.State), SessionCount: int32(p.SessionCount),
+//convert:use state approvalStates
+//convert:import approval "kaged.dev/services/session-manager/internal/projects/core/approval"
+//convert:one diagnostics []projects.Diagnostic []*apiv1.ProjectDiagnostic
+//convert:one dslDiagnostics []projects.Diagnostic []*apiv1.DslDiagnostic
+//convert:one dslDiagnostic projects.Diagnostic *apiv1.DslDiagnostic Column=Col >DocLink=docLink(in.Kind)
+//convert:one summary projects.Project *apiv1.ProjectSummary
+//convert:one registered projects.Project *apiv1.RegisteredProject >Unresolved=pending(in)
+//convert:one details projects.Details *apiv1.Project >ActivePlugins=-
+//convert:one diagnostic projects.Diagnostic *apiv1.ProjectDiagnostic Kind=Code >Severity=severities[in.Warning]
+//convert:one unresolved projects.Unresolved *apiv1.Unresolved >Plugins=-
+//convert:one unresolvedAlias projects.Reference *apiv1.UnresolvedAlias
+//convert:one unresolvedPrompt projects.Reference *apiv1.UnresolvedPrompt Name=Path
+
+var severities = map[bool]string{false: "error", true: "warning"}
+
+// pending returns the unresolved references of a project that waits for them.
+func pending(p projects.Project) *apiv1.Unresolved {
+	if p.State != projects.Pending {
+		return nil
 	}
+	return unresolved(p.Unresolved)
 }
 
-func registered(p projects.Project) *apiv1.RegisteredProject {
-	r := &apiv1.RegisteredProject{
-		Id: p.ID, Path: p.Path, Label: p.Label, State: state(p.State), RegisteredAt: p.RegisteredAt, Warnings: p.Warnings,
-		Diagnostics: diagnostics(p.Diagnostics),
-	}
-	if p.State == projects.Pending {
-		r.Unresolved = unresolved(p.Unresolved)
-	}
-	return r
-}
+//convert:one comparison projects.Approval *apiv1.GetProjectApprovalResponse Required=State
+//convert:with >Widened=widened(projects.Listed(in.Widened))
+//convert:one widened []approval.Widening []*apiv1.Widening
+//convert:one widening approval.Widening *apiv1.Widening
 
-func details(d projects.Details) *apiv1.Project {
-	return &apiv1.Project{
-		Id: d.ID, Path: d.Path, Label: d.Label, Description: d.Description, State: state(d.State), RegisteredAt: d.RegisteredAt,
-		LastOpenedAt: d.LastOpenedAt, DslVersion: int32(d.DSLVersion), ResolvedAliases: d.ResolvedAliases, SessionCount: int32(d.SessionCount),
-		Diagnostics: diagnostics(d.Diagnostics),
-	}
-}
-
-func diagnostics(list []projects.Diagnostic) []*apiv1.ProjectDiagnostic {
-	out := make([]*apiv1.ProjectDiagnostic, len(list))
-	for i, d := range list {
-		severity := "error"
-		if d.Warning {
-			severity = "warning"
-		}
-		out[i] = &apiv1.ProjectDiagnostic{
-			Code: d.Kind, Severity: severity, Message: d.Message, Path: d.Path, File: d.File, Line: int32(d.Line), Column: int32(d.Column),
-		}
-	}
-	return out
-}
-
-func comparison(a projects.Approval) *apiv1.GetProjectApprovalResponse {
-	out := &apiv1.GetProjectApprovalResponse{
-		State: apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_APPROVED, Diff: a.Diff,
-		ApprovedHash: unlessEmpty(a.ApprovedHash), PendingHash: unlessEmpty(a.PendingHash),
-	}
-	if a.Required {
-		out.State = apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED
-	}
-	for _, w := range projects.Listed(a.Widened) {
-		out.Widened = append(out.Widened, &apiv1.Widening{AgentPath: w.AgentPath, Key: w.Key, From: unlessEmpty(w.From), To: unlessEmpty(w.To)})
-	}
-	return out
+var approvalStates = map[bool]apiv1.ProjectApprovalState{
+	false: apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_APPROVED,
+	true:  apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED,
 }
 
 func unlessEmpty(text string) *string {
@@ -95,15 +74,4 @@ func state(s projects.State) apiv1.ProjectState {
 		return apiv1.ProjectState_PROJECT_STATE_INVALID
 	}
 	return apiv1.ProjectState_PROJECT_STATE_UNSPECIFIED
-}
-
-func unresolved(u projects.Unresolved) *apiv1.Unresolved {
-	out := &apiv1.Unresolved{}
-	for _, a := range u.Aliases {
-		out.Aliases = append(out.Aliases, &apiv1.UnresolvedAlias{Name: a.Name, UsedBy: a.UsedBy})
-	}
-	for _, p := range u.Prompts {
-		out.Prompts = append(out.Prompts, &apiv1.UnresolvedPrompt{Path: p.Name, UsedBy: p.UsedBy})
-	}
-	return out
 }

@@ -10,17 +10,6 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-func dslDiagnostics(list []projects.Diagnostic) []*apiv1.DslDiagnostic {
-	out := make([]*apiv1.DslDiagnostic, len(list))
-	for i, d := range list {
-		out[i] = &apiv1.DslDiagnostic{
-			Kind: d.Kind, Message: d.Message, Line: int32(d.Line), Col: int32(d.Column), Path: d.Path, File: d.File,
-			DocLink: docLink(d.Kind),
-		}
-	}
-	return out
-}
-
 // docLink returns where the rule behind a kind of diagnostic is documented.
 func docLink(kind string) string {
 	switch {

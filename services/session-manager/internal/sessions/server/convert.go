@@ -34,27 +34,28 @@ var states = map[record.State]apiv1.SessionState{
 
 func state(s record.State) apiv1.SessionState { return states[s] }
 
-func summary(s record.Session) *apiv1.SessionSummary {
-	return &apiv1.SessionSummary{
-		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State), CreatedAt: s.CreatedAt,
-		UpdatedAt: s.UpdatedAt, ModelOverride: text(s.Overrides.Model), MaxStepsOverride: unlessZero(s.Overrides.MaxSteps),
-		MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens), MessageCount: int32(s.MessageCount),
-		IssueNumber: unlessZero(s.Issue),
-	}
-}
-
-func session(s record.Session) *apiv1.Session {
-	return &apiv1.Session{
-		Id: s.ID, ProjectId: s.ProjectID, Name: text(s.Label), Label: text(s.Label), State: state(s.State),
-		BlockedReason: text(s.Blocked()), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, EndedAt: unlessZero(s.EndedAt),
-		MessageCount: int32(s.MessageCount), ModelOverride: text(s.Overrides.Model),
-		MaxStepsOverride: unlessZero(s.Overrides.MaxSteps), MaxOutputTokensOverride: unlessZero(s.Overrides.MaxOutputTokens),
-		CurrentRun: text(s.CurrentRun), CageStatus: text(string(s.Cage)), IssueNumber: unlessZero(s.Issue),
-		Totals: &apiv1.SessionTotals{
-			TokensIn: s.Totals.TokensIn, TokensOut: s.Totals.TokensOut, CostUsd: s.Totals.CostUSD,
-		},
-	}
-}
+//convert:use state approvalStates runStates
+//convert:one summary record.Session *apiv1.SessionSummary Label=Name Overrides.Model=ModelOverride Issue=IssueNumber
+//convert:with Overrides.MaxSteps=MaxStepsOverride Overrides.MaxOutputTokens=MaxOutputTokensOverride
+//convert:one session record.Session *apiv1.Session Label=Name >BlockedReason=text(in.Blocked()) Cage=CageStatus
+//convert:with Overrides.Model=ModelOverride Overrides.MaxSteps=MaxStepsOverride Issue=IssueNumber
+//convert:with Overrides.MaxOutputTokens=MaxOutputTokensOverride >LiveSubagents=- >Budget=-
+//convert:one totals record.Totals *apiv1.SessionTotals
+//convert:one approval record.Approval *apiv1.Approval CallID=ToolCallId
+//convert:one runSummary sessions.RunDetail *apiv1.RunSummary Run.ID=Id Run.SessionID=SessionId Run.State=State
+//convert:with Run.TriggerMessageID=TriggerMessageId >Outcome=outcome(in.Run) Run.CreatedAt=CreatedAt Run.StartedAt=StartedAt
+//convert:with Run.EndedAt=EndedAt >DurationMs=duration(in.Run) Run.Totals.TokensIn=TokensIn Run.Totals.TokensOut=TokensOut
+//convert:with Run.Totals.CostUSD=CostTotal Run.Steps=Steps Run.Error=Error Invocations=SubagentInvocations
+//convert:one invocationSummary record.Invocation *apiv1.SubagentInvocation ID=InvocationId ParentID=ParentInvocationId
+//convert:with CallID=ToolCallId Cage=CageStatus >Exit=exit(in) Totals.TokensIn=TokensIn Totals.TokensOut=TokensOut
+//convert:with Totals.CostUSD=CostUsd >Prompt=- >Output=- >CagePolicy=- >Tools=-
+//convert:one invocations []record.Invocation []*apiv1.SubagentInvocation >list
+//convert:one liveAgent record.Invocation *apiv1.LiveSubagent ID=InvocationId Cage=CageStatus ParentID=ParentInvocationId
+//convert:one liveAgents []record.Invocation []*apiv1.LiveSubagent >list
+//convert:one activeRun record.ActiveRun *apiv1.ActiveRun Cage=CageStatus Agents=LiveSubagents
+//convert:one running sessions.Running *apiv1.ListProcessesResponse
+//convert:one foundSession *apiv1.SessionSummary *apiv1.FoundSession >MatchedMessageId=-
+//convert:one spendSum sessions.Spent *apiv1.SpendSum >CostUsd=in.USD()
 
 // editFromProto reads the fields that tell null from absent. It fails with validation_failed for a value of another type.
 func editFromProto(req *apiv1.UpdateSessionRequest) (sessions.Edit, error) {
@@ -135,14 +136,6 @@ func approvals(list []record.Approval) []*apiv1.Approval {
 	return out
 }
 
-func approval(a record.Approval) *apiv1.Approval {
-	return &apiv1.Approval{
-		Id: a.ID, SessionId: a.SessionID, RunId: a.RunID, ToolCallId: a.CallID, State: approvalStates[a.State], Subject: a.Subject.Proto(),
-		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, ResolvedAt: unlessZero(a.ResolvedAt), ResolvedBy: text(a.ResolvedBy),
-		Comment: text(a.Comment), InvocationId: a.InvocationID,
-	}
-}
-
 var roles = map[record.Role]apiv1.MessageRole{
 	record.Operator: apiv1.MessageRole_MESSAGE_ROLE_OPERATOR, record.Primary: apiv1.MessageRole_MESSAGE_ROLE_PRIMARY,
 	record.Subagent: apiv1.MessageRole_MESSAGE_ROLE_SUBAGENT, record.System: apiv1.MessageRole_MESSAGE_ROLE_SYSTEM,
@@ -204,16 +197,6 @@ func duration(r record.Run) *int64 {
 	}
 	d := max(r.EndedAt-r.StartedAt, 0)
 	return &d
-}
-
-func runSummary(d sessions.RunDetail) *apiv1.RunSummary {
-	r := d.Run
-	return &apiv1.RunSummary{
-		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, State: runStates[r.State], Outcome: outcome(r),
-		CreatedAt: r.CreatedAt, StartedAt: unlessZero(r.StartedAt), EndedAt: unlessZero(r.EndedAt), DurationMs: duration(r),
-		TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut, CostTotal: r.Totals.CostUSD, Steps: int32(r.Steps),
-		Error: r.Error.Proto(), SubagentInvocations: invocations(d.Invocations),
-	}
 }
 
 func run(d sessions.RunDetail) *apiv1.Run {

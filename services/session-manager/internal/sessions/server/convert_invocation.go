@@ -36,19 +36,6 @@ func exit(i record.Invocation) *int32 {
 	return &status
 }
 
-// invocations returns invocations as lists show them.
-func invocations(list []record.Invocation) []*apiv1.SubagentInvocation {
-	out := make([]*apiv1.SubagentInvocation, len(list))
-	for at, i := range list {
-		out[at] = &apiv1.SubagentInvocation{
-			InvocationId: i.ID, Name: i.Name, State: string(i.State), RunId: i.RunID, ParentInvocationId: text(i.ParentID), ToolCallId: i.CallID,
-			AgentPath: i.AgentPath, CageStatus: string(i.Cage), Exit: exit(i), Steps: int32(i.Steps), TokensIn: i.Totals.TokensIn,
-			TokensOut: i.Totals.TokensOut, CostUsd: i.Totals.CostUSD, StartedAt: i.StartedAt, EndedAt: unlessZero(i.EndedAt), Error: i.Error.Proto(),
-		}
-	}
-	return out
-}
-
 // described returns invocations with what they were asked, could do and said, in about most bytes.
 func described(list []record.Invocation, most int) []*apiv1.SubagentInvocation {
 	out := invocations(list)
@@ -96,18 +83,6 @@ func invocation(d sessions.InvocationDetail) *apiv1.Invocation {
 	}
 	if !i.State.Over() {
 		out.Steps = int32(len(d.Steps))
-	}
-	return out
-}
-
-// liveAgents returns invocations as those at work are shown.
-func liveAgents(list []record.Invocation) []*apiv1.LiveSubagent {
-	out := make([]*apiv1.LiveSubagent, len(list))
-	for at, i := range list {
-		out[at] = &apiv1.LiveSubagent{
-			InvocationId: i.ID, Name: i.Name, State: string(i.State), CageStatus: string(i.Cage), StartedAt: i.StartedAt, AgentPath: i.AgentPath,
-			ParentInvocationId: text(i.ParentID),
-		}
 	}
 	return out
 }

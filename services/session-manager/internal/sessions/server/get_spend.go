@@ -4,7 +4,6 @@ import (
 	"context"
 
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
-	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
 // GetSpend sums up what the caller's model calls used.
@@ -20,8 +19,4 @@ func (s *Server) GetSpend(ctx context.Context, req *apiv1.GetSpendRequest) (*api
 		res.Groups = append(res.Groups, &apiv1.SpendGroup{ProjectId: g.ProjectID, Model: g.Model, Sum: spendSum(g.Spent)})
 	}
 	return res, nil
-}
-
-func spendSum(s sessions.Spent) *apiv1.SpendSum {
-	return &apiv1.SpendSum{CostUsd: s.USD(), Tokens: s.Tokens, Calls: s.Calls, Estimated: s.Estimated}
 }

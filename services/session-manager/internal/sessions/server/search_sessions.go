@@ -20,11 +20,7 @@ func (s *Server) SearchSessions(
 }
 
 func found(f sessions.Found) *apiv1.FoundSession {
-	s := summary(f.Session)
-	return &apiv1.FoundSession{
-		Id: s.GetId(), ProjectId: s.GetProjectId(), Name: s.Name, Label: s.Label, State: s.GetState(), CreatedAt: s.GetCreatedAt(),
-		UpdatedAt: s.GetUpdatedAt(), ModelOverride: s.ModelOverride, MaxStepsOverride: s.MaxStepsOverride,
-		MaxOutputTokensOverride: s.MaxOutputTokensOverride, MessageCount: s.GetMessageCount(), IssueNumber: s.IssueNumber,
-		MatchedMessageId: text(f.Message),
-	}
+	s := foundSession(summary(f.Session))
+	s.MatchedMessageId = text(f.Message)
+	return s
 }

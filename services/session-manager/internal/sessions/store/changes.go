@@ -164,7 +164,7 @@ func lost(err error) error {
 func queue(ctx context.Context, p *database.Pipeline, session string, c record.Change) error {
 	q := db.New(p)
 	if patch := c.Fields(); !patch.Empty() {
-		if err := q.PatchSession(ctx, patchParams(session, patch, c.At)); err != nil {
+		if err := q.PatchSession(ctx, patchParams(patch, session, c.At)); err != nil {
 			return err
 		}
 	}
@@ -267,24 +267,28 @@ func queueRun(ctx context.Context, q *db.Queries, session string, c record.Chang
 	return nil
 }
 
-func patchParams(session string, patch record.Patch, at int64) db.PatchSessionParams {
-	p := db.PatchSessionParams{
-		ID: session, At: at, BlockedReason: patch.BlockedReason, Label: patch.Label, Model: patch.Model,
-		MaxSteps: patch.MaxSteps, MaxOutputTokens: patch.MaxOutputTokens, ResumeRun: patch.ResumeRun,
-		IssueNumber: patch.Issue,
+func budgetParam(b contract.Budget) *string { return text([]byte(budgetText(b))) }
+
+func headHash(h *contract.AuditHead) *string {
+	if h == nil {
+		return nil
 	}
-	if patch.State != "" {
-		p.State = (*string)(&patch.State)
-	}
-	if patch.Budget != nil {
-		p.Budget = text([]byte(budgetText(*patch.Budget)))
-	}
-	if patch.AuditHead != nil {
-		items := int32(patch.AuditHead.Items)
-		p.AuditHeadHash, p.AuditHeadItems = &patch.AuditHead.Hash, &items
-	}
-	return p
+	return &h.Hash
 }
+
+func headItems(h *contract.AuditHead) *int32 {
+	if h == nil {
+		return nil
+	}
+	items := int32(h.Items)
+	return &items
+}
+
+//convert:use budgetParam
+//convert:one patchParams(session string, at int64) record.Patch db.PatchSessionParams >ID=session >At=at Issue=IssueNumber
+//convert:with >AuditHeadHash=headHash(in.AuditHead) >AuditHeadItems=headItems(in.AuditHead)
+//convert:one endParams(at int64) record.RunEnd db.EndRunParams RunID=ID Totals.TokensIn=TokensIn Totals.TokensOut=TokensOut
+//convert:with Totals.CostUSD=CostTotal >EndedAt=at >Error=keptError(in.Error)
 
 func messageParams(m record.Message) (db.AppendMessageParams, error) {
 	p := db.AppendMessageParams{
@@ -332,15 +336,6 @@ func runParams(r record.Run) (db.InsertRunParams, error) {
 
 // maxErrorDetail bounds what is kept of a failure, in bytes of JSON.
 const maxErrorDetail = 64 << 10
-
-func endParams(e record.RunEnd, at int64) db.EndRunParams {
-	p := db.EndRunParams{
-		ID: e.RunID, State: string(e.State), StopReason: string(e.StopReason), TokensIn: e.Totals.TokensIn,
-		TokensOut: e.Totals.TokensOut, CostTotal: e.Totals.CostUSD, Steps: int32(e.Steps), EndedAt: at,
-	}
-	p.Error = keptError(e.Error) // details come from anywhere; Encode takes them all
-	return p
-}
 
 // keptError returns a failure as it is kept, nil for a nil failure.
 func keptError(e *fault.Error) *string {

@@ -140,16 +140,10 @@ func (s *Sessions) List(ctx context.Context, owner, project string, after *page.
 	return list, nil
 }
 
-// listed returns a session as lists show it.
-func listed(row db.ListSessionsRow) record.Session {
-	return record.Session{
-		ID: row.ID, Owner: row.OwnerUserID, ProjectID: row.ProjectID, Label: row.Label, State: record.State(row.State),
-		Overrides: record.Overrides{
-			Model: row.ModelOverride, MaxSteps: row.MaxStepsOverride, MaxOutputTokens: row.MaxOutputTokensOverride,
-		},
-		MessageCount: row.MessageCount, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Issue: row.IssueNumber,
-	}
-}
+//convert:one listed db.ListSessionsRow record.Session OwnerUserID=Owner ModelOverride=Overrides.Model IssueNumber=Issue
+//convert:with MaxStepsOverride=Overrides.MaxSteps MaxOutputTokensOverride=Overrides.MaxOutputTokens
+//convert:with >BlockedReason=- >Budget=- >CompiledHash=- >ProjectPath=- >Workspace=- >ResumeFrom=- >EndedAt=- >AuditHead=-
+//convert:with >CurrentRun=- >CurrentMessage=- >CancelRequested=- >ResumeRun=- >Cage=- >PromptHashes=- >Totals=-
 
 // Workspaces implements [sessions.Store].
 func (s *Sessions) Workspaces(ctx context.Context, owner string) ([]string, error) {

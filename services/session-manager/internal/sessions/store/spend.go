@@ -10,7 +10,6 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
@@ -119,13 +118,10 @@ func (s *Sessions) Use(ctx context.Context, owner, session string) (record.Use, 
 	return u, database.Fail(err, "sum up the use of models")
 }
 
-func spendParams(s record.Spend) db.InsertSpendParams {
-	return db.InsertSpendParams{
-		RunID: s.RunID, InvocationID: s.InvocationID, Call: int32(s.Call), SessionID: s.SessionID, Owner: s.Owner,
-		AgentPath: transcript.Storable(s.AgentPath), Model: transcript.Storable(s.Model), ReservedNanoUsd: s.Reserved.NanoUSD,
-		ReservedTokens: s.Reserved.Tokens, ReservedCalls: s.Reserved.Calls, At: s.At,
-	}
-}
+//convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
+//convert:one spendParams record.Spend db.InsertSpendParams Reserved.NanoUSD=ReservedNanoUsd Reserved.Tokens=ReservedTokens
+//convert:with Reserved.Calls=ReservedCalls >AgentPath=transcript.Storable(in.AgentPath)
+//convert:with >Model=transcript.Storable(in.Model)
 
 // queueSpend words what a change says about model calls.
 func queueSpend(ctx context.Context, q *db.Queries, c record.Change) error {

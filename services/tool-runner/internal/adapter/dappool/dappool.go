@@ -41,14 +41,6 @@ var actions = map[string]dappoolv1.Action{
 	"disconnect": dappoolv1.Action_ACTION_DISCONNECT,
 }
 
-func agent(a debugging.Agent) *dappoolv1.Agent {
-	o := a.Owner
-	return &dappoolv1.Agent{
-		SessionId: o.SessionID, RunId: o.RunID, InvocationId: a.Invocation, CallId: o.CallID, ProjectId: o.ProjectID,
-		AgentPath: o.Agent,
-	}
-}
-
 // Start implements debugging.Debuggers.
 func (c *Client) Start(ctx context.Context, s debugging.Start) (debugging.Answer, error) {
 	var adapters []*commonv1.DebugAdapter

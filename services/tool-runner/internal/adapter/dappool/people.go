@@ -47,5 +47,5 @@ func (c *Client) Control(ctx context.Context, m debugging.Move) (debugging.Moved
 	if err != nil {
 		return debugging.Moved{}, err
 	}
-	return debugging.Moved{State: state(res.GetState()), Result: variable(res.GetResult())}, nil
+	return moved(res), nil
 }

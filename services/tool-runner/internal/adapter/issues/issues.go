@@ -34,17 +34,7 @@ func (c *Client) Use(ctx context.Context, at tracker.At, q tracker.Query) (track
 	if err != nil {
 		return tracker.Answer{}, err
 	}
-	a := tracker.Answer{
-		Total: res.GetTotal(), Issue: issue(res.GetIssue()), IssueID: res.GetIssueId(), Update: update(res.GetUpdate()),
-		From: res.GetFrom(),
-	}
-	for _, i := range res.GetIssues() {
-		a.Issues = append(a.Issues, issue(i))
-	}
-	for _, u := range res.GetUpdates() {
-		a.Updates = append(a.Updates, update(u))
-	}
-	return a, nil
+	return answer(res), nil
 }
 
 // Work implements tracker.Tracker.
@@ -56,30 +46,11 @@ func (c *Client) Work(ctx context.Context, at tracker.At, w tracker.Work) (track
 	if err != nil {
 		return tracker.Todos{}, err
 	}
-	out := tracker.Todos{Markdown: res.GetMarkdown(), About: res.GetTodoId(), IssueID: res.GetIssueId()}
-	for _, t := range res.GetTodos() {
-		out.List = append(out.List, tracker.Todo{
-			ID: t.GetId(), Content: t.GetContent(), Status: t.GetStatus(), Kind: t.GetKind(), Phase: t.Phase,
-			Position: int64(t.GetPosition()), Origin: t.OriginAgent,
-		})
-	}
-	return out, nil
+	return todos(res), nil
 }
 
-func issue(i *issuev1.ToolIssue) tracker.Issue {
-	if i == nil {
-		return tracker.Issue{}
-	}
-	return tracker.Issue{
-		ID: i.GetId(), Number: i.GetNumber(), Title: i.GetTitle(), Body: i.GetBody(), OriginalBody: i.OriginalBody,
-		Status: i.GetStatus(), Assignment: i.Assignment, CreatedBy: i.GetCreatedBy(), CreatedAt: i.GetCreatedAt(),
-		UpdatedAt: i.GetUpdatedAt(), ResolvedAt: i.ResolvedAt, ResolvedBy: i.ResolvedBy, Legal: i.GetLegalTransitions(),
-	}
-}
-
-func update(u *issuev1.ToolUpdate) tracker.Update {
-	return tracker.Update{
-		ID: u.GetId(), Author: u.GetAuthor(), Kind: u.GetKind(), Body: u.GetBody(), Metadata: u.GetMetadata(),
-		Visibility: u.GetVisibility(), CreatedAt: u.GetCreatedAt(),
-	}
-}
+//convert:one answer *issuev1.UseIssuesResponse tracker.Answer
+//convert:one issue *issuev1.ToolIssue tracker.Issue LegalTransitions=Legal
+//convert:one update *issuev1.ToolUpdate tracker.Update
+//convert:one todos *issuev1.WorkTodosResponse tracker.Todos TodoId=About Todos=List
+//convert:one todo *issuev1.ToolTodo tracker.Todo OriginAgent=Origin

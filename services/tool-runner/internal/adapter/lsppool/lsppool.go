@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"kaged.dev/pkg/contract"
-	"kaged.dev/pkg/dsl"
 	"kaged.dev/services/tool-runner/internal/core/language"
 
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
@@ -96,24 +95,9 @@ func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, er
 	return a, nil
 }
 
-// view returns the view of a question's caller, nil for no question.
-func view(q *language.Query) *lsppoolv1.View {
-	if q == nil {
-		return nil
-	}
-	return &lsppoolv1.View{
-		ProjectId: q.ProjectID, Root: q.Root, SessionId: q.SessionID, Cage: q.Cage.Proto(), NoCommands: q.NoCommands,
-		ProjectCaged: q.ProjectCaged, Servers: dsl.LanguageServersProto(q.Declared),
-	}
-}
-
-func location(l *lsppoolv1.Location) language.Location {
-	return language.Location{Path: l.GetPath(), Start: place(l.GetStart()), End: place(l.GetEnd())}
-}
-
-func place(p *lsppoolv1.Place) language.Place {
-	return language.Place{Line: int(p.GetLine()), Character: int(p.GetCharacter())}
-}
+//convert:one view *language.Query *lsppoolv1.View Declared=Servers
+//convert:one location *lsppoolv1.Location language.Location
+//convert:one place *lsppoolv1.Place language.Place
 
 // List implements language.Servers.
 func (c *Client) List(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {

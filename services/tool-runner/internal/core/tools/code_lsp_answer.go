@@ -207,7 +207,8 @@ func (d Deps) lspAnswer(call *tool.Call, p *codeLspParams, a language.Answer) co
 }
 
 func completenessOf(c language.Completeness) *lspCompleteness {
-	return &lspCompleteness{c.State, c.Percent, c.Reason}
+	shown := lspCompleteness(c)
+	return &shown
 }
 
 func (v *lspView) diagnostic(d language.Diagnostic) lspDiagnostic {

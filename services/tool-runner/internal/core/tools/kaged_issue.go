@@ -225,10 +225,7 @@ func (d Deps) useIssues(ctx context.Context, call *tool.Call, p *issueParams) (i
 
 func issueList(p *issueParams, a tracker.Answer) issueResult {
 	limit, offset := int64(p.Limit), int64(p.Offset)
-	rows := make([]issueRow, len(a.Issues))
-	for n, i := range a.Issues {
-		rows[n] = issueRow{i.ID, i.Number, i.Title, i.Status, i.Assignment, i.CreatedBy, i.CreatedAt, i.UpdatedAt}
-	}
+	rows := issueRows(a.Issues)
 	return issueResult{Issues: &rows, Total: &a.Total, Limit: &limit, Offset: &offset}
 }
 
@@ -279,11 +276,12 @@ func recordIssue(call *tool.Call, p *issueParams, a tracker.Answer) {
 	}
 }
 
-func trackerAt(call *tool.Call) tracker.At {
-	return tracker.At{
-		Operator: call.From.OperatorID, Project: call.From.ProjectID, Agent: call.From.Agent, Request: call.From.RequestID,
-	}
-}
+//convert:one issueRows []tracker.Issue []issueRow >list
+//convert:one issueRowOf tracker.Issue issueRow
+//convert:one callerAt contract.Caller tracker.At OperatorID=Operator ProjectID=Project RequestID=Request
+//convert:import contract "kaged.dev/pkg/contract"
+
+func trackerAt(call *tool.Call) tracker.At { return callerAt(call.From) }
 
 // callDigest stands for a call: the same one repeated has the same.
 func callDigest(call *tool.Call) string {

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/page"
@@ -47,10 +46,9 @@ func New(ctx context.Context, eventType string, payload map[string]any) Record {
 	}
 }
 
-// Of returns a record of another service. Its caller adds the operator, the project, the session and the run.
-func Of(r contract.Record) Record {
-	return Record{TS: r.At, EventType: r.Type, AgentPath: r.Agent, Payload: r.Payload}
-}
+//convert:import contract "kaged.dev/pkg/contract"
+//convert:one Of contract.Record Record At=TS Type=EventType Agent=AgentPath >ID=- >UserID=- >RequestID=- >ProjectID=-
+//convert:with >SessionID=- >RunID=-
 
 // maxField bounds every text of a record but its payload, in bytes. Only a record that nobody could make sense of has more.
 const maxField = 512

@@ -37,24 +37,11 @@ func (s *Service) compile(ctx context.Context, workspace string, files []dsl.Fil
 	return out, nil
 }
 
-func diagnostics(list []dsl.Diagnostic) []Diagnostic {
-	out := make([]Diagnostic, len(list))
-	for i, d := range list {
-		out[i] = Diagnostic{
-			Kind: string(d.Kind), Message: d.Message, Path: d.Path, File: d.Pos.File, Line: d.Pos.Line, Column: d.Pos.Column,
-			Warning: d.Severity == dsl.Warning,
-		}
-	}
-	return out
-}
-
-func references(list []dsl.Reference) []Reference {
-	out := make([]Reference, len(list))
-	for i, r := range list {
-		out[i] = Reference{Name: r.Name, UsedBy: r.UsedBy}
-	}
-	return out
-}
+//convert:one diagnostics []dsl.Diagnostic []Diagnostic >list
+//convert:one diagnosticOf dsl.Diagnostic Diagnostic Pos.File=File Pos.Line=Line Pos.Column=Column
+//convert:with >Warning=in.Severity==dsl.Warning
+//convert:one references []dsl.Reference []Reference >list
+//convert:one referenceOf dsl.Reference Reference >SHA256=- >Writable=-
 
 // outlineOf returns the outline of a compiled project.
 func outlineOf(p *compile.Project) Outline {

@@ -7,7 +7,6 @@ import (
 
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
@@ -122,10 +121,5 @@ func (g *Registry) endInterrupted(ctx context.Context, s *Session, l Loaded, ste
 	return s.Update(ctx, crash.RecoveryStored, func(record.Session) (record.Change, error) { return change, nil }, nil)
 }
 
-// PinOf returns what a session holds on to of its project.
-func PinOf(s record.Session) projects.Pin {
-	return projects.Pin{
-		Owner: s.Owner, ProjectID: s.ProjectID, Root: s.ProjectPath, Workspace: s.Workspace,
-		CompiledHash: s.CompiledHash, ModelOverride: s.Overrides.Model, KnownPrompts: s.PromptHashes,
-	}
-}
+//convert:import projects "kaged.dev/services/session-manager/internal/projects/core/projects"
+//convert:one PinOf record.Session projects.Pin ProjectPath=Root Overrides.Model=ModelOverride PromptHashes=KnownPrompts

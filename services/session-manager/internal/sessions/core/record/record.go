@@ -9,6 +9,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
@@ -59,6 +60,12 @@ type Untold struct{ Session, Workspace string }
 
 // ResumePending is shown as the blocked_reason of a session whose interrupted run is about to go on in a new one.
 const ResumePending = "resume_pending"
+
+// Audited returns a record as one of the session.
+func (s Session) Audited(r audit.Record) audit.Record {
+	r.UserID, r.ProjectID, r.SessionID = s.Owner, s.ProjectID, s.ID
+	return r.Clean()
+}
 
 // Blocked returns the blocked_reason as it is shown, "" for none.
 func (s Session) Blocked() string {
@@ -154,6 +161,8 @@ type Run struct {
 	Below Below
 }
 
+//convert:one storedAs(role llm.Role) Message transcript.Stored >Role=role
+
 // History returns messages as far as a model is concerned: what was superseded is left out, and so is what
 // agents below the root wrote.
 func History(messages []Message) []transcript.Stored {
@@ -164,11 +173,7 @@ func History(messages []Message) []transcript.Stored {
 			continue // its compaction places it
 		}
 		if role, ok := roles[m.Role]; ok && !m.Superseded {
-			stored = append(stored, transcript.Stored{
-				ID: m.ID, Role: role, Content: m.Content, Blocks: m.Blocks,
-				Spans: m.Spans, Summary: m.Summary, SupersededTurns: m.SupersededTurns,
-				AlwaysKeep: m.AlwaysKeep,
-			})
+			stored = append(stored, storedAs(m, role))
 		}
 	}
 	return stored

@@ -169,13 +169,7 @@ func resolved(s record.Session, requestID string, a record.Approval) audit.Recor
 	return r.Clean()
 }
 
-func resolvedFrame(a record.Approval) frames.ApprovalResolved {
-	return frames.ApprovalResolved{
-		ApprovalID: a.ID, RunID: a.RunID, InvocationID: a.InvocationID, ToolCallID: a.CallID, State: string(a.State), ResolvedBy: a.ResolvedBy,
-		Comment:    a.Comment,
-		ResolvedAt: a.ResolvedAt,
-	}
-}
+//convert:one resolvedFrame record.Approval frames.ApprovalResolved ID=ApprovalID CallID=ToolCallID
 
 // closing adds to the end of a run or of an agent that what it asked is asked no longer.
 func closing(render frames.Renderer, c *record.Change, s record.Session, requestID string, left []record.Approval) error {
