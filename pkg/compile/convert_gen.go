@@ -216,6 +216,9 @@ func compactionProto(in *dsl.Compaction) (out *harnessv1.AgentCompaction) {
 	if in.Prune != nil {
 		out.Prune = pruneProto(*in.Prune)
 	}
+	out.SummarizeModel = in.SummarizeModel
+	out.SummarizePrompt = in.SummarizePrompt
+	out.DelegatePlugin = in.DelegatePlugin
 	return out
 }
 
@@ -228,6 +231,9 @@ func compactionFromProto(in *harnessv1.AgentCompaction) (out *dsl.Compaction) {
 	out.Strategy = in.Strategy
 	out.UpperThreshold = in.UpperThreshold
 	out.LowerThreshold = in.LowerThreshold
+	out.SummarizeModel = in.SummarizeModel
+	out.SummarizePrompt = in.SummarizePrompt
+	out.DelegatePlugin = in.DelegatePlugin
 	out.AlwaysKeep = in.AlwaysKeep
 	if in.Prune != nil {
 		v := pruneFromProto(in.Prune)

@@ -3,7 +3,8 @@ package contract
 // The messages of debug sessions. Text that is no UTF-8 is made so.
 //
 //convert:import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-//convert:both .Proto DebugSessionFromProto DebugSession *commonv1.DebugSession ID=DebugSessionId Invocation=InvocationId
+//convert:both .Proto DebugSessionFromProto DebugSession *commonv1.DebugSession ID=DebugSessionId
+//convert:with Invocation=InvocationId
 //convert:with Owner.SessionID=SessionId Owner.RunID=RunId Owner.Agent=AgentPath >string=valid
 //convert:one DebugSessionsProto []DebugSession []*commonv1.DebugSession
 //convert:one DebugSessionsFromProto []*commonv1.DebugSession []DebugSession

@@ -36,7 +36,8 @@ type Use struct{ Memory, CPU int64 }
 
 //convert:both .Proto ProcessFromProto RunningProcess *commonv1.RunningProcess Owner.SessionID=SessionId
 //convert:with Owner.ProjectID=ProjectId Owner.RunID=RunId Owner.Agent=AgentPath Use.Memory=MemoryBytes Use.CPU=CpuMs
-//convert:both .Proto CageFromProto RunningCage *commonv1.RunningCage Owner.SessionID=SessionId Owner.ProjectID=ProjectId
+//convert:both .Proto CageFromProto RunningCage *commonv1.RunningCage Owner.SessionID=SessionId
+//convert:with Owner.ProjectID=ProjectId
 //convert:with Owner.RunID=RunId Owner.Agent=AgentPath Use.Memory=MemoryBytes Use.CPU=CpuMs <Notes=- <Summary=-
 
 // RunningLanguageServer is a language server that runs, is stopped or gave up.
@@ -56,6 +57,7 @@ type RunningLanguageServer struct {
 	Log string
 }
 
-//convert:both .Proto LanguageServerFromProto RunningLanguageServer *commonv1.RunningLanguageServer Restarts=RestartCount
+//convert:both .Proto LanguageServerFromProto RunningLanguageServer *commonv1.RunningLanguageServer
+//convert:with Restarts=RestartCount
 //convert:with Open=OpenFiles >string=valid
 //convert:both LanguageServersProto LanguageServersFromProto []RunningLanguageServer []*commonv1.RunningLanguageServer

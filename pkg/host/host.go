@@ -28,7 +28,7 @@ type Module struct {
 	// Direct says that services of the same process call this one without a wire: worth it where a stream carries thousands of
 	// small messages, or large ones. Between processes it changes nothing.
 	Direct bool
-	// Defaults is its configuration where nothing is set, for the reference page.
+	// Defaults is its configuration without keys, for the reference page.
 	Defaults any
 	// Files are those of its configuration that belong to the operator alone, so that no agent may see or change them.
 	Files []OperatorFile

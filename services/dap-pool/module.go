@@ -7,7 +7,10 @@ import (
 )
 
 // Module is the pool of debug sessions as a process may run it.
-var Module = host.Module{Name: "dap-pool", Defaults: DefaultConfig(), Needs: []string{"sandbox-supervisor"}, New: newModule}
+var Module = host.Module{
+	Name: "dap-pool", Defaults: DefaultConfig(),
+	Needs: []string{"sandbox-supervisor"}, New: newModule,
+}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()

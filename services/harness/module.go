@@ -9,7 +9,10 @@ import (
 // Module is the harness as a process may run it.
 //
 // Its Run stream carries each delta of each model, so in one process it is called directly.
-var Module = host.Module{Name: "harness", Defaults: DefaultConfig(), Needs: []string{"tool-runner"}, Direct: true, New: newModule}
+var Module = host.Module{
+	Name: "harness", Defaults: DefaultConfig(),
+	Needs: []string{"tool-runner"}, Direct: true, New: newModule,
+}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()

@@ -9,7 +9,10 @@ import (
 )
 
 // Module is the pool of language servers as a process may run it.
-var Module = host.Module{Name: "lsp-pool", Defaults: DefaultConfig(), Needs: []string{"sandbox-supervisor"}, New: newModule}
+var Module = host.Module{
+	Name: "lsp-pool", Defaults: DefaultConfig(),
+	Needs: []string{"sandbox-supervisor"}, New: newModule,
+}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()

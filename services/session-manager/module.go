@@ -7,7 +7,10 @@ import (
 )
 
 // Module is session-manager as a process runs it.
-var Module = host.Module{Name: "session-manager", Defaults: DefaultConfig(), Needs: []string{"harness", "issue", "tool-runner"}, New: newModule}
+var Module = host.Module{
+	Name: "session-manager", Defaults: DefaultConfig(),
+	Needs: []string{"harness", "issue", "tool-runner"}, New: newModule,
+}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()

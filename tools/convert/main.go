@@ -106,8 +106,9 @@ func find(root string) (dirs map[string]string, imports []string, err error) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); path != root && (path == filepath.Join(root, "bin") || path == filepath.Join(root, "tools") ||
-				name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".")) {
+			own := path == filepath.Join(root, "bin") || path == filepath.Join(root, "tools")
+			name := d.Name()
+			if own || path != root && (name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".")) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -134,7 +135,7 @@ func find(root string) (dirs map[string]string, imports []string, err error) {
 	return dirs, imports, err
 }
 
-// load loads the packages as they are without conversions, so that old ones are in nobody's way. They may refer to
+// load loads the packages without their old conversions. They may refer to
 // functions that are not written yet.
 func load(root string, dirs map[string]string, imports []string) ([]*packages.Package, error) {
 	patterns, overlay := imports, map[string][]byte{}

@@ -169,9 +169,11 @@ func (w *writer) oneof(o *oneof) error {
 		if conv == nil {
 			return fmt.Errorf("no type with the interface %s converts to %s", w.typ(o.value), w.typ(c.field.Type()))
 		}
-		w.line("case %s:\nreturn &%s{%s: &%s{%s: %s}}", w.typ(conv.from), message[1:], at.path, w.typ(c.typ), c.field.Name(), w.called(conv, "in"))
+		w.line("case %s:\nreturn &%s{%s: &%s{%s: %s}}",
+			w.typ(conv.from), message[1:], at.path, w.typ(c.typ), c.field.Name(), w.called(conv, "in"))
 	}
-	w.line("}\nreturn nil\n}\n\n// %s is the reverse of %s, nil for a case that this build does not know.", o.reverse, o.name)
+	w.line("}\nreturn nil\n}\n")
+	w.line("// %s is the reverse of %s, nil for a case that this build does not know.", o.reverse, o.name)
 	w.line("func %s(in %s) %s {\nswitch in := in.Get%s().(type) {", o.reverse, message, w.typ(o.value), at.path)
 	for _, c := range wrappers(at.typ) {
 		conv := w.caseOf(iface, c.field.Type(), true)

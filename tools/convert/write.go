@@ -420,7 +420,8 @@ func (w *writer) table(dst, src string, f, t *types.Map, to types.Type) error {
 		w.line("if %s != nil {", src)
 	}
 	k, v, o := w.temp("k"), w.temp("v"), w.temp("o")
-	w.line("%s = make(%s, len(%s))\nfor %s, %s := range %s {\nvar %s %s", dst, w.typ(to), src, k, v, src, o, w.typ(t.Elem()))
+	w.line("%s = make(%s, len(%s))", dst, w.typ(to), src)
+	w.line("for %s, %s := range %s {\nvar %s %s", k, v, src, o, w.typ(t.Elem()))
 	if err := w.assign(o, v, f.Elem(), t.Elem()); err != nil {
 		return err
 	}

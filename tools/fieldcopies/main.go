@@ -12,8 +12,8 @@
 // getter, or one of these passed through a conversion or a call with no further argument. Around the copies it may
 // have what carries them: declarations, returns, ranges, tests for nil, zero or presence, type switches, append, make
 // and len. Arithmetic, other conditions, calls for effect, goroutines and channels make it a function with a job of
-// its own. Tests and test support are left out, and so is generated code, as that of tools/convert: nobody types its
-// fields, and its generator refuses a forgotten one.
+// its own. Tests and test support are left out, and so is generated code, as that of tools/convert: its fields
+// are typed by a program, which refuses a forgotten one.
 //
 // Usage: fieldcopies [-dir root] [-v] [packages]; the default is every package of the workspace.
 package main

@@ -37,6 +37,13 @@ func compaction(in contract.Compaction) (out *harnessv1.Compaction) {
 	out.DurationMs = in.DurationMS
 	out.At = in.At
 	out.Audit = in.Audit.Proto()
+	out.Compactor = compactor(in.Compactor)
+	if in.Fired != nil {
+		out.Fired = make([]*harnessv1.FiredHook, len(in.Fired))
+		for i := range in.Fired {
+			out.Fired[i] = firedHook(in.Fired[i])
+		}
+	}
 	return out
 }
 
@@ -68,6 +75,35 @@ func fromCompaction(in *harnessv1.Compaction) (out contract.Compaction) {
 	out.DurationMS = in.DurationMs
 	out.At = in.At
 	out.Audit = contract.RecordFromProto(in.Audit)
+	out.Compactor = fromCompactor(in.Compactor)
+	if in.Fired != nil {
+		out.Fired = make([]contract.FiredHook, len(in.Fired))
+		for i := range in.Fired {
+			out.Fired[i] = fromFiredHook(in.Fired[i])
+		}
+	}
+	return out
+}
+
+// firedHook returns in as *harnessv1.FiredHook.
+func firedHook(in contract.FiredHook) (out *harnessv1.FiredHook) {
+	out = &harnessv1.FiredHook{}
+	out.Name = in.Name
+	out.Role = in.Role
+	out.DurationMs = in.DurationMS
+	out.Result = in.Result
+	return out
+}
+
+// fromFiredHook returns in as contract.FiredHook.
+func fromFiredHook(in *harnessv1.FiredHook) (out contract.FiredHook) {
+	if in == nil {
+		return out
+	}
+	out.Name = in.Name
+	out.Role = in.Role
+	out.DurationMS = in.DurationMs
+	out.Result = in.Result
 	return out
 }
 
@@ -178,6 +214,7 @@ func toolFinished(in contract.ToolFinished) (out *harnessv1.ToolCallFinished) {
 	out.Audit = contract.RecordsProto(in.Audit)
 	out.Error = in.Err.Proto()
 	out.DurationMs = in.DurationMS
+	out.Ledger = LedgerEntries(in.Ledger)
 	return out
 }
 
@@ -192,6 +229,7 @@ func fromToolFinished(in *harnessv1.ToolCallFinished) (out contract.ToolFinished
 	out.Err = fault.FromProto(in.Error)
 	out.Audit = contract.RecordsFromProto(in.Audit)
 	out.DurationMS = in.DurationMs
+	out.Ledger = FromLedgerEntries(in.Ledger)
 	return out
 }
 
@@ -666,6 +704,7 @@ func target(in contract.Target) (out *harnessv1.Target) {
 	out.Headers = in.Target.Headers
 	out.Script = in.Target.Script
 	out.Unusable = in.Unusable.Proto()
+	out.Facts = facts(in.Target.Facts)
 	return out
 }
 
@@ -681,6 +720,7 @@ func fromTarget(in *harnessv1.Target) (out contract.Target) {
 	out.Target.BaseURL = in.BaseUrl
 	out.Target.Headers = in.Headers
 	out.Target.Script = in.Script
+	out.Target.Facts = fromFacts(in.Facts)
 	out.Unusable = fault.FromProto(in.Unusable)
 	return out
 }

@@ -49,7 +49,8 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 //convert:with ID=ApprovalId CallID=ToolCallId
 //convert:both cageChanged fromCageChanged contract.CageChanged *harnessv1.CageChanged >AgentPath=in.Audit.Agent
 //convert:both networkTried fromNetworkTried contract.NetworkTried *harnessv1.NetworkTried >AgentPath=in.Audit.Agent
-//convert:both budgetState fromBudgetState contract.BudgetState *harnessv1.BudgetState Agent=AgentPath <Walltime=- <Worked=-
+//convert:both budgetState fromBudgetState contract.BudgetState *harnessv1.BudgetState Agent=AgentPath <Walltime=-
+//convert:with <Worked=-
 //convert:both callWanted fromCallWanted contract.CallWanted *harnessv1.CallWanted Agent=AgentPath
 //convert:both callSettled fromCallSettled contract.CallSettled *harnessv1.CallSettled
 //convert:both auditMoved fromAuditMoved contract.AuditMoved *harnessv1.AuditHead Head.Hash=Hash Head.Items=Items

@@ -14,7 +14,8 @@ import (
 //convert:one stateOf core.Answer contract.DebugState
 //convert:one breakpointOf core.Breakpoint contract.DebugBreakpoint
 //convert:use breakpointToProto
-//convert:one answer core.Answer *dappoolv1.ActResponse ID=DebugSessionId >Total=max(int32(in.Total),int32(in.TotalFrames))
+//convert:one answer core.Answer *dappoolv1.ActResponse ID=DebugSessionId
+//convert:with >Total=max(int32(in.Total),int32(in.TotalFrames))
 //convert:with Terminated=DebuggeeTerminated >State=state(in) Info=DataInfo Code=Instructions
 //convert:one scope core.Scope *dappoolv1.Scope Reference=VariablesReference
 //convert:one dataInfo core.DataInfo *dappoolv1.DataInfo

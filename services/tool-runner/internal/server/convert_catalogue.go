@@ -36,7 +36,8 @@ func catalogueToProto(catalogue []*tool.Entry) ([]*toolrunnerv1.Tool, error) {
 }
 
 //convert:use categories units caseToProto
-//convert:one toolToProto *tool.Entry *toolrunnerv1.Tool >Name=in.Name() >Description=in.Description() >Namespace=in.Namespace() >InputSchema=-
+//convert:one toolToProto *tool.Entry *toolrunnerv1.Tool >Name=in.Name() >Description=in.Description()
+//convert:with >Namespace=in.Namespace() >InputSchema=-
 //convert:with >OutputSchema=- >Availability=-
 //convert:one aliasToProto tool.Alias *toolrunnerv1.ToolAlias >InputSchema=-
 //convert:one requirementToProto tool.Requirement *toolrunnerv1.ToolRequirement

@@ -43,14 +43,17 @@ func state(s record.State) apiv1.SessionState { return states[s] }
 //convert:one totals record.Totals *apiv1.SessionTotals
 //convert:one approval record.Approval *apiv1.Approval CallID=ToolCallId
 //convert:one runSummary sessions.RunDetail *apiv1.RunSummary Run.ID=Id Run.SessionID=SessionId Run.State=State
-//convert:with Run.TriggerMessageID=TriggerMessageId >Outcome=outcome(in.Run) Run.CreatedAt=CreatedAt Run.StartedAt=StartedAt
-//convert:with Run.EndedAt=EndedAt >DurationMs=duration(in.Run) Run.Totals.TokensIn=TokensIn Run.Totals.TokensOut=TokensOut
+//convert:with Run.TriggerMessageID=TriggerMessageId >Outcome=outcome(in.Run) Run.CreatedAt=CreatedAt
+//convert:with Run.StartedAt=StartedAt
+//convert:with Run.EndedAt=EndedAt >DurationMs=duration(in.Run) Run.Totals.TokensIn=TokensIn
+//convert:with Run.Totals.TokensOut=TokensOut
 //convert:with Run.Totals.CostUSD=CostTotal Run.Steps=Steps Run.Error=Error Invocations=SubagentInvocations
 //convert:one invocationSummary record.Invocation *apiv1.SubagentInvocation ID=InvocationId ParentID=ParentInvocationId
 //convert:with CallID=ToolCallId Cage=CageStatus >Exit=exit(in) Totals.TokensIn=TokensIn Totals.TokensOut=TokensOut
 //convert:with Totals.CostUSD=CostUsd >Prompt=- >Output=- >CagePolicy=- >Tools=-
 //convert:one invocations []record.Invocation []*apiv1.SubagentInvocation >list
-//convert:one liveAgent record.Invocation *apiv1.LiveSubagent ID=InvocationId Cage=CageStatus ParentID=ParentInvocationId
+//convert:one liveAgent record.Invocation *apiv1.LiveSubagent ID=InvocationId Cage=CageStatus
+//convert:with ParentID=ParentInvocationId
 //convert:one liveAgents []record.Invocation []*apiv1.LiveSubagent >list
 //convert:one activeRun record.ActiveRun *apiv1.ActiveRun Cage=CageStatus Agents=LiveSubagents
 //convert:one running sessions.Running *apiv1.ListProcessesResponse

@@ -285,9 +285,11 @@ func headItems(h *contract.AuditHead) *int32 {
 }
 
 //convert:use budgetParam
-//convert:one patchParams(session string, at int64) record.Patch db.PatchSessionParams >ID=session >At=at Issue=IssueNumber
+//convert:one patchParams(session string, at int64) record.Patch db.PatchSessionParams >ID=session >At=at
+//convert:with Issue=IssueNumber
 //convert:with >AuditHeadHash=headHash(in.AuditHead) >AuditHeadItems=headItems(in.AuditHead)
-//convert:one endParams(at int64) record.RunEnd db.EndRunParams RunID=ID Totals.TokensIn=TokensIn Totals.TokensOut=TokensOut
+//convert:one endParams(at int64) record.RunEnd db.EndRunParams RunID=ID Totals.TokensIn=TokensIn
+//convert:with Totals.TokensOut=TokensOut
 //convert:with Totals.CostUSD=CostTotal >EndedAt=at >Error=keptError(in.Error)
 
 func messageParams(m record.Message) (db.AppendMessageParams, error) {

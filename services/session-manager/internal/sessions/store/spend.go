@@ -119,7 +119,8 @@ func (s *Sessions) Use(ctx context.Context, owner, session string) (record.Use, 
 }
 
 //convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
-//convert:one spendParams record.Spend db.InsertSpendParams Reserved.NanoUSD=ReservedNanoUsd Reserved.Tokens=ReservedTokens
+//convert:one spendParams record.Spend db.InsertSpendParams Reserved.NanoUSD=ReservedNanoUsd
+//convert:with Reserved.Tokens=ReservedTokens
 //convert:with Reserved.Calls=ReservedCalls >AgentPath=transcript.Storable(in.AgentPath)
 //convert:with >Model=transcript.Storable(in.Model)
 

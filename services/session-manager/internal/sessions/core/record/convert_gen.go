@@ -16,5 +16,6 @@ func storedAs(in Message, role llm.Role) (out transcript.Stored) {
 	out.Spans = in.Spans
 	out.Summary = in.Summary
 	out.SupersededTurns = in.SupersededTurns
+	out.AlwaysKeep = in.AlwaysKeep
 	return out
 }
