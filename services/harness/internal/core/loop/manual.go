@@ -12,7 +12,7 @@ import (
 // Compact estimates the conversation of an agent between runs and, where the order has an id, compacts it or says
 // the proposal of a compaction. It fails with not_found for an unknown agent.
 func Compact(ctx context.Context, deps Deps, start Start, order contract.CompactOrder) (contract.Compacted, error) {
-	sink := &stageSink{}
+	sink := &stageSink{metered: start.Metered}
 	t := New(deps, start, sink)
 	agent := start.Agent
 	for a := range start.Agent.Agents {
@@ -61,7 +61,10 @@ func Compact(ctx context.Context, deps Deps, start Start, order contract.Compact
 }
 
 // stageSink keeps the stages of a compaction.
-type stageSink struct{ stages []contract.Compaction }
+type stageSink struct {
+	metered bool // see [Start]
+	stages  []contract.Compaction
+}
 
 // Emit implements [Sink].
 func (s *stageSink) Emit(h contract.Happening) error {
@@ -81,6 +84,9 @@ func (s *stageSink) Ask(context.Context, string, contract.ApprovalRequested) (co
 
 // Grant implements [Sink]. A call that a budget of the session or the operator bounds needs a run.
 func (s *stageSink) Grant(_ context.Context, _ string, w contract.CallWanted) (contract.CallGranted, error) {
+	if !s.metered {
+		return contract.CallGranted{Call: w.Call}, nil
+	}
 	return contract.CallGranted{Call: w.Call, Err: fault.New(fault.BudgetExceeded,
 		"A summary under a budget of the session or the operator needs a run.")}, nil
 }
