@@ -44,6 +44,16 @@ export interface AddIssueUpdateResponse {
   update: IssueUpdate | null;
 }
 
+/** AgentCage is an agent's cage in plain words. */
+export interface AgentCage {
+  /** Whether the agent has one. */
+  caged: boolean;
+  /** What it grants and bounds, a sentence each; for an agent without one what that means. */
+  sentences: string[];
+  /** The same as one line, as records have it. */
+  summary: string;
+}
+
 /** AgentCapabilities says in which cage an agent works. */
 export interface AgentCapabilities {
   /** The tree path. */
@@ -52,6 +62,46 @@ export interface AgentCapabilities {
   caged: boolean;
   /** What the cage grants as it is written, "none" without a cage. */
   summary: string;
+}
+
+/** AgentLimits bound an agent. Null is no limit of its own. */
+export interface AgentLimits {
+  /** Model calls, with all agents below. */
+  budget_calls: number | null;
+  /** Tokens, with all agents below. */
+  budget_tokens: number | null;
+  /** US dollars, with all agents below. */
+  budget_usd: number | null;
+  /** Time of work in milliseconds, without waiting for operators. */
+  budget_walltime_ms: number | null;
+  /** Levels of agents below. */
+  depth: number | null;
+  /** Agents at work at once, this one included. */
+  live_agents: number | null;
+  /** Tokens of one answer. */
+  max_output_tokens: number | null;
+  /** Model calls of a run. */
+  max_steps: number | null;
+}
+
+/** AgentTool is a tool of the catalogue as an agent has it. */
+export interface AgentTool {
+  /** The actions of a tool that the agent has in part. */
+  actions?: string[];
+  /** default, operator, profile, agent or principal_scope. */
+  decided_by: string;
+  /** Whether the agent has it. */
+  enabled: boolean;
+  /** The canonical name. */
+  name: string;
+  /** The file and line of the deciding pattern. */
+  place?: string;
+  /** The alias that the model is shown. */
+  shown_as?: string;
+  /** What decided that, in a few words; for a tool that is off how to turn it on. */
+  why: string;
+  /** Whether it changes files or runs programs. */
+  writes: boolean;
 }
 
 /** AgentUse is an agent's use of models. */
@@ -256,6 +306,30 @@ export interface CageFinding {
   text: string;
 }
 
+/** CageLayerReport is one thing cages are made of. */
+export interface CageLayerReport {
+  /** What enforces it. */
+  by?: string;
+  /** The command or setting that mends it. */
+  fix?: string;
+  /** Its name. */
+  name: string;
+  /** Why it is not enforced. */
+  reason?: string;
+  /** enforced, best_effort or missing. */
+  state: string;
+}
+
+/** CageReport is what a machine gives to cages. */
+export interface CageReport {
+  /** What cages are made of. */
+  layers: CageLayerReport[];
+  /** How they are enforced: userns, setuid, or "" where there can be none. */
+  tier: string;
+  /** Why there can be none. */
+  unavailable?: string;
+}
+
 /** CancelInvocationResponse holds the invocation as it ended. */
 export interface CancelInvocationResponse {
   /** The invocation as it ended; the whole body on HTTP. */
@@ -266,6 +340,24 @@ export interface CancelInvocationResponse {
 export interface CancelRunResponse {
   /** The run as it ended; the whole body on HTTP. */
   run: Run | null;
+}
+
+/** CompactSessionResponse is a compaction that begins, or a proposed one. */
+export interface CompactSessionResponse {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** The compaction; missing in a dry run. */
+  compaction_id?: string;
+  /** Whether it is only proposed. */
+  dry_run: boolean;
+  /** The proposal; only in a dry run. */
+  proposed?: ProposedCompaction;
+  /** The session. */
+  session_id: string;
+  /** The strategy. */
+  strategy: string;
+  /** operator_manual. */
+  trigger: string;
 }
 
 /** CompactionCompleted is events compaction.completed: a part of the conversation was superseded. It is stored. */
@@ -310,6 +402,18 @@ export interface CompactionFailed {
   session_id: string;
 }
 
+/** CompactionFlagged is events compaction.flagged: the operator has said what they think of a compaction. */
+export interface CompactionFlagged {
+  /** The compaction. */
+  compaction_id: string;
+  /** good, bad, neutral or null. */
+  flag: string | null;
+  /** The length of the notes in characters. */
+  notes_length: number;
+  /** The session. */
+  session_id: string;
+}
+
 /** CompactionNoop is events compaction.noop: no part of the conversation can be superseded. */
 export interface CompactionNoop {
   /** The tree path of the agent. */
@@ -326,6 +430,16 @@ export interface CompactionNoop {
   session_id: string;
   /** The strategy. */
   strategy: string;
+}
+
+/** CompactionSpan is a superseded part of a stored message: its steps from from_step to to_step; 0 and 0 for all of it. */
+export interface CompactionSpan {
+  /** The first step, from 1. */
+  from_step: number;
+  /** The message. */
+  message_id: string;
+  /** The last step. */
+  to_step: number;
 }
 
 /** CompactionTriggered is events compaction.triggered: an agent's conversation has become too long for its model's window. */
@@ -346,6 +460,30 @@ export interface CompactionTriggered {
   threshold_estimate: number;
   /** threshold_crossed, provider_overflow_retry or operator_manual. */
   trigger: string;
+}
+
+/** CompactionUndone is events compaction.undone: the conversation has again what a compaction superseded. */
+export interface CompactionUndone {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** The compaction. */
+  compaction_id: string;
+  /** The session. */
+  session_id: string;
+}
+
+/** CompactorCost is the use of a summarizer. */
+export interface CompactorCost {
+  /** US dollars, null for an unknown price. */
+  cost_usd: number | null;
+  /** Input tokens, cached ones included. */
+  input_tokens: number;
+  /** The model. */
+  model: string;
+  /** Output tokens. */
+  output_tokens: number;
+  /** The provider. */
+  provider: string;
 }
 
 /** ControlDebugResponse says what came of it. */
@@ -648,6 +786,20 @@ export interface DebugView {
   variables: DebugVariable[];
 }
 
+/** DiscardQueuedResponse says that the message was withdrawn. */
+export interface DiscardQueuedResponse {
+  /** When. */
+  discarded_at: number;
+  /** The message. */
+  message_id: string;
+  /** The run, which is cancelled. */
+  run_id: string;
+  /** The session. */
+  session_id: string;
+  /** idle. */
+  state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+}
+
 /** DslDiagnostic is something wrong with a project file. */
 export interface DslDiagnostic {
   /** The column, from 1; 0 if it is not about one. */
@@ -702,12 +854,46 @@ export interface ErrorObject {
   request_id: string;
 }
 
+/** FileChange is a file that differs from what it was. */
+export interface FileChange {
+  /** Added and removed lines; null where they cannot be counted. */
+  added: number | null;
+  /** The tree paths of the agents whose tools changed it. */
+  agents: string[];
+  /** A unified diff, null for a file that is no text or too large. */
+  diff: string | null;
+  /** created, modified or deleted. */
+  kind: string;
+  /** Why there is no diff: binary, too_large, or image_lost for a file whose earlier content is kept no more. */
+  no_diff: string | null;
+  /** tool: a file tool of the session changed it, and it is compared with what it was before the session's first change. outside: no file tool of the session did, but a command of an agent, or somebody else; it is compared with HEAD. */
+  origin: string;
+  /** Its path, relative to the project's root. */
+  path: string;
+  /** Removed lines. */
+  removed: number | null;
+  /** Whether the diff was cut. Asked for by its path a file has up to 1 MiB, in a list up to 64 KiB. */
+  truncated?: boolean;
+}
+
 /** FilesystemCapabilities says which files can be seen. */
 export interface FilesystemCapabilities {
   /** "isolated" where only the mounts can be seen, "disabled" where there is no cage that shows any. */
   mode: string;
   /** The granted paths in the order they were written, project:/ for the project's root. */
   mounts: string[];
+}
+
+/** FiredPlugin is the part of a plugin in a compaction. */
+export interface FiredPlugin {
+  /** How long it took. */
+  duration_ms: number;
+  /** The plugin. */
+  name: string;
+  /** inject, retain, compactor_result, null or error. */
+  result_kind: string;
+  /** observer or compactor. */
+  role: string;
 }
 
 /** FoundSession is a session in a list over all projects. */
@@ -810,12 +996,50 @@ export interface GetApprovalResponse {
   approval: Approval | null;
 }
 
+/** GetCompactionResponse holds the compaction. */
+export interface GetCompactionResponse {
+  /** The compaction; the whole body on HTTP. */
+  compaction: SessionCompaction | null;
+}
+
+/** GetContextEstimateResponse is how full the window of an agent's model is. */
+export interface GetContextEstimateResponse {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** fallback for the plain estimate, calibrated for one that counts of the provider have corrected. */
+  algorithm: string;
+  /** The window of the model in tokens, null for an unknown one. */
+  context_window: number | null;
+  /** The mean relative error of the estimates so far, null for an unknown one. */
+  error_fraction: number | null;
+  /** (input_tokens + reserved_output_tokens) / context_window; 0 for an unknown window. */
+  fraction: number;
+  /** The estimated tokens of the next request, without the operator's next message. */
+  input_tokens: number;
+  /** The tokens reserved for the answer. */
+  reserved_output_tokens: number;
+}
+
 /** GetDebugResponse is what agents debug at the moment. */
 export interface GetDebugResponse {
   /** The selected one, null where there is none. */
   debug: DebugView | null;
   /** All debug sessions of the run at work, the oldest first; empty where there are none. */
   sessions: DebugSession[];
+}
+
+/** GetDoctorResponse is what was found, in the form of `kaged doctor --json`. */
+export interface GetDoctorResponse {
+  /** What the workspace gives to cages. */
+  cages: CageReport | null;
+  /** The rest that was looked at. */
+  checks: MachineCheck[];
+  /** The language servers of the workspace. */
+  language_servers: LanguageServerReport[];
+  /** Whether nothing is missing and cages can be made. */
+  ok: boolean;
+  /** The version of kaged. */
+  version: string;
 }
 
 /** GetDslResponse is the project file as it is on disk. */
@@ -844,6 +1068,16 @@ export interface GetIssueResponse {
   issue: IssueDetail | null;
 }
 
+/** GetLedgerResponse is a page. */
+export interface GetLedgerResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The entries, oldest first. */
+  items: LedgerItem[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
 /** GetProjectApprovalResponse compares the files with the approved version. */
 export interface GetProjectApprovalResponse {
   /** The hash of the approved version, null before the first approval. */
@@ -870,10 +1104,36 @@ export interface GetProjectCapabilitiesResponse {
   tools: ToolCapabilities | null;
 }
 
+/** GetProjectFileResponse is a file as it is now. */
+export interface GetProjectFileResponse {
+  /** Whether it is no text. */
+  binary: boolean;
+  /** When its content last changed. */
+  modified_at: number;
+  /** Its path, relative to the project's root. */
+  path: string;
+  /** Its SHA-256 in hex, null for a file larger than 1 MiB. */
+  sha256: string | null;
+  /** Its size in bytes. */
+  size: number;
+  /** Its text, null for a file that is not UTF-8 or larger than 1 MiB; /download has any file. */
+  text: string | null;
+}
+
 /** GetProjectResponse holds the project. */
 export interface GetProjectResponse {
   /** The project; the whole body on HTTP. */
   project: Project | null;
+}
+
+/** GetProjectStatusResponse is a project's sessions and recent work in numbers. */
+export interface GetProjectStatusResponse {
+  /** The work of the last 24 hours. */
+  activity: ProjectActivity | null;
+  /** The last 10 runs, newest first. */
+  recent_runs: RecentRun[];
+  /** The sessions by state. */
+  sessions: SessionCounts | null;
 }
 
 /** GetPromptResponse is a prompt. With "Accept: text/plain" the body on HTTP is the text alone. */
@@ -1194,12 +1454,62 @@ export interface IssueUpdated {
   project_id: string;
 }
 
+/** LanguageServerReport is the server of a language as far as a machine has it. */
+export interface LanguageServerReport {
+  /** Why a cage does not show it. */
+  cage_reason?: string;
+  /** The command with an installed program, or the first of the language. */
+  command: string;
+  /** Whether a cage shows it. */
+  in_cage: boolean;
+  /** The command that installs it. */
+  install: string;
+  /** The language. */
+  lang: string;
+  /** The program's path. */
+  program?: string;
+}
+
 /** Launched is the body of GET /api/v1/launch for a client that accepts JSON. */
 export interface Launched {
   /** The token to send in X-Kaged-CSRF. */
   csrf_token: string;
   /** True. */
   ok: boolean;
+}
+
+/** LedgerItem is one thing that an agent did, was denied or wrote down. Secrets in its texts are masked. */
+export interface LedgerItem {
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** When. */
+  at: number;
+  /** The command line. */
+  command?: string;
+  /** Of a todo: whether it is done. */
+  done?: boolean;
+  /** The command's exit code; missing for an unknown one. */
+  exit_code?: number;
+  /** file_read, file_changed, command, denied, decision, todo or failed. */
+  kind: string;
+  /** The file. */
+  path?: string;
+  /** The run. */
+  run_id: string;
+  /** Its number in the session, from 1. */
+  seq: number;
+  /** The SHA-256 of the file's content. */
+  sha256?: string;
+  /** The step of the run. */
+  step: number;
+  /** A note, or the cause of a refusal or a failure. */
+  text?: string;
+}
+
+/** ListAliasesResponse holds the model aliases of the operator's configuration. */
+export interface ListAliasesResponse {
+  /** By name. */
+  items: ModelAlias[];
 }
 
 /** ListAllApprovalsResponse is a page. */
@@ -1218,6 +1528,16 @@ export interface ListApprovalsResponse {
   has_more: boolean;
   /** The approvals, newest first. */
   items: Approval[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
+/** ListCompactionsResponse is a page. */
+export interface ListCompactionsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The compactions, newest first. */
+  items: SessionCompaction[];
   /** Where the next page begins, null on the last. */
   next_cursor: string | null;
 }
@@ -1286,6 +1606,22 @@ export interface ListProcessesResponse {
   runs: ActiveRun[];
 }
 
+/** ListProjectAgentsResponse holds the agents. */
+export interface ListProjectAgentsResponse {
+  /** Parents stand before children. */
+  items: ProjectAgent[];
+}
+
+/** ListProjectFilesResponse is a page of a folder in the order of names. */
+export interface ListProjectFilesResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The entries. */
+  items: ProjectEntry[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
 /** ListProjectsResponse is a page. */
 export interface ListProjectsResponse {
   /** Whether there is a next page. */
@@ -1302,6 +1638,12 @@ export interface ListPromptsResponse {
   items: PromptSummary[];
 }
 
+/** ListProvidersResponse holds the providers of the operator's configuration. */
+export interface ListProvidersResponse {
+  /** By name. */
+  items: Provider[];
+}
+
 /** ListRunsResponse is a page. */
 export interface ListRunsResponse {
   /** Whether there is a next page. */
@@ -1310,6 +1652,16 @@ export interface ListRunsResponse {
   items: RunSummary[];
   /** Where the next page begins, null on the last. */
   next_cursor: string | null;
+}
+
+/** ListSessionChangesResponse holds the files that differ from what they were, in the order of their paths. */
+export interface ListSessionChangesResponse {
+  /** The commit that files without a kept image are compared with, null outside a repository of git. */
+  head: string | null;
+  /** The files; at most 1000. */
+  items: FileChange[];
+  /** Whether there are more, or a limit ended the search. */
+  truncated: boolean;
 }
 
 /** ListSessionsResponse is a page. */
@@ -1352,6 +1704,18 @@ export interface LoadProjectResponse {
   created: boolean;
   /** The project; the whole body on HTTP. */
   project: RegisteredProject | null;
+}
+
+/** MachineCheck is one thing that was looked at. */
+export interface MachineCheck {
+  /** What was found. */
+  detail: string;
+  /** What mends it. */
+  fix?: string;
+  /** Its name. */
+  name: string;
+  /** ok, warning, optional or missing. */
+  state: string;
 }
 
 /** Me is the body of GET /api/v1/me. */
@@ -1406,6 +1770,8 @@ export interface MessageMetadata {
   error_message?: string;
   /** The provider's HTTP status. */
   error_status?: number;
+  /** compaction_summary for the summary of a compaction, missing for an answer. */
+  kind?: string;
   /** The model. */
   model: string;
   /** The provider. */
@@ -1512,6 +1878,28 @@ export interface MessageToolResult {
   truncated?: boolean;
 }
 
+/** ModelAlias is a model alias. */
+export interface ModelAlias {
+  /** The alias. */
+  name: string;
+  /** Where its calls go; a later target is asked when an earlier one fails. */
+  targets: ModelTarget[];
+  /** Whether a target can be used. */
+  usable: boolean;
+}
+
+/** ModelTarget is a model of a provider. */
+export interface ModelTarget {
+  /** The model. */
+  model: string;
+  /** The provider. */
+  provider: string;
+  /** Why they cannot, null where they can. */
+  reason: string | null;
+  /** Whether calls can go there. */
+  usable: boolean;
+}
+
 /** NetworkAttempted is events net.attempt: something in a cage tried to reach the network. The record of a run has them too. */
 export interface NetworkAttempted {
   /** The agent's tree path. */
@@ -1606,6 +1994,48 @@ export interface Project {
   state: "unspecified" | "ready" | "pending" | "invalid";
 }
 
+/** ProjectActivity is work. */
+export interface ProjectActivity {
+  /** The use of runs that began in 24 hours. */
+  budget_24h: ProjectBudget | null;
+  /** Agents at work below root agents, as of now. */
+  live_subagents: number;
+  /** Answers of root agents in 24 hours. */
+  tool_calls_24h: number;
+}
+
+/** ProjectAgent is an agent of the approved version of a project. */
+export interface ProjectAgent {
+  /** The tree path. */
+  agent_path: string;
+  /** The first target of the alias, null for an unbound alias. */
+  bound_to: string | null;
+  /** The agent's cage. */
+  cage: AgentCage | null;
+  /** The description for the parent's model; empty for the root agent. */
+  description: string;
+  /** Its limits. */
+  limits: AgentLimits | null;
+  /** The model's alias. */
+  model: string;
+  /** The tree path of the parent, null for the root agent. */
+  parent_path: string | null;
+  /** The prompt file, relative to the project's root. */
+  prompt: string;
+  /** Every tool of the catalogue, in its order. */
+  tools: AgentTool[];
+}
+
+/** ProjectBudget is use of models. */
+export interface ProjectBudget {
+  /** US dollars; calls without a known price count for 0. */
+  total_cost: number;
+  /** Input. */
+  total_tokens_in: number;
+  /** Output. */
+  total_tokens_out: number;
+}
+
 /** ProjectDiagnostic is something wrong with a project's files, or worth knowing. */
 export interface ProjectDiagnostic {
   /** The kind, such as not_in_force or cage_disabled. */
@@ -1622,6 +2052,20 @@ export interface ProjectDiagnostic {
   path: string;
   /** error or warning. */
   severity: string;
+}
+
+/** ProjectEntry is an entry of a folder. */
+export interface ProjectEntry {
+  /** file, folder, link or other. */
+  kind: string;
+  /** When its content last changed. */
+  modified_at: number;
+  /** Its name. */
+  name: string;
+  /** Its path, relative to the project's root. */
+  path: string;
+  /** Its size in bytes. */
+  size: number;
 }
 
 /** ProjectSummary is a project in a list. */
@@ -1680,6 +2124,62 @@ export interface PromptVersion {
   version: number;
 }
 
+/** ProposeCompactionResponse holds the proposal. */
+export interface ProposeCompactionResponse {
+  /** The proposal; the whole body on HTTP. */
+  answer: CompactSessionResponse | null;
+}
+
+/** ProposedCompaction is what a compaction would do now. */
+export interface ProposedCompaction {
+  /** The share of the window at the end. */
+  after_estimate: number;
+  /** The estimated cost of the summary in US dollars, null without a model or a price. */
+  compactor_cost_usd: number | null;
+  /** The stored messages of the conversation, in order. */
+  messages: ProposedMessage[];
+  /** The plugins that took part. */
+  plugins_fired: FiredPlugin[];
+  /** The superseded parts. */
+  spans: CompactionSpan[];
+  /** The text in the place of the superseded parts, null for none. That of summarize is a placeholder. */
+  summary_message: SummaryMessage | null;
+  /** The stored messages with superseded parts. */
+  superseded_message_ids: string[];
+  /** The share of the window at the beginning. */
+  threshold_estimate: number;
+  /** operator_manual. */
+  trigger: string;
+}
+
+/** ProposedMessage is a stored message of a conversation. */
+export interface ProposedMessage {
+  /** keep, prune for one with pruned results, supersede for one with superseded parts, or summary. */
+  action: string;
+  /** The message. */
+  id: string;
+  /** Who it is from. */
+  role: "unspecified" | "operator" | "primary" | "subagent" | "system";
+}
+
+/** Provider is a provider of models. No secret of it is shown. */
+export interface Provider {
+  /** "<redacted>" for a key, null for none. */
+  api_key: string | null;
+  /** The base URL without credentials and query, null for the driver's own. */
+  base_url: string | null;
+  /** The driver. */
+  driver: string;
+  /** The names of its own headers. */
+  headers: string[];
+  /** The name. */
+  name: string;
+  /** Why they cannot, null where they can. */
+  reason: string | null;
+  /** Whether calls can go there. */
+  usable: boolean;
+}
+
 /** PutDslResponse says whether the project file was saved. Its status on HTTP is 422 where it was not. */
 export interface PutDslResponse {
   /** Which of what is wrong is about names that do not fit each other. */
@@ -1720,6 +2220,26 @@ export interface QueryAuditResponse {
   next_cursor: string | null;
 }
 
+/** RecentRun is a run in short. */
+export interface RecentRun {
+  /** US dollars, null where no call has a known price. */
+  cost_total: number | null;
+  /** When it was created. */
+  created_at: number;
+  /** From its beginning to its end, null before that. */
+  duration_ms: number | null;
+  /** The run. */
+  id: string;
+  /** Its session. */
+  session_id: string;
+  /** The state. */
+  state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
+  /** Input. */
+  tokens_in: number;
+  /** Output. */
+  tokens_out: number;
+}
+
 /** RegisteredProject is a project as load and reload show it. */
 export interface RegisteredProject {
   /** What is worth knowing about the project file and about the operator's configuration, with its place. */
@@ -1750,6 +2270,18 @@ export interface ReloadProjectResponse {
 export interface RestartLanguageServersResponse {
   /** The servers. */
   servers: RunningLanguageServer[];
+}
+
+/** ResumeSessionResponse says that its run is at work. */
+export interface ResumeSessionResponse {
+  /** When. */
+  resumed_at: number;
+  /** The run. */
+  run_id: string;
+  /** The session. */
+  session_id: string;
+  /** running. */
+  state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
 }
 
 /** RevokeTokenResponse is what it was. */
@@ -2070,8 +2602,84 @@ export interface SessionBudget {
   spent: BudgetUse | null;
 }
 
+/** SessionCompaction is a completed compaction. */
+export interface SessionCompaction {
+  /** The share of the window at the end. */
+  after_estimate: number;
+  /** The tree path of the agent. */
+  agent_path: string;
+  /** The use of a summarizer, null for none. */
+  compactor_cost: CompactorCost | null;
+  /** When. */
+  created_at: number;
+  /** How long it took. */
+  duration_ms: number;
+  /** Whether another strategy was used. */
+  fallback_occurred: boolean;
+  /** The cause of that, null for none. */
+  fallback_reason: string | null;
+  /** The compaction. */
+  id: string;
+  /** good, bad, neutral or null. */
+  operator_flag: string | null;
+  /** The operator's notes, null for none. */
+  operator_notes: string | null;
+  /** The use of a compactor plugin, null for none. */
+  plugin_cost: CompactorCost | null;
+  /** The plugins that took part. */
+  plugins_fired: FiredPlugin[];
+  /** The run, null for a manual one. */
+  run_id: string | null;
+  /** The session. */
+  session_id: string;
+  /** The superseded parts. */
+  spans: CompactionSpan[];
+  /** The configured strategy. */
+  strategy: string;
+  /** The text in the place of the superseded parts. */
+  summary: string;
+  /** The text in their place; only of one compaction. */
+  summary_message?: SummaryMessage;
+  /** The message with the summary, null where no model wrote one. */
+  summary_message_id: string | null;
+  /** The number of superseded messages of the conversation, results included. */
+  superseded_count: number;
+  /** The stored messages with superseded parts; only of one compaction. */
+  superseded_messages?: SupersededMessage[];
+  /** The share of the window at the beginning. */
+  threshold_estimate: number;
+  /** threshold_crossed, provider_overflow_retry or operator_manual. */
+  trigger: string;
+  /** When it was undone, null for a valid one. */
+  undone_at: number | null;
+  /** The agent's lower threshold. */
+  window_lower: number;
+  /** The window of the model in tokens. */
+  window_tokens: number;
+  /** The agent's upper threshold. */
+  window_upper: number;
+}
+
+/** SessionCounts are sessions by state. */
+export interface SessionCounts {
+  /** Ended. */
+  ended: number;
+  /** Idle ones, and those that failed, which take a message as well. */
+  idle: number;
+  /** At a checkpoint. */
+  paused: number;
+  /** Waiting for a slot. */
+  queued: number;
+  /** With a run at work. */
+  running: number;
+  /** All together. */
+  total: number;
+}
+
 /** SessionMessage is a stored message. */
 export interface SessionMessage {
+  /** Whether no compaction may supersede it. */
+  always_keep?: boolean;
   /** The text. */
   content: string;
   /** When. */
@@ -2307,6 +2915,38 @@ export interface SubagentToolResult {
   truncated?: boolean;
 }
 
+/** SummaryMessage is the text in the place of superseded parts. */
+export interface SummaryMessage {
+  /** The text. */
+  content: string;
+  /** The message, missing for one that is not stored by itself. */
+  id?: string;
+  /** How it came about. */
+  metadata: SummaryMetadata | null;
+  /** system. */
+  role: string;
+}
+
+/** SummaryMetadata says how a summary came about. */
+export interface SummaryMetadata {
+  /** The cost of the model that wrote it; missing where no model did. */
+  compactor_cost?: CompactorCost;
+  /** compaction_summary. */
+  kind: string;
+}
+
+/** SupersededMessage is a stored message with superseded parts. */
+export interface SupersededMessage {
+  /** Its text, shortened where it is long. */
+  content: string;
+  /** When. */
+  created_at: number;
+  /** The message. */
+  id: string;
+  /** Who it is from. */
+  role: "unspecified" | "operator" | "primary" | "subagent" | "system";
+}
+
 /** TodoNote is a note on a todo. */
 export interface TodoNote {
   /** Who wrote it. */
@@ -2339,6 +2979,12 @@ export interface ToolCapabilities {
   disabled: string[];
   /** The canonical names of those the root agent has, after the operator's and the project's say. */
   enabled: string[];
+}
+
+/** UndoCompactionResponse holds the compaction as it is now. */
+export interface UndoCompactionResponse {
+  /** The compaction as it is now; the whole body on HTTP. */
+  compaction: SessionCompaction | null;
 }
 
 /** UnregisterProjectResponse is what was removed. */
@@ -2391,6 +3037,12 @@ export interface UnresolvedPrompt {
   used_by: string[];
 }
 
+/** UpdateCompactionResponse holds the compaction as it is now. */
+export interface UpdateCompactionResponse {
+  /** The compaction as it is now; the whole body on HTTP. */
+  compaction: SessionCompaction | null;
+}
+
 /** UpdateIssueResponse holds the issue as it is now. */
 export interface UpdateIssueResponse {
   /** The status that it had before. */
@@ -2403,6 +3055,12 @@ export interface UpdateIssueResponse {
 export interface UpdateIssueTodoResponse {
   /** The todo; the whole body on HTTP. */
   todo: IssueTodo | null;
+}
+
+/** UpdateMessageResponse holds the message as it is now. */
+export interface UpdateMessageResponse {
+  /** The message as it is now; the whole body on HTTP. */
+  message: SessionMessage | null;
 }
 
 /** UpdateProjectResponse holds the project. */
@@ -2473,6 +3131,12 @@ export interface Routes {
     body: undefined;
     answer: QueryAuditResponse;
   };
+  /** GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git. It changes nothing and asks no provider. What cannot be asked is a check that says so. */
+  "GET /api/v1/doctor": {
+    params: {  };
+    body: undefined;
+    answer: GetDoctorResponse;
+  };
   /** Returns the JSON Schema of the project file. */
   "GET /api/v1/dsl/schema": {
     params: { version?: string };
@@ -2499,6 +3163,18 @@ export interface Routes {
     params: { token?: string };
     body: undefined;
     answer: Launched;
+  };
+  /** ListAliases lists the model aliases by name. */
+  "GET /api/v1/local/aliases": {
+    params: {  };
+    body: undefined;
+    answer: ListAliasesResponse;
+  };
+  /** ListProviders lists the providers by name, without their secrets. */
+  "GET /api/v1/local/providers": {
+    params: {  };
+    body: undefined;
+    answer: ListProvidersResponse;
   };
   /** Returns the caller and the daemon; sets the CSRF cookie. */
   "GET /api/v1/me": {
@@ -2548,6 +3224,12 @@ export interface Routes {
     body: { label?: unknown };
     answer: ProjectSummary;
   };
+  /** ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words and its limits. Fails with not_found, and with conflict before the first approval. */
+  "GET /api/v1/projects/{id}/agents": {
+    params: { id: string };
+    body: undefined;
+    answer: ListProjectAgentsResponse;
+  };
   /** GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with dsl_invalid for files that do not compile. */
   "GET /api/v1/projects/{id}/approval": {
     params: { id: string };
@@ -2566,6 +3248,12 @@ export interface Routes {
     body: undefined;
     answer: GetProjectCapabilitiesResponse;
   };
+  /** Returns the bytes of a file of the project. */
+  "GET /api/v1/projects/{id}/download/{path}": {
+    params: { id: string; path: string };
+    body: undefined;
+    answer: string;
+  };
   /** GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not registered. */
   "GET /api/v1/projects/{id}/dsl": {
     params: { id: string };
@@ -2583,6 +3271,18 @@ export interface Routes {
     params: { id: string };
     body: undefined;
     answer: GetSynthesizedDslResponse;
+  };
+  /** ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are left out. Fails with not_found and validation_failed. */
+  "GET /api/v1/projects/{id}/files": {
+    params: { id: string; path?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListProjectFilesResponse;
+  };
+  /** GetProjectFile returns a file of the project. Fails with not_found, and with validation_failed for a folder and for a path that leaves the project or that the operator denies. */
+  "GET /api/v1/projects/{id}/files/{path}": {
+    params: { id: string; path: string };
+    body: undefined;
+    answer: GetProjectFileResponse;
   };
   /** ListPrompts lists the prompt files that the project's agents use. Fails with not_found. */
   "GET /api/v1/projects/{id}/prompts": {
@@ -2607,6 +3307,12 @@ export interface Routes {
     params: { id: string };
     body: undefined;
     answer: RegisteredProject;
+  };
+  /** GetProjectStatus counts a project's sessions and its work of the last 24 hours. Fails with not_found. */
+  "GET /api/v1/projects/{id}/status": {
+    params: { id: string };
+    body: undefined;
+    answer: GetProjectStatusResponse;
   };
   /** GetUnresolved lists what keeps a project pending. Fails with not_found. */
   "GET /api/v1/projects/{id}/unresolved": {
@@ -2716,6 +3422,12 @@ export interface Routes {
     body: undefined;
     answer: string;
   };
+  /** The frames of a session as server-sent events, for any number of readers; the session is not held. Each event has the frame as data, its type, and the place in all channels as id: Last-Event-ID resumes, without it the stream begins with what comes. The last event is closing {code, reason}: session_ended, resume_failed or server_shutdown. */
+  "GET /api/v1/sessions/{id}/stream": {
+    params: { id: string; channels?: string };
+    body: undefined;
+    answer: string;
+  };
   /** ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and with validation_failed for an unknown state. */
   "GET /api/v1/sessions/{session_id}/approvals": {
     params: { session_id: string; state?: string; limit?: number; cursor?: string };
@@ -2733,6 +3445,54 @@ export interface Routes {
     params: { session_id: string; approval_id: string };
     body: { comment?: string | null; decision?: string | null };
     answer: Approval;
+  };
+  /** ListSessionChanges lists the files of the project that differ from what they were when the session first changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away. */
+  "GET /api/v1/sessions/{session_id}/changes": {
+    params: { session_id: string; path?: string };
+    body: undefined;
+    answer: ListSessionChangesResponse;
+  };
+  /** CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run answers at once what it would do, asks no model and stores nothing. Fails with validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready and unavailable. */
+  "POST /api/v1/sessions/{session_id}/compact": {
+    params: { session_id: string };
+    body: { agent_path?: string | null; dry_run?: boolean | null; strategy?: string | null };
+    answer: CompactSessionResponse;
+  };
+  /** ListCompactions lists the completed compactions of the session, newest first, a page at a time. Fails with not_found. */
+  "GET /api/v1/sessions/{session_id}/compactions": {
+    params: { session_id: string; agent_path?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListCompactionsResponse;
+  };
+  /** ProposeCompaction is CompactSession with dry_run. */
+  "POST /api/v1/sessions/{session_id}/compactions/dry-run": {
+    params: { session_id: string };
+    body: { agent_path?: string | null; strategy?: string | null };
+    answer: CompactSessionResponse;
+  };
+  /** GetCompaction returns one of them with the superseded messages. Fails with not_found. */
+  "GET /api/v1/sessions/{session_id}/compactions/{compaction_id}": {
+    params: { session_id: string; compaction_id: string };
+    body: undefined;
+    answer: SessionCompaction;
+  };
+  /** UpdateCompaction keeps what the operator thinks of a compaction. Fails with bad_request if no known field is there, with validation_failed, not_found and gone. */
+  "PATCH /api/v1/sessions/{session_id}/compactions/{compaction_id}": {
+    params: { session_id: string; compaction_id: string };
+    body: { flag?: unknown; notes?: unknown };
+    answer: SessionCompaction;
+  };
+  /** UndoCompaction gives the conversation back what the last compaction of an agent superseded. Fails with not_found, gone, and conflict (details.reason run_active, already_undone or overlapped). */
+  "POST /api/v1/sessions/{session_id}/compactions/{compaction_id}/undo": {
+    params: { session_id: string; compaction_id: string };
+    body: undefined;
+    answer: SessionCompaction;
+  };
+  /** GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached. */
+  "GET /api/v1/sessions/{session_id}/context-estimate": {
+    params: { session_id: string; agent_path?: string };
+    body: undefined;
+    answer: GetContextEstimateResponse;
   };
   /** GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable while the workspace cannot be asked. */
   "GET /api/v1/sessions/{session_id}/debug": {
@@ -2764,17 +3524,29 @@ export interface Routes {
     body: undefined;
     answer: Invocation;
   };
+  /** GetLedger lists what agents of the session read, changed, ran, were denied and wrote down, oldest first, a page at a time. Fails with not_found and with validation_failed for an unknown kind. */
+  "GET /api/v1/sessions/{session_id}/ledger": {
+    params: { session_id: string; agent_path?: string; kind?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: GetLedgerResponse;
+  };
   /** ListMessages lists the messages in order, a page at a time. Fails with not_found and with validation_failed for an unknown since. */
   "GET /api/v1/sessions/{session_id}/messages": {
     params: { session_id: string; limit?: number; cursor?: string; since?: string };
     body: undefined;
     answer: ListMessagesResponse;
   };
-  /** PostMessage stores the operator's message and starts a run; 202 once both are on disk. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. */
+  /** PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. */
   "POST /api/v1/sessions/{session_id}/messages": {
     params: { session_id: string };
     body: { content?: string | null; max_output_tokens_override?: number | null; max_steps_override?: number | null; model_override?: string | null };
     answer: PostMessageResponse;
+  };
+  /** UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone. */
+  "PATCH /api/v1/sessions/{session_id}/messages/{message_id}": {
+    params: { session_id: string; message_id: string };
+    body: { always_keep?: boolean | null };
+    answer: SessionMessage;
   };
   /** ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
   "GET /api/v1/sessions/{session_id}/processes": {
@@ -2787,6 +3559,18 @@ export interface Routes {
     params: { session_id: string; process_id: string };
     body: { signal?: string | null };
     answer: SignalProcessResponse;
+  };
+  /** DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with not_found, gone, and conflict for a session that is not queued (details.current_state). */
+  "DELETE /api/v1/sessions/{session_id}/queued-message": {
+    params: { session_id: string };
+    body: undefined;
+    answer: DiscardQueuedResponse;
+  };
+  /** ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session that is not queued (details.current_state) and while there is no slot (details reason, running_count, limit), and project_not_ready. */
+  "POST /api/v1/sessions/{session_id}/resume": {
+    params: { session_id: string };
+    body: undefined;
+    answer: ResumeSessionResponse;
   };
   /** ListRuns lists the runs in order, a page at a time. Fails with not_found. */
   "GET /api/v1/sessions/{session_id}/runs": {
@@ -2811,6 +3595,12 @@ export interface Routes {
     params: { session_id: string; run_id: string; tool_call_id: string };
     body: undefined;
     answer: MessagePart;
+  };
+  /** The system socket, subprotocol kaged.v1: what changes for the operator, on the channel system. system.hello comes first, then sessions.running_count, session.changed, project.changed, approval.requested, approval.resolved, issue.created, issue.updated and system.missed. */
+  "GET /api/v1/socket": {
+    params: { csrf?: string };
+    body: undefined;
+    answer: string;
   };
   /** GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails with validation_failed for a moment that is not in the past. */
   "GET /api/v1/spend": {
@@ -2945,6 +3735,8 @@ export interface Frames {
   "compaction.completed": CompactionCompleted;
   "compaction.failed": CompactionFailed;
   "compaction.noop": CompactionNoop;
+  "compaction.flagged": CompactionFlagged;
+  "compaction.undone": CompactionUndone;
   "run.cage": RunCage;
   "prompt.held": PromptHeld;
   "net.attempt": NetworkAttempted;

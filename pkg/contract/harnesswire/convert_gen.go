@@ -459,6 +459,7 @@ func callWanted(in contract.CallWanted) (out *harnessv1.CallWanted) {
 	out.Model = in.Model
 	out.Amount = Amount(in.Amount)
 	out.Unpriced = in.Unpriced
+	out.Audit = contract.RecordsProto(in.Audit)
 	return out
 }
 
@@ -472,6 +473,7 @@ func fromCallWanted(in *harnessv1.CallWanted) (out contract.CallWanted) {
 	out.Model = in.Model
 	out.Amount = FromAmount(in.Amount)
 	out.Unpriced = in.Unpriced
+	out.Audit = contract.RecordsFromProto(in.Audit)
 	return out
 }
 
