@@ -69,6 +69,8 @@ type Store interface {
 	Messages(ctx context.Context, session string, after int64, limit int32) (list []record.Message, more bool, err error)
 	// Runs returns up to limit runs of a session after a place, oldest first.
 	Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error)
+	// Running returns how many sessions of an operator have a run at work, by project, and a version of the count.
+	Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error)
 	// Status returns the counts of a project: sessions as of now, work since a moment, and its last runs.
 	Status(ctx context.Context, owner, project string, since int64, runs int32) (record.Status, error)
 	// ActiveRuns returns an operator's runs that are pending or at work, of one session or of all where session is empty, oldest
