@@ -45,7 +45,7 @@ func TestLifecycle(t *testing.T) {
 	testkit.Lifecycle(t, toolrunner.Module, func() host.Options { return testkit.Options(t) })
 }
 
-// A file is read over the wire: content for the model, records for the audit, no error.
+// A file is read over the wire: content for the model, records of the call, the read and the end, no error.
 func TestRunToolReadsAFile(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
@@ -54,7 +54,7 @@ func TestRunToolReadsAFile(t *testing.T) {
 	if want := "1: package main\n2: "; content["content"] != want || content["next_offset"] != 3.0 || result.GetError() != nil {
 		t.Errorf("read %v, error %v", content, result.GetError())
 	}
-	if result.GetTool() != "file.read" || len(result.GetAudit()) != 2 {
+	if result.GetTool() != "file.read" || len(result.GetAudit()) != 3 {
 		t.Errorf("tool %q with records %v", result.GetTool(), result.GetAudit())
 	}
 }
@@ -76,7 +76,9 @@ func TestRunToolForACagedAgent(t *testing.T) {
 		}
 		for _, record := range result.GetAudit() {
 			fields := record.GetPayload().GetFields()
-			if record.GetAgentPath() != "primary.subagents.reader" || fields["caller"].GetStringValue() != "primary.subagents.reader" || fields["tool_name"].GetStringValue() != "file.read" {
+			named := fields["tool_name"].GetStringValue() == "file.read" || record.GetEventType() == "file.read"
+			if record.GetAgentPath() != "primary.subagents.reader" ||
+				fields["caller"].GetStringValue() != "primary.subagents.reader" || !named {
 				t.Errorf("%s: record %v", path, record)
 			}
 		}

@@ -48,8 +48,11 @@ func (s *session) resume(ctx context.Context, d Do, command string) (Answer, err
 			undo()
 			s.set(Stopped)
 		}
+		exited := s.status == Exited // the program may end before its adapter has answered
 		s.mu.Unlock()
-		return Answer{}, err
+		if !exited {
+			return Answer{}, err
+		}
 	}
 	return s.await(ctx, d)
 }

@@ -4,7 +4,7 @@ package machine
 import (
 	"context"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"kaged.dev/pkg/fault"
@@ -67,12 +67,14 @@ func (m *Machine) languageServers(ctx context.Context) ([]*commonv1.LanguageServ
 
 // git looks for git, which kaged does without and agents rarely do.
 func git() *commonv1.MachineCheck {
-	path, err := exec.LookPath("git")
-	if err != nil {
-		return &commonv1.MachineCheck{
-			Name: "git", State: "optional", Detail: "not installed; agents that work in repositories will miss it",
-			Fix: "sudo apt-get install -y git",
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, "git")
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return &commonv1.MachineCheck{Name: "git", State: "ok", Detail: path}
 		}
 	}
-	return &commonv1.MachineCheck{Name: "git", State: "ok", Detail: path}
+	return &commonv1.MachineCheck{
+		Name: "git", State: "optional", Detail: "not installed; agents that work in repositories will miss it",
+		Fix: "sudo apt-get install -y git",
+	}
 }

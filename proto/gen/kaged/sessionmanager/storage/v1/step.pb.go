@@ -939,12 +939,12 @@ const file_kaged_sessionmanager_storage_v1_step_proto_rawDesc = "" +
 	"\x05usage\x18\x04 \x01(\v2&.kaged.sessionmanager.storage.v1.UsageR\x05usage\x12<\n" +
 	"\x05stats\x18\x05 \x01(\v2&.kaged.sessionmanager.storage.v1.StatsR\x05stats\x12\x1a\n" +
 	"\bprovider\x18\x06 \x01(\tR\bprovider\x12\x14\n" +
-	"\x05model\x18\a \x01(\tR\x05modelJ\x04\b\b\x10\tR\x04wait\"\xaf\x01\n" +
+	"\x05model\x18\a \x01(\tR\x05modelJ\x04\b\b\x10\tR\x04wait\"\xc2\x01\n" +
 	"\aMessage\x129\n" +
 	"\x04role\x18\x01 \x01(\x0e2%.kaged.sessionmanager.storage.v1.RoleR\x04role\x12>\n" +
 	"\x06blocks\x18\x02 \x03(\v2&.kaged.sessionmanager.storage.v1.BlockR\x06blocks\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x03 \x01(\tR\tmessageIdJ\x04\b\x04\x10\x05R\x04step\"\xb0\x02\n" +
+	"message_id\x18\x03 \x01(\tR\tmessageIdJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06R\x04stepR\valways_keep\"\xb0\x02\n" +
 	"\x05Block\x12;\n" +
 	"\x04text\x18\x01 \x01(\v2%.kaged.sessionmanager.storage.v1.TextH\x00R\x04text\x12G\n" +
 	"\bthinking\x18\x02 \x01(\v2).kaged.sessionmanager.storage.v1.ThinkingH\x00R\bthinking\x12H\n" +
