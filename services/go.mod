@@ -150,6 +150,4 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 )
 
-ignore (
-	./gateway/web/node_modules
-)
+ignore ./gateway/web/node_modules
