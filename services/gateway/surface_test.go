@@ -71,19 +71,26 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// The console is served at the address of each of its views, to anybody, without anything of anybody: it says how to sign in, its
-// policy lets nothing run but its own files, and its files come with a tag, in gzip where that is accepted.
+// The console is served at the address of each of its views, without sign-in and without data: its policy lets its own files
+// alone run, and they come with a tag, in gzip if that is accepted.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{nats: bustest.Server(t)}).ready()
 	nonces := map[string]bool{}
-	for _, path := range []string{"/", "/sessions/01K0000000000000000000000A", "/projects", "/projects/music-site", "/processes", "/audit", "/settings"} {
+	for _, path := range []string{
+		"/", "/sessions/01K0000000000000000000000A", "/projects",
+		"/projects/music-site", "/processes", "/audit", "/settings",
+	} {
 		page := d.client().get(path)
-		if page.status != 200 || page.header.Get("Cache-Control") != "no-store" || !strings.Contains(page.body, `name="kaged-sign-in" content="loopback"`) {
+		if page.status != 200 || page.header.Get("Cache-Control") != "no-store" || !strings.Contains(page.body,
+			`name="kaged-sign-in" content="loopback"`) {
 			t.Errorf("%s: %d %v %s", path, page.status, page.header, page.body)
 		}
 		policy := page.header.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self';", "require-trusted-types-for 'script'", "frame-ancestors 'none'"} {
+		for _, want := range []string{
+			"default-src 'none'", "script-src 'self';",
+			"require-trusted-types-for 'script'", "frame-ancestors 'none'",
+		} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("%s: policy %q without %q", path, policy, want)
 			}
@@ -99,21 +106,26 @@ func TestConsole(t *testing.T) {
 		nonces[nonce] = true
 	}
 	for path, kind := range map[string]string{
-		"/static/console.js": "text/javascript; charset=utf-8", "/static/style.css": "text/css; charset=utf-8", "/static/manifest.json": "application/manifest+json",
-		"/static/icon.svg": "image/svg+xml",
+		"/static/console.js": "text/javascript; charset=utf-8", "/static/style.css": "text/css; charset=utf-8",
+		"/static/manifest.json": "application/manifest+json",
+		"/static/icon.svg":      "image/svg+xml",
 	} {
 		got := d.client().get(path)
-		if got.status != 200 || got.header.Get("Content-Type") != kind || got.header.Get("Cache-Control") != "no-cache" {
+		if got.status != 200 || got.header.Get("Content-Type") != kind ||
+			got.header.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: %d %v", path, got.status, got.header)
 		}
-		if again := d.client().with("If-None-Match", got.header.Get("ETag")).get(path); again.status != 304 || again.body != "" {
+		if again := d.client().with("If-None-Match", got.header.Get("ETag")).get(path); again.status != 304 ||
+			again.body != "" {
 			t.Errorf("%s again: %d", path, again.status)
 		}
 	}
 	plain := d.client().with("Accept-Encoding", "identity").get("/static/console.js")
 	packed := d.client().with("Accept-Encoding", "gzip").get("/static/console.js")
-	if packed.header.Get("Content-Encoding") != "gzip" || len(packed.body)*2 > len(plain.body) || plain.header.Get("Content-Encoding") != "" {
-		t.Errorf("gzip: %d bytes %v, plain: %d bytes %v", len(packed.body), packed.header, len(plain.body), plain.header)
+	if packed.header.Get("Content-Encoding") != "gzip" || len(packed.body)*2 > len(plain.body) ||
+		plain.header.Get("Content-Encoding") != "" {
+		t.Errorf("gzip: %d bytes %v, plain: %d bytes %v", len(packed.body), packed.header, len(plain.body),
+			plain.header)
 	}
 	d.client().get("/static/index.html").refused(t, "a file that is no asset", 404, "not_found")
 	if build := d.client().get("/healthz").header.Get("X-Kaged-Console"); len(build) != 12 {

@@ -36,11 +36,14 @@ type world struct {
 	listen string
 }
 
-// start runs a kaged whose model answers as said.
+// start runs a kaged with a fake model.
 func start(t *testing.T, answers fakellm.Func) *world {
 	t.Helper()
 	owner, app := pgtest.URLs(t)
-	w := &world{model: fakellm.Start(t), env: []string{"KAGED_DATABASE_URL=" + owner, "KAGED_DATABASE_APP_URL=" + app}, listen: freePort(t)}
+	w := &world{model: fakellm.Start(t), env: []string{
+		"KAGED_DATABASE_URL=" + owner,
+		"KAGED_DATABASE_APP_URL=" + app,
+	}, listen: freePort(t)}
 	w.model.Handle(answers)
 	w.World = kagedtest.NewWorld(t, kagedtest.FakeModels(w.model, "anthropic"))
 	w.dir = w.Project(t)
@@ -84,7 +87,7 @@ func (w *world) session(t *testing.T, name, text string) string {
 	return made.ID
 }
 
-// browser is a Chromium whose pages may break no rule: an error on the console or a breach of the policy fails the test.
+// browser is a Chromium under rules: an error on its console or a breach of the policy fails the test.
 type browser struct {
 	ctx context.Context
 }
@@ -92,7 +95,8 @@ type browser struct {
 // newBrowser starts one and signs it in.
 func newBrowser(t *testing.T, w *world) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 800))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.WindowSize(1280, 800))
 	alloc, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(cancel)
 	b := open(t, alloc)
@@ -158,7 +162,7 @@ func open(t *testing.T, parent context.Context) *browser {
 	return &browser{ctx: ctx}
 }
 
-// step is something that a browser does.
+// step is an action of a browser.
 type step = chromedp.Action[chromedp.Void]
 
 func (b *browser) run(t *testing.T, what string, actions ...step) {
@@ -170,7 +174,7 @@ func (b *browser) run(t *testing.T, what string, actions ...step) {
 	}
 }
 
-// text is what the page shows.
+// text returns the visible text of the page.
 func (b *browser) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
 	defer cancel()
@@ -186,7 +190,14 @@ func (b *browser) open(t *testing.T, w *world, path string) {
 // until waits until an expression of the page is true.
 func (b *browser) until(t *testing.T, what, expression string) {
 	t.Helper()
-	eval[bool](t, b, "/* "+strings.ReplaceAll(what, "*/", "")+` */ new Promise(done => { const look = () => { let yes = false; try { yes = (`+expression+`) } catch {} yes ? done(true) : setTimeout(look, 30) }; look() })`)
+	eval[bool](t, b, "/* "+strings.ReplaceAll(what, "*/", "")+` */ new Promise(done => {
+		const look = () => {
+			let yes = false
+			try { yes = (`+expression+`) } catch {}
+			yes ? done(true) : setTimeout(look, 30)
+		}
+		look()
+	})`)
 }
 
 // shows waits until the page shows a text.
@@ -205,7 +216,7 @@ func quoted(text string) string {
 	return string(data)
 }
 
-// eval returns the value of an expression of the page, of a promise what it is kept with.
+// eval returns the value of an expression of the page; a promise is awaited.
 func eval[T any](t *testing.T, b *browser, expression string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
@@ -223,7 +234,9 @@ func (b *browser) size(t *testing.T, width, height int64, scheme string) {
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}}
-	b.run(t, "size", chromedp.EmulateViewport(width, height), func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+	b.run(t, "size", chromedp.EmulateViewport(width, height), func(ctx context.Context,
+		target *chromedp.Target,
+	) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, media)
 		return chromedp.Void{}, err
 	})
@@ -262,8 +275,10 @@ func axe(t *testing.T) string {
 func (b *browser) accessible(t *testing.T, name, checker string) {
 	t.Helper()
 	eval[bool](t, b, "window.axe ? true : (("+"() => {"+checker+"\n; return true})())")
-	found := eval[[]string](t, b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
-		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target.join(" ") + " " + n.failureSummary)))`)
+	found := eval[[]string](t, b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa",
+		"wcag22aa"], resultTypes: ["violations"]})
+		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target.join(" ") + " " +
+			n.failureSummary)))`)
 	for _, one := range found {
 		t.Errorf("%s: %s", name, one)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed under it and started
-// again: it has every frame once and in order, and what it read is what is stored.
+// again: it has every frame once and in order, and its text is the stored text.
 func TestTypeScriptClient(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
@@ -21,7 +21,8 @@ func TestTypeScriptClient(t *testing.T) {
 	w.session(t, "other", "")
 	var token struct{ Token string }
 	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "ts", "scope": "admin"}, &token)
-	cmd := exec.CommandContext(t.Context(), "node", "--no-warnings", "--experimental-websocket", "testdata/follow.mjs")
+	cmd := exec.CommandContext(t.Context(), "node", "--no-warnings", "--experimental-websocket",
+		"testdata/follow.mjs")
 	cmd.Env = append(cmd.Environ(), "KAGED_URL=http://"+w.listen, "KAGED_TOKEN="+token.Token)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

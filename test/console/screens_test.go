@@ -10,16 +10,24 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// Every screen, wide and on a phone, light and dark, is free of violations of WCAG 2.2 AA, and nothing is wider than
-// the window.
+// Every screen, wide and on a phone, light and dark, is free of violations of WCAG 2.2 AA, and fits into the
+// window.
 func TestScreens(t *testing.T) {
 	checker := axe(t)
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if r.Turns() == 0 && strings.Contains(r.LastText(), "clean up") {
-			return fakellm.Step{fakellm.Think("It is old."), fakellm.Say("I read first, then delete `doomed.txt`."), fakellm.Tool("file.read", `{"path":"wordcount.go"}`)}
+			return fakellm.Step{
+				fakellm.Think("It is old."),
+				fakellm.Say("I read first, then delete `doomed.txt`."), fakellm.Tool("file.read",
+					`{"path":"wordcount.go"}`),
+			}
 		}
-		if r.Turns() == 1 && strings.Contains(r.LastText(), "package wordcount") {
-			return fakellm.Step{fakellm.Say("| file | use |\n|---|---|\n| doomed.txt | none |\n\n1. read\n2. delete\n\n```go\nfunc main() {}\n```"), fakellm.Tool("shell.bash", `{"command":"unlink doomed.txt"}`)}
+		if r.Turns() == 1 {
+			return fakellm.Step{
+				fakellm.Say("| file | use |\n|---|---|\n| doomed.txt | none |\n\n" +
+					"1. read\n2. delete\n\n```go\nfunc main() {}\n```"),
+				fakellm.Tool("shell.bash", `{"command":"unlink doomed.txt"}`),
+			}
 		}
 		return fakellm.Step{fakellm.Say("Done.")}
 	})
@@ -27,7 +35,9 @@ func TestScreens(t *testing.T) {
 	id := w.session(t, "clean up the folder", "clean up")
 	w.session(t, "a second one", "hello")
 	var issue struct{ Number int }
-	w.do(t, http.MethodPost, "/api/v1/projects/wordcount/issues", map[string]any{"title": "Count words once", "body": "They are **counted** twice.\n\n- [ ] see why"}, &issue)
+	w.do(t, http.MethodPost, "/api/v1/projects/wordcount/issues", map[string]any{
+		"title": "Count words once", "body": "They are **counted** twice.\n\n- [ ] see why",
+	}, &issue)
 	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "ci", "scope": "run"}, nil)
 	b := newBrowser(t, w)
 	screens := []struct{ name, path, ready string }{
@@ -35,11 +45,15 @@ func TestScreens(t *testing.T) {
 		{"session", "/sessions/" + id, `document.querySelector(".ask") && document.querySelector(".turn")`},
 		{"projects", "/projects", `document.querySelector(".item")`},
 		{"project", "/projects/wordcount", `document.querySelector(".item")`},
-		{"project-file", "/projects/wordcount?tab=file", `document.querySelector(".cm-content") && document.querySelector(".dsl .plus")`},
+		{"project-file", "/projects/wordcount?tab=file", `document.querySelector(".cm-content") &&
+			document.querySelector(".dsl .plus")`},
 		{"prompts", "/projects/wordcount?tab=prompts", `document.querySelector(".item")`},
 		{"agents", "/projects/wordcount?tab=agents", `document.querySelector(".tag")`},
 		{"issues", "/projects/wordcount?tab=issues", `document.querySelector(".column .card")`},
-		{"issue", fmt.Sprintf("/projects/wordcount?tab=issues&issue=%d", issue.Number), `document.querySelector(".markdown")`},
+		{
+			"issue", fmt.Sprintf("/projects/wordcount?tab=issues&issue=%d", issue.Number),
+			`document.querySelector(".markdown")`,
+		},
 		{"processes", "/processes", `document.querySelector(".item")`},
 		{"audit", "/audit", `document.querySelector(".audit summary")`},
 		{"settings", "/settings", `document.querySelector("td")`},

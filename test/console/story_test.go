@@ -14,13 +14,17 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// typed are answers by what the operator wrote last.
+// typed are answers to the words of the operator.
 func typed(r *fakellm.Request) fakellm.Step {
 	switch text := r.LastText(); {
 	case strings.Contains(text, "clean up") && r.Turns() == 0:
-		return fakellm.Step{fakellm.Say("I delete it."), fakellm.Tool("shell.bash", `{"command":"unlink doomed.txt"}`)}
+		return fakellm.Step{fakellm.Say("I delete it."), fakellm.Tool("shell.bash",
+			`{"command":"unlink doomed.txt"}`)}
 	case strings.Contains(text, "look"):
-		return fakellm.Step{fakellm.Think("Where is it?"), fakellm.Say("I **look** first."), fakellm.Tool("shell.bash", `{"command":"echo out; echo err >&2; exit 3"}`)}
+		return fakellm.Step{
+			fakellm.Think("Where is it?"), fakellm.Say("I **look** first."),
+			fakellm.Tool("shell.bash", `{"command":"echo out; echo err >&2; exit 3"}`),
+		}
 	}
 	return fakellm.Step{fakellm.Say("Done, all of it.")}
 }
@@ -34,14 +38,15 @@ func TestStory(t *testing.T) {
 	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
 	b := newBrowser(t, w)
 	b.shows(t, "before")
-	b.run(t, "start a task", chromedp.SendKeys(chromedp.CSS(".starter textarea"), "clean up"), chromedp.Click(chromedp.CSS(".starter button.primary")))
+	b.run(t, "start a task", chromedp.SendKeys(chromedp.CSS(".starter textarea"), "clean up"),
+		chromedp.Click(chromedp.CSS(".starter button.primary")))
 	b.shows(t, "I delete it.")
 	b.run(t, "the question", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
 	b.until(t, "the title counts", `document.title.startsWith("(1) ")`)
 	if got := eval[string](t, b, `document.querySelector(".ask-box").innerText`); got != "unlink doomed.txt" {
 		t.Errorf("asked about %q", got)
 	}
-	// Keys on the page answer nothing.
+	// Keys on the page are no answer.
 	b.run(t, "keys", chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent("y"), chromedp.KeyEvent(" "))
 
 	second := b.tab(t)
@@ -51,7 +56,8 @@ func TestStory(t *testing.T) {
 	if _, err := os.Stat(doomed); err != nil {
 		t.Fatalf("the file went before anybody answered: %v", err)
 	}
-	second.until(t, "the card takes clicks", `(window.shown ??= performance.now(), performance.now() - window.shown > 600)`)
+	second.until(t, "the card takes clicks", `(window.shown ??= performance.now(),
+		performance.now() - window.shown > 600)`)
 	second.run(t, "allow", chromedp.Click(chromedp.CSS(".ask .allow")))
 	b.shows(t, "Done, all of it.")
 	b.hides(t, "Needs your answer")
@@ -63,7 +69,8 @@ func TestStory(t *testing.T) {
 
 	second.run(t, "take over", chromedp.Click(`//button[.="Follow here"]`))
 	b.shows(t, "another window took over")
-	second.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "look"), chromedp.Click(chromedp.CSS(".composer button.primary")))
+	second.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "look"),
+		chromedp.Click(chromedp.CSS(".composer button.primary")))
 	second.shows(t, "exit 3")
 	if strong := eval[string](t, second, `document.querySelector(".markdown strong").innerText`); strong != "look" {
 		t.Errorf("bold is %q", strong)
@@ -75,7 +82,7 @@ func TestStory(t *testing.T) {
 }
 
 // kaged is killed under an open page while an answer streams, and started again: the page says so, comes back by
-// itself, and shows the text once and whole.
+// itself, tells that the run was cut off, keeps the draft, and shows the next answer once and whole.
 func TestKillUnderAnOpenPage(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
@@ -98,26 +105,40 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b.shows(t, "kaged does not answer")
 	gate.Open()
 	w.up(t)
-	b.shows(t, "word39")
+	// A start makes earlier cookies worthless: the page asks for a new sign-in and goes on after it.
+	b.shows(t, "This browser is signed out")
+	b.tab(t).run(t, "sign in again", chromedp.Navigate(w.daemon.LaunchURL),
+		chromedp.WaitVisible(chromedp.CSS(".inbox")))
+	b.shows(t, "The run was cut off when kaged stopped")
 	b.hides(t, "kaged does not answer")
+	if draft := eval[string](t, b, `document.querySelector(".composer textarea").value`); draft != "a draft" {
+		t.Errorf("the draft is %q", draft)
+	}
+	b.until(t, "the session is idle", `document.querySelector(".session-top").innerText.includes("idle")`)
+	b.run(t, "send it", chromedp.Click(chromedp.CSS(".composer button.primary")))
+	b.shows(t, "word39")
 	text := eval[string](t, b, `document.querySelector(".rows").innerText`)
 	if n := strings.Count(text, "word7 "); n != 1 {
 		t.Errorf("word7 is there %d times:\n%s", n, text)
 	}
-	if draft := eval[string](t, b, `document.querySelector(".composer textarea").value`); draft != "a draft" {
-		t.Errorf("the draft is %q", draft)
-	}
 }
 
-// While an answer grows, a reader who has scrolled up stays where they are, and what they opened stays open.
+// While an answer grows, and when the stored one replaces it, a reader above its end stays there, and open calls stay
+// open.
 func TestTheReaderIsNotMoved(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		switch r.Turns() {
 		case 0:
-			return fakellm.Step{fakellm.Say(strings.Repeat("A paragraph of many words that fills a line or two of the page.\n\n", 60)), fakellm.Tool("file.read", `{"path":"wordcount.go"}`)}
+			return fakellm.Step{
+				fakellm.Say(strings.Repeat("A paragraph of many words that fills a line or two of the page.\n\n", 60)),
+				fakellm.Tool("file.read", `{"path":"wordcount.go"}`),
+			}
 		case 1:
-			return fakellm.Step{fakellm.Say(strings.Repeat("More words.\n\n", 40)), fakellm.Wait(gate), fakellm.Say(strings.Repeat("And more words, again and again.\n\n", 200) + "The end.")}
+			return fakellm.Step{
+				fakellm.Say(strings.Repeat("More words.\n\n", 40)), fakellm.Wait(gate),
+				fakellm.Say(strings.Repeat("And more words, again and again.\n\n", 200) + "The end."),
+			}
 		}
 		return fakellm.Step{fakellm.Say("Nothing.")}
 	})
@@ -125,8 +146,10 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	b := newBrowser(t, w)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "More words.")
-	b.until(t, "the end is followed", `(() => { const e = document.querySelector(".rows"); return e.scrollHeight > e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
-	b.run(t, "open the call", chromedp.Click(chromedp.CSS(".tool-line")), chromedp.WaitVisible(chromedp.CSS(".tool-body")))
+	b.until(t, "the end is followed", `(() => { const e = document.querySelector(".rows");
+		return e.scrollHeight > e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
+	b.run(t, "open the call", chromedp.Click(chromedp.CSS(".tool-line")),
+		chromedp.WaitVisible(chromedp.CSS(".tool-body")))
 	eval[bool](t, b, `(() => { document.querySelector(".rows").scrollTop = 600; return true })()`)
 	b.until(t, "the button", `document.querySelector(".to-end") !== null`)
 	before := eval[float64](t, b, `document.querySelector(".rows").scrollTop`)
@@ -139,6 +162,7 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 		t.Error("what was opened has closed")
 	}
 	b.run(t, "to the end", chromedp.Click(chromedp.CSS(".to-end")))
-	b.until(t, "the end", `(() => { const e = document.querySelector(".rows"); return e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
+	b.until(t, "the end", `(() => { const e = document.querySelector(".rows");
+		return e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
 	b.shows(t, "The end.")
 }

@@ -91,6 +91,11 @@ export class Client {
     return this.csrf;
   }
 
+  /** forget makes the next change or socket ask for the CSRF token again: after a new sign-in it is another. */
+  forget(): void {
+    this.csrf = null;
+  }
+
   private async request(route: Route, params: Record<string, unknown> | undefined, body: unknown, options: CallOptions): Promise<Response> {
     const [method, template] = route.split(" ") as [string, string];
     const url = this.baseUrl + fill(template, params ?? {});

@@ -111,7 +111,7 @@ export class SessionSocket {
     try {
       this.open(await this.client.csrfToken());
     } catch (error) {
-      if (this.state === "connecting") this.later(error instanceof KagedError && error.status === 401 ? 30_000 : 0);
+      if (this.state === "connecting") this.later(error instanceof KagedError && error.status === 401 ? 2_000 : 0);
     }
   }
 
@@ -196,7 +196,8 @@ export class SessionSocket {
         break;
     }
     if (!welcome && code !== 1008 && this.state === "connecting" && !this.closing) {
-      // A browser does not say why a handshake was refused: the session itself does.
+      // A browser does not say why a handshake was refused: the session itself does, and the token may be of an old sign-in.
+      this.client.forget();
       try {
         const session = await this.client.call("GET /api/v1/sessions/{id}", { id: this.sessionId });
         if (session.state === "ended") return this.stop("ended");

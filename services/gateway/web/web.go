@@ -27,7 +27,7 @@ type File struct {
 	Plain, Packed []byte
 }
 
-// Console is what browsers load.
+// Console is the files that browsers load.
 type Console struct {
 	// Build names this console: it is another for other files.
 	Build string
@@ -35,7 +35,7 @@ type Console struct {
 	files map[string]File
 }
 
-// Shell is what a page is made with.
+// Shell is the data of a page.
 type Shell struct {
 	// AuthMode says how to sign in, Build names the console, Nonce is that of the page's content security policy.
 	AuthMode, Build, Nonce string

@@ -56,11 +56,12 @@ func TestTheConsoleIsBuiltFromItsSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want.String() {
-		t.Errorf("services/gateway/web/dist is not built from these sources: type  make web  and commit dist.\nbuilt from:\n%s\nnow:\n%s", got, want.String())
+		t.Errorf("services/gateway/web/dist is not built from these sources: type  make web  and commit dist.\n"+
+			"built from:\n%s\nnow:\n%s", got, want.String())
 	}
 }
 
-// The console is small: under 1.5 MB in the binary, and what a browser loads before it can be used under 120 KB.
+// The console is small: under 1.5 MB in the binary, and under 120 KB before it can be used.
 func TestTheConsoleIsSmall(t *testing.T) {
 	t.Parallel()
 	c, err := web.Load()
@@ -99,7 +100,7 @@ func TestTheConsoleIsSmall(t *testing.T) {
 	t.Logf("%d bytes in all, %d first in gzip", total, first)
 }
 
-// What is sent in gzip is what is sent without.
+// Packed and plain files have the same content.
 func TestPackedFiles(t *testing.T) {
 	t.Parallel()
 	c, err := web.Load()
@@ -116,7 +117,8 @@ func TestPackedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		var plain bytes.Buffer
-		if _, err := plain.ReadFrom(r); err != nil || !bytes.Equal(plain.Bytes(), f.Plain) || f.Type == "" || f.Tag == "" {
+		if _, err := plain.ReadFrom(r); err != nil || !bytes.Equal(plain.Bytes(), f.Plain) || f.Type == "" ||
+			f.Tag == "" {
 			t.Errorf("%s: %v, type %q, tag %q", name, err, f.Type, f.Tag)
 		}
 	}

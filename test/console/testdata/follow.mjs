@@ -11,11 +11,12 @@ try {
 }
 const seqs = [], states = [];
 let text = "", said = false;
+const post = () => kaged.call("POST /api/v1/sessions/{session_id}/messages", { session_id: session.id }, { content: "count" });
 await new Promise((done) => {
   const socket = kaged.socket(session.id, {
     onState(state) {
       states.push(state);
-      if (state === "live" && states.length === 2) void kaged.call("POST /api/v1/sessions/{session_id}/messages", { session_id: session.id }, { content: "count" });
+      if (state === "live" && states.length === 2) void post();
     },
     onFrame(frame) {
       if (frame.channel === "output") seqs.push(frame.seq);
@@ -25,7 +26,7 @@ await new Promise((done) => {
         said = true;
         text += frame.payload.delta;
       }
-      // The run that was killed ends too, as the one that goes on in its place begins.
+      if (frame.type === "run.ended" && frame.payload.outcome === "failed") void post(); // kaged was killed under it
       if (frame.type === "run.ended" && frame.payload.outcome === "completed") {
         socket.close();
         done();

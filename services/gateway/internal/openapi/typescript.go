@@ -71,8 +71,8 @@ func used(document []byte, name string) bool {
 	return strings.Contains(string(document), `"#/components/schemas/`+name+`"`)
 }
 
-// frameSchemas returns the types of frames whose payload is a message of the contract, and those messages' schemas. A
-// message whose name the document gives to another one is called Frame and its name.
+// frameSchemas returns the types of frames with their payloads' schemas. A message with the name of another message of
+// the document is called Frame and its name.
 func frameSchemas(document []byte) ([]frametype.Type, map[string]typed, error) {
 	var known struct {
 		Components struct{ Schemas map[string]any }
@@ -117,7 +117,7 @@ func sameJSON(a []byte, b any) bool {
 	return json.Unmarshal(a, &parsed) == nil && reflect.DeepEqual(parsed, b)
 }
 
-// typed is a schema with what types need of it.
+// typed is a schema as types need it.
 type typed struct {
 	schema
 	Items                *typed
@@ -140,7 +140,8 @@ func (s typed) interfaceOf(indent string) string {
 		if slices.Contains(s.Required, key) {
 			optional = ""
 		}
-		fmt.Fprintf(&out, "%s%s  %s%s: %s;\n", doc(p.Description, indent+"  "), indent, key, optional, p.typescript(indent+"  "))
+		fmt.Fprintf(&out, "%s%s  %s%s: %s;\n", doc(p.Description, indent+"  "), indent, key, optional,
+			p.typescript(indent+"  "))
 	}
 	out.WriteString(indent + "}")
 	return out.String()
@@ -242,7 +243,8 @@ func (o operation) typescript(out *strings.Builder, method, path string) {
 	if len(answers) == 0 {
 		answers = []string{"string"}
 	}
-	fmt.Fprintf(out, "%s  %q: {\n    params: { %s };\n    body: %s;\n    answer: %s;\n  };\n", doc(o.Description, "  "), method+" "+path,
+	fmt.Fprintf(out, "%s  %q: {\n    params: { %s };\n    body: %s;\n    answer: %s;\n  };\n",
+		doc(o.Description, "  "), method+" "+path,
 		strings.Join(params, "; "), body, strings.Join(answers, " | "))
 }
 

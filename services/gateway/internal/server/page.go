@@ -16,21 +16,26 @@ import (
 //go:embed page
 var files embed.FS
 
-// pagePolicy lets a page without script load its style and nothing else, and be framed by nobody.
+// pagePolicy lets a page without script load its style alone, and forbids frames around it.
 const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // consolePolicy lets the console run its own files and talk to this gateway. No text becomes markup or script; the one
 // policy of trusted types is the framework's, and the nonce is for the style sheet of the editor.
-const consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-NONCE'; img-src 'self'; connect-src 'self'; " +
+const consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-NONCE'; " +
+	"img-src 'self'; " +
+	"connect-src 'self'; " +
 	"manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types svelte-trusted-html"
 
 var spent = template.Must(template.ParseFS(files, "page/spent.html"))
 
 // consolePages are the addresses of the console's views. The page is the same at all of them.
-var consolePages = []string{"/{$}", "/sessions/{id}", "/projects", "/projects/{id}", "/processes", "/audit", "/settings"}
+var consolePages = []string{
+	"/{$}", "/sessions/{id}", "/projects", "/projects/{id}", "/processes", "/audit",
+	"/settings",
+}
 
-// page answers the addresses of the console. The page holds nothing of anybody: what it shows it reads from the API.
+// page answers the addresses of the console. The page holds no data; it reads them from the API.
 func (s *Server) page(w http.ResponseWriter, _ *http.Request) error {
 	nonce := rand.Text()
 	body, err := s.console.Page(web.Shell{AuthMode: string(s.deps.Gate.Mode), Nonce: nonce})

@@ -14,6 +14,7 @@ class Daemon {
   answered(answer: Response): void {
     this.reachable = true;
     if (answer.status === 401) this.signedOut = true;
+    else if (answer.ok) this.signedOut = false;
     const version = answer.headers.get("X-Kaged-Daemon-Version") ?? "";
     const build = answer.headers.get("X-Kaged-Console") ?? this.build;
     this.first ||= version;

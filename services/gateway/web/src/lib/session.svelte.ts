@@ -134,7 +134,7 @@ export class SessionView {
       this.error = null;
       return this.session;
     } catch (error) {
-      if (error instanceof KagedError && error.code === "unreachable") return null;
+      if (error instanceof KagedError && (error.code === "unreachable" || error.status === 401)) return null;
       this.error = error;
       return null;
     }

@@ -82,11 +82,12 @@ export class Transcript {
     }
     const meta = message.metadata;
     const parts = message.parts?.length ? message.parts : [{ type: "text", text: message.content } as MessagePart];
+    const before = this.logs.get(message.id);
     this.logs.set(message.id, {
       key: message.id, runId: message.run_id ?? "", live: false, stored: true, rehearsal: meta?.provider === "rehearsal",
       model: meta?.model ? `${meta.provider}:${meta.model}` : "", at: message.created_at, endedAt: message.created_at,
       error: meta?.error_message ?? "", tokens: meta?.usage ? meta.usage.input + meta.usage.cache_read + meta.usage.cache_write + meta.usage.output : null,
-      cost: costOf(meta?.stats?.cost), blocks: blocksOf(parts, message.id, message.run_id ?? ""),
+      cost: costOf(meta?.stats?.cost), blocks: keepKeys(blocksOf(parts, message.id, message.run_id ?? ""), before?.blocks ?? []),
     });
   }
 
@@ -181,6 +182,29 @@ export function blocksOf(parts: MessagePart[], key: string, runId: string): Bloc
     }
   });
   return blocks;
+}
+
+/**
+ * keepKeys gives stored blocks the keys of the blocks that frames had made of the same answer. Rows stay the same elements
+ * then, and the reader is not moved. Durations and notices, which are not stored, stay too.
+ */
+function keepKeys(stored: Block[], live: Block[]): Block[] {
+  const blocks: Block[] = [];
+  let at = 0;
+  for (const block of stored) {
+    const found = live.findIndex((one, i) => i >= at && one.kind === block.kind &&
+      (one.kind !== "tool" || one.call.id === (block as typeof one).call.id));
+    if (found < 0) {
+      blocks.push(block);
+      continue;
+    }
+    blocks.push(...live.slice(at, found).filter((one) => one.kind === "notice"));
+    const one = live[found]!;
+    at = found + 1;
+    if (block.kind === "tool" && one.kind === "tool") blocks.push({ ...block, key: one.key, call: { ...block.call, ms: one.call.ms } });
+    else blocks.push({ ...block, key: one.key });
+  }
+  return [...blocks, ...live.slice(at).filter((one) => one.kind === "notice")];
 }
 
 function append(log: Log, kind: "text" | "thinking", text: string, key: () => string): void {
