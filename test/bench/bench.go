@@ -9,7 +9,7 @@ import (
 	"regexp"
 )
 
-// Options says what to measure and with which kaged.
+// Options are the measurements to make and the kaged to make them with.
 type Options struct {
 	// Kaged is the binary.
 	Kaged string

@@ -24,7 +24,7 @@ const (
 	parallelSetup = 16
 )
 
-// result is what following one run showed.
+// result is the outcome of following one run.
 type result struct {
 	begun      time.Time       // when the message was posted
 	firstDelta time.Duration   // from the post

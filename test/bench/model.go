@@ -24,7 +24,7 @@ type model struct {
 	ended   []time.Time // of each answer's last byte
 }
 
-// plan says what a model answers.
+// plan returns a model's answer.
 type plan struct {
 	// tool and input: so many rounds of this call, then text. ROUND in the input is the number of the round: kaged ends an
 	// agent that makes the same call over and over.

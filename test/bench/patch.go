@@ -18,7 +18,7 @@ const patchRounds = 20
 // patchCase is a set of changes that edit.patch and GNU patch make to two equal trees.
 type patchCase struct {
 	name string
-	// before and after are the files by their paths; what stands in one of them only is deleted or added.
+	// before and after are the files by their paths; a file of one of them alone is deleted or added.
 	before, after map[string]string
 }
 

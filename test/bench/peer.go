@@ -44,7 +44,7 @@ func (w *world) findPeer(ctx context.Context, title string, names ...string) pee
 // missing is the text that stands where the peer's figure would.
 func (p peer) missing() string { return p.title + " is not installed: scripts/setup.sh bench" }
 
-// ran is what one run of a program took and said.
+// ran is the cost and the output of one run of a program.
 type ran struct {
 	wall, cpu time.Duration
 	output    []byte

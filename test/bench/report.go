@@ -12,7 +12,7 @@ import (
 
 // Figure is one measured number.
 type Figure struct {
-	// Name says what was measured, Unit in what.
+	// Name is the name of the figure, Unit its unit.
 	Name string `json:"name"`
 	// Value is the number; smaller is better.
 	Value float64 `json:"value"`
@@ -30,7 +30,7 @@ type Figure struct {
 	Quoted string `json:"quoted,omitempty"`
 	// Note says what the figure covers, where the name does not.
 	Note string `json:"note,omitempty"`
-	// Target is what is aimed at, 0 for none: of the ratio where there is a rival, else of the value.
+	// Target is the aim, 0 if absent: of the ratio where there is a rival, else of the value.
 	Target float64 `json:"target,omitempty"`
 }
 

@@ -60,7 +60,7 @@ func cagedProject(t *testing.T, cage string, args ...string) *caged {
 	t.Helper()
 	c := &caged{t: t, llm: fakellm.Start(t), env: databaseEnv(t)}
 	c.llm.Handle(obedient)
-	c.world = kagedtest.NewWorld(t, kagedtest.FakeModels(c.llm, "anthropic"))
+	c.world = kagedtest.NewWorld(t, kagedtest.FakeModels(c.llm, "anthropic")+"\n[limits]\nsessions_per_project = 100\n")
 	dir, err := filepath.EvalSymlinks(c.world.Dir)
 	if err != nil {
 		t.Fatal(err)

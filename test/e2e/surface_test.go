@@ -348,8 +348,8 @@ func history(t *testing.T, ann *surface, session string) {
 		if _, there := m["subagent_invocation_id"]; there {
 			t.Errorf("message %d names a subagent", i)
 		}
-		for _, method := range []string{"PUT", "PATCH", "DELETE"} {
-			ann.do(method, fmt.Sprintf("/api/v1/sessions/%s/messages/%s", session, m["id"]), "", 404)
+		for _, method := range []string{"PUT", "DELETE"} { // PATCH marks a message as one to keep
+			ann.do(method, fmt.Sprintf("/api/v1/sessions/%s/messages/%s", session, m["id"]), "", 405)
 		}
 	}
 	var types []string

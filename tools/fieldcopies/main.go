@@ -252,7 +252,7 @@ func (c *copies) declared(t types.Type) {
 	}
 }
 
-// source returns the type of the struct that a value is a field of, nil if it is none.
+// source returns the type of the struct that a value is a field of, nil for other values.
 func (c *copies) source(e ast.Expr) types.Type {
 	switch e := e.(type) {
 	case *ast.ParenExpr:

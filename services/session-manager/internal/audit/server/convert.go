@@ -20,10 +20,3 @@ func records(req *sessionmanagerv1.RecordAuditRequest) []audit.Record {
 //convert:import structs "kaged.dev/pkg/structs"
 //convert:one entry audit.Record *apiv1.AuditEntry >Payload=structs.Of(in.Payload)
 //convert:one filter *apiv1.QueryAuditRequest audit.Filter Session=SessionID
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
