@@ -12,7 +12,7 @@ import (
 )
 
 // A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed under it and started
-// again: it has every frame once and in order, and its text is the stored text.
+// again after a try to connect has failed: it has every frame once and in order, and its text is the stored text.
 func TestTypeScriptClient(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
@@ -43,6 +43,7 @@ func TestTypeScriptClient(t *testing.T) {
 		case line == "one":
 			w.daemon.Kill()
 			<-w.daemon.Done()
+		case line == "away":
 			gate.Open()
 			w.up(t)
 		case strings.HasPrefix(line, "{"):

@@ -144,7 +144,10 @@ export class SessionSocket {
     socket.onclose = (event) => {
       if (this.socket === socket) void this.lost(welcome, event.code);
     };
-    socket.onerror = () => {}; // onclose follows
+    // onclose follows at once, but for a refused connection in Node, which tells it by an error alone.
+    socket.onerror = () => setTimeout(() => {
+      if (this.socket === socket) void this.lost(welcome, 1006);
+    });
   }
 
   private welcome(server: Record<string, number>): void {

@@ -16,6 +16,8 @@ await new Promise((done) => {
   const socket = kaged.socket(session.id, {
     onState(state) {
       states.push(state);
+      // One try has failed while kaged was away.
+      if (state === "waiting" && states.filter((s) => s === state).length === 2) console.log("away");
       if (state === "live" && states.length === 2) void post();
     },
     onFrame(frame) {
