@@ -322,6 +322,9 @@ func (t *tree) since(ctx context.Context, position uint64, known []lsp.Change) (
 	defer t.mu.Unlock()
 	t.add(known)
 	t.add(t.watch.Changes(ctx))
+	if t.seq == position { // most queries follow no change, and last holds every file that has ever changed
+		return nil, position
+	}
 	var list []lsp.Change
 	for path, s := range t.last {
 		if s.seq > position {

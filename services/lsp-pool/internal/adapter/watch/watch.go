@@ -1,13 +1,14 @@
 // Package watch says which files below a root have changed, by any program.
 //
-// It watches folders with inotify. Events of one inotify instance come in order, so that a write to a cookie, a file in
-// a private folder of the same instance, tells when all earlier events have been read: [Tree.Changes] misses no change
-// that happened before its call. Where not all folders can be watched, and after the kernel dropped events, files are
-// compared by their stamps instead.
+// On Linux it watches folders with inotify. The kernel queues the event of a change before the system call of the
+// change returns. [Tree.Changes] reads the events queued at its call, and so misses no earlier change: a query waits
+// for no other goroutine, and costs one system call in a project at rest. Where not all folders can be watched, after
+// the kernel dropped events, and on other systems, files are compared by their stamps instead.
 //
 // Folders of version control and of installed packages are left out.
 //
-// Goroutines: two per tree, a reader and a worker, which end with Close.
+// Goroutines: one per tree with inotify, which reads events between queries, so that the kernel's queue does not
+// overflow. It ends with Close.
 package watch
 
 import (
@@ -18,11 +19,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
-
-	"github.com/fsnotify/fsnotify"
+	"time"
 
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/lsp-pool/internal/lsp"
@@ -35,140 +34,86 @@ var left = map[string]bool{
 }
 
 const (
-	// queueCount bounds the events that wait; one in their place stands for those that are dropped.
-	queueCount = 100_000
 	// folderCount bounds the watched folders of a tree, fileCount the files that are known.
 	folderCount = 8192
 	fileCount   = 200_000
+	// readEvery is the least time between two reads outside queries: a build that writes on costs a read each.
+	readEvery = 100 * time.Millisecond
 )
+
+// watcher watches folders. Its methods but wait are called one at a time.
+type watcher interface {
+	// add watches a folder. It fails with fs.ErrNotExist if there is no such folder.
+	add(folder string) error
+	// remove ends the watch of a folder.
+	remove(folder string)
+	// read passes every event of before its call to handle, in order, and reports whether the kernel kept them all.
+	read(handle func(path string)) (complete bool)
+	// wait returns when there are events, or false after close.
+	wait() bool
+	close()
+}
 
 // Tree is a watched root.
 type Tree struct {
 	root    string
-	cookies string // the private folder, "" where it cannot be made
-	log     *slog.Logger
-	watcher *fsnotify.Watcher // nil where inotify cannot be had
-	over    chan struct{}     // closed when the goroutine has ended
-
-	queueing sync.Mutex // guards queue
-	queue    []fsnotify.Event
-	more     chan struct{} // holds a token while the queue may hold an event
+	watcher watcher // nil on systems without one
+	done    chan struct{}
+	over    sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	files   map[string]lsp.Stamp
 	folders map[string]bool
 	changes map[string]int
-	sweep   bool                 // watching missed events, or misses some folders
-	always  bool                 // it misses some folders for good
-	waiting map[string]chan bool // by cookie
-	free    []*os.File           // cookies without an unread event
-	made    int                  // how many cookies were made
+	sweep   bool // watching missed events
+	always  bool // it misses some folders for good
 }
 
 // New watches the files below a root. It never fails: files in unwatched folders are compared.
 func New(root string, log *slog.Logger) *Tree {
 	t := &Tree{
-		root: root, log: log, over: make(chan struct{}), more: make(chan struct{},
-			1), files: map[string]lsp.Stamp{}, folders: map[string]bool{},
+		root: root, done: make(chan struct{}), files: map[string]lsp.Stamp{}, folders: map[string]bool{},
 		changes: map[string]int{},
-		waiting: map[string]chan bool{},
 	}
-	watcher, err := fsnotify.NewBufferedWatcher(1024)
-	if err == nil {
-		t.cookies, err = os.MkdirTemp("", "kaged-watch-")
-	}
-	if err == nil {
-		err = watcher.Add(t.cookies)
-	}
+	w, err := newWatcher(root)
 	if err != nil {
 		log.Warn("files are compared before each question to a language server, because they cannot be watched", "root",
 			root, "error", err)
 		t.always = true
-		if watcher != nil {
-			_ = watcher.Close()
-		}
-		close(t.over)
-	} else {
-		t.watcher = watcher
-		go t.run()
-		go t.work()
 	}
+	t.watcher = w
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.scan(root)
 	clear(t.changes)
+	if t.watcher != nil {
+		t.over.Go(t.run)
+	}
 	return t
 }
 
-// run queues events. It never waits for t.mu: the watcher cannot remove a watch while an event of it is not taken.
+// run reads events between queries.
 func (t *Tree) run() {
-	defer close(t.more)
-	for {
-		var e fsnotify.Event
-		var ok bool
+	for t.watcher.wait() {
+		t.mu.Lock()
+		t.read()
+		t.mu.Unlock()
 		select {
-		case e, ok = <-t.watcher.Events:
-		case _, ok = <-t.watcher.Errors: // a zero event: the kernel dropped some
-		}
-		if !ok {
-			return
-		}
-		t.queueing.Lock()
-		if len(t.queue) >= queueCount && e.Name != "" && filepath.Dir(e.Name) != t.cookies {
-			e = fsnotify.Event{}
-		}
-		if n := len(t.queue); e.Name != "" || n == 0 || t.queue[n-1].Name != "" {
-			t.queue = append(t.queue, e)
-		}
-		t.queueing.Unlock()
-		select {
-		case t.more <- struct{}{}:
-		default:
+		case <-time.After(readEvery):
+		case <-t.done:
 		}
 	}
 }
 
-// work handles queued events in their order.
-func (t *Tree) work() {
-	defer close(t.over)
-	for range t.more {
-		t.queueing.Lock()
-		queue := t.queue
-		t.queue = nil
-		t.queueing.Unlock()
-		for _, e := range queue {
-			t.event(e)
+// read handles the events that are there. t.mu is held.
+func (t *Tree) read() {
+	complete := t.watcher.read(func(path string) {
+		if !paths.IsTemp(filepath.Base(path)) {
+			t.look(path)
 		}
-	}
-}
-
-func (t *Tree) event(e fsnotify.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e.Name == "" { // the events of cookies may be among the dropped
+	})
+	if !complete {
 		t.sweep = true
-		for cookie := range t.waiting {
-			t.wake(cookie, false)
-		}
-		return
-	}
-	if filepath.Dir(e.Name) == t.cookies {
-		if e.Has(fsnotify.Write) {
-			t.wake(e.Name, true)
-		}
-		return
-	}
-	if e.Op == fsnotify.Chmod || paths.IsTemp(filepath.Base(e.Name)) {
-		return
-	}
-	t.look(e.Name)
-}
-
-// wake ends the wait for a cookie. own says that its event was read. t.mu is held.
-func (t *Tree) wake(cookie string, own bool) {
-	if c := t.waiting[cookie]; c != nil {
-		c <- own
-		delete(t.waiting, cookie)
 	}
 }
 
@@ -184,6 +129,8 @@ func (t *Tree) look(path string) {
 		}
 	case info.Mode().IsRegular():
 		t.saw(path, info)
+	default: // a link is not followed
+		t.gone(path)
 	}
 }
 
@@ -212,13 +159,11 @@ func (t *Tree) changed(path string, kind int) {
 	t.changes[path] = kind
 }
 
-// renew looks at a folder that may have taken the place of another: its watches may be those of the other. t.mu is
-// held.
+// renew looks at a folder that may have taken the place of another: its watches may be the other's. t.mu is held.
 func (t *Tree) renew(folder string) {
 	for known := range t.folders {
 		if paths.Below(known, folder) {
-			delete(t.folders, known)
-			_ = t.watcherRemove(known)
+			t.unwatch(known)
 		}
 	}
 	t.scan(folder)
@@ -226,10 +171,16 @@ func (t *Tree) renew(folder string) {
 		if !paths.Below(file, folder) {
 			continue
 		}
-		if _, err := os.Lstat(file); err != nil {
+		if !isFile(file) {
 			t.gone(file)
 		}
 	}
+}
+
+// isFile reports whether there is a regular file.
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // gone notes that a path is no more, with everything below it. t.mu is held.
@@ -244,8 +195,7 @@ func (t *Tree) gone(path string) {
 	}
 	for folder := range t.folders {
 		if paths.Below(folder, path) {
-			delete(t.folders, folder)
-			_ = t.watcherRemove(folder)
+			t.unwatch(folder)
 		}
 	}
 	for file := range t.files {
@@ -256,11 +206,12 @@ func (t *Tree) gone(path string) {
 	}
 }
 
-func (t *Tree) watcherRemove(folder string) error {
-	if t.watcher == nil {
-		return nil
+// unwatch ends the watch of a folder. t.mu is held.
+func (t *Tree) unwatch(folder string) {
+	delete(t.folders, folder)
+	if t.watcher != nil {
+		t.watcher.remove(folder)
 	}
-	return t.watcher.Remove(folder)
 }
 
 // scan watches a folder and those below, and notes their files. A folder is watched before it is read, so that
@@ -291,7 +242,7 @@ func (t *Tree) watch(folder string) {
 		return
 	}
 	if t.watcher != nil && len(t.folders) < folderCount {
-		err := t.watcher.Add(folder)
+		err := t.watcher.add(folder)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.folders[folder] = err == nil
 			return
@@ -302,10 +253,12 @@ func (t *Tree) watch(folder string) {
 }
 
 // Changes implements core.Tree.
-func (t *Tree) Changes(ctx context.Context) []lsp.Change {
-	t.barrier(ctx)
+func (t *Tree) Changes(context.Context) []lsp.Change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.watcher != nil {
+		t.read()
+	}
 	if t.sweep || t.always {
 		t.sweep = false
 		t.compare()
@@ -318,71 +271,12 @@ func (t *Tree) Changes(ctx context.Context) []lsp.Change {
 	return list
 }
 
-// barrier waits until every event of before has been read.
-func (t *Tree) barrier(ctx context.Context) {
-	if t.watcher == nil {
-		return
-	}
-	cookie, read, err := t.takeCookie()
-	if err == nil {
-		_, err = cookie.WriteAt([]byte{0}, 0)
-	}
-	if err != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.sweep = true
-		t.dropCookie(cookie)
-		return
-	}
-	fresh := false
-	select {
-	case fresh = <-read:
-	case <-t.over:
-	case <-ctx.Done():
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !fresh {
-		t.dropCookie(cookie) // its event may come later
-		return
-	}
-	t.free = append(t.free, cookie)
-}
-
-// takeCookie returns a cookie, and the channel that tells when its next write has been read. To write an existing
-// file takes a tenth of the time that a new one takes.
-func (t *Tree) takeCookie() (cookie *os.File, read chan bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n := len(t.free); n > 0 {
-		cookie, t.free = t.free[n-1], t.free[:n-1]
-	} else {
-		t.made++
-		cookie, err = os.OpenFile(filepath.Join(t.cookies, strconv.Itoa(t.made)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	read = make(chan bool, 1)
-	t.waiting[cookie.Name()] = read
-	return cookie, read, nil
-}
-
-// dropCookie removes a cookie. t.mu is held.
-func (t *Tree) dropCookie(cookie *os.File) {
-	if cookie != nil {
-		delete(t.waiting, cookie.Name())
-		_ = cookie.Close()
-		_ = os.Remove(cookie.Name())
-	}
-}
-
 // compare looks at every file. t.mu is held.
 func (t *Tree) compare() {
 	known := maps.Clone(t.files)
 	t.scan(t.root)
 	for path := range known {
-		if _, err := os.Lstat(path); err != nil {
+		if !isFile(path) {
 			t.gone(path)
 		}
 	}
@@ -390,19 +284,12 @@ func (t *Tree) compare() {
 
 // Close ends the watch and returns when the goroutine has ended.
 func (t *Tree) Close() {
-	if t.watcher != nil {
-		_ = t.watcher.Close()
+	if t.watcher == nil {
+		return
 	}
-	<-t.over
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, cookie := range t.free {
-		_ = cookie.Close()
-	}
-	t.free = nil
-	if t.cookies != "" {
-		_ = os.RemoveAll(t.cookies)
-	}
+	close(t.done)
+	t.watcher.close()
+	t.over.Wait()
 }
 
 func stamp(info fs.FileInfo) lsp.Stamp {
