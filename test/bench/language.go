@@ -22,8 +22,8 @@ const (
 	diagnosticRounds = 40
 	// The targets are over the bare server, in milliseconds.
 	languageTarget, languageTail, languageSockets, diagnosticTarget = 0.4, 1, 1.5, 5
-	// poolMemory is in MB.
-	poolMemory = 5
+	// poolMemory is in MB, of each of poolServers servers.
+	poolMemory, poolServers = 5, 4
 )
 
 // measureLanguage asks gopls through code.lsp, in one process and across sockets, in turns with a bare client of another
@@ -59,14 +59,11 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		after, err := memoryOf(pool.Process.Pid, "VmRSS")
+		figure, err := l.memory(ctx, w, r, pool, before)
 		if err != nil {
 			return nil, err
 		}
-		figures = append(figures, Figure{
-			Name: "language/pool-memory", Value: mb(after - before), Unit: "MB", Target: poolMemory,
-			Note: "lsp-pool with one server",
-		})
+		figures = append(figures, figure)
 		for _, measure := range []func() ([]Figure, error){
 			func() ([]Figure, error) { return l.diagnostics(ctx, bare, one.call) },
 			func() ([]Figure, error) { return l.crowd(ctx, bare, r) },
@@ -82,6 +79,30 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 		}
 		return figures, nil
 	})
+}
+
+// memory is the part of a server in the memory of the pool: of the one that was asked so far, and of one in each of some
+// more projects.
+func (l *languages) memory(
+	ctx context.Context, w *world, r *runner, pool *exec.Cmd, before int64,
+) (Figure, error) {
+	for i := range poolServers - 1 {
+		other := languages{dir: filepath.Join(w.dir, fmt.Sprintf("language-%d", i))}
+		if err := other.write(); err != nil {
+			return Figure{}, err
+		}
+		_, err := r.call(ctx, "language", other.dir, "code.lsp", map[string]any{
+			"action": "hover", "path": "main.go", "line": placeLine + 1, "character": placeCharacter + 1,
+		})
+		if err != nil {
+			return Figure{}, err
+		}
+	}
+	after, err := memoryOf(pool.Process.Pid, "VmRSS")
+	return Figure{
+		Name: "language/pool-memory", Value: mb(after-before) / poolServers, Unit: "MB", Target: poolMemory,
+		Note: fmt.Sprintf("lsp-pool, each of %d servers", poolServers),
+	}, err
 }
 
 // languages is a module whose files are asked about.
