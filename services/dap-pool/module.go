@@ -9,7 +9,7 @@ import (
 // Module is the pool of debug sessions as a process may run it.
 var Module = host.Module{
 	Name: "dap-pool", Defaults: DefaultConfig(),
-	Needs: []string{"sandbox-supervisor"}, New: newModule,
+	Needs: []string{"sandbox-supervisor"}, Direct: true, New: newModule,
 }
 
 func newModule(env *host.Env) (host.Service, error) {

@@ -11,7 +11,7 @@ import (
 // Module is the pool of language servers as a process may run it.
 var Module = host.Module{
 	Name: "lsp-pool", Defaults: DefaultConfig(),
-	Needs: []string{"sandbox-supervisor"}, New: newModule,
+	Needs: []string{"sandbox-supervisor"}, Direct: true, New: newModule,
 }
 
 func newModule(env *host.Env) (host.Service, error) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Module is the sandbox supervisor as a process may run it.
-var Module = host.Module{Name: "sandbox-supervisor", Defaults: DefaultConfig(), New: newModule}
+var Module = host.Module{Name: "sandbox-supervisor", Defaults: DefaultConfig(), Direct: true, New: newModule}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()

@@ -12,7 +12,7 @@ import (
 // Module is the tool runner as a process may run it.
 var Module = host.Module{
 	Name: "tool-runner", Defaults: DefaultConfig(),
-	Needs: []string{"issue", "lsp-pool", "dap-pool", "sandbox-supervisor"}, New: newModule,
+	Needs: []string{"issue", "lsp-pool", "dap-pool", "sandbox-supervisor"}, Direct: true, New: newModule,
 	Files: []host.OperatorFile{{Key: "tools_file", Default: defaultToolsFile}},
 }
 
