@@ -81,7 +81,7 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// memory is the part of a server in the memory of the pool: of the one that was asked so far, and of one in each of some
+// memory is the part of a server in the memory of the pool: of the one asked so far, and of one in each of some
 // more projects.
 func (l *languages) memory(
 	ctx context.Context, w *world, r *runner, pool *exec.Cmd, before int64,
