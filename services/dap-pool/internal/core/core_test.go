@@ -354,7 +354,7 @@ func TestDeafAdapter(t *testing.T) {
 	})
 }
 
-// A program that runs on is answered as running in time; looking at it is a conflict; pause stops it.
+// T-DBG-EXT-06: a program that runs on is answered as running in time; looking at it is a conflict; pause stops it.
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
