@@ -55,8 +55,8 @@ primary:
           - {mode: ro, path: project:/}
 `
 
-// measureAgents measures what calling an agent costs over the model calls and the tool round that it makes, how close a
-// tree comes to its critical path, and what agents take.
+// measureAgents measures the cost of a delegation beyond its model calls and tool round, the distance of a tree
+// from its critical path, and the memory of agents.
 func measureAgents(ctx context.Context, w *world) ([]Figure, error) {
 	project := filepath.Join(w.dir, "agents")
 	for path, content := range map[string]string{
@@ -289,7 +289,7 @@ func (w *world) crowd(ctx context.Context, d *daemon) ([]Figure, error) {
 	}, nil
 }
 
-// liveMemory: what the daemon's memory grows by for each agent at work.
+// liveMemory: growth of the daemon's memory per working agent.
 func (w *world) liveMemory(ctx context.Context, d *daemon) ([]Figure, error) {
 	hold := make(chan struct{})
 	w.model.set(plan{

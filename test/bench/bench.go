@@ -20,7 +20,7 @@ type Options struct {
 	Measured func([]Figure)
 }
 
-// measurement measures something and returns its figures.
+// measurement is a named function that returns figures.
 type measurement struct {
 	name string
 	run  func(context.Context, *world) ([]Figure, error)
@@ -50,7 +50,8 @@ var measurements = []measurement{
 	{"million", measureMillion},
 }
 
-// world is what the measurements share: a model, a folder with a project and a configuration, and somebody to tell.
+// world is shared by the measurements: a model, a folder with a project and a configuration, and a writer for
+// progress.
 type world struct {
 	kaged, dir, project string
 	model               *model

@@ -27,8 +27,8 @@ const (
 	createTarget, execTarget, terminalTarget = 6, 0.3, 0.4
 )
 
-// measureCages measures making cages, starting commands in them, and their network, beside fork and exec and the runtimes
-// that are installed.
+// measureCages measures making cages, starting commands in them, and their network, beside fork and exec and the
+// runtimes that are installed.
 func measureCages(ctx context.Context, w *world) ([]Figure, error) {
 	own, err := w.startSupervisor(ctx, 0)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *supervisor) creations(ctx context.Context, rounds int, pause time.Durat
 }
 
 func (s *supervisor) measureCreate(ctx context.Context, _ *world) ([]Figure, error) {
-	if _, err := s.creations(ctx, 3, 0); err != nil { // what is done once
+	if _, err := s.creations(ctx, 3, 0); err != nil { // one-time work
 		return nil, err
 	}
 	busy, err := s.creations(ctx, cageRounds, 0)
@@ -104,7 +104,7 @@ func (s *supervisor) measureCreate(ctx context.Context, _ *world) ([]Figure, err
 	}, nil
 }
 
-// forkExec runs the same command without anything.
+// forkExec runs the same command without a supervisor.
 func forkExec() (time.Duration, error) {
 	begun := time.Now()
 	err := exec.Command("/bin/true").Run()
@@ -189,7 +189,7 @@ func (s *supervisor) measureCrowd(ctx context.Context, _ *world) ([]Figure, erro
 	}, nil
 }
 
-// measureIdleCages measures what a cage takes in which nothing runs.
+// measureIdleCages measures the memory of an empty cage.
 func (s *supervisor) measureIdleCages(ctx context.Context, _ *world) ([]Figure, error) {
 	before, err := s.descendants()
 	if err != nil {
@@ -280,8 +280,8 @@ func (s *supervisor) measureThroughput(ctx context.Context, w *world) ([]Figure,
 	}}, c.release(ctx)
 }
 
-// measureRuntimes runs a command in a cage of its own beside what others take for the same: a process of theirs from start
-// to end.
+// measureRuntimes runs a command in a cage of its own beside the same by other runtimes: one of their processes
+// from start to end.
 func (s *supervisor) measureRuntimes(ctx context.Context, w *world) ([]Figure, error) {
 	type rival struct {
 		peer

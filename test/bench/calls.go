@@ -20,7 +20,7 @@ const (
 	projectSize = 50
 )
 
-// measureCalls: what one call costs besides its tool, and what memory many calls leave behind.
+// measureCalls: the overhead of one call beyond its tool, and the memory left behind by many calls.
 func measureCalls(ctx context.Context, w *world) ([]Figure, error) {
 	project := filepath.Join(w.dir, "calls")
 	for i := range projectSize {
@@ -42,10 +42,11 @@ func measureCalls(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// overhead times calls that pass the whole dispatcher: names resolved, parameters validated, paths resolved, permission,
-// lock, audit records. The first is an edit of a file that is not there, on which the tool itself does next to nothing; what
-// the dispatcher adds is the difference to the same message refused at the door, measured in turn with it. The other floors are
-// empty calls over the same socket: what is between them and that edit is mostly the stream and its larger messages.
+// overhead times calls that pass the whole dispatcher: names resolved, parameters validated, paths resolved,
+// permission, lock, audit records. The first is an edit of a missing file, for which the tool itself has hardly any
+// work; the dispatcher's part is the difference to the same message refused at the door, measured in turn with it.
+// The other floors are empty calls over the same socket: their distance to that edit is mostly the stream and its
+// larger messages.
 func (r *runner) overhead(ctx context.Context, project string) ([]Figure, error) {
 	edit := map[string]any{"path": "src/none.txt", "old_string": "a", "new_string": "b"}
 	var empty, refused, dispatched []time.Duration

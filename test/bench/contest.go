@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// contest is one thing done by a tool and by a peer on the same tree, again and again in turns, so that whatever else the
-// machine does meets both.
+// contest is one task done by a tool and by a peer on the same tree, again and again in turns, so that other load
+// of the machine meets both.
 type contest struct {
 	name string
 	// project is the tree, tool and params the call.
@@ -22,8 +22,8 @@ type contest struct {
 	rounds int
 }
 
-// hold measures a contest: median wall time and mean CPU time of each. The peer's include its start, which is what an agent
-// pays for it; ours include the call's way over the socket.
+// hold measures a contest: median wall time and mean CPU time of each. The peer's include its start, which an agent
+// pays too; ours include the call's way over the socket.
 func (r *runner) hold(ctx context.Context, w *world, c contest) ([]Figure, error) {
 	answer, err := r.call(ctx, "bench", c.project, c.tool, c.params) // warms both up
 	if err != nil {

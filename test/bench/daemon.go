@@ -35,7 +35,7 @@ type daemon struct {
 
 func dataDir(dir string) string { return filepath.Join(dir, "data") }
 
-// environ is a plain environment: nothing of this machine's kaged.
+// environ is a plain environment without the variables of this machine's kaged.
 func environ(dir string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "KAGED_PG_BIN=" + os.Getenv("KAGED_PG_BIN"),

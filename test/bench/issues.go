@@ -22,7 +22,7 @@ import (
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 )
 
-// issueOwner is the operator whose projects are measured.
+// issueOwner is the operator that owns the measured projects.
 const issueOwner = "bench"
 
 // tracker is an issue service in a process of its own with a Postgres beside it, called as the gateway calls it.
@@ -124,7 +124,7 @@ func measureIssues(ctx context.Context, w *world) ([]Figure, error) {
 // remindedTodos is how many todos the issue has that an agent is reminded of.
 const remindedTodos = 100
 
-// measureReminder returns what a step of an agent waits for its open todos.
+// measureReminder returns the delay of an agent's step by its open todos.
 func (t *tracker) measureReminder(ctx context.Context) ([]Figure, error) {
 	project := issueProject(0)
 	made, err := t.CreateIssue(ctx, &apiv1.CreateIssueRequest{ProjectId: project, Title: "With todos"})

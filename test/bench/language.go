@@ -26,8 +26,8 @@ const (
 	poolMemory, poolServers = 5, 4
 )
 
-// measureLanguage asks gopls through code.lsp, in one process and across sockets, in turns with a bare client of another
-// gopls on the same files.
+// measureLanguage asks gopls through code.lsp, in one process and across sockets, in turns with a bare client of
+// another gopls on the same files.
 func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	if _, err := exec.LookPath("gopls"); err != nil {
 		fmt.Fprintln(w.progress, "bench: language: cannot be measured here: gopls is missing")
@@ -190,7 +190,8 @@ func (l *languages) questions(
 	return figures, nil
 }
 
-// diagnostics changes a file and asks for its errors, in turns. The bare client waits for the publication of its version.
+// diagnostics changes a file and asks for its errors, in turns. The bare client waits for the publication of its
+// version.
 func (l *languages) diagnostics(
 	ctx context.Context, bare *bareServer, one func(map[string]any) (string, error),
 ) ([]Figure, error) {
@@ -276,7 +277,7 @@ func startBare(ctx context.Context, project, home string) (_ *bareServer, err er
 	return b, err
 }
 
-// told takes what the server sends: publications are noted, requests answered by null.
+// told handles the server's messages: publications are noted, requests answered by null.
 func (b *bareServer) told(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 	var p struct {
 		URI     string `json:"uri"`

@@ -61,8 +61,8 @@ func measureStart(ctx context.Context, w *world) ([]Figure, error) {
 	return append(figures, more...), err
 }
 
-// measureToolRounds: from the last byte of a model's answer that calls a tool to the arrival of the next request. The floor
-// is the tool's work alone: reading the file, running the command.
+// measureToolRounds: from the last byte of a model's answer that calls a tool to the arrival of the next request.
+// The floor is the tool's work alone: reading the file, running the command.
 func measureToolRounds(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		var figures []Figure
@@ -124,12 +124,12 @@ func (w *world) rounds(ctx context.Context, d *daemon, tool, input string) ([]ti
 	return gaps, nil
 }
 
-// measureFirstToken: from sending a message to the first delta on the socket, less what the same takes when the provider is
-// called directly.
+// measureFirstToken: from sending a message to the first delta on the socket, less the same time of a direct call
+// to the provider.
 //
-// Where the time goes, measured on two cores, in ms of 2.8: to session-manager 0.25; prompts read anew and the conversation
-// 0.55; the transaction 0.75, during which the harness gets everything ready but the sending; go and the request on the wire
-// 0.5; back through the harness 0.4, the stream and the gateway 0.35.
+// Where the time goes, measured on two cores, in ms of 2.8: to session-manager 0.25; prompts read anew and the
+// conversation 0.55; the transaction 0.75, during which the harness gets everything ready but the sending; go and
+// the request on the wire 0.5; back through the harness 0.4, the stream and the gateway 0.35.
 func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		var through, direct, reaching []time.Duration

@@ -118,7 +118,7 @@ func closeAll(sockets []*client.Socket) {
 	}
 }
 
-// stream has every session stream at once and returns what each showed and how long all took.
+// stream has every session stream at once and returns the result of each and the total time.
 func (d *daemon) stream(ctx context.Context, n int) ([]result, time.Duration, error) {
 	ids, sockets, err := d.open(ctx, n)
 	defer closeAll(sockets)
@@ -223,7 +223,8 @@ func (w *world) relay(ctx context.Context) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// measurePace has 100 sessions stream at once with 10 ms between deltas: how late each comes, and what all of them cost.
+// measurePace has 100 sessions stream at once with 10 ms between deltas: the delay of each delta, and the CPU time
+// of all.
 func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: deltas, interval: pace})
@@ -262,7 +263,7 @@ func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// measureIdle: what a session with an open socket and nothing to do takes.
+// measureIdle: memory of an idle session with an open socket.
 func measureIdle(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		_, warm, err := d.open(ctx, 20)

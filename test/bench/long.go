@@ -15,7 +15,7 @@ const (
 	longRest     = 20 * time.Second // from the last answer to when memory is looked at again
 )
 
-// measureLongAnswers: the memory of eight answers of 12 MB at once, and what of it is kept when they are over.
+// measureLongAnswers: the memory of eight answers of 12 MB at once, and the part of it that is kept afterwards.
 func measureLongAnswers(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: longDeltas, padding: longPadding, interval: longInterval})

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Machine describes in one line the machine that figures were measured on: processor, cores, kernel, load. The load is the
-// number of other runnable processes in the last minute; figures of a loaded machine compare with each other only.
+// Machine describes in one line the machine that figures were measured on: processor, cores, kernel, load. The load
+// is the number of other runnable processes in the last minute; figures of a loaded machine compare with each other
+// only.
 func Machine() string {
 	kernel := strings.TrimSpace(contentOf("/proc/sys/kernel/osrelease"))
 	load, _, _ := strings.Cut(contentOf("/proc/loadavg"), " ")

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// model is a provider that speaks Anthropic's format with as little work as can be, and notes when it wrote and was asked.
+// model is a provider that speaks Anthropic's format with as little work as can be, and notes when it wrote and was
+// asked.
 type model struct {
 	server *http.Server
 	url    string
@@ -35,7 +36,7 @@ type plan struct {
 	// takes is how long an answer lets wait for itself; hold is waited for before it, unless nil.
 	takes time.Duration
 	hold  chan struct{}
-	// below is what the agents below the root are answered, whose system prompt is belowPrompt.
+	// below is the plan for the agents below the root, which have belowPrompt as their system prompt.
 	below *plan
 	// deltas of text with interval between them; each is the time it was written, in nanoseconds.
 	deltas   int

@@ -21,8 +21,8 @@ var (
 	noteFolders = strings.Fields(`decisions incidents runbooks howto owners`)
 )
 
-// noteSubject is what a note is about: its title, its fact with the service, the place and a number, and how people
-// ask for it, in the words of the note and in other forms of them.
+// noteSubject is the subject of a note: its title, its fact with the service, the place and a number, and its
+// questions, in the words of the note and in other forms of them.
 type noteSubject struct{ title, fact, asked, inflected, name string }
 
 var noteSubjects = []noteSubject{

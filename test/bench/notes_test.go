@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// plainQuestion is what ripgrep takes as words.
+// plainQuestion matches questions that ripgrep takes as words.
 var plainQuestion = regexp.MustCompile(`^[a-zA-Z ,()-]+$`)
 
-// The notes are always the same; each question has one answer, and holds nothing that ripgrep would not take as words.
+// The notes are always the same; each question has one answer, and holds only characters that ripgrep takes as
+// words.
 func TestNotesAndQuestions(t *testing.T) {
 	t.Parallel()
 	notes := makeNotes()

@@ -147,7 +147,8 @@ func allNames(trees ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// holdPatch applies a patch and takes it back, in turns with the peer on a tree of its own, and compares the trees after each.
+// holdPatch applies a patch and takes it back, in turns with the peer on a tree of its own, and compares the trees
+// after each.
 func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer) ([]Figure, error) {
 	dir := filepath.Join(w.dir, "patch", c.name)
 	ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
@@ -229,7 +230,7 @@ func writeFile(name, content string) error {
 	return os.WriteFile(name, []byte(content), 0o644)
 }
 
-// holds reports how a tree differs from what it is to be; empty folders do not count.
+// holds reports the differences of a tree from the wanted one; empty folders do not count.
 func holds(root string, want map[string]string) error {
 	found := 0
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// peer is a program that does what a tool does, and is measured beside it.
+// peer is a program with the job of a tool, measured beside it.
 type peer struct {
 	// title is its name and version, path where it is; an empty path says that it is not installed.
 	title, path string
 }
 
-// findPeer looks for a program by its names in PATH and among what `scripts/setup.sh bench` installed.
+// findPeer looks for a program by its names in PATH and in the folder of `scripts/setup.sh bench`.
 func (w *world) findPeer(ctx context.Context, title string, names ...string) peer {
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(w.kaged), "peers", name)
@@ -50,7 +50,7 @@ type ran struct {
 	output    []byte
 }
 
-// run runs the peer in dir. Exit code 1 is no failure: it is how these programs say that they found nothing.
+// run runs the peer in dir. Exit code 1 is no failure: these programs use it for an empty result.
 func (p peer) run(ctx context.Context, dir string, args ...string) (ran, error) {
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Dir = dir

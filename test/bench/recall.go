@@ -17,7 +17,7 @@ import (
 //go:embed fts5.py
 var fts5Script string
 
-// fts5Answers are what SQLite's FTS5 found, by tokenizer.
+// fts5Answers are the results of SQLite's FTS5, by tokenizer.
 type fts5Answers struct {
 	Version string
 	Answers map[string]struct {

@@ -24,11 +24,11 @@ type Figure struct {
 	Spread float64 `json:"spread,omitempty"`
 	// Peer names the program that was measured in the same run, in turns with kaged.
 	Peer string `json:"peer,omitempty"`
-	// Rival is the peer's value in the same run, 0 if none ran; the ratio and the target are then about it.
+	// Rival is the peer's value in the same run, 0 without a peer; the ratio and the target are then about it.
 	Rival float64 `json:"rival,omitempty"`
 	// Quoted are values of peers measured on another day, on a machine of this kind.
 	Quoted string `json:"quoted,omitempty"`
-	// Note says what the figure covers, where the name does not.
+	// Note describes the figure's scope, if the name does not.
 	Note string `json:"note,omitempty"`
 	// Target is the aim, 0 if absent: of the ratio where there is a rival, else of the value.
 	Target float64 `json:"target,omitempty"`

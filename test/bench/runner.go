@@ -72,7 +72,7 @@ func (r *runner) stop() {
 	_ = r.cmd.Wait()
 }
 
-// call runs a tool on a project and returns what the model would be shown.
+// call runs a tool on a project and returns the result as the model would read it.
 func (r *runner) call(ctx context.Context, session, project, tool string, params any) (string, error) {
 	return r.as(ctx, session, project, tool, params, uncaged)
 }
@@ -87,7 +87,7 @@ func (r *runner) as(
 	return r.run(ctx, strconv.FormatInt(r.nextID.Add(1), 10), session, project, tool, params, change)
 }
 
-// knock asks for the same as call in a way that is refused before anything is looked at: what the messages cost by themselves.
+// knock sends the same as call in a form that is refused before any look-up: the cost of the messages alone.
 func (r *runner) knock(ctx context.Context, session, project, tool string, params any) error {
 	if _, err := r.run(ctx, "", session, project, tool, params, uncaged); !errors.Is(err, fault.BadRequest) {
 		return fmt.Errorf("a call without an id: %v", err)
@@ -133,7 +133,7 @@ func (r *runner) run(
 	}
 }
 
-// ping is a round trip on which the tool-runner does nothing.
+// ping is a round trip without work for the tool-runner.
 func (r *runner) ping(ctx context.Context) error {
 	_, err := grpc_health_v1.NewHealthClient(r.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	return err

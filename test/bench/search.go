@@ -24,7 +24,7 @@ type grepParams struct {
 	OutputMode string `json:"output_mode,omitempty"`
 }
 
-// ripgrep looks at what search.grep looks at: hidden files too, .gitignore also outside a repository, nothing of .git.
+// ripgrep has the scope of search.grep: hidden files too, .gitignore also outside a repository, .git excluded.
 var ripgrep = []string{"--no-config", "--hidden", "--no-require-git", "--glob", "!.git", "--color", "never"}
 
 // trees returns the trees that are searched: real sources, and many small files.
@@ -89,8 +89,8 @@ type grepAnswer struct {
 	Truncated    bool
 }
 
-// sameLines holds what search.grep found against ripgrep's "path NUL line : text". An answer that was cut short must be the
-// beginning of theirs and have counted all.
+// sameLines compares the result of search.grep with ripgrep's "path NUL line : text". An answer that was cut short
+// must be the beginning of theirs and have counted all.
 func sameLines(ours string, theirs []byte) error {
 	var answer grepAnswer
 	if err := json.Unmarshal([]byte(ours), &answer); err != nil {

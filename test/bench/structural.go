@@ -105,7 +105,7 @@ func nodes(theirs []byte) ([]node, error) {
 	return all, nil
 }
 
-// sameNodes holds what search.ast found against what ast-grep did: the number, and the places of those that are shown.
+// sameNodes compares the result of search.ast with ast-grep's: the number, and the places of the shown matches.
 func sameNodes(ours string, theirs []byte) error {
 	var answer struct {
 		Matches []struct {

@@ -35,8 +35,8 @@ type supervisor struct {
 	project string
 }
 
-// startSupervisor starts the sandbox-supervisor beside the kaged that is measured, as the given user, and returns when it
-// serves.
+// startSupervisor starts the sandbox-supervisor beside the kaged that is measured, as the given user, and returns
+// when it serves.
 func (w *world) startSupervisor(ctx context.Context, uid int) (_ *supervisor, err error) {
 	s := &supervisor{}
 	// Not in w.dir, which is its owner's alone.
@@ -93,7 +93,7 @@ func (s *supervisor) stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// ping is a call on which the supervisor does nothing.
+// ping is a call without work for the supervisor.
 func (s *supervisor) ping(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
 	_, err := grpc_health_v1.NewHealthClient(s.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
@@ -184,8 +184,8 @@ func (s *supervisor) descendants() (total int64, err error) {
 	return total, nil
 }
 
-// runtimes are the programs that make boxes of the same kind, and what they are told to run true in one: with all namespaces,
-// the system read-only, and no network.
+// runtimes are the programs that make boxes of the same kind, and their arguments to run true in one: with all
+// namespaces, the system read-only, and no network.
 var runtimes = []struct {
 	title   string
 	prepare func(dir string) ([]string, error)
@@ -216,7 +216,7 @@ func systemFolders() (found []string) {
 	return found
 }
 
-// makeBundle writes what the OCI runtimes are given.
+// makeBundle writes the input of the OCI runtimes.
 func makeBundle(dir string) (string, error) {
 	bundle := filepath.Join(dir, "bundle")
 	if err := os.MkdirAll(filepath.Join(bundle, "rootfs"), 0o755); err != nil {

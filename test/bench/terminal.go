@@ -10,8 +10,8 @@ import (
 // terminalCalls is how often a call is made; the median counts.
 const terminalCalls = 31
 
-// measureTerminal measures a tool called from a terminal, the start of the process included, over what its start takes that
-// does nothing.
+// measureTerminal measures a tool called from a terminal, the start of the process included, over the start of an
+// idle command.
 func measureTerminal(ctx context.Context, w *world) ([]Figure, error) {
 	floor, err := w.process(ctx, "version")
 	if err != nil {

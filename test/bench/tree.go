@@ -19,7 +19,7 @@ const (
 	hugeBytes  = 256 << 20
 )
 
-// sources returns a copy of Go's own sources, as a repository with something to ignore: a real tree of some 11,000 files.
+// sources returns a copy of Go's own sources, as a repository with a .gitignore: a real tree of some 11,000 files.
 func (w *world) sources(ctx context.Context) (string, error) {
 	dir := filepath.Join(w.dir, "sources")
 	if _, err := os.Stat(dir); err == nil {
@@ -63,7 +63,7 @@ func copyTree(from, to string) error {
 	})
 }
 
-// repository makes dir a repository that ignores something.
+// repository makes dir a repository with ignored paths.
 func repository(ctx context.Context, dir, ignore string) error {
 	if out, err := exec.CommandContext(ctx, "git", "init", "-q", dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("git init: %w: %s", err, out)

@@ -136,7 +136,8 @@ func TestOnlyTheConsoleIsPublished(t *testing.T) {
 	}
 }
 
-// All are healthy in seconds and unhealthy within half a minute: asked often until they serve, and then given up after few tries.
+// All are healthy in seconds and unhealthy within half a minute: asked often until they serve, and then given up
+// after few tries.
 func TestHealthChecks(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -152,7 +153,8 @@ func TestHealthChecks(t *testing.T) {
 		if worst := time.Duration(*h.Retries) * time.Duration(*h.Interval+*h.Timeout); worst > 30*time.Second {
 			t.Errorf("%s is unhealthy after %s, want at most 30s", name, worst)
 		}
-		if asks := 3 * time.Second; time.Duration(*h.Timeout) <= asks { // host's healthTimeout, and what the stores' commands are given
+		// host's healthTimeout, and the time limit of the stores' commands
+		if asks := 3 * time.Second; time.Duration(*h.Timeout) <= asks {
 			t.Errorf("%s is given %s, want more than the %s that its health check waits", name, h.Timeout, asks)
 		}
 	}
@@ -198,7 +200,8 @@ func TestEnvExampleIsComplete(t *testing.T) {
 			explained = append(explained, name)
 		}
 	}
-	internal := []string{"KAGED_VERSION", "KAGED_REVISION", "KAGED_WORKSPACE_CONFIG_DIR"} // of make compose, and of the howto
+	// of make compose, and of the howto
+	internal := []string{"KAGED_VERSION", "KAGED_REVISION", "KAGED_WORKSPACE_CONFIG_DIR"}
 	for _, name := range read {
 		if !slices.Contains(explained, name) && !slices.Contains(internal, name) {
 			t.Errorf(".env.example does not explain %s", name)

@@ -137,8 +137,8 @@ func TestImagesAndBuildHaveOneVersion(t *testing.T) {
 	}
 }
 
-// The configurations of the containers are ones that kaged reads, and hold no place of a service; the operator's is mounted as a
-// folder, so that an editor may replace the file, and no agent can read it.
+// The configurations of the containers are ones that kaged reads, and hold no place of a service; the operator's is
+// mounted as a folder, so that an editor may replace the file, and no agent can read it.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"config", "workspace"} {
@@ -171,8 +171,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// An OpenAI-compatible server is two variables: its address and a model. They reach session-manager, which resolves them, and the
-// machine that runs Docker has a name where models are called from.
+// An OpenAI-compatible server is two variables: its address and a model. They reach session-manager, which resolves
+// them, and the machine that runs Docker has a name where models are called from.
 func TestOpenAICompatibleServer(t *testing.T) {
 	t.Parallel()
 	p := load(t, "KAGED_OPENAI_BASE_URL=http://host.docker.internal:11434/v1", "KAGED_OPENAI_MODEL=qwen3")

@@ -30,8 +30,8 @@ func networks(s types.ServiceConfig) []string {
 	return slices.Sorted(maps.Keys(s.Networks))
 }
 
-// No container of the workspace shares a network with one of the control plane or with a store, and the stores are on networks that
-// lead nowhere else.
+// No container of the workspace shares a network with one of the control plane or with a store, and the stores are
+// on networks that lead nowhere else.
 func TestWorkspaceHasNoNetworkToTheControlPlane(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -57,8 +57,8 @@ func TestWorkspaceHasNoNetworkToTheControlPlane(t *testing.T) {
 	}
 }
 
-// Each service listens in a folder of its own, which it alone writes to and its callers alone see. The operator's socket, the
-// gateway's, is in no volume at all.
+// Each service listens in a folder of its own, which it alone writes to and its callers alone see. The operator's
+// socket, the gateway's, is in no volume at all.
 func TestSocketsAreSeenByCallersOnly(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -144,8 +144,8 @@ func TestSecretsAreSeenWhereTheyAreNeeded(t *testing.T) {
 // secretName matches the names of variables that hold secrets.
 var secretName = regexp.MustCompile(`PASSWORD|TOKEN|SECRET|_KEY\b|AUTH`)
 
-// No secret has a default or stands in a command or an environment: variables of that kind name a file, or are a provider's key, which
-// is empty unless the operator sets it and reaches session-manager alone.
+// No secret has a default or stands in a command or an environment: variables of that kind name a file, or are a
+// provider's key, which is empty unless the operator sets it and reaches session-manager alone.
 func TestNoSecretHasADefault(t *testing.T) {
 	t.Parallel()
 	compose := text(t, "docker-compose.yml")

@@ -61,8 +61,8 @@ func content(t *testing.T, path ...string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// setup makes secrets that differ from each other and from those of another machine, keeps them from then on, and gives each file to
-// the one user that reads it.
+// setup makes secrets that differ from each other and from those of another machine, keeps them from then on, and
+// gives each file to the one user that reads it.
 func TestSetupMakesSecretsOnce(t *testing.T) {
 	t.Parallel()
 	dir, other := volumes(t), volumes(t)
@@ -163,7 +163,7 @@ func TestSetupGivesVolumesToAnotherUser(t *testing.T) {
 	}
 }
 
-// An impossible user is refused in a sentence that says what to set, before any change.
+// An impossible user is refused in a sentence that names the right setting, before any change.
 func TestSetupRefusesUsers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, want string }{

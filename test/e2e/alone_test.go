@@ -19,7 +19,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// started in this order; what needs another finds it when it calls it, so the order does not matter to them.
+// in start order; a service finds its peers at the time of a call, so the order is free
 var serviceNames = func() (names []string) {
 	for _, module := range kaged.Modules() {
 		names = append(names, module.Name)
@@ -83,8 +83,8 @@ func (c *constellation) ready(t *testing.T) {
 	}
 }
 
-// Each service in a process of its own, over unix sockets: it lists its RPCs as grpcurl asks for them, and a whole session
-// works.
+// Each service in a process of its own, over unix sockets: it lists its RPCs as grpcurl asks for them, and a whole
+// session works.
 func TestEachServiceAlone(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -144,10 +144,10 @@ func reflect(t *testing.T, conn *grpc.ClientConn) []string {
 	return names
 }
 
-// kill -9 of any one service while a command runs: the run ends with what was stored, the service comes back, and the
-// session takes the next message. The operator's socket survives where its gateway does, every frame comes again byte for
-// byte, and no model is asked by looking. Where the run does not need the victim itself it goes on: the model reads that the
-// command broke off.
+// kill -9 of any one service while a command runs: the run ends with the stored part, the service comes back, and
+// the session takes the next message. The operator's socket survives where its gateway does, every frame comes
+// again byte for byte, and no model is asked by looking. Where the run does not need the victim itself it goes on:
+// the model reads that the command broke off.
 func TestAnyServiceMayDie(t *testing.T) {
 	t.Parallel()
 	outcomes := map[string]string{

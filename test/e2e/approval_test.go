@@ -12,7 +12,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// unlinker is a model that deletes doomed.txt, and says what it was told.
+// unlinker is a model that deletes doomed.txt and repeats the answer it was given.
 func unlinker(r *fakellm.Request) fakellm.Step {
 	switch {
 	case strings.Contains(r.LastText(), "again"):
@@ -73,7 +73,7 @@ func (p *pendingApproval) there() bool {
 	return err == nil
 }
 
-// result is what the model was told of its call.
+// result is the tool result that the model received for its call.
 func (p *pendingApproval) result(t *testing.T) string {
 	t.Helper()
 	for _, m := range kagedtest.Get[messagePage](t, p.Client, "/api/v1/sessions/"+p.ID+"/messages").Items {
@@ -101,9 +101,8 @@ func (p *pendingApproval) events(t *testing.T) map[string]int {
 	return times
 }
 
-// What the operator says of an agent's destructive command is what becomes of it: approved it runs, once; denied or not
-// answered in time it does not, and the agent is told so with a code it can act on; all of it is on the record (T-CAT-04,
-// T-AUD-01..03).
+// The operator's answer to a destructive command decides: approved, the command runs once; denied or expired, it
+// does not run, and the agent reads a code it can act on; all of it is audited (T-CAT-04, T-AUD-01..03).
 func TestApprovalDecides(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -156,7 +155,7 @@ func TestApprovalDecides(t *testing.T) {
 	}
 }
 
-// A run that is cancelled while its call waits closes the request, and nothing was done.
+// Cancelling a run while its call waits closes the request without running the call.
 func TestCancelledWhileAsked(t *testing.T) {
 	t.Parallel()
 	p := waitForApproval(t, "", databaseEnv(t)...)
@@ -185,8 +184,8 @@ func (p *pendingApproval) closed(t *testing.T) {
 	}
 }
 
-// kill -9 of the daemon while a call waits: after the restart the run has ended as interrupted, the request is closed, the
-// command was not run and is not, and the session takes the next message (P14).
+// kill -9 of the daemon while a call waits: after the restart the run has ended as interrupted, the request is
+// closed, the command was not run and is not, and the session takes the next message (P14).
 func TestKilledWhileAsked(t *testing.T) {
 	t.Parallel()
 	p := waitForApproval(t, "")

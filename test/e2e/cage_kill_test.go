@@ -15,7 +15,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// hold has the tool runner hold a cage of the project, as the harness does, and returns what reads its events.
+// hold has the tool runner hold a cage of the project, as the harness does, and returns the function that receives
+// its events.
 func (h *hands) hold(t *testing.T) (id string, recv func() (*toolrunnerv1.HoldCageEvent, error)) {
 	t.Helper()
 	id = ident.New()
@@ -40,7 +41,7 @@ func (h *hands) inCage(id string) *toolrunnerv1.ToolContext {
 	}
 }
 
-// busy starts a stubborn command in the cage and returns what waits for its end.
+// busy starts a stubborn command in the cage and returns a function that waits for its end.
 func (h *hands) busy(t *testing.T, id string) (ended func() error) {
 	t.Helper()
 	stream, err := h.tools(t).RunTool(t.Context(), &toolrunnerv1.RunToolRequest{
@@ -50,7 +51,7 @@ func (h *hands) busy(t *testing.T, id string) (ended func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for { // the tool runner knows that the command was started once it hands over what it wrote
+	for { // the tool runner knows that the command was started once it hands over its output
 		event, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
@@ -73,8 +74,8 @@ func (h *hands) busy(t *testing.T, id string) (ended func() error) {
 	}
 }
 
-// A cage lives by the stream that holds it: kill -9 of the tool runner, which breaks it, ends the cage and everything in it, though the
-// supervisor is well.
+// A cage lives by the stream that holds it: kill -9 of the tool runner, which breaks it, ends the cage and
+// everything in it, though the supervisor is well.
 func TestKilledToolRunnerEndsItsCages(t *testing.T) {
 	t.Parallel()
 	h := startHands(t)
@@ -91,7 +92,8 @@ func TestKilledToolRunnerEndsItsCages(t *testing.T) {
 	h.busy(t, id)
 }
 
-// kill -9 of the supervisor ends every cage; who held one learns it, the call in it is cut off, and the next supervisor makes cages again.
+// kill -9 of the supervisor ends every cage; the cage's holder learns it, the call in it is cut off, and the next
+// supervisor makes cages again.
 func TestKilledSupervisorEndsItsCages(t *testing.T) {
 	t.Parallel()
 	h := startHands(t)
@@ -110,7 +112,7 @@ func TestKilledSupervisorEndsItsCages(t *testing.T) {
 	h.busy(t, id)
 }
 
-// kill -9 of a command in a cage that needs no daemon leaves nothing on the host, though nobody starts kaged again.
+// kill -9 of a command in a cage that needs no daemon leaves the host clean, even if kaged is never started again.
 func TestKilledCageExec(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")

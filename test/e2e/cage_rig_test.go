@@ -16,7 +16,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// order is what an operator writes to an obedient model: one tool call.
+// order is one tool call, as an operator writes it to an obedient model.
 type order struct {
 	Tool   string         `json:"tool"`
 	Params map[string]any `json:"params"`
@@ -38,7 +38,7 @@ func obedient(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Tool(o.Tool, string(params))}
 }
 
-// answered says that a request brings what came of a call, and no new order.
+// answered reports that a request brings the result of a call, and no new order.
 func answered(r *fakellm.Request) bool {
 	return len(r.Messages) > 0 && r.Messages[len(r.Messages)-1].Role == llm.RoleTool
 }
@@ -54,8 +54,8 @@ type caged struct {
 	client *client.Client
 }
 
-// cagedProject makes a project with the folders src, docs and secret, whose agent has the cage, a YAML mapping in flow style, and
-// every file and shell tool; and starts a daemon.
+// cagedProject makes a project with the folders src, docs and secret, whose agent has the cage, a YAML mapping in
+// flow style, and every file and shell tool; and starts a daemon.
 func cagedProject(t *testing.T, cage string, args ...string) *caged {
 	t.Helper()
 	c := &caged{t: t, llm: fakellm.Start(t), env: databaseEnv(t)}
@@ -101,7 +101,7 @@ func words(t *testing.T, tool string, params map[string]any) string {
 	return string(text)
 }
 
-// does has the agent make one call and returns how its run ended and what the tool said to the model.
+// does has the agent make one call and returns the run's outcome and the tool result that the model read.
 func (c *caged) does(s *kagedtest.Session, tool string, params map[string]any) (outcome, result string) {
 	c.t.Helper()
 	before := len(c.llm.Requests())
@@ -163,7 +163,7 @@ func (c *caged) recorded(s *kagedtest.Session, types string) []map[string]any {
 	return list
 }
 
-// runs is what runs for a session.
+// runsNow are the running commands of a session.
 type runsNow struct {
 	Processes []struct {
 		Command   string
@@ -192,7 +192,7 @@ func (c *caged) end(s *kagedtest.Session) {
 	}
 }
 
-// inBackground has the agent start something that outlives its run, as stubborn as can be.
+// inBackground has the agent start a stubborn process that outlives its run.
 func (c *caged) inBackground(s *kagedtest.Session) {
 	c.t.Helper()
 	outcome, result := c.does(s, "shell.exec", map[string]any{
@@ -210,7 +210,7 @@ func (c *caged) inBackground(s *kagedtest.Session) {
 // marked are the processes that [caged.inBackground] started, wherever they are.
 func (c *caged) marked() []string { return kagedtest.Running(c.t, "MARK="+c.dir) }
 
-// left is what is still there of cages: notes in the data directory, stubs in the project, control groups that name one.
+// left lists the remains of cages: notes in the data directory, stubs in the project, control groups that name one.
 func (c *caged) left(cages ...string) []string {
 	c.t.Helper()
 	var found []string
@@ -232,7 +232,7 @@ func (c *caged) left(cages ...string) []string {
 		if err == nil && d.IsDir() && containsAny(d.Name(), cages) {
 			found = append(found, path)
 		}
-		return nil // what goes while it is looked at is gone
+		return nil // a file removed during the walk is gone too
 	})
 	return found
 }

@@ -16,8 +16,9 @@ import (
 
 const srcAndDocs = "{fs: [{mode: rw, path: ./src}, {mode: ro, path: ./docs}], capabilities: [shell]}"
 
-// A caged agent's commands see what its policy grants and nothing else; its file tools agree; each run has a home of its own;
-// what there was of its cage is shown, recorded, and gone with the run (H-SUP-CAGE-01, A-SESS-GET-04, T-AVAIL-10).
+// A caged agent's commands see the files that its policy grants and no others; its file tools agree; each run has a
+// home of its own; the state of its cage is shown, recorded, and gone with the run (H-SUP-CAGE-01, A-SESS-GET-04,
+// T-AVAIL-10).
 func TestACagedAgent(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs)
@@ -57,8 +58,8 @@ func TestACagedAgent(t *testing.T) {
 	}
 }
 
-// A background process keeps its cage, and the agent's next run works in the same; kaged ps shows both; the end of the session is the
-// end of all of it.
+// A background process keeps its cage, and the agent's next run works in the same; kaged ps shows both; the end of
+// the session is the end of all of it.
 func TestBackgroundProcessesKeepTheCage(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs)
@@ -93,7 +94,7 @@ func TestBackgroundProcessesKeepTheCage(t *testing.T) {
 	}
 }
 
-// kill -9 of the daemon takes every cage along, and what stood outside of them is removed.
+// kill -9 of the daemon takes every cage along, and its traces outside of the cages are removed.
 func TestKilledDaemonLeavesNoCage(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: .}], capabilities: [shell]}")
@@ -136,7 +137,7 @@ func TestWalltime(t *testing.T) {
 	}
 }
 
-// An agent whose cage cannot be made does not run: the run fails with what is wrong, and no model is asked (A-FAIL-05).
+// An agent whose cage cannot be made does not run: the run fails with the cause, and no model is asked (A-FAIL-05).
 func TestNoCageNoRun(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./nowhere}], capabilities: [shell]}")
@@ -157,7 +158,7 @@ func TestNoCageNoRun(t *testing.T) {
 	}
 }
 
-// Cancelling a run asks its caged commands to end before anything kills them (A-RUN-CANCEL-01, H-CANCEL-01).
+// Cancelling a run asks its caged commands to end before it kills them (A-RUN-CANCEL-01, H-CANCEL-01).
 func TestCancelReachesCagedCommands(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs)
@@ -174,8 +175,9 @@ func TestCancelReachesCagedCommands(t *testing.T) {
 	kagedtest.Eventually(t, "nothing runs", func() bool { now := c.running(s); return len(now.Processes)+len(now.Cages) == 0 })
 }
 
-// With --no-sandbox the agent works without its cage, and everything says so: the record, the run, the frames, every response. Its
-// file tools keep to the policy all the same (A-HDR-OUT-03, A-WS-EV-07, A-AUDIT-05, decision 17).
+// With --no-sandbox the agent works without its cage, and everything says so: the record, the run, the frames,
+// every response. Its file tools keep to the policy all the same (A-HDR-OUT-03, A-WS-EV-07, A-AUDIT-05, decision
+// 17).
 func TestNoSandboxWarnsEverywhere(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs, "--no-sandbox")
@@ -216,8 +218,8 @@ func TestNoSandboxWarnsEverywhere(t *testing.T) {
 	}
 }
 
-// What a caged agent's command tries on the network is let through by a rule or refused at once; the model learns which rule is
-// missing, the operator sees each attempt, and it is recorded.
+// Each network attempt of a caged agent's command is allowed by a rule or refused at once; the model learns the
+// missing rule, the operator sees each attempt, and it is recorded.
 func TestNetworkOfACagedAgent(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
@@ -266,8 +268,8 @@ func TestNetworkOfACagedAgent(t *testing.T) {
 	}
 }
 
-// A command that reaches a limit of its agent's cage is killed, and its result says which limit and how high it is; the cage and the run go
-// on.
+// A command that reaches a limit of its agent's cage is killed, and its result says which limit and how high it is;
+// the cage and the run go on.
 func TestLimitsOfACagedAgent(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {memory: 64MiB, pids: 40}}")
@@ -286,7 +288,7 @@ func TestLimitsOfACagedAgent(t *testing.T) {
 	}
 }
 
-// A cage that writes more than its limit ends, its run with it, and what was written stays to be looked at.
+// A cage that writes more than its limit ends, its run with it, and the written files stay for inspection.
 func TestDiskLimitEndsTheRun(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {disk: 8MiB}}")
@@ -304,7 +306,8 @@ func TestDiskLimitEndsTheRun(t *testing.T) {
 	}
 }
 
-// Cages of one project come and go side by side: what one protects with a stub another can rely on, and when all have gone nothing is left.
+// Cages of one project come and go side by side: a file that one protects with a stub is usable in another, and
+// after the last cage no trace is left.
 func TestManyCagesOfOneProject(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: .}], capabilities: [shell]}")
@@ -336,8 +339,8 @@ func TestManyCagesOfOneProject(t *testing.T) {
 	}
 }
 
-// What a caged agent makes that tools outside run is shown and recorded at the end of its run: a file of a protected name, and a
-// repository. File tools refuse to make either.
+// Files that a caged agent makes and that tools outside would run are shown and recorded at the end of its run: a
+// file of a protected name, and a repository. File tools refuse to make either.
 func TestWhatACageLeavesIsTold(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell]}")

@@ -25,8 +25,8 @@ func maker(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Say("Done.")}
 }
 
-// reached says how far a run had come on disk when it was killed at a point; more, where the point lies beside the run's
-// own path.
+// reached says how far a run had come on disk when it was killed at a point; more, where the point lies beside the
+// run's own path.
 type reached struct {
 	message, turn, file, results, end bool
 	more                              bool
@@ -46,9 +46,9 @@ var pointsOfARun = map[crash.Point]reached{
 	crash.FramesPublished:    {message: true, more: true},
 }
 
-// kill -9 of the whole daemon, its stores included, at every named point of a run: what was on disk is there after the
-// restart, the session takes the next message, and looking at it asks no model. Every frame a client had seen comes again byte
-// for byte, numbers go on without a gap, and each run is told to have begun and ended once.
+// kill -9 of the whole daemon, its stores included, at every named point of a run: files on disk survive the
+// restart, the session takes the next message, and looking at it asks no model. Every frame a client had seen comes
+// again byte for byte, numbers go on without a gap, and each run is told to have begun and ended once.
 func TestKilledAtEveryPointOfARun(t *testing.T) {
 	t.Parallel()
 	for _, point := range crash.Points() {
@@ -67,7 +67,7 @@ func TestKilledAtEveryPointOfARun(t *testing.T) {
 			if point != crash.LeaseTaken { // which attaching does
 				s.Attach(t, nil)
 			}
-			// The answer may be lost with the daemon; what was stored may not.
+			// The answer may be lost with the daemon; stored data may not.
 			_ = s.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": "make it"}, nil)
 			if s.Socket != nil {
 				s.UntilLost(t)
@@ -174,7 +174,7 @@ func checkReached(t *testing.T, s *kagedtest.Session, want reached) {
 	}
 }
 
-// A daemon that is killed while it repairs what a killed one left finishes the repair at its third start.
+// A daemon that is killed while it repairs after a crash finishes the repair at its third start.
 func TestKilledDuringRecovery(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -228,8 +228,8 @@ func TestKilledWhileASessionEnds(t *testing.T) {
 	}
 }
 
-// kill -9 at the moments around an operator's answer: the request was stored and nobody told; the answer was stored and
-// nobody told. Either way the command is not run, then or after the restart, and the request waits no longer.
+// kill -9 at the moments around an operator's answer: request stored but not announced; answer stored but not
+// announced. Either way the command is not run, then or after the restart, and the request waits no longer.
 func TestKilledAroundAnApproval(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[crash.Point]string{crash.ApprovalStored: "closed", crash.ApprovalAnswered: "approved"} {

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// debugFrame is what the test reads of the frames of a debug session.
+// debugFrame holds the fields of a debug session's frames that the test reads.
 type debugFrame struct {
 	ID            string `json:"debug_session_id"`
 	StoppedReason string `json:"stopped_reason"`

@@ -30,9 +30,9 @@ var pointsOfADelegation = map[crash.Point]struct {
 	crash.AgentEnded:         {began: 1, state: "completed", file: true},
 }
 
-// kill -9 of the whole daemon at every named point of a delegation, under both crash policies: what the child had
-// finished is there after the restart and is not done again, its invocation has ended once, no process of it is left,
-// and each request that a model was sent is charged once; one more may be charged that was granted and not sent.
+// kill -9 of the whole daemon at every named point of a delegation, under both crash policies: finished work of the
+// child survives the restart and is not repeated, its invocation has ended once, no process of it is left, and each
+// request sent to a model is charged once; one granted but unsent request may be charged too.
 func TestKilledInADelegation(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"stop", "resume"} {

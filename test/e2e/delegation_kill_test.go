@@ -43,7 +43,7 @@ primary:
 // smiths says whether a request is of the smith.
 func smiths(r *fakellm.Request) bool { return strings.Contains(r.System, "You are the smith.") }
 
-// delegating is a root agent that gives one task to the smith and then ends; what the smith does is told by smith.
+// delegating is a root agent that gives one task to the smith and then ends; the function smith scripts the smith.
 func delegating(smith func(*fakellm.Request) fakellm.Step) func(*fakellm.Request) fakellm.Step {
 	return func(r *fakellm.Request) fakellm.Step {
 		switch {
@@ -68,10 +68,10 @@ type invocations struct {
 	}
 }
 
-// kill -9 of any one service while a child works in its cage: where the run does not need the victim it goes on, and
-// the parent reads how its call ended; else the run ends as interrupted, and the child with it. Nothing of the child is
-// left running, and the session takes the next message. A child that is cancelled is a failed call of its parent, which
-// goes on.
+// kill -9 of any one service while a child works in its cage: where the run does not need the victim it goes on,
+// and the parent reads how its call ended; else the run ends as interrupted, and the child with it. No process of
+// the child is left, and the session takes the next message. A child that is cancelled is a failed call of its
+// parent, which goes on.
 func TestAnyServiceMayDieInADelegation(t *testing.T) {
 	t.Parallel()
 	type ends struct{ run, child string }

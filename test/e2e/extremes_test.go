@@ -26,20 +26,22 @@ var (
 	extremesSeed = flag.Int("extremes.seed", 0, "the first of their seeds")
 )
 
-// extreme is what a provider and a client put into every field they control. Texts of the provider are JSON as it writes it.
+// extreme holds the values that a provider and a client put into every field they control. Texts of the provider
+// are JSON as it writes it.
 type extreme struct {
 	// Driver is the wire format.
 	Driver string
-	// Counts are the fields of the usage, Text and Thinking what the model says, CallID, CallName and CallInput its call.
+	// Counts are the fields of the usage, Text and Thinking the model's output, CallID, CallName and CallInput its
+	// call.
 	Counts                                      [4]string
 	Text, Thinking, CallID, CallName, CallInput string
-	// Body is what the client posts as a message, Label as the session's label.
+	// Body is the message that the client posts, Label the session's label.
 	Body, Label string
 }
 
 func nested(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 
-// anExtreme draws edges of each field, and what lies beside them.
+// anExtreme draws edge values and random values of each field.
 func anExtreme() *rapid.Generator[extreme] {
 	count := rapid.SampledFrom([]string{
 		"0", "1", "-1", "999999999", "1000000000", "1000000001", "2147483648", "9007199254740993", "9223372036854775807", "-9223372036854775808",
@@ -81,7 +83,8 @@ func anExtreme() *rapid.Generator[extreme] {
 	})
 }
 
-// known are the cases that once made a session unreadable: counts whose sum leaves 64 bits, and input deeper than a message may be.
+// known are the cases that once made a session unreadable: counts whose sum leaves 64 bits, and input deeper than a
+// message may be.
 func known() []extreme {
 	quiet := extreme{Text: `"a"`, Thinking: `""`, CallID: `"c"`, CallName: `"shell.bash"`, Body: `{"content":"Go."}`, Label: `null`}
 	counts, deep := quiet, quiet
@@ -92,7 +95,7 @@ func known() []extreme {
 	return []extreme{counts, deep}
 }
 
-// hostile is a provider that says what the case in hand wants: a call first, and a text when it is given the result.
+// hostile is a provider that plays the current case: first a call, then, given the result, a text.
 type hostile struct {
 	mu  sync.Mutex // guards the field below
 	now extreme
@@ -154,8 +157,8 @@ func (x extreme) anthropic(w io.Writer, again bool) {
 	event(`{"type":"message_stop"}`)
 }
 
-// Whatever a provider, a tool and a client put into the fields they control, no answer is a 500, every route and the replay show
-// the session and its neighbours in JSON that any client reads, and so they do after a kill and a restart.
+// With any values in the fields that a provider, a tool and a client control, no answer is a 500, every route and
+// the replay show the session and its neighbours in JSON that any client reads, also after a kill and a restart.
 func TestExtremesStayReadable(t *testing.T) {
 	t.Parallel()
 	provider := &hostile{}
@@ -208,7 +211,8 @@ type reader struct {
 	sessions []tried
 }
 
-// do makes a request, fails the test for a status of 500 and more but 503, and for a body that is not JSON, and returns the body.
+// do makes a request, fails the test for a status of 500 and more but 503, and for a body that is not JSON, and
+// returns the body.
 func (r *reader) do(method, path, body string) (map[string]any, int) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, strings.TrimSuffix(r.base, "/")+path, strings.NewReader(body))
@@ -253,7 +257,7 @@ func (r *reader) try(i int, x extreme) {
 	r.do(http.MethodPatch, path, `{"label":`+x.Label+`}`)
 	r.do(http.MethodPut, path, `{"label":`+x.Label+`}`)
 	model := fmt.Sprintf(`{"content":"Go.","model_override":"%s:claude-sonnet-4-5"}`, x.Driver)
-	for _, body := range []string{model, x.Body} { // the second is given what the first left
+	for _, body := range []string{model, x.Body} { // the second message runs on the state after the first
 		posted, status := r.do(http.MethodPost, path+"/messages", body)
 		if status != http.StatusAccepted {
 			continue
@@ -269,7 +273,7 @@ func (r *reader) try(i int, x extreme) {
 	r.readAll(s)
 }
 
-// ofSession matches the routes that show projects, sessions and what belongs to them.
+// ofSession matches the routes that show projects, sessions and their parts.
 var ofSession = regexp.MustCompile(`^/api/v1/(projects|sessions|approvals|audit|processes|issues)`)
 
 // answersJSON reports whether an operation of the description answers 200 with JSON, as sockets and streams do not.

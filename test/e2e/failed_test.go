@@ -10,7 +10,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// failures are what a provider may do to a run, by the message that makes it do so, and the code the run ends with.
+// failures are the ways a provider breaks a run, by the message that triggers it, with the error code of the run.
 var failures = map[string]struct {
 	code string
 	step fakellm.Step
@@ -25,8 +25,9 @@ var failures = map[string]struct {
 	"overload":    {"provider_bad_response", fakellm.Step{fakellm.Say("Well"), fakellm.Error("overloaded_error", "Overloaded")}},
 }
 
-// What fails in a run is the run's state and no failure of the daemon: the message is taken, and the session, the run, its
-// messages and the record are read with 200, whatever the provider did and however it speaks (A-ERR-5XX-01).
+// A failure within a run is a state of the run and no failure of the daemon: the message is taken, and the session,
+// the run, its messages and the record are read with 200, in any wire format and for any failure of the provider
+// (A-ERR-5XX-01).
 func TestAFailedRunIsNoServerError(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

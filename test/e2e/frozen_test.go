@@ -44,8 +44,8 @@ func freezePostgres(t *testing.T, w *kagedtest.World) {
 	}
 }
 
-// With a Postgres that takes no signal, requests end, /readyz says why, SIGTERM ends the daemon with everything it started, and after
-// kill -9 the next start has everything.
+// With a Postgres that takes no signal, requests end, /readyz says why, SIGTERM ends the daemon with everything it
+// started, and after kill -9 the next start has everything.
 func TestFrozenPostgres(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, kagedtest.FakeModels(fakellm.Start(t), "anthropic"))

@@ -20,8 +20,9 @@ import (
 
 var updateGolden = flag.Bool("update-golden", false, "rewrite testdata/golden from this run")
 
-// Every frame and every HTTP answer of one session is byte-equal to testdata/golden, but for ids, times and places. The
-// session reads, fails, edits, runs a command, asks for approval twice, is cancelled once and meets a provider that refuses.
+// Every frame and every HTTP answer of one session is byte-equal to testdata/golden, but for ids, times and places.
+// The session reads, fails, edits, runs a command, asks for approval twice, is cancelled once and meets a provider
+// that refuses.
 func TestGoldenSession(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -62,8 +62,8 @@ func (w *workshop) shell(command string) string {
 	return result.Stdout
 }
 
-// The cage that kaged init writes is one in which a project's tools work, without a network and whether they lie in the system or in
-// the user's home; and in which that home cannot be seen otherwise.
+// The cage that kaged init writes is one in which a project's tools work, without a network and whether they lie in
+// the system or in the user's home; and in which that home cannot be seen otherwise.
 func TestInitWritesACageToWorkIn(t *testing.T) {
 	t.Parallel()
 	t.Run("Go", func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestInitWritesACageToWorkIn(t *testing.T) {
 	})
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return // setup.sh installs none; TestToolchains of scaffold holds what is granted
+		return // setup.sh installs no toolchain; TestToolchains of scaffold covers the grants
 	}
 	t.Run("Node.js in the home", func(t *testing.T) {
 		t.Parallel()

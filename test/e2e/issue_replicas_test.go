@@ -64,7 +64,7 @@ func boarder(t *testing.T) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: "ada"})
 }
 
-// word is what the service has acknowledged to all participants.
+// word holds the changes that the service has acknowledged to all participants.
 type word struct {
 	mu sync.Mutex // guards the fields below
 	// filed are the numbers of issues by their titles at first, changed the new versions of each issue.
@@ -75,7 +75,7 @@ type word struct {
 	lost        int // answers
 }
 
-// participant is one of many at a board. What it does depends on its random numbers alone.
+// participant is one of many at a board. Its actions depend on its random numbers alone.
 type participant struct {
 	t        *testing.T
 	name     string
@@ -228,7 +228,7 @@ func TestABoardOutlivesItsReplicas(t *testing.T) {
 	w.check(t, list[0])
 }
 
-// check compares the board with what was acknowledged.
+// check compares the board with the acknowledged changes.
 func (w *word) check(t *testing.T, r *replica) {
 	t.Helper()
 	var numbers []int64

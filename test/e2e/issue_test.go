@@ -50,7 +50,7 @@ type issueSeen struct {
 	Updates    []struct{ Author, Kind, Body string }
 }
 
-// board is a person who looks at an issue when a frame says that it changed.
+// board is a person's view of an issue, reloaded when a frame says that it changed.
 type board struct {
 	t *testing.T
 	*kagedtest.Session

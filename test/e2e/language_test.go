@@ -30,16 +30,16 @@ var shapes = map[string]string{
 	".kaged/.gitkeep": "",
 }
 
-// renamer is a model that renames a method in two languages, breaks both programs, and mends them. It acts on what it
-// reads: it touches a file again while the answer to its edit comes without the server's word.
+// renamer is a model that renames a method in two languages, breaks both programs, and mends them. It acts on its
+// results: it touches a file again while the answer to its edit comes without the server's diagnostics.
 type renamer struct {
 	next  int
 	tries map[string]int // by touched file
 	wrong string         // the first unexpected answer
 }
 
-// stage is one call, and what its result must hold; touch is the file that is edited again while the result lacks
-// diagnostics.
+// stage is one call and the text its result must hold; touch is the file that is edited again while the result
+// lacks diagnostics.
 type stage struct {
 	tool, input, want, touch string
 }

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// kill -9 of the tool runner in the middle of a patch: once the next one serves, all files are as they were, or, if the patch
-// was past the moment from which it holds, all are changed; nothing temporary is left either way.
+// kill -9 of the tool runner in the middle of a patch: once the next one serves, all files are unchanged, or, past
+// the commit point, all are changed; no temporary file is left either way.
 func TestKilledWhilePatching(t *testing.T) {
 	t.Parallel()
 	for plan, changed := range map[string]bool{

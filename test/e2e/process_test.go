@@ -82,7 +82,7 @@ func (h *hands) tools(t *testing.T) toolrunnerv1.ToolRunnerServiceClient {
 	return toolrunnerv1.NewToolRunnerServiceClient(conn)
 }
 
-// process is what the tools say of one.
+// process is one process as the tools report it.
 type process struct {
 	ID        string `json:"process_id"`
 	Status    string
@@ -149,7 +149,7 @@ func (h *hands) until(t *testing.T, id, text string) {
 	}
 }
 
-// stubborn is a command that leaves something behind which is hard to end, and answers what it is written.
+// stubborn is a command that leaves a child which is hard to end, and echoes its input lines.
 const stubborn = `trap '' TERM HUP; (setsid sh -c 'trap "" TERM; while :; do sleep 1000; done' &) ; echo up; while read x; do echo got $x; done`
 
 func (h *hands) background(t *testing.T, command string) string {
@@ -161,10 +161,10 @@ func (h *hands) background(t *testing.T, command string) string {
 	return p.ID
 }
 
-// commands returns what background processes have running.
+// commands returns the running commands of background processes.
 func (h *hands) commands(t *testing.T) []string { return kagedtest.Running(t, "MARK="+h.dir) }
 
-// inBackground is the step of a model that leaves something running which carries the mark MARK=dir.
+// inBackground is the step of a model that leaves a process running which carries the mark MARK=dir.
 func inBackground(t *testing.T, dir string) fakellm.Step {
 	t.Helper()
 	input, err := json.Marshal(map[string]any{
@@ -176,9 +176,9 @@ func inBackground(t *testing.T, dir string) fakellm.Step {
 	return fakellm.Step{fakellm.Tool("shell.exec", string(input))}
 }
 
-// kill -9 of the tool runner leaves a background process as it is, and the next one handles it; kill -9 of the supervisor
-// takes it along with everything it started, and the table says that it is lost; the end of the session ends what is left,
-// and the table says that too.
+// kill -9 of the tool runner leaves a background process as it is, and the next one handles it; kill -9 of the
+// supervisor takes it along with all its descendants, and the table says that it is lost; the end of the session
+// ends the remaining ones, and the table says that too.
 func TestBackgroundProcessesAndKills(t *testing.T) {
 	t.Parallel()
 	h := startHands(t)
@@ -204,7 +204,7 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 	h.ready(t)
 	second := h.background(t, stubborn)
 	h.until(t, second, "up")
-	// Both at once: a table that nobody was told of the end of.
+	// Both at once: the end of the process reached no table.
 	h.box.Kill()
 	h.restart(t, "tool-runner", &h.runner)
 	h.restart(t, "sandbox-supervisor", &h.box)
@@ -274,8 +274,8 @@ func TestDaemonKnowsWhatItLost(t *testing.T) {
 	}
 }
 
-// A session that ends while its workspace's tool runner is away takes its background processes along nevertheless, once the
-// tool runner is back: it is told until it has heard it.
+// A session that ends while its workspace's tool runner is away takes its background processes along nevertheless,
+// once the tool runner is back: it is told until it has heard it.
 func TestSessionEndsWhileTheToolRunnerIsAway(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -33,7 +33,7 @@ func comparisonOf(t *testing.T, c *client.Client, id string) comparison {
 	return kagedtest.Get[comparison](t, c, "/api/v1/projects/"+id+"/approval")
 }
 
-// guarded is a project whose agent reads, and free the file that lets it do anything.
+// guarded is a project whose agent reads, and free the file that lets it do everything.
 const guarded = `version: 1
 project: guarded
 primary:
@@ -45,8 +45,9 @@ primary:
 
 var free = strings.ReplaceAll(guarded, `"*": {enabled: false}, file.read`, `"shell.*"`)
 
-// A change that widens what was approved is answered with 409 and what it widens; the project is ready, and a session runs on the
-// approved version, until the hash that was shown is approved. Everything is in the record.
+// A change that widens the approved version is answered with 409 and the list of widenings; the project is ready,
+// and a session runs on the approved version, until the hash of the answer is approved. Everything is in the
+// record.
 func TestProjectApprovalOverHTTP(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -130,8 +131,8 @@ func TestProjectApprovalOverHTTP(t *testing.T) {
 	}
 }
 
-// kill -9 between the steps of an approval leaves the one version or the other approved, never something between; the approval can be
-// made again.
+// kill -9 between the steps of an approval leaves either the old or the new version approved, never a mix; the
+// approval can be made again.
 func TestKilledWhileApproving(t *testing.T) {
 	t.Parallel()
 	for point, approved := range map[crash.Point]bool{crash.ApprovedTextsStored: false, crash.ProjectApproved: true} {

@@ -15,7 +15,7 @@ type recorded struct {
 	Payload   map[string]any
 }
 
-// about returns what is recorded of a session under a type.
+// about returns the audit records of a session under a type.
 func about(t *testing.T, s *kagedtest.Session, eventType string) []recorded {
 	t.Helper()
 	page := kagedtest.Get[struct{ Items []recorded }](t, s.Client, "/api/v1/audit?session="+s.ID+"&limit=200")
@@ -28,7 +28,7 @@ func about(t *testing.T, s *kagedtest.Session, eventType string) []recorded {
 	return list
 }
 
-// A command that an operator cancels is on the record: with what it was called, and that it was run.
+// A command that an operator cancels is on the record: with its parameters, and that it was run.
 func TestCancelledCommandIsRecorded(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -59,7 +59,7 @@ func TestCancelledCommandIsRecorded(t *testing.T) {
 	}
 }
 
-// A background process that ends with its session is on the record, though nobody asked about it.
+// A background process that ends with its session is on the record, though no client polled it.
 func TestProcessesOfAnEndedSessionAreRecorded(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -15,9 +15,10 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// answerQuestion is the script command `[!] answer LINE COMMAND [ARG...]`. It runs the command at a terminal, types LINE once
-// the terminal shows a question, and writes what the terminal showed to $WORK/tty, stdout to $WORK/out and stderr to
-// $WORK/err. testscript's own ttyin types before the command starts, and kaged discards what was typed before a question.
+// answerQuestion is the script command `[!] answer LINE COMMAND [ARG...]`. It runs the command at a terminal, types
+// LINE once the terminal shows a question, and writes the terminal's screen to $WORK/tty, stdout to $WORK/out and
+// stderr to $WORK/err. testscript's own ttyin types before the command starts, and kaged discards keys typed before
+// a question.
 func answerQuestion(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: [!] answer LINE COMMAND [ARG...]")

@@ -14,8 +14,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// The scripts in testdata/script are sessions at a terminal. Each has a machine of its own: $WORK with an empty data
-// directory, and a database. The command `models DRIVER` starts a fake provider that says what the script's llm/N files say,
+// The scripts in testdata/script are sessions at a terminal. Each has a machine of its own: $WORK with an empty
+// data directory, and a database. The command `models DRIVER` starts a fake provider scripted by the llm/N files,
 // and writes $WORK/local.toml so that the alias smart-generalist goes there. `answer` runs a command at a terminal.
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// endDaemon ends the daemon whose id a script has written to up.pid, where it has failed before it did so itself.
+// endDaemon ends the daemon of up.pid if a failed script has left it running.
 func endDaemon(dir string) {
 	const end = `test -e up.pid && pid=$(cat up.pid) && kill $pid 2>/dev/null &&
 		while kill -0 $pid 2>/dev/null; do sleep 0.1; done`

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// repair is what a model does to examples/wordcount: it runs the tests, reads, edits, and runs them again.
+// repair is a model's work on examples/wordcount: it runs the tests, reads, edits, and runs them again.
 func repair() []fakellm.Step {
 	return []fakellm.Step{
 		{
@@ -71,7 +71,7 @@ func goTest(t *testing.T, dir string) (string, error) {
 	return string(out), err
 }
 
-// checkFrames: one message.start and one message.end enclose what the model wrote, each call has its result, and the
+// checkFrames: one message.start and one message.end enclose the model's output, each call has its result, and the
 // session went from running to idle.
 func checkFrames(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
@@ -180,7 +180,8 @@ func checkMessages(t *testing.T, s *kagedtest.Session) {
 	}
 }
 
-// checkRecord: every call is in the audit log, and the recorded requests hold exactly what the model was sent, once.
+// checkRecord: every call is in the audit log, and the recorded requests hold exactly the bodies sent to the model,
+// once.
 func checkRecord(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	type page struct {
@@ -248,8 +249,8 @@ func checkRequests(t *testing.T, s *kagedtest.Session, llm *fakellm.Server) {
 	}
 }
 
-// The scripts of the examples repair the project with no model at all: that of one agent, and that of make demo, in which two
-// children in cages do the work.
+// The scripts of the examples repair the project with no model at all: that of one agent, and that of make demo, in
+// which two children in cages do the work.
 func TestTheDemoScripts(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))

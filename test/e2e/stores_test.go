@@ -31,8 +31,8 @@ func killPostgres(t *testing.T, w *kagedtest.World) int {
 	return pid
 }
 
-// kill -9 of the private Postgres while a model works: it is started again, the run goes on to its end with every step, the
-// client keeps its socket and misses no frame, and the session takes the next message.
+// kill -9 of the private Postgres while a model works: it is started again, the run goes on to its end with every
+// step, the client keeps its socket and misses no frame, and the session takes the next message.
 func TestPostgresDiesDuringARun(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -61,7 +61,7 @@ func TestPostgresDiesDuringARun(t *testing.T) {
 		kagedtest.Eventually(t, "the log says: "+what, func() bool { return strings.Count(d.Stderr.String(), what) == times })
 	}
 	logged("ended by itself and is started again", 1)
-	gate.Open() // the step has to be stored while nothing can be
+	gate.Open() // the step has to be stored during the outage
 	if ended := s.Until(t, "run.ended"); !strings.Contains(string(ended.Payload), `"outcome":"completed"`) || !strings.Contains(string(ended.Payload), run) {
 		t.Errorf("the run ended with %s", ended.Payload)
 	}
@@ -106,8 +106,8 @@ func TestPostgresDiesAgainAndAgain(t *testing.T) {
 	}
 }
 
-// NATS goes away while a model writes and comes back: the run does not wait for it but ends and is stored, the client keeps its
-// socket and gets every frame, in order and once, and so does whoever comes later.
+// NATS goes away while a model writes and comes back: the run does not wait for it but ends and is stored, the
+// client keeps its socket and gets every frame, in order and once, and so does a later client.
 func TestNATSGoesAndComesBack(t *testing.T) {
 	t.Parallel()
 	opts := busembedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "alone"}
@@ -172,8 +172,8 @@ func TestNATSGoesAndComesBack(t *testing.T) {
 	s.SameAgain(t)
 }
 
-// A client that comes back after its frames are gone is told so and has the stored messages; one that has seen nothing is not
-// refused (A-WS-REC-03).
+// A client that comes back after its frames are gone is told so and has the stored messages; one without any frames
+// is not refused (A-WS-REC-03).
 func TestResumeFailsOnceFramesAreGone(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -24,7 +24,7 @@ type surface struct {
 	base string
 	http *http.Client
 	csrf string
-	// user is who asks, "" for whom an insecure daemon takes for its operator.
+	// user is the caller; an insecure daemon takes "" for its operator.
 	user string
 	ids  map[string]bool // of requests
 }
@@ -95,13 +95,13 @@ var (
 	snakeCase = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
 )
 
-// ulids are the keys whose values are ULIDs, times those whose values are milliseconds; null stands for none of either.
+// ulids are the keys with ULID values, times those with milliseconds; null stands for an absent value.
 var (
 	ulids = []string{"session_id", "run_id", "message_id", "trigger_message_id", "request_id", "subagent_invocation_id", "resume_from"}
 	times = []string{"ts", "since"}
 )
 
-// wellFormed holds a body to what all bodies keep: names in snake case, ids that are ULIDs, times that are whole
+// wellFormed checks a body against the common rules: names in snake case, ids that are ULIDs, times that are whole
 // milliseconds (A-WIRE-IDS-02, -03, A-WIRE-TIME-01, -02).
 func wellFormed(t *testing.T, what, key string, value any) {
 	t.Helper()
@@ -109,7 +109,7 @@ func wellFormed(t *testing.T, what, key string, value any) {
 	case map[string]any:
 		for k, inner := range v {
 			if key == "payload" || key == "input" || key == "resolved_aliases" || key == "prompt_hashes" || key == "details" {
-				continue // their keys are somebody else's
+				continue // their keys are defined by others
 			}
 			if !snakeCase.MatchString(k) {
 				t.Errorf("%s: key %q", what, k)
@@ -148,9 +148,9 @@ func items(page map[string]any) []map[string]any {
 
 func keys(m map[string]any) string { return strings.Join(slices.Sorted(maps.Keys(m)), " ") }
 
-// The whole surface of a session, as its clients meet it on a real daemon: every answer has the one form, ids are ULIDs that
-// nobody can guess, times are milliseconds, what failed is told in the body and not by the status, and what is somebody
-// else's looks like what there is not.
+// The whole surface of a session, as its clients meet it on a real daemon: every answer has the one form, ids are
+// unguessable ULIDs, times are milliseconds, failures are told in the body and not by the status, and another
+// user's resources look like missing ones.
 //
 // A-WIRE-SCOPE-01, -02, A-WIRE-VERS-01, A-WIRE-CTYPE-04, A-WIRE-IDS-01..03, -05, A-WIRE-TIME-01, -02, A-ERR-SHAPE-04,
 // A-ERR-CODE-04, -05, -08, A-URL-SESS-01, A-PROJ-GET-02, A-SESS-NEW-03, A-SESS-GET-01..03, A-SESS-LIST-03,
@@ -247,7 +247,8 @@ func projects(t *testing.T, ann *surface, w *kagedtest.World) {
 	capabilities(t, ann, w, load)
 }
 
-// capabilities asks what root agents may do before anything runs: one without a cage, and one with (A-PROJ-CAP-01..05).
+// capabilities reads the rights of root agents before any run: one without a cage, and one with
+// (A-PROJ-CAP-01..05).
 func capabilities(t *testing.T, ann *surface, w *kagedtest.World, load func(string, int) map[string]any) {
 	t.Helper()
 	dir := filepath.Join(w.Dir, "caged")
@@ -312,7 +313,7 @@ func sessions(t *testing.T, ann, bob *surface) string {
 		t.Errorf("without it: %v", got)
 	}
 
-	// The next id and somebody else's are answered alike.
+	// A guessed id and another user's are answered alike.
 	next := session[:25] + string("0123456789ABCDEFGHJKMNPQRSTVWXYZ0"[strings.IndexByte("0123456789ABCDEFGHJKMNPQRSTVWXYZ", session[25])+1])
 	answer := func(who *surface, id string) string {
 		e := who.get("/api/v1/sessions/"+id, 404)["error"].(map[string]any)
@@ -334,7 +335,7 @@ func sessions(t *testing.T, ann, bob *surface) string {
 	return session
 }
 
-// history checks what the three runs have left: their messages, and how each ended.
+// history checks the result of the three runs: their messages, and how each ended.
 func history(t *testing.T, ann *surface, session string) {
 	t.Helper()
 	messages := items(ann.get("/api/v1/sessions/"+session+"/messages", 200))
@@ -375,7 +376,7 @@ func history(t *testing.T, ann *surface, session string) {
 	ann.get(fmt.Sprintf("/api/v1/sessions/%s/runs/%s", other, runs[0]["id"]), 404)
 }
 
-// record checks the audit: what was done is there under the request it was done by.
+// record checks the audit: each action is there under the request that caused it.
 func record(t *testing.T, ann *surface, session string) {
 	t.Helper()
 	entries := items(ann.get("/api/v1/audit?limit=200&session="+session, 200))
@@ -411,7 +412,7 @@ func record(t *testing.T, ann *surface, session string) {
 	}
 }
 
-// A client whose connection broke comes back at once, without taking anything over, and goes on after the frame it saw last;
+// A client whose connection broke comes back at once, without a takeover, and goes on after the last frame it saw;
 // as often as it likes (A-WS-UP-04, A-WS-REC-02).
 func TestComingBackAtOnce(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// Ctrl-C ends a call and the command it runs, and so does the death of kaged: nothing is left behind.
+// Ctrl-C ends a call and the command it runs, and so does the death of kaged: no process is left behind.
 func TestACallEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*kagedtest.Process){
@@ -19,7 +19,8 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			mark := map[string]string{"interrupt": "98765431", "kill": "98765432"}[name] // seconds nobody else sleeps
+			// durations that no other test sleeps
+			mark := map[string]string{"interrupt": "98765431", "kill": "98765432"}[name]
 			p := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_DATA_DIR="+filepath.Join(dir, "data"), "KAGED_CONFIG="+filepath.Join(dir, "local.toml")),
 				"tools", "call", "shell.bash", `{"command":"echo ready; sleep `+mark+` & sleep `+mark+`"}`, "--project", dir)
 			kagedtest.Eventually(t, "the command runs", func() bool { return strings.Contains(p.Stderr.String(), "ready") })

@@ -10,11 +10,11 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A session that nobody watches works, ends and is stored, also after a restart, for which nothing has to be loaded again
-// (H-STREAM-RELAY-01, H-DSL-TRIG-01, H-STREAM-ENTRY-01). Whoever comes later sees every frame of it, of the kinds there are and
-// no others, thinking apart from text, and each message with the reason it stopped for (H-STREAM-EV-02, H-STREAM-EV-04,
-// H-STREAM-EV-09, H-STREAM-MAP-02, H-STREAM-LIM-03). What the operator has every request carry, every request carries
-// (H-PROV-ABS-01).
+// An unwatched session works, ends and is stored, also after a restart, after which no request has to load it again
+// (H-STREAM-RELAY-01, H-DSL-TRIG-01, H-STREAM-ENTRY-01). A later client sees every frame of it, of the defined
+// kinds and no others, thinking apart from text, and each message with its stop reason (H-STREAM-EV-02,
+// H-STREAM-EV-04, H-STREAM-EV-09, H-STREAM-MAP-02, H-STREAM-LIM-03). The operator's extra request fields are in
+// every request (H-PROV-ABS-01).
 func TestNobodyWatches(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

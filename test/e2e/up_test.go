@@ -16,7 +16,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// kaged up on an empty data directory brings its own stores, says one line when it serves, and leaves nothing behind.
+// kaged up on an empty data directory brings its own stores, prints one line when it serves, and leaves no process
+// or file behind.
 func TestUpAndDown(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")
@@ -91,7 +92,7 @@ func TestKillLeavesNothingRunning(t *testing.T) {
 	})
 }
 
-// The second Ctrl-C does not wait for what runs; what was acknowledged is there at the next start.
+// The second Ctrl-C does not wait for running work; acknowledged data is there at the next start.
 func TestSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -123,7 +124,7 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 }
 
-// A command waits for a daemon that starts, and is not misled by what a killed one said of itself.
+// A command waits for a starting daemon, and is not misled by the notes of a killed one.
 func TestCommandsWaitForADaemonThatStarts(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")
@@ -147,8 +148,8 @@ func TestCommandsWaitForADaemonThatStarts(t *testing.T) {
 	}
 }
 
-// Two commands without a daemon share the one the first has started, and it stays until both are done. Each says once that a
-// key stands in the configuration itself (H-PROV-CRED-02).
+// Two commands without a daemon share the one the first has started, and it stays until both are done. Each says
+// once that a key stands in the configuration itself (H-PROV-CRED-02).
 func TestCommandsShareADaemon(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -13,8 +13,9 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A database that the last version before approvals wrote is migrated at the start: its projects are ready and approved as they were
-// stored, recorded as upgrade, a session goes on, and a change made before the upgrade needs approval as one made after it does.
+// A database that the last version before approvals wrote is migrated at the start: its projects are ready and
+// approved as they were stored, recorded as upgrade, a session goes on, and a change made before the upgrade needs
+// approval as one made after it does.
 func TestUpgradeFromBeforeApprovals(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -82,7 +82,7 @@ func (g *ground) mkdir(names ...string) {
 	}
 }
 
-// own gives everything to the user, and lets everybody pass.
+// own gives all files to the user and makes the folder passable.
 func (g *ground) own() {
 	g.t.Helper()
 	if err := os.Chmod(g.dir, 0o755); err != nil {
@@ -113,7 +113,7 @@ func (g *ground) command(name string, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// runs returns how a command ended and what it wrote.
+// runs returns the exit code and the output of a command.
 func (g *ground) runs(name string, env []string, args ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
 	cmd := g.command(name, env, args...)
@@ -126,8 +126,9 @@ func (g *ground) runs(name string, env []string, args ...string) (code int, stdo
 	return cmd.ProcessState.ExitCode(), out.String(), log.String()
 }
 
-// However kaged's own places are named, relative, through links or by the environment, a cage that would hold them is refused in a
-// sentence that names the place, by every command that makes or shows cages; and nothing of them is read or written.
+// However kaged's own folders are named, relative, through links or by the environment, a cage that would hold them
+// is refused in a sentence that names the folder, by every command that makes or shows cages; and no file in them
+// is read or written.
 func TestCagesHoldNothingOfKaged(t *testing.T) {
 	t.Parallel()
 	grounds(t, func(t *testing.T, g *ground) {
@@ -170,8 +171,9 @@ func TestCagesHoldNothingOfKaged(t *testing.T) {
 	})
 }
 
-// A caged process that sees a service's socket, of another kaged whose places its own does not know, is refused by it, with the
-// user it has outside and though it shows the service token; outside of the cage the same call is served.
+// A caged process that sees the socket of another kaged's service, with folders unknown to its own kaged, is
+// refused by it, although it has the same user outside and shows the service token; outside of the cage the same
+// call is served.
 func TestSocketSeenByACage(t *testing.T) {
 	t.Parallel()
 	grounds(t, func(t *testing.T, g *ground) {
@@ -229,8 +231,8 @@ func TestSocketSeenByACage(t *testing.T) {
 	})
 }
 
-// A command that works without a cage, as the user that runs kaged, finds what is in kaged's environment in no process; and cages are
-// made all the same, by a kaged that nobody of its user can look into.
+// An uncaged command of kaged's user cannot read kaged's environment in any process; and a kaged that is closed to
+// its user's other processes still makes cages.
 func TestUncagedCommandCannotReadKagedsEnvironment(t *testing.T) {
 	t.Parallel()
 	grounds(t, func(t *testing.T, g *ground) {

@@ -204,7 +204,7 @@ func (c *comparison) theirs(ctx context.Context, p pattern) (list []string, refu
 	return list, refused, nil
 }
 
-// call runs ast-grep. That it finds nothing is no failure.
+// call runs ast-grep. An empty result is no failure.
 func (c *comparison) call(ctx context.Context, args []string) (out []byte, errText string, err error) {
 	cmd := exec.CommandContext(ctx, c.options.tool, args...)
 	var stderr bytes.Buffer

@@ -114,7 +114,7 @@ func (c *comparison) sameTrees(ctx context.Context) (string, error) {
 	step := max(1, len(c.files)/most)
 	for i := 0; i < len(c.files) && all < most; i += step {
 		f := c.files[i]
-		// What is shown to ast-grep goes through its preparation of patterns.
+		// ast-grep prepares every text as a pattern.
 		if len(f.text) > 20<<10 || bytes.ContainsRune(f.text, '$') {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 //go:embed patterns.txt
 var patternList string
 
-// pattern is something to search for.
+// pattern is a search pattern.
 type pattern struct{ text string }
 
 // listed returns the patterns of the list for a language. In the list a language is headed by ## and its name; patterns

@@ -19,7 +19,7 @@ func template(p *astgrep.Pattern) string {
 	return b.String() + "\n)"
 }
 
-// compareRewrite holds what both would put in place of each match against each other.
+// compareRewrite compares both replacements of each match.
 func (c *comparison) compareRewrite(ctx context.Context, p pattern) error {
 	compiled, err := astgrep.Compile(ctx, c.parser, c.lang, p.text)
 	var refused *astgrep.PatternError
@@ -67,7 +67,7 @@ func (c *comparison) compareRewrite(ctx context.Context, p pattern) error {
 	return nil
 }
 
-// theirRewrites returns what ast-grep puts in place of each match, by file and place.
+// theirRewrites returns ast-grep's replacement of each match, by file and place.
 func (c *comparison) theirRewrites(ctx context.Context, p pattern, replacement string) (map[string]string, error) {
 	matches, _, err := c.search(ctx, p, "--rewrite="+replacement)
 	if err != nil {

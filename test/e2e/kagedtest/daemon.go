@@ -45,7 +45,7 @@ func NewWorld(t testing.TB, toml string, env ...string) *World {
 func ControlGroups(dataDir string) (found []string) {
 	node, err := os.ReadFile(filepath.Join(dataDir, "node"))
 	if err != nil {
-		return nil // none has
+		return nil // no daemon runs
 	}
 	prefix := "kaged-" + strings.ToLower(strings.TrimSpace(string(node)))
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
@@ -66,7 +66,7 @@ func (w *World) Configure(t testing.TB, toml string) {
 	}
 }
 
-// FakeModels is a configuration whose alias smart-generalist goes to a fake provider in a wire format.
+// FakeModels is a configuration with the alias smart-generalist for a fake provider in a wire format.
 func FakeModels(srv *fakellm.Server, driver string) string {
 	return fmt.Sprintf(
 		"[models]\nsmart-generalist = \"fake:claude-sonnet-4-5\"\n\n[providers.fake]\ndriver = %q\nbase_url = %q\napi_key = \"sk-test\"\n",

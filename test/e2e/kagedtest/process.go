@@ -47,7 +47,8 @@ func Main(m *testing.M, commands map[string]func() int) {
 	testscript.Main(m, scripted)
 }
 
-// Environ is the environment of the commands: the few variables programs need, and none of the machine's kaged.
+// Environ is the environment of the commands: the few variables programs need, without those of the machine's
+// kaged.
 func Environ(extra ...string) []string {
 	env := []string{"GORACE=atexit_sleep_ms=50"}
 	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "KAGED_PG_BIN"} {
@@ -205,8 +206,8 @@ func Eventually(t testing.TB, what string, check func() bool) {
 	}
 }
 
-// Running returns the command lines of the processes whose environment, command line or working directory holds mark. A
-// database that runs as another user is known by the last alone.
+// Running returns the command lines of the processes with mark in their environment, command line or working
+// directory. A database that runs as another user is known by the last alone.
 func Running(t testing.TB, mark string) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")

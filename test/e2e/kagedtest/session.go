@@ -62,7 +62,7 @@ func Create(t testing.TB, c *client.Client, dir string) *Session {
 	return &Session{ID: created.ID, Project: project.ID, Client: c}
 }
 
-// Attach opens the socket with the frames seen so far; nil sees none and so gets all.
+// Attach opens the socket with the frames seen so far; nil stands for a new client, which gets all frames.
 func (s *Session) Attach(t testing.TB, seen map[string]int64) {
 	t.Helper()
 	if seen == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// Terminal is a command whose standard streams are a terminal of its own, which is also its controlling terminal.
+// Terminal is a command with a terminal of its own as its standard streams and as its controlling terminal.
 type Terminal struct {
 	// Shown is the output so far, with the echo of typed keys.
 	Shown *Log
