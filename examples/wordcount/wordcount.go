@@ -12,8 +12,8 @@ type Count struct {
 	Times int
 }
 
-// Top returns the n most frequent words of text, most frequent first and equal ones in alphabetical order. Case does not
-// matter, and punctuation around a word does not belong to it.
+// Top returns the n most frequent words of text, most frequent first and equal ones in alphabetical order. Case
+// does not matter, and punctuation around a word does not belong to it.
 func Top(text string, n int) []Count {
 	times := map[string]int{}
 	for _, field := range strings.Fields(text) {

@@ -12,8 +12,8 @@ import (
 // ErrGap ends [Frames.Replay] if a requested frame is no longer retained.
 var ErrGap = errors.New("bus: a frame that was asked for is not retained")
 
-// The details of fault.StaleLease: the place of the subject's last message in the stream, 0 if none
-// is retained, and the epoch that wrote it.
+// The details of fault.StaleLease: the place of the subject's last retained message in the stream, or 0, and the
+// epoch that wrote it.
 const (
 	detailLastSeq = "last_seq"
 	detailEpoch   = "epoch"

@@ -57,7 +57,8 @@ func (w *writer) mustPublish(t testing.TB, n int) {
 	}
 }
 
-// A reader takes the stream as its owner has made it: it makes none, changes none, and sees what is stored.
+// A reader takes the stream as its owner has made it: it creates and changes no stream, and sees the stored
+// messages.
 func TestReadersMakeNothing(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)
@@ -131,7 +132,7 @@ func wantSeqs(t testing.TB, got []int64, from, to int64) {
 	}
 }
 
-// What is published comes back from its tail and by replay, byte for byte, from any frame on.
+// A published batch comes back from its tail and by replay, byte for byte, from any frame on.
 func TestWhatIsPublishedIsReplayed(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})

@@ -43,8 +43,8 @@ type msgGet struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-// Tail returns the last message of a channel's subject, found false if none is retained. Messages
-// acknowledged before the call are seen.
+// Tail returns the last retained message of a channel's subject; found is false without one. Messages acknowledged
+// before the call are seen.
 func (f *Frames) Tail(ctx context.Context, session, channel string) (tail Batch, found bool, err error) {
 	subj, err := subject(session, channel)
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 // Option changes how a policy is compiled.
 type Option func(*compiler)
 
-// Forbidden names places of kaged's own. No policy can grant one, nor a folder it lies in, whether it is there or not; nor make
-// writable a link that led to it, or a folder such a link lies in. With the zero Path among them every policy is refused.
+// Forbidden names places of kaged's own. No policy can grant one, nor a folder it lies in, whether it is there or
+// not; nor make writable a link that led to it, or a folder such a link lies in. With the zero Path among them
+// every policy is refused.
 func Forbidden(paths ...ownpath.Path) Option {
 	return func(c *compiler) { c.forbidden = append(c.forbidden, paths...) }
 }
@@ -79,15 +80,15 @@ type compiler struct {
 	root      string
 	rootFD    int               // of root
 	systemFD  int               // of /
-	named     map[string]Grant  // what the policy grants, by path
-	grants    map[string]Grant  // and what is added to it
+	named     map[string]Grant  // the policy's grants, by path
+	grants    map[string]Grant  // and the added ones
 	inProject map[string]bool   // which of them are written as paths of the project
 	written   map[string]string // where those of the policy are written
 	gits      map[string]bool   // the folders of git that were looked at
 	pins      []string
 	found     map[Found]bool
 
-	memory     *Memory // nil for none
+	memory     *Memory // may be nil
 	recallOnly bool
 	sockets    bool // are looked for
 	live       []string

@@ -142,9 +142,9 @@ func TestRefusedPaths(t *testing.T) {
 	}
 }
 
-// However a place of kaged's own was named, relative, by a link or by one to a file that is not there yet, a policy that would give
-// it away is refused, and so is one by which the agent could exchange the link. A place that was never resolved refuses every
-// policy.
+// However a place of kaged's own was named, relative, by a link or by one to a file that is not there yet, a policy
+// that would give it away is refused, and so is one by which the agent could exchange the link. A place that was
+// never resolved refuses every policy.
 func TestForbiddenHoweverNamed(t *testing.T) {
 	root := plant(t, "p/src/", "p/data/", "p/cfg -> ../etc", "p/later -> src/later.toml", "etc/", "elsewhere/data/", "elsewhere/links/by -> ../data")
 	t.Chdir(filepath.Join(root, "p"))

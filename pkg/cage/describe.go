@@ -122,8 +122,8 @@ func (v *View) namesOf(paths []string) []string {
 	return names
 }
 
-// name is how a path is shown: from the project's root where it is in the project, and quoted if a character of it is not
-// visible, for the agent may have chosen it to look like more than a path.
+// name is how a path is shown: from the project's root where it is in the project, and quoted if a character of it
+// is not visible, for the agent may have chosen it to look like more than a path.
 func (v *View) name(path string) string {
 	if !termtext.Plain(path) {
 		return termtext.Quote(path)

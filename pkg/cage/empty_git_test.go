@@ -9,7 +9,8 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// A policy that names an empty .git may make a repository of it, but not the hooks and the configuration that git would run.
+// A policy that names an empty .git may make a repository of it, but not the hooks and the configuration that git
+// would run.
 func TestEmptyGit(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.EvalSymlinks(t.TempDir())

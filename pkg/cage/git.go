@@ -17,14 +17,15 @@ func isGit(dir string) bool {
 	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
-// inGit reports whether a path is a .git or lies in one. A folder elsewhere that [isGit] takes for a repository's may be a project too:
-// three names make it one.
+// inGit reports whether a path is a .git or lies in one. A folder elsewhere that [isGit] takes for a repository's
+// may be a project too: three names make it one.
 func inGit(path string) bool {
 	return slices.Contains(strings.Split(path, "/"), ".git")
 }
 
-// protectGit protects the paths of a git directory, and of the submodules and worktrees in it, that make git run code. With
-// git: read_only it protects the whole directory. worktree is the working tree of the repository, "" if unknown.
+// protectGit protects the paths of a git directory, and of the submodules and worktrees in it, that make git run
+// code. With git: read_only it protects the whole directory. worktree is the working tree of the repository, "" if
+// unknown.
 func (c *compiler) protectGit(dir, worktree string) error {
 	if !c.gits[dir] {
 		c.gits[dir] = true

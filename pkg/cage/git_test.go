@@ -117,7 +117,8 @@ func TestNamedByConfiguration(t *testing.T) {
 	}
 }
 
-// With git: read_only all of a repository is read-only, also where a .git file leads to it, and no grant can say otherwise.
+// With git: read_only all of a repository is read-only, also where a .git file leads to it, and no grant can say
+// otherwise.
 func TestGitReadOnly(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
@@ -164,7 +165,8 @@ func TestSince(t *testing.T) {
 	must(t, os.WriteFile(root+"/old/.envrc", []byte("x"), 0o644))
 	git(t, root, "config", "core.hooksPath", "elsewhere")
 	git(t, root, "init", "-q", "--bare", "deep/mirror")
-	for _, name := range []string{"objects", "refs"} { // what git takes for a repository where the .git at the root is broken
+	// git takes this for a repository where the .git at the root is broken
+	for _, name := range []string{"objects", "refs"} {
 		must(t, os.MkdirAll(filepath.Join(root, name), 0o755))
 	}
 	must(t, os.WriteFile(root+"/HEAD", []byte("ref: refs/heads/main\n"), 0o644))
@@ -225,7 +227,8 @@ func TestLinksInARepositoryAreFound(t *testing.T) {
 	}
 }
 
-// A writable grant is searched also where an agent has made it look like a repository's own folder, which takes three names.
+// A writable grant is searched also where an agent has made it look like a repository's own folder, which takes
+// three names.
 func TestGrantThatLooksLikeARepository(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, grant, root string }{
@@ -254,8 +257,8 @@ func TestGrantThatLooksLikeARepository(t *testing.T) {
 	}
 }
 
-// A repository that was found once stays protected when so many folders are made that the search does not come to it any more,
-// also for the next process.
+// A repository that was found once stays protected when so many folders are made that the search does not come to
+// it any more, also for the next process.
 func TestRemembered(t *testing.T) {
 	t.Parallel()
 	root, dir := plant(t, "services/foo/.git/HEAD", "services/foo/.git/config", "services/foo/.git/objects/", "services/foo/.git/refs/"), t.TempDir()
@@ -286,7 +289,8 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// Sockets in granted folders are found if a process listens there, in read-only folders too, and those of dead processes are not.
+// Sockets in granted folders are found if a process listens there, in read-only folders too, and those of dead
+// processes are not.
 func TestSockets(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "desk/", "docs/deep/", "desk/a/b/")

@@ -14,10 +14,11 @@ const (
 	maxConfig       = 1 << 20 // bytes of one file
 	maxConfigDepth  = 10      // of includes, as in git
 	maxConfigFiles  = 32      // that one repository's includes
-	maxConfigValues = 256     // of one repository that name something
+	maxConfigValues = 256     // of one repository's configuration
 )
 
-// setting is one line of a configuration: the key in lower case without its subsection, such as includeif.path, and the value.
+// setting is one line of a configuration: the key in lower case without its subsection, such as includeif.path, and
+// the value.
 type setting struct{ key, value string }
 
 // parseGitConfig reads the settings that git config reads. Where git fails it skips the line. It
@@ -77,7 +78,8 @@ func (p *configParser) skipLine() {
 	}
 }
 
-// section reads a header, such as [core] or [includeIf "gitdir:x"], and returns the name of the section without its subsection.
+// section reads a header, such as [core] or [includeIf "gitdir:x"], and returns the name of the section without its
+// subsection.
 func (p *configParser) section() string {
 	p.at++
 	start := p.at
@@ -101,7 +103,7 @@ func (p *configParser) section() string {
 	return name
 }
 
-// name reads a variable's name, "" if the line has none.
+// name reads a variable's name, "" if the line lacks one.
 func (p *configParser) name() string {
 	start := p.at
 	for p.at < len(p.text) && isNameByte(p.text[p.at]) {

@@ -24,8 +24,8 @@ const (
 // errIndex is an index that git would not read either, or that is beyond the bounds.
 var errIndex = errors.New("the index cannot be read")
 
-// gitlinks returns the paths of the gitlinks in an index, at most maxGitlinks+1, and the name of
-// its shared index, "" for none. hash is the size of an object's name in bytes.
+// gitlinks returns the paths of the gitlinks in an index, at most maxGitlinks+1, and the name of its shared index
+// or "". hash is the size of an object's name in bytes.
 func gitlinks(r io.Reader, hash int) (links []string, shared string, err error) {
 	in := bufio.NewReaderSize(io.LimitReader(r, maxIndex), 64<<10)
 	var head [12]byte
@@ -161,8 +161,8 @@ func isExtension(name string) bool {
 	return true
 }
 
-// indexes keeps the gitlinks of indexes, so that an index of a large repository is read once and not for each cage. It is safe
-// for concurrent use.
+// indexes keeps the gitlinks of indexes, so that an index of a large repository is read once and not for each cage.
+// It is safe for concurrent use.
 type indexes struct {
 	mu   sync.Mutex // guards kept
 	kept map[string]keptIndex

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// list reads the names in an open folder; the descriptor stays open. It is a loop of getdents64 because os.File costs four more
-// system calls for each folder, and cages read hundreds.
+// list reads the names in an open folder; the descriptor stays open. It is a loop of getdents64 because os.File
+// costs four more system calls for each folder, and cages read hundreds.
 func (c *compiler) list(fd int) ([]dirent, error) {
 	if c.buffer == nil {
 		c.buffer = make([]byte, 32<<10)
@@ -36,8 +36,8 @@ func (c *compiler) list(fd int) ([]dirent, error) {
 	}
 }
 
-// Offsets in a struct linux_dirent64: the size of the entry, its type, which is that of stat(2) without the permissions, and the
-// name.
+// Offsets in a struct linux_dirent64: the size of the entry, its type, which is that of stat(2) without the
+// permissions, and the name.
 const (
 	direntSize = 16
 	direntKind = 18

@@ -27,7 +27,7 @@ const (
 // in a folder outside of all projects; several processes may share the folder. It is safe for
 // concurrent use; a nil Memory remembers no places.
 type Memory struct {
-	dir     string // "" to remember nothing between processes
+	dir     string // "" for no memory between processes
 	indexes indexes
 
 	mu   sync.Mutex // guards kept
@@ -53,7 +53,7 @@ func NewMemory(dir string) *Memory { return &Memory{dir: dir, kept: map[string]k
 // finds.
 func Remember(m *Memory) Option { return func(c *compiler) { c.memory = m } }
 
-// Recall protects the places found by earlier compilations too, and stores none.
+// Recall protects the places found by earlier compilations too, without storing new ones.
 func Recall(m *Memory) Option { return func(c *compiler) { c.memory, c.recallOnly = m, true } }
 
 func (m *Memory) path(root string) string {

@@ -59,8 +59,8 @@ func (c *compiler) protect() error {
 	return nil
 }
 
-// protectFolder protects the files in dir that make tools run code. Missing names get a stub if the
-// table gives them one at this place: none, the root of a writable grant, or the project's.
+// protectFolder protects the files in dir that make tools run code. Missing names get a stub if the table gives
+// them one at this place: no place, the root of a writable grant, or the project's root.
 func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
 	list, readable := c.entries(dir)
 	there := make(map[string]bool, len(list))
@@ -122,8 +122,8 @@ func (c *compiler) lookAbove(path string) error {
 	return nil
 }
 
-// protectPath makes one path read-only if it lies in a writable grant and the policy does not name it. Where it is not there,
-// a stub that is Missing takes its place.
+// protectPath makes one path read-only if it lies in a writable grant and the policy does not name it. Where it is
+// not there, a stub that is Missing takes its place.
 func (c *compiler) protectPath(path string, stub Grant) error {
 	if _, known := c.grants[path]; known {
 		return nil

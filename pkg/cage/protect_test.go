@@ -97,8 +97,8 @@ func TestProtectedNamed(t *testing.T) {
 	}
 }
 
-// Outside a repository none can be planted, neither at the project's root nor at the root of a
-// writable folder.
+// Outside a repository no repository can be planted, neither at the project's root nor at the root of a writable
+// folder.
 func TestNoRepositoryPlanted(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "out/", "src/")
@@ -129,7 +129,8 @@ func TestStubsOfAnother(t *testing.T) {
 	expect(t, added(root, compile(t, root, "rw ./out")), map[string]string{"out/.git": "folder", "out/.kaged": "missing folder"})
 }
 
-// Repositories, projects, submodules and worktrees inside a writable folder are found, those that are kept elsewhere followed.
+// Repositories, projects, submodules and worktrees inside a writable folder are found, those that are kept
+// elsewhere followed.
 func TestNestedRepositories(t *testing.T) {
 	t.Parallel()
 	root := plant(t,

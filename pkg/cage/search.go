@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// How many folders are looked at, those nearest to the root first: of a writable grant for repositories, projects, protected
-// names and sockets, and of a read-only one for sockets.
+// How many folders are looked at, those nearest to the root first: of a writable grant for repositories, projects,
+// protected names and sockets, and of a read-only one for sockets.
 const (
 	searched         = 512
 	searchedReadOnly = 128
@@ -27,7 +27,8 @@ type dirent struct {
 	kind uint32
 }
 
-// entries reads a folder that is to be reached without links, sorted by name. It reports false for one that cannot be read.
+// entries reads a folder that is to be reached without links, sorted by name. It reports false for one that cannot
+// be read.
 func (c *compiler) entries(dir string) ([]dirent, bool) {
 	fd, err := beneath.Open(c.systemFD, relative(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -118,8 +119,8 @@ func (c *compiler) search(dir string) error {
 	return err
 }
 
-// noteBare takes note of a repository's folder that is no .git: git takes it for one wherever no .git is in the way, and so at a
-// project's root too once the .git there is broken, which its HEAD decides and a cage can write.
+// noteBare takes note of a repository's folder that is no .git: git takes it for one wherever no .git is in the
+// way, and so at a project's root too once the .git there is broken, which its HEAD decides and a cage can write.
 func (c *compiler) noteBare(dir string) {
 	if !inGit(dir) {
 		c.note(Found{Kind: FoundRepository, Path: dir})

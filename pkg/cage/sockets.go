@@ -10,8 +10,9 @@ import (
 // maxSockets is how many sockets are looked at for one cage.
 const maxSockets = 1024
 
-// Sockets finds the sockets in granted folders behind which a process listens, [View.Sockets]: those that the kernel knows of in
-// this network namespace, wherever they lie, and of others those in the folders that are searched.
+// Sockets finds the sockets in granted folders behind which a process listens, [View.Sockets]: those that the
+// kernel knows of in this network namespace, wherever they lie, and of others those in the folders that are
+// searched.
 func Sockets() Option { return func(c *compiler) { c.sockets = true } }
 
 // noteSockets takes note of the sockets in a folder.

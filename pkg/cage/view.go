@@ -38,8 +38,8 @@ type View struct {
 	Sockets []string
 	// PartialSockets says that a read-only folder has more folders than are searched for sockets.
 	PartialSockets bool
-	// Partial says that a writable folder has more folders than are searched for repositories and projects in it, so that files
-	// may be left unprotected that lie deep inside.
+	// Partial says that a writable folder has more folders than are searched for repositories and projects in it,
+	// so that files may be left unprotected that lie deep inside.
 	Partial bool
 }
 
@@ -60,8 +60,8 @@ type Grant struct {
 	Missing bool
 	// Stub is the content of the stub of a missing file.
 	Stub string
-	// Pinned is a writable folder that is only listed because a protected path lies in it: it must be a mount of its own, so that
-	// it cannot be renamed away, the protected path with it, and another made in its place.
+	// Pinned is a writable folder that is only listed because a protected path lies in it: it must be a mount of
+	// its own, so that it cannot be renamed away, the protected path with it, and another made in its place.
 	Pinned bool
 }
 
@@ -141,8 +141,8 @@ func (v *View) Writes() bool {
 	return slices.ContainsFunc(v.Grants, func(g Grant) bool { return g.Writable && g.Dir })
 }
 
-// Allows reports whether a path, absolute and without links, can be read, or also written where write is set. Of a path that
-// is not there yet it says whether it may be made.
+// Allows reports whether a path, absolute and without links, can be read, or also written where write is set. Of a
+// path that is not there yet it says whether it may be made.
 func (v *View) Allows(real string, write bool) bool {
 	g, ok := v.Find(real)
 	return ok && (g.Writable || !write)

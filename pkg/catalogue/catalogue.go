@@ -1,5 +1,5 @@
-// Package catalogue holds the tools there are and the patterns that name them: what compiling a project and running an agent
-// have in common. [Tools] are a workspace's, as its tool-runner lists them.
+// Package catalogue holds the known tools and the patterns that name them, shared by compiling a project and
+// running an agent. [Tools] are a workspace's, as its tool-runner lists them.
 package catalogue
 
 import (
@@ -15,7 +15,7 @@ import (
 type Tool struct {
 	// Name is the canonical dotted name.
 	Name string
-	// Description is what the model is told about it.
+	// Description describes the tool to the model.
 	Description string
 	// Schema is the JSON Schema of its input.
 	Schema json.RawMessage
@@ -27,7 +27,7 @@ type Tool struct {
 	Parallel bool
 	// ReadWhen describes the calls that only look, of a tool that writes.
 	ReadWhen toolcall.When
-	// WaitWhen describes the calls that wait for what goes on elsewhere, also those by an alias without an action.
+	// WaitWhen describes the calls that wait for outside events, also those by an alias without an action.
 	WaitWhen toolcall.When
 	// Aliases are other names it answers to.
 	Aliases []Alias
@@ -48,7 +48,7 @@ func (t *Tool) answersTo(name string) bool {
 	return t.Name == name || t.Alias(name) != nil
 }
 
-// Alias returns the alias called name, nil if there is none.
+// Alias returns the alias called name, or nil.
 func (t *Tool) Alias(name string) *Alias {
 	for i := range t.Aliases {
 		if t.Aliases[i].Name == name {
@@ -61,7 +61,7 @@ func (t *Tool) Alias(name string) *Alias {
 // Tools are the tools there are, in their canonical order. They are never changed once made.
 type Tools []Tool
 
-// Find returns the tool that answers to name, nil if there is none.
+// Find returns the tool that answers to name, or nil.
 func (c Tools) Find(name string) *Tool {
 	for i := range c {
 		if c[i].answersTo(name) {

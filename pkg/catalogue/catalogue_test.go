@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A pattern names a tool as its name, as an alias, or as a glob; the namespace of what became one tool names that.
+// A pattern names a tool as its name, as an alias, or as a glob; a namespace that was merged into one tool names
+// that tool.
 func TestMatches(t *testing.T) {
 	lsp := &Tool{Name: "code.lsp", Aliases: []Alias{{Name: "lsp.hover"}, {Name: "lsp"}}}
 	debug := &Tool{Name: "debug"}

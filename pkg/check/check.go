@@ -1,7 +1,7 @@
-// Package check refuses request fields that cannot mean anything, before they reach a rule or the store.
+// Package check refuses meaningless request fields, before they reach a rule or the store.
 //
-// Postgres keeps no NUL byte and no invalid UTF-8 in text, so every string of a request that a query is given passes
-// [Text] or [ID] first; what fails is the caller's mistake and not a defect.
+// Postgres keeps no NUL byte and no invalid UTF-8 in text, so every string of a request that becomes a query's
+// argument passes [Text] or [ID] first; a failure is the caller's mistake and not a defect.
 package check
 
 import (
@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// MaxID is the longest identifier in bytes. Ids are ULIDs or slugs; longer ones name nothing.
+// MaxID is the longest identifier in bytes. Ids are ULIDs or slugs; no id is longer.
 const MaxID = 200
 
 // Field returns validation_failed about one field; format and args make its sentence.

@@ -1,5 +1,5 @@
-// Package clip shortens text without cutting a character in two. A character is a code point; a byte that is part of none
-// counts as one.
+// Package clip shortens text without cutting a character in two. A character is a code point; a stray byte counts
+// as one.
 package clip
 
 import (
@@ -73,12 +73,12 @@ func MarkedRunes(s string, n int, mark string) string {
 	return s
 }
 
-// JSON returns the longest prefix of s that takes at most n bytes inside a JSON string. A byte that is no character takes
-// as much as U+FFFD, which it becomes.
+// JSON returns the longest prefix of s that takes at most n bytes inside a JSON string. A byte that is no character
+// takes as much as U+FFFD, which it becomes.
 func JSON(s string, n int) string { return s[:fit(s, n)] }
 
-// JSONPieces cuts s into pieces that each take at most n bytes inside a JSON string. n is at least the size of one escaped
-// character, which is 6.
+// JSONPieces cuts s into pieces that each take at most n bytes inside a JSON string. n is at least the size of one
+// escaped character, which is 6.
 func JSONPieces(s string, n int) []string {
 	var pieces []string
 	for len(s) > 0 {

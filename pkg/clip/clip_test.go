@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/wirejson"
 )
 
-// Bytes keeps characters whole, and bytes that are part of none are cut like others.
+// Bytes keeps characters whole, and stray bytes are cut like others.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,5 +1,5 @@
-// Package compile turns a project's files into the snapshot that its sessions run on. It is pure: the same files, rules and
-// catalogue make the same snapshot.
+// Package compile turns a project's files into the snapshot that its sessions run on. It is pure: the same files,
+// rules and catalogue make the same snapshot.
 package compile
 
 import (
@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Input is what a snapshot depends on.
+// Input are the facts that decide a snapshot.
 type Input struct {
 	// Files are the files known so far.
 	Files []dsl.File
@@ -19,11 +19,11 @@ type Input struct {
 	Catalogue func() (catalogue.Tools, error)
 }
 
-// Output is a snapshot, or what is missing for one.
+// Output is a snapshot, or the list of its missing files.
 type Output struct {
 	// Project is nil while there are errors or wanted files.
 	Project *Project
-	// Diagnostics is what is wrong or worth knowing.
+	// Diagnostics are the errors and warnings.
 	Diagnostics []dsl.Diagnostic
 	// Wanted are the files to be given with the next call.
 	Wanted []string

@@ -45,8 +45,8 @@ func project(tools string) string {
 	return "version: 1\nproject: demo\ndescription: A demo.\nprimary:\n  model: smart\n  system_prompt: ./p.md\n" + tools
 }
 
-// The root agent has the catalogue's defaults, then what the operator and the project say, and never what the operator
-// turned off (decision 1, H-TOOL-RES-01, T-RES-04 to T-RES-07).
+// The root agent has the catalogue's defaults, then the operator's and the project's changes, and never a tool that
+// the operator turned off (decision 1, H-TOOL-RES-01, T-RES-04 to T-RES-07).
 func TestRootTools(t *testing.T) {
 	const defaults = "file.read file.list search.grep code.lsp session.end"
 	on, off := func(p string) catalogue.Switch { return catalogue.Switch{Pattern: p, Enabled: true} },
@@ -104,7 +104,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// Other agents start with nothing, have their own tools, and never the root's (T-RES-02, T-RES-08, H-TOOL-RES-02,
+// Other agents start without tools, have their own, and never the root's (T-RES-02, T-RES-08, H-TOOL-RES-02,
 // H-TOOL-RES-04, H-DSL-TREE-01).
 func TestSubagentTools(t *testing.T) {
 	sub := func(tools string) string {
@@ -128,7 +128,7 @@ func TestSubagentTools(t *testing.T) {
 	}
 }
 
-// A pattern that names nothing is a warning with its place (T-RES-12).
+// A pattern that matches no tool is a warning with its place (T-RES-12).
 func TestUnmatchedPattern(t *testing.T) {
 	out := compileWith(t, project("  tools:\n    \"dap.*\": {enabled: true}\n    agent-x: {enabled: false}\n"))
 	if out.Project == nil || len(out.Diagnostics) != 2 {
@@ -141,9 +141,8 @@ func TestUnmatchedPattern(t *testing.T) {
 	}
 }
 
-// The snapshot holds what the file says as one tree of agents, and the names in use are listed (H-DSL-BOUND-01,
-// H-DSL-OUT-01, H-DSL-OUT-02, H-TEST-DSL-01);
-// the catalogue is not asked while something is wrong or wanted.
+// The snapshot holds the file's content as one tree of agents, and the names in use are listed (H-DSL-BOUND-01,
+// H-DSL-OUT-01, H-DSL-OUT-02, H-TEST-DSL-01); the catalogue is not asked while errors or wanted files remain.
 func TestOutput(t *testing.T) {
 	out := compileWith(t, project("  max_steps: 7\n  on_crash: resume\n  cage: {fs: []}\n  subagents: {a: {model: fast, system_prompt: ./gone.md}}\n"))
 	root := out.Project.Root
@@ -178,8 +177,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// An agent whose cage is disabled has none, one with a cage has what it says, and a child without one shares its parent's
-// (H-DSL-TREE-03, T-DISP-09).
+// An agent with a disabled cage has none, one with a cage has its grants, and a child without one shares its
+// parent's (H-DSL-TREE-03, T-DISP-09).
 func TestCages(t *testing.T) {
 	out := compileWith(t, project("  cage: disabled\n  subagents:\n    free: {model: fast, system_prompt: ./p.md}\n"+
 		"    caged: {model: fast, system_prompt: ./p.md, cage: {net: {allow: [\"example.com:443\"]}}}\n"))

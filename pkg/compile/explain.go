@@ -5,12 +5,12 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Layer is what may decide whether an agent has a tool.
+// Layer is a source of a decision about an agent's tools.
 type Layer int
 
-// The layers, as they are laid over each other, but for what is the root's alone.
+// The layers, in the order of application; those of the root alone come extra.
 const (
-	ByDefault  Layer = iota + 1 // what the root agent has, and others have not, when nobody says anything
+	ByDefault  Layer = iota + 1 // the defaults of the root agent; other agents have no defaults
 	ByOperator                  // the operator's default_tools
 	ByProfile                   // the agent's tools_profile
 	ByAgent                     // the agent's tools
@@ -33,7 +33,7 @@ type Decision struct {
 	ShownAs string
 }
 
-// Explanation is an agent's tools and why it has them, or what is missing to say so.
+// Explanation is an agent's tools with the reasons, or the files still missing for it.
 type Explanation struct {
 	// Agent is nil while there are errors or wanted files.
 	Agent *dsl.Agent
@@ -52,8 +52,8 @@ type Explanation struct {
 	Wanted      []string
 }
 
-// Explain explains the tools of the agent at a tree path, the root for "". Without files it is about the root agent of a
-// project that says nothing about tools. It fails with not_found if there is no such agent, and as Catalogue does.
+// Explain explains the tools of the agent at a tree path, the root for "". Without files it is about the root agent
+// of a project without tool settings. It fails with not_found if there is no such agent, and as Catalogue does.
 func Explain(in Input, agent string) (Explanation, error) {
 	root := &dsl.Agent{Key: rootPath, Path: rootPath}
 	out := Explanation{Agents: []string{rootPath}}

@@ -30,8 +30,8 @@ func explain(t *testing.T, all catalogue.Tools, agent, yaml string, operator ...
 	return Explain(in, agent)
 }
 
-// The flat profile is exactly the twenty tools for the root agent and the six that only look for others, under their flat
-// names; each has its group (T-T20-05, T-T20-06, T-T20-07, T-T20-08).
+// The flat profile is exactly the twenty tools for the root agent and the six that only look for others, under
+// their flat names; each has its group (T-T20-05, T-T20-06, T-T20-07, T-T20-08).
 func TestFlatProfile(t *testing.T) {
 	yaml := project("  tools_profile: flat20\n  subagents:\n    a: {model: fast, system_prompt: ./p.md, tools_profile: flat20}\n")
 	for agent, want := range map[string]string{
@@ -111,7 +111,7 @@ func say(d Decision) string {
 	return text
 }
 
-// What is explained is what compiling gives, for every agent.
+// Explain agrees with Compile for every agent.
 func TestExplainAgreesWithCompile(t *testing.T) {
 	yaml := project("  tools: {\"*\": {enabled: true}, edit.text: {enabled: false}}\n  subagents: {a: {model: fast, system_prompt: ./p.md, tools: {\"search.*\": {enabled: true}}}}\n")
 	compiled := compileWith(t, yaml).Project.Root
@@ -132,8 +132,8 @@ func TestExplainAgreesWithCompile(t *testing.T) {
 	}
 }
 
-// Without a project the root agent's defaults are explained; an agent that is not there is not_found, with those that are; a
-// project that cannot be used says why.
+// Without a project the root agent's defaults are explained; an agent that is not there is not_found, with those
+// that are; a project that cannot be used says why.
 func TestExplainWithoutAnAgent(t *testing.T) {
 	out, err := explain(t, tools, "", "")
 	if err != nil || len(out.Decisions) != len(tools) || out.Project != "" || out.Agent.Path != "primary" {

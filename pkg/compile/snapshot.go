@@ -35,11 +35,11 @@ type Agent struct {
 	Model string
 	// PromptPath is its prompt file, relative to the project's root.
 	PromptPath string
-	// Description is what a parent is told about it.
+	// Description describes the agent to its parent.
 	Description string
 	// MaxSteps and MaxOutputTokens are 0 where they are not set.
 	MaxSteps, MaxOutputTokens int
-	// Cage is nil for none.
+	// Cage may be nil.
 	Cage *dsl.Cage
 	// Tools are the canonical names of its tools, in catalogue order.
 	Tools []string
@@ -61,12 +61,12 @@ type Agent struct {
 	ResumeOnCrash bool
 	// IncludeToolResults says whether results of earlier runs' tools are shown to the model again.
 	IncludeToolResults bool
-	// ParentContext says whether its calls are given what its caller and the operator have said.
+	// ParentContext includes in its calls the conversation of its caller and the operator.
 	ParentContext bool
 }
 
-// Encode returns the bytes that a snapshot is stored and sent as, an encoding of kaged.harness.v1.CompiledProject, and their
-// SHA-256 in hex. Equal snapshots have equal bytes. It fails with internal for text that is not UTF-8.
+// Encode returns the bytes that a snapshot is stored and sent as, an encoding of kaged.harness.v1.CompiledProject,
+// and their SHA-256 in hex. Equal snapshots have equal bytes. It fails with internal for text that is not UTF-8.
 func (p *Project) Encode() (encoded []byte, hash string, err error) {
 	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(p.Proto())
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Project) Encode() (encoded []byte, hash string, err error) {
 	return encoded, hex.EncodeToString(sum[:]), nil
 }
 
-// Decode reads what [Project.Encode] made. It fails with internal for bytes that are no snapshot.
+// Decode reads the bytes of [Project.Encode]. It fails with internal for bytes that are no snapshot.
 func Decode(encoded []byte) (*Project, error) {
 	var p harnessv1.CompiledProject
 	if err := proto.Unmarshal(encoded, &p); err != nil {

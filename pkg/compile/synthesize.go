@@ -6,7 +6,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Synthesis is a project as one document, or what is wrong with it.
+// Synthesis is a project as one document, or its errors.
 type Synthesis struct {
 	// YAML is nil while there are errors or wanted files.
 	YAML []byte
@@ -47,7 +47,7 @@ func Synthesize(in Input) (Synthesis, error) {
 	return out, err
 }
 
-// defaults returns the tools that an agent has because nobody says anything about them.
+// defaults returns the tools that an agent has without any setting about them.
 func (r *resolver) defaults(a *dsl.Agent, isRoot bool) (names []string) {
 	for _, d := range r.decide(a, isRoot) {
 		if d.Enabled && d.By == ByDefault {

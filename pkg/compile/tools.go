@@ -48,8 +48,8 @@ func (r *resolver) tools(a *dsl.Agent, out *Agent, isRoot bool) {
 	r.checkPatterns(a, isRoot)
 }
 
-// decide resolves the layers, each over the one before: what the root has by default, the operator's rules, the agent's
-// profile and tools, and once more what the operator turned off. A profile takes the place of the defaults.
+// decide resolves the layers, each over the one before: the root's defaults, the operator's rules, the agent's
+// profile and tools, and once more the operator's disabled tools. A profile takes the place of the defaults.
 func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
 	own := make([]catalogue.Switch, len(a.Tools))
 	for i, s := range a.Tools {
@@ -127,7 +127,7 @@ func positionOf(a *dsl.Agent, pattern string) dsl.Position {
 	return dsl.Position{}
 }
 
-// shownAs returns the alias by which an agent asked for t, "" if it asked for it by its own name or by none.
+// shownAs returns the alias by which an agent asked for t, "" if it used the canonical name or a pattern.
 func shownAs(t *catalogue.Tool, own, profile []catalogue.Switch) string {
 	for _, layer := range [][]catalogue.Switch{own, profile} {
 		v := catalogue.Verdict(layer, t, t.Name)
@@ -155,7 +155,8 @@ func profileSwitches(profile string, isRoot bool) []catalogue.Switch {
 	return out
 }
 
-// checkPatterns warns about patterns that name nothing and refuses those that give a subagent what is the root's alone.
+// checkPatterns warns about patterns without a match and refuses those that give a subagent a tool of the root
+// alone.
 func (r *resolver) checkPatterns(a *dsl.Agent, isRoot bool) {
 	for _, s := range a.Tools {
 		path := fmt.Sprintf("%s.tools[%q]", a.Path, s.Pattern)

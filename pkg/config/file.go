@@ -56,7 +56,7 @@ type File struct {
 	Services map[string]map[string]any `toml:"services"`
 }
 
-// document is a File as the TOML decoder fills it: the tables whose form or order needs a second look come apart.
+// document is a File as the TOML decoder fills it: tables that are read by form or order are split off.
 type document struct {
 	File
 	Models       map[string]any      `toml:"models"`
@@ -73,7 +73,8 @@ type Provider struct {
 	Driver string `toml:"driver"`
 	// APIKey is "${VAR}", where the key is in the environment, or the key itself, which works and is warned of.
 	APIKey string `toml:"api_key"`
-	// BaseURL replaces the driver's own address: without a version path for anthropic and google, with /v1 for the OpenAI kinds.
+	// BaseURL replaces the driver's own address: without a version path for anthropic and google, with /v1 for the
+	// OpenAI kinds.
 	BaseURL string `toml:"base_url"`
 	// Headers are sent with every request.
 	Headers map[string]string `toml:"headers"`
@@ -116,7 +117,7 @@ type toolRule struct {
 	Enabled bool `toml:"enabled"`
 }
 
-// What [Projects.FirstLoad] may be.
+// Values of [Projects.FirstLoad].
 const (
 	FirstLoadApproves = "approve"
 	FirstLoadAsks     = "ask"
@@ -124,21 +125,21 @@ const (
 
 // Projects is how projects are registered.
 type Projects struct {
-	// FirstLoad is what the first load of a project does with its files: approve, the default, or ask, where nothing of the project
-	// runs before an operator approves them (`kaged project approve`).
+	// FirstLoad is the policy for a project's first load: approve, the default, or ask: an operator approves the
+	// project (`kaged project approve`) before any of it runs.
 	FirstLoad string `toml:"first_load"`
 }
 
 // MaxSteps is the most model calls a run may be allowed.
 const MaxSteps = 100
 
-// Limits bounds work on this daemon. Zero means that the file says nothing, and the default.
+// Limits bounds work on this daemon. Zero is an absent key, and stands for the default.
 type Limits struct {
 	// SessionsPerProject is how many sessions of one project may run at once; 4 by default.
 	SessionsPerProject int `toml:"sessions_per_project"`
 	// SessionsPerOperator is how many sessions of one operator may run at once; 16 by default.
 	SessionsPerOperator int `toml:"sessions_per_operator"`
-	// MaxSteps is the most model calls of a run whose project says nothing; 20 by default.
+	// MaxSteps is the most model calls of a run in a project without its own limit; 20 by default.
 	MaxSteps int `toml:"max_steps"`
 	// LiveAgents is how many agents of one session may be at work at once, the root agent included. Without it the key
 	// live_agents of [services.harness] counts, which is 16 by default.
@@ -168,8 +169,8 @@ type Budget struct {
 	Calls int64 `toml:"calls"`
 	// Per is the period, in UTC: day, the default, week or month.
 	Per string `toml:"per"`
-	// Unpriced says what is done under usd with a model without a known price: refuse, the default, or allow, which counts
-	// it as free.
+	// Unpriced is the policy under usd for a model without a known price: refuse, the default, or allow, which
+	// counts it as free.
 	Unpriced string `toml:"unpriced"`
 }
 
@@ -185,7 +186,7 @@ type UI struct {
 
 // Database says where Postgres is.
 type Database struct {
-	// URL connects as the owner of the schemas, who migrates.
+	// URL connects as the owner of the schemas, for migrations.
 	URL string `toml:"url"`
 	// AppURL connects as the role the services work as; empty means that they connect as the owner and step down.
 	AppURL string `toml:"app_url"`
@@ -195,15 +196,16 @@ type Database struct {
 type NATS struct {
 	// URL is its address; empty means the embedded one.
 	URL string `toml:"url"`
-	// MaxStore and MaxMemory bound what the embedded one keeps on disk and in memory, in bytes; 1 GiB and 64 MiB by default.
+	// MaxStore and MaxMemory bound the disk and memory of the embedded server, in bytes; 1 GiB and 64 MiB by
+	// default.
 	MaxStore  int64 `toml:"max_store"`
 	MaxMemory int64 `toml:"max_memory"`
 }
 
 // Host is how services are run and how they speak to each other. Zero means the default.
 type Host struct {
-	// DrainGrace is how long a service may take to finish what is long when it stops, 10 s by default; StopTimeout how long
-	// its requests may take after that, 3 s by default.
+	// DrainGrace is the time a stopping service may take to finish long work, 10 s by default; StopTimeout the time
+	// for its requests after that, 3 s by default.
 	DrainGrace  Duration `toml:"drain_grace"`
 	StopTimeout Duration `toml:"stop_timeout"`
 	// ReadyTimeout is how long a service may take to say whether it works, 2 s by default.
@@ -213,12 +215,13 @@ type Host struct {
 	// up, 10 s by default.
 	Keepalive        Duration `toml:"keepalive"`
 	KeepaliveTimeout Duration `toml:"keepalive_timeout"`
-	// ServiceTokenFile is a file with the token, of 32 characters or more, that services in different containers show each
-	// other (KAGED_SERVICE_TOKEN_FILE); relative to the configuration file. None by default: services answer processes they can
-	// see only.
+	// ServiceTokenFile is a file with the token, of 32 characters or more, that services in different containers
+	// show each other (KAGED_SERVICE_TOKEN_FILE); relative to the configuration file. By default there is no token:
+	// services answer only processes they can see.
 	ServiceTokenFile string `toml:"service_token_file"`
-	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default: above it, memory is collected more
-	// often. It gives way where more than four fifths of it are in use, and to GOMEMLIMIT in the environment.
+	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default: above it, memory is
+	// collected more often. It gives way where more than four fifths of it are in use, and to GOMEMLIMIT in the
+	// environment.
 	MemoryLimit int64 `toml:"memory_limit"`
 }
 
@@ -352,10 +355,10 @@ func syntaxFault(path string, err error) error {
 	return fault.Wrap(err, fault.BadRequest, "%s: %s", path, strings.TrimPrefix(err.Error(), "toml: "))
 }
 
-// mistyped is what the decoder says of a value of the wrong type, in the terms of its own program.
+// mistyped matches the decoder's message about a value of the wrong type, which names Go types.
 var mistyped = regexp.MustCompile(`^toml: cannot decode TOML (.*) into .* of type (\S+)$`)
 
-// plain is what is wrong with a value, in the terms of who writes the file.
+// plain rewrites a decoder's message for the author of the file.
 func plain(err error) string {
 	m := mistyped.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -417,7 +420,7 @@ func (f *File) readModels(data []byte, models map[string]any) error {
 	return nil
 }
 
-// driverWanted says what a provider's driver must be, which is its name where it says nothing.
+// driverWanted describes the allowed drivers of a provider; its name is the default.
 func driverWanted(said, driver string) string {
 	hint := ""
 	if said == "" {

@@ -6,15 +6,15 @@ import "fmt"
 type DormantKey struct {
 	// Table is its table, such as limits, Name the key there.
 	Table, Name string
-	// Lacks is what kaged does not do, as the end of a sentence.
+	// Lacks is the missing effect, as the end of a sentence.
 	Lacks string
 }
 
-// Dormant are the keys without effect. This list is the one place: [File.NotInForce] and the reference page are made from it,
-// and a test wants every other key to be read by some part of kaged.
+// Dormant are the keys without effect. This list is the one place: [File.NotInForce] and the reference page are
+// made from it, and a test wants every other key to be read by some part of kaged.
 var Dormant = []DormantKey{}
 
-// Reason says in one sentence what has no effect.
+// Reason says in one sentence that the key has no effect.
 func (d DormantKey) Reason() string { return d.says(d.Name) }
 
 func (d DormantKey) says(key string) string {
@@ -23,7 +23,7 @@ func (d DormantKey) says(key string) string {
 
 // NotInForce is a key that stands in a file and has no effect.
 type NotInForce struct {
-	// Key is the whole key, such as limits.sessions_per_project; Message says in one sentence what it does not do.
+	// Key is the whole key, such as limits.sessions_per_project; Message names the missing effect in one sentence.
 	Key, Message string
 }
 

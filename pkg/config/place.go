@@ -75,9 +75,9 @@ func SecretFiles(getenv func(string) string) (paths []string) {
 	return paths
 }
 
-// WithFiles returns an environment in which each variable with a secret may come from a file: KAGED_NATS_URL_FILE names
-// the file whose text, without white space around it, is KAGED_NATS_URL. It fails with bad_request for an unreadable or
-// empty file, and if a variable and its twin are both set.
+// WithFiles returns an environment in which each variable with a secret may come from a file: KAGED_NATS_URL_FILE
+// names a file with the text of KAGED_NATS_URL; white space around it is cut. It fails with bad_request for an
+// unreadable or empty file, and if a variable and its twin are both set.
 func WithFiles(getenv func(string) string) (func(string) string, error) {
 	read := map[string]string{}
 	for _, name := range fileTwins {

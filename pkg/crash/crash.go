@@ -1,8 +1,8 @@
-// Package crash names the moments at which a process may be killed to prove that nothing acknowledged is lost.
+// Package crash names the moments at which a process may be killed to prove that acknowledged work survives.
 //
-// Code calls [At] where losing the process would matter. In a normal build At is empty and costs nothing. In a build
-// tagged faults, KAGED_CRASH_AT names the one point at which the process sends itself SIGKILL: nothing is flushed and
-// no deferred call runs. "NAME:N" dies the Nth time the point is reached. A name that is not in the list below ends a
+// Code calls [At] where losing the process would matter. In a normal build At is empty and free. In a build tagged
+// faults, KAGED_CRASH_AT names the one point at which the process sends itself SIGKILL: no buffer is flushed and no
+// deferred call runs. "NAME:N" dies the Nth time the point is reached. A name that is not in the list below ends a
 // faults build at its start, so that a test cannot pass by a spelling mistake.
 package crash
 
@@ -13,7 +13,7 @@ type Point string
 
 // The points, in the order a run meets them.
 const (
-	// LeaseTaken: this process has just become a session's holder and has published nothing yet.
+	// LeaseTaken: this process has just become a session's holder and has not published yet.
 	LeaseTaken Point = "lease_taken"
 	// MessageStored: an operator's message and its run are committed; the caller has no answer and no frame is out.
 	MessageStored Point = "message_stored"
@@ -71,9 +71,10 @@ const (
 	// IssueStored: a change of an issue is committed; the caller has no answer and no notice is out.
 	IssueStored Point = "issue_stored"
 
-	// FileWritten: the new content of one more file is written beside the old one, whose mode and owner it has not.
+	// FileWritten: the new content of one more file is written beside the old one, without its mode and owner.
 	FileWritten Point = "file_written"
-	// FilesStaged: the new files of a set of changes are written beside the old ones and none has taken its place.
+	// FilesStaged: the new files of a set of changes are written beside the old ones and every old one is still in
+	// its place.
 	FilesStaged Point = "files_staged"
 	// FileBegun: the writing over of one more file of a set is noted and has not begun.
 	FileBegun Point = "file_begun"
@@ -81,10 +82,9 @@ const (
 	FileCommitted Point = "file_committed"
 	// FilesCommitted: all files of a set have taken their places, which is noted; the old ones are still there.
 	FilesCommitted Point = "files_committed"
-	// FileTakenBack: one more file of a set that failed is what it was before.
+	// FileTakenBack: one more file of a failed set has its old content.
 	FileTakenBack Point = "file_taken_back"
-	// FilesTakenBack: all files of a set that failed are what they were before, which is noted; the new ones are still
-	// there.
+	// FilesTakenBack: all files of a failed set have their old content, which is noted; the new ones still exist.
 	FilesTakenBack Point = "files_taken_back"
 	// FileCleared: one more file that stood beside another while a set was made or taken back is gone.
 	FileCleared Point = "file_cleared"
@@ -94,17 +94,17 @@ const (
 	// ProcessStarted: a background process runs; its call has no answer.
 	ProcessStarted Point = "process_started"
 
-	// CageNoted: what a cage will put on the host is written down and nothing of it is there.
+	// CageNoted: a cage's future traces on the host are written down and not made yet.
 	CageNoted Point = "cage_noted"
 	// CageStubHalf: a stub that is a file is there, empty.
 	CageStubHalf Point = "cage_stub_half"
 	// CageStubMade: one more stub stands for a cage that is not there yet.
 	CageStubMade Point = "cage_stub_made"
-	// CageStarted: the first process of a cage runs and has built nothing.
+	// CageStarted: the first process of a cage runs and has not begun to build.
 	CageStarted Point = "cage_started"
-	// CageBuilt: a cage is there and nobody knows of it.
+	// CageBuilt: a cage exists and is not reported yet.
 	CageBuilt Point = "cage_built"
-	// CageEmpty: everything in a cage is gone and what it had on the host is there.
+	// CageEmpty: all processes in a cage are gone and its traces on the host remain.
 	CageEmpty Point = "cage_empty"
 	// CageStubRemoved: one stub fewer of a cage that is gone stands.
 	CageStubRemoved Point = "cage_stub_removed"

@@ -7,7 +7,8 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// Points have distinct names that a shell needs no quotes for, and passing them does nothing unless one was asked for.
+// Points have distinct names that a shell needs no quotes for, and passing them has no effect unless one was asked
+// for.
 func TestPoints(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	seen := map[crash.Point]bool{}

@@ -2,5 +2,5 @@
 
 package crash
 
-// At does nothing in this build.
+// At is empty in this build.
 func At(Point) {}

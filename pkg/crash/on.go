@@ -29,7 +29,7 @@ func At(p Point) {
 		return
 	}
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way; nothing may happen until it arrives
+	select {} // the signal is on its way; block until it arrives
 }
 
 func mustParse(text string) *trap {

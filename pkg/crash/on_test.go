@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A process dies by SIGKILL at the point it was told, the time it was told, and refuses to start on a name it does not know.
+// A process dies by SIGKILL at the point it was told, the time it was told, and refuses to start on a name it does
+// not know.
 func TestAt(t *testing.T) {
 	for plan, want := range map[string]struct {
 		out    string

@@ -38,8 +38,8 @@ type builder struct {
 	bounds map[*Agent]*Budget
 }
 
-// locate records the places of a value and of the values inside it. Agents locate their own subagents, whose tree paths
-// are theirs in every file.
+// locate records the places of a value and of the values inside it. Agents locate their own subagents, because
+// these keep their tree paths in every file.
 func (b *builder) locate(e entry, tree string) {
 	b.project.positions[tree] = e.value.pos
 	if e.value.kind == mapNode {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the fixtures expect")
 
-// fixture is a txtar file: what it shows, the files of a project, and what comes of them.
+// fixture is a txtar file: its purpose, the files of a project, and the expected result.
 //
 // A prompt that is wanted is there unless a line of "absent" names it; "refused" gives lines of "path: reason". The
 // section "diagnostics" holds the expected diagnostics, "project" the expected project as JSON. A comment line
@@ -92,7 +92,7 @@ func (f *fixture) file(path string) File {
 	return File{Path: path, Present: !absent && !strings.HasSuffix(path, ".yaml")}
 }
 
-// parse asks until nothing is wanted.
+// parse asks until no file is wanted.
 func parse(t *testing.T, file func(string) File) Result {
 	t.Helper()
 	var files []File
@@ -109,8 +109,8 @@ func parse(t *testing.T, file func(string) File) Result {
 	return Result{}
 }
 
-// A project file gives exactly the project, or exactly the diagnostics with their places, that its fixture says, and the
-// JSON Schema agrees with the parser about it (H-SCOPE-05, H-OPEN-02).
+// A project file gives exactly the project, or exactly the diagnostics with their places, that its fixture says,
+// and the JSON Schema agrees with the parser about it (H-SCOPE-05, H-OPEN-02).
 func TestFixtures(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {

@@ -1,10 +1,10 @@
 package dsl
 
-// notInForce are the keys of a project file that are read and that no part of kaged acts on, each with what it does not do
-// yet. A key is named by the object it belongs to, as [Keys] names it. Everything below such a key is without effect, too.
+// notInForce are the keys of a project file that are read but have no effect yet, each with the missing effect. A
+// key is named by the object it belongs to, as [Keys] names it. Everything below such a key is without effect, too.
 //
-// This list is the one place: the warnings of [Parse], the JSON Schema and the reference page are made from it, and a test
-// wants every key of the schema either here or among those that something acts on.
+// The warnings of [Parse], the JSON Schema and the reference page are made from this one list, and a test demands
+// every key of the schema either here or among the keys with an effect.
 var notInForce = map[string]string{
 	"agent.plugins":               "no plugin is loaded",
 	"agent.compaction.delegate":   "no plugin compacts",
@@ -12,12 +12,12 @@ var notInForce = map[string]string{
 	"project.workflows":           "no workflow can be invoked",
 }
 
-// NotInForceReason says in one sentence that a key has no effect, and what it does not do.
+// NotInForceReason says in one sentence that a key has no effect, and names the missing one.
 func NotInForceReason(key, reason string) string {
 	return key + " is not in force yet: " + reason + "."
 }
 
-// markDormant gives every field of the grammar that stands in notInForce what is said of it.
+// markDormant marks every field of the grammar that stands in notInForce with its reason.
 func markDormant(root *shape) {
 	eachField(root, func(id string, f *field) {
 		if reason, ok := notInForce[id]; ok {

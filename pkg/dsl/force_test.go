@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// actsOn names, for each key with an effect, the part of kaged that acts on it. [TestEveryKeyIsClassified] fails for a key
-// that is neither here nor in notInForce.
+// actsOn names, for each key with an effect, the part of kaged that acts on it. [TestEveryKeyIsClassified] fails
+// for a key that is neither here nor in notInForce.
 var actsOn = map[string]string{
 	"project.version":     "dsl: the format",
 	"project.project":     "session-manager: the id",
@@ -104,8 +104,8 @@ var actsOn = map[string]string{
 	"reference.overrides.primary":     "dsl: references",
 }
 
-// Every key that a project file may hold has an effect that is named, or is on the list of those that have none and are warned
-// of; no key is on both, and neither names a key that there is not.
+// Every key of a project file either has a named effect or is on the list of keys without one, which are warned of;
+// no key is on both lists, and neither list names an unknown key.
 func TestEveryKeyIsClassified(t *testing.T) {
 	keys := Keys()
 	for _, key := range keys {

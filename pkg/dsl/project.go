@@ -19,7 +19,7 @@ const Flat20 = "flat20"
 type FlatTool struct {
 	// Name is the alias of a tool of the catalogue.
 	Name string
-	// Group is what the tool is about.
+	// Group is the tool's subject.
 	Group string
 	// Subagent says that agents other than the root have it, too: they only look.
 	Subagent bool
@@ -57,7 +57,7 @@ type Project struct {
 	Version int
 	// Slug is the project's name.
 	Slug string
-	// Description is what the project is about.
+	// Description describes the project.
 	Description string
 	// Primary is the root agent.
 	Primary *Agent
@@ -73,7 +73,7 @@ type Project struct {
 	Aliases []Reference
 
 	positions map[string]Position
-	// document is what the project was built from: merged, checked, with its references replaced.
+	// document is the source of the project: merged, checked, with its references replaced.
 	document *node
 }
 
@@ -119,13 +119,13 @@ type Agent struct {
 	Key string
 	// Path is its tree path, such as primary.subagents.scraper.
 	Path string
-	// Name is what a project reference calls it, for people.
+	// Name is the display name in a project reference.
 	Name string
 	// Model is the alias of its model.
 	Model string
 	// Prompt is the prompt file, relative to the root project.
 	Prompt string
-	// Description is what a parent is told about it.
+	// Description describes the agent to its parent.
 	Description string
 	// Tools are its tools entries in the order they were written.
 	Tools []ToolSwitch
@@ -143,7 +143,7 @@ type Agent struct {
 	ResumeOnCrash bool
 	// IncludeToolResults says whether results of earlier runs' tools are shown to the model again.
 	IncludeToolResults bool
-	// ParentContext says whether its calls are given what its caller and the operator have said.
+	// ParentContext includes in its calls the conversation of its caller and the operator.
 	ParentContext bool
 	// AutoTodos says that todos which it proposes are written down without the root agent's review.
 	AutoTodos bool
@@ -231,7 +231,7 @@ type Workflow struct {
 	Name, Description string
 	// Inputs are its inputs by name.
 	Inputs []WorkflowInput
-	// InvokableBy says who may invoke it: "operator", "guest".
+	// InvokableBy are the roles that may invoke it: "operator", "guest".
 	InvokableBy []string
 	// Timeout is 0 where it is not set.
 	Timeout time.Duration

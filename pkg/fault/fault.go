@@ -51,7 +51,8 @@ func (c Code) Spec() *commonv1.ErrorSpec {
 	return internalSpec
 }
 
-// Hint returns when the code comes and what to do next, from the one list; a model is shown it with a failed tool call.
+// Hint returns the situation of the code and the next step, from the one list; a model reads it with a failed tool
+// call.
 func (c Code) Hint() string { return hints[c] }
 
 var internalSpec = &commonv1.ErrorSpec{Grpc: 13}
@@ -71,7 +72,7 @@ func ParseCode(s string) (Code, bool) {
 
 // Error is a failure that can be shown.
 type Error struct {
-	// Code is what went wrong.
+	// Code is the kind of failure.
 	Code Code
 	// Msg is one sentence for a person. It must not hold secrets or the text of foreign errors.
 	Msg string
@@ -83,8 +84,8 @@ type Error struct {
 	Err error
 }
 
-// CommitUnknown is set to true in the details of a failure that leaves open whether a change was stored: it has happened as a
-// whole or not at all, and only reading tells which.
+// CommitUnknown is set to true in the details of a failure that leaves open whether a change was stored: it has
+// happened as a whole or not at all, and only reading tells which.
 const CommitUnknown = "commit_unknown"
 
 // New makes an Error; format and args make its message.
@@ -133,7 +134,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // From returns the Error in err's chain. Other errors become one: the context's own errors [Cancelled] and
-// [DeadlineExceeded], anything else [Internal] with a message that tells nothing. From(nil) is nil.
+// [DeadlineExceeded], any other [Internal] with a bare message. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

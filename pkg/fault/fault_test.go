@@ -14,7 +14,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Every value of the one list says how it travels and what to do.
+// Every value of the one list has its statuses and its hint.
 func TestEveryCodeHasASpecAndAHint(t *testing.T) {
 	values := commonv1.ErrorCode(0).Descriptor().Values()
 	for i := range values.Len() {
@@ -35,8 +35,8 @@ func TestEveryCodeHasASpecAndAHint(t *testing.T) {
 	}
 }
 
-// The codes that the tools for files, searches and commands fail with are on the list under their fixed names, each once
-// (T-REG-26, for these tools).
+// The codes that the tools for files, searches and commands fail with are on the list under their fixed names, each
+// once (T-REG-26, for these tools).
 func TestCodesOfTools(t *testing.T) {
 	names := strings.Fields(`tool_not_found invalid_params capability_denied seccomp_insufficient principal_scope_violation
 		file_not_found file_not_read file_exists file_busy file_changed_since_read old_string_not_found multiple_matches no_change
@@ -65,7 +65,7 @@ func TestAskingForTheClassOfAnError(t *testing.T) {
 	}
 }
 
-// What is not an Error is a defect, and its text stays inside.
+// An error of another type is a defect, and its text stays inside.
 func TestForeignErrorsShowNothing(t *testing.T) {
 	for err, want := range map[error]fault.Code{
 		errors.New("password=hunter2"):                fault.Internal,
@@ -86,7 +86,7 @@ func TestForeignErrorsShowNothing(t *testing.T) {
 	}
 }
 
-// The stored form holds everything that may be shown and nothing else.
+// The stored form holds all public parts and no other.
 func TestProtoRoundTrip(t *testing.T) {
 	e := fault.Wrap(errors.New("cause"), fault.DSLInvalid, "Validation failed.").
 		With("errors", []any{map[string]any{"line": float64(3)}}).With("fields", []string{"path"}).With("n", 7).

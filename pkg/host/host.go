@@ -25,14 +25,14 @@ type Module struct {
 	Name string
 	// Needs are the services it calls. A ring of needs is refused.
 	Needs []string
-	// Direct says that services of the same process call this one without a wire: worth it where a stream carries thousands of
-	// small messages, or large ones. Between processes it changes nothing.
+	// Direct says that services of the same process call this one without a wire: worth it where a stream carries
+	// thousands of small messages, or large ones. Between processes it has no effect.
 	Direct bool
 	// Defaults is its configuration without keys, for the reference page.
 	Defaults any
 	// Files are those of its configuration that belong to the operator alone, so that no agent may see or change them.
 	Files []OperatorFile
-	// New builds the service. It starts nothing and touches no network.
+	// New builds the service. It starts no goroutine and touches no network.
 	New func(*Env) (Service, error)
 }
 
@@ -53,8 +53,8 @@ type Service interface {
 	Run(ctx context.Context) error
 }
 
-// Starter is a Service with work to finish before its first call, such as the recovery of files: Start is called once, after
-// Register and before anything is served. An error stops the whole process.
+// Starter is a Service with work to finish before its first call, such as the recovery of files: Start is called
+// once, after Register and before the first request is served. An error stops the whole process.
 type Starter interface {
 	Start(ctx context.Context) error
 }
@@ -77,7 +77,8 @@ type Database struct {
 	URL string
 }
 
-// Named fails with bad_request where nothing is said: a service in a process of its own brings no Postgres along.
+// Named fails with bad_request if no database is configured: a service in a process of its own brings no Postgres
+// along.
 func (d Database) Named() error {
 	if d.OwnerURL == "" {
 		return fault.New(fault.BadRequest, "Where Postgres is must be said: [database] url in the configuration, or KAGED_DATABASE_URL.")
@@ -93,7 +94,7 @@ type NATS struct {
 	InProcess interface{ InProcessConn() (net.Conn, error) }
 }
 
-// Named fails with bad_request where nothing is said: a service in a process of its own brings no NATS along.
+// Named fails with bad_request if no server is configured: a service in a process of its own brings no NATS along.
 func (n NATS) Named() error {
 	if n.URL == "" && n.InProcess == nil {
 		return fault.New(fault.BadRequest, "Where NATS is must be said: [nats] url in the configuration, or KAGED_NATS_URL.")
@@ -101,12 +102,12 @@ func (n NATS) Named() error {
 	return nil
 }
 
-// Options is what a process is started with.
+// Options configure a process.
 type Options struct {
 	// File is the operator's configuration, ConfigPath where it is.
 	File       *config.File
 	ConfigPath ownpath.Path
-	// DataDir is the data directory, the zero Path for none.
+	// DataDir is the data directory; it may be the zero Path.
 	DataDir ownpath.Path
 	// Log is the process's log.
 	Log *slog.Logger
@@ -114,18 +115,18 @@ type Options struct {
 	Version string
 	// Listen is the gateway's TCP address, UIURL the address people see it under.
 	Listen, UIURL string
-	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach, NoSandbox
-	// switches cages off.
+	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach,
+	// NoSandbox switches cages off.
 	Insecure, InsecureAnywhere, NoSandbox bool
-	// Private is for a process that works for one command: its services are reached in it only, whatever the configuration
-	// says about addresses, and start nothing before it is needed.
+	// Private is for a process that works for one command: its services are reached in it only, despite configured
+	// addresses, and start no program before it is needed.
 	Private bool
 	// Database and NATS say where the stores are.
 	Database Database
 	NATS     NATS
-	// DrainGrace is how long a service may take to finish when it stops; what the file says, or 10 s, for zero.
+	// DrainGrace is the time a stopping service may take to finish; zero stands for the file's value, or 10 s.
 	DrainGrace time.Duration
-	// Hurry is closed when what still runs is to be cut off at once, after ctx has ended; nil means never.
+	// Hurry is closed to cut off running work at once, after ctx has ended; nil means never.
 	Hurry <-chan struct{}
 	// Getenv reads the environment; os.Getenv for nil.
 	Getenv func(string) string
@@ -140,13 +141,13 @@ type Options struct {
 type Host struct {
 	opts    Options
 	limits  limits
-	token   string     // what services in other containers are known by, "" for none
-	modules []*running // in the order they start: what is needed comes first
+	token   string     // token of services in different containers, or ""
+	modules []*running // in start order: a dependency comes first
 	conns   conns
 }
 
-// New builds the modules and their services. It fails on a ring of needs, a name twice, and whatever a module's New
-// refuses.
+// New builds the modules and their services. It fails on a ring of dependencies, on a duplicate name, and with the
+// error of a module's New.
 func New(opts Options, modules ...Module) (*Host, error) {
 	if opts.Getenv == nil {
 		opts.Getenv = os.Getenv
@@ -203,8 +204,8 @@ func New(opts Options, modules ...Module) (*Host, error) {
 	return h, nil
 }
 
-// Service returns the built service of a module, nil for one that is not in this process. For main functions that ask a
-// service something no RPC says, such as its address.
+// Service returns the built service of a module, nil for one that is not in this process. For main functions that
+// need more of a service than an RPC has, such as its address.
 func (h *Host) Service(name string) Service {
 	if r := h.find(name); r != nil {
 		return r.service

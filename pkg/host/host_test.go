@@ -413,8 +413,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// A socket whose path would be too long is in a folder that any user could have made, so a folder that is not this
-// user's alone is neither listened in nor spoken to.
+// A socket with too long a path is moved to a folder that any user could have made, so a folder that does not
+// belong to this user alone is used neither to listen nor to dial.
 func TestShortDirOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	p := newProbe("probe", &journal{})

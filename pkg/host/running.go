@@ -36,7 +36,7 @@ type running struct {
 	direct  *direct // how this process calls it, nil for memory
 	listen  string  // "unix:PATH", "host:port", or "" for the process only
 	address string  // where others reach it
-	socket  string  // the socket file to remove, "" for none
+	socket  string  // the socket file to remove, or ""
 
 	cancel context.CancelFunc // ends Run's context
 	ended  chan struct{}      // closed when Run has returned

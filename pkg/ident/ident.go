@@ -1,4 +1,4 @@
-// Package ident makes kaged's identifiers and carries who is calling.
+// Package ident makes kaged's identifiers and carries a call's operator.
 //
 // Ids are ULIDs: 26 characters, sortable by the time they were made, and increasing within a process even inside one
 // millisecond. They are neither secret nor an order between processes; order within a session is its ordinal.
@@ -37,9 +37,10 @@ func Valid(s string) bool {
 	return err == nil && id.String() == s
 }
 
-// Caller is who a request is for. It travels with the context and, through package rpc, from service to service.
+// Caller is the operator of a request and the request's id. It travels with the context and, through package rpc,
+// from service to service.
 type Caller struct {
-	// UserID is the operator, "" where nobody is known.
+	// UserID is the operator, "" if unknown.
 	UserID string
 	// Email is for display only.
 	Email string
@@ -59,7 +60,7 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns the caller ctx carries, the zero Caller for none.
+// CallerFrom returns the caller ctx carries, the zero Caller if absent.
 func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Ids of one process increase and never repeat, whoever makes them.
+// Ids of one process increase and never repeat, also across goroutines.
 func TestIdsIncrease(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

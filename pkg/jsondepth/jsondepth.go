@@ -1,5 +1,5 @@
-// Package jsondepth bounds how deep JSON nests before a parser reads it. Parsers, wire formats and providers give up at depths of
-// their own, so that every border of kaged has the same one.
+// Package jsondepth bounds how deep JSON nests before a parser reads it. Parsers, wire formats and providers give
+// up at depths of their own, so that every border of kaged has the same one.
 package jsondepth
 
 // Max is how deep objects and arrays may nest in the JSON of a request and in the input of a tool call.

@@ -1,6 +1,6 @@
-// Package llm is how kaged speaks to models: one request, one stream of events, one way to count tokens, whatever the
-// provider. Drivers translate to a provider's wire format and back; routing, retries, records and the agent loop sit
-// above and know no provider.
+// Package llm is the interface to models: one request, one stream of events, one way to count tokens, for every
+// provider. Drivers translate to a provider's wire format and back; routing, retries, records and the agent loop
+// sit above and know no provider.
 package llm
 
 import (
@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// Role is whose words a message holds.
+// Role is the author of a message.
 type Role string
 
 // The roles.
@@ -22,9 +22,9 @@ const (
 	RoleSystem    Role = "system"
 )
 
-// Message is one message of a conversation. A message of RoleTool holds only tool results; a message of RoleAssistant
-// only text, thinking and tool calls. A message of RoleSystem inside the conversation is kaged's own note (a summary) and
-// is given to providers that know no such role as a user message.
+// Message is one message of a conversation. A message of RoleTool holds only tool results; a message of
+// RoleAssistant only text, thinking and tool calls. A message of RoleSystem inside the conversation is kaged's own
+// note (a summary) and is given to providers that know no such role as a user message.
 type Message struct {
 	Role   Role
 	Blocks []Block
@@ -49,8 +49,9 @@ type Thinking struct {
 	Driver string
 }
 
-// ToolCall is a model's wish to use a tool. Name is the dotted name; drivers encode it for the wire. Input is JSON text,
-// always a JSON object after a driver has produced it ({} for none), or the raw text where the model wrote no valid JSON.
+// ToolCall is a model's wish to use a tool. Name is the dotted name; drivers encode it for the wire. Input is JSON
+// text, always a JSON object after a driver has produced it ({} if empty), or the raw text if the model wrote
+// invalid JSON.
 type ToolCall struct {
 	ID    string
 	Name  string
@@ -82,8 +83,8 @@ type Request struct {
 	Messages []Message
 	// Tools are the tools on offer.
 	Tools []Tool
-	// Note, unless empty, is kaged's own word for this call alone. It stands behind the conversation and is no part of it:
-	// the next request may lack it, so a driver asks its provider to cache what stands before it.
+	// Note, unless empty, is kaged's own word for this call alone. It stands behind the conversation and is no part
+	// of it: the next request may lack it, so a driver asks its provider to cache the part before it.
 	Note string
 	// MaxOutputTokens bounds the answer; 0 leaves it to the provider (Anthropic, which insists on a number, is given the
 	// model's own limit).
@@ -94,8 +95,8 @@ type Request struct {
 	Agent string `json:"-"`
 	// Superseded is the number of the model's turns that compactions took out of Messages. It is for the same driver.
 	Superseded int `json:"-"`
-	// Hold, unless nil, is called once, when everything is ready to be sent: a driver sends nothing before it returns, and
-	// fails with its error.
+	// Hold, unless nil, is called once, when the request is ready to be sent: a driver sends no byte before it
+	// returns, and fails with its error.
 	Hold func(context.Context, Body) error `json:"-"`
 }
 
@@ -127,8 +128,8 @@ const (
 	StopAborted StopReason = "aborted"
 )
 
-// Usage counts tokens, each in one place only: Input excludes what was read from or written to a cache; Output includes
-// Reasoning.
+// Usage counts tokens, each in one place only: Input excludes tokens read from or written to a cache; Output
+// includes Reasoning.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -150,7 +151,7 @@ func (u Usage) Bounded(limit int64) Usage {
 	return Usage{bound(u.Input), bound(u.Output), bound(u.Reasoning), bound(u.CacheRead), bound(u.CacheWrite)}
 }
 
-// Add returns the sum, each field at most [MaxCount]. A negative count adds nothing.
+// Add returns the sum, each field at most [MaxCount]. A negative count adds zero.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		AddCounts(u.Input, v.Input), AddCounts(u.Output, v.Output), AddCounts(u.Reasoning, v.Reasoning),
@@ -161,7 +162,7 @@ func (u Usage) Add(v Usage) Usage {
 // TotalInput returns the input tokens with those that went through a cache, at most [MaxCount].
 func (u Usage) TotalInput() int64 { return AddCounts(u.Input, u.CacheRead, u.CacheWrite) }
 
-// AddCounts returns the sum of token counts, at most [MaxCount]. A negative count adds nothing.
+// AddCounts returns the sum of token counts, at most [MaxCount]. A negative count adds zero.
 func AddCounts(counts ...int64) int64 {
 	var sum int64
 	for _, n := range counts {
@@ -196,7 +197,7 @@ type Done struct {
 	Blocks []Block
 	// Stop is why it stopped: StopEnd, StopLength or StopToolUse (whenever Blocks hold a call).
 	Stop StopReason
-	// Usage is what it used.
+	// Usage counts the answer's tokens.
 	Usage Usage
 }
 

@@ -28,7 +28,7 @@ func msg(role llm.Role, blocks ...llm.Block) llm.Message {
 	return llm.Message{Role: role, Blocks: blocks}
 }
 
-// A conversation of any shape becomes one whose calls are answered once, right after their turn.
+// A conversation of any shape becomes one with each call answered once, right after its turn.
 func TestNormalize(t *testing.T) {
 	const user, model, tool, system = llm.RoleUser, llm.RoleAssistant, llm.RoleTool, llm.RoleSystem
 	for name, c := range map[string]struct{ in, want []llm.Message }{

@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropImage lets go of the pages of the program's own file that are mapped here. They stay in the page cache, where every process
-// shares them, and come back with a minor fault when they are touched. Of kaged's 100 MB a start touches 90, and serving 40.
+// dropImage lets go of the pages of the program's own file that are mapped here. They stay in the page cache, where
+// every process shares them, and come back with a minor fault when they are touched. Of kaged's 100 MB a start
+// touches 90, and serving 40.
 //
-// A mapping with a page that is not the file's any more is left alone: the loader's relocations, or a debugger's breakpoints.
+// A mapping with a page that is not the file's any more is left alone: the loader's relocations, or a debugger's
+// breakpoints.
 func dropImage() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -32,8 +34,8 @@ func dropImage() {
 // part is a range of addresses.
 type part struct{ start, length uintptr }
 
-// imageParts returns the mappings of the file exe that cannot be written and hold no page of their own, from the text of
-// /proc/self/smaps.
+// imageParts returns the mappings of the file exe that cannot be written and hold no page of their own, from the
+// text of /proc/self/smaps.
 func imageParts(smaps io.Reader, exe string) []part {
 	var parts []part
 	var now part

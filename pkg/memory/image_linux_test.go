@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Only what is the file's is let go: no page that the loader or a debugger has changed, nothing that can be written, no other file.
+// Only clean pages of the file are let go: no page that the loader or a debugger has changed, no writable page, no
+// page of another file.
 func TestOnlyPagesOfTheFileAreLetGo(t *testing.T) {
 	t.Parallel()
 	smaps := `00400000-00402000 r--p 00000000 fe:00 99 /opt/my kaged

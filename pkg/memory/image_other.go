@@ -2,5 +2,5 @@
 
 package memory
 
-// dropImage does nothing: only Linux lets go of pages of a mapped file this way.
+// dropImage is empty: only Linux lets go of pages of a mapped file this way.
 func dropImage() {}

@@ -1,9 +1,9 @@
-// Package memory keeps what a process takes small: a soft limit that a burst does not outgrow for long, and memory that goes back
-// to the system when the burst is over.
+// Package memory keeps a process's memory small: a soft limit that a burst does not outgrow for long, and memory
+// that goes back to the system when the burst is over.
 //
-// Go's collector lets the heap grow to twice what is in use before it runs, and runs again only when that much was allocated
-// once more. After eight answers of 12 MB a process that then falls silent keeps all of it for minutes. [Keep] has the collector
-// work harder near the limit, and once more when the process has become quiet.
+// Go's collector lets the heap grow to twice the live size before it runs, and runs again only when that much was
+// allocated once more. After eight answers of 12 MB a process that then falls silent keeps all of it for minutes.
+// [Keep] has the collector work harder near the limit, and once more when the process has become quiet.
 package memory
 
 import (
@@ -22,19 +22,21 @@ const DefaultLimit = 256 << 20
 const (
 	// interval is the time between two looks.
 	interval = 2 * time.Second
-	// quiet is how many bytes a process allocates in an interval when it has nothing to do.
+	// quiet is how many bytes an idle process allocates in an interval.
 	quiet = 4 << 20
 	// worthwhile is how many bytes must have been allocated since memory was last given back.
 	worthwhile = 32 << 20
-	// headroom is what the limit leaves at least above the live heap, as a part of it: with less the collector would never rest.
+	// headroom is the least distance of the limit above the live heap, as a part of it: with less the collector
+	// would never rest.
 	headroom = 0.25
-	// again is how many quiet looks after memory was given back it is once more: caches that expire by time are let go then.
+	// again is how many quiet looks after memory was given back it is once more: caches that expire by time are let
+	// go then.
 	again = 6
 )
 
-// Keep keeps the process's memory small until ctx ends. limit is the soft limit in bytes, 0 for [DefaultLimit]. A process whose live
-// heap comes near the limit is given more rather than held up. Keep does nothing where the environment sets GOMEMLIMIT: the operator
-// has decided. One call at a time may be under way in a process.
+// Keep keeps the process's memory small until ctx ends. limit is the soft limit in bytes, 0 for [DefaultLimit]. The
+// limit rises with the live heap: a process is never held up by it. Keep only waits for ctx if the environment sets
+// GOMEMLIMIT: the operator has decided. One call at a time may be under way in a process.
 func Keep(ctx context.Context, limit int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		<-ctx.Done()
@@ -45,7 +47,7 @@ func Keep(ctx context.Context, limit int64) {
 	}
 	before := debug.SetMemoryLimit(limit)
 	defer debug.SetMemoryLimit(before)
-	giveBack() // what only the start needed
+	giveBack() // garbage of the start
 	k := keeper{limit: limit, now: limit}
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	tick := time.NewTicker(interval)
@@ -68,14 +70,14 @@ func Keep(ctx context.Context, limit int64) {
 	}
 }
 
-// giveBack collects, and returns what is free to the system.
+// giveBack collects, and returns free memory to the system.
 func giveBack() {
-	runtime.GC() // pools let go of what they hold at the second collection
+	runtime.GC() // pools let go of their values at the second collection
 	debug.FreeOSMemory()
 	dropImage()
 }
 
-// keeper decides what Keep does.
+// keeper makes Keep's decisions.
 type keeper struct {
 	limit, now int64
 	last       uint64 // bytes allocated up to the last look
@@ -83,8 +85,8 @@ type keeper struct {
 	looks      int    // quiet ones since then, up to again
 }
 
-// look takes the bytes that were live after the last collection and those allocated since the start. It returns the limit from now
-// on, and whether this is the time to give memory back.
+// look takes the bytes that were live after the last collection and those allocated since the start. It returns the
+// limit from now on, and whether this is the time to give memory back.
 func (k *keeper) look(live, allocated uint64) (limit int64, idle bool) {
 	limit = max(k.limit, int64(min(float64(live)*(1+headroom), math.MaxInt64/2)))
 	silent := allocated-k.last < quiet

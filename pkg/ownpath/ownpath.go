@@ -1,7 +1,7 @@
 // Package ownpath holds where kaged's own files are: the data directory, the configuration, sockets and tokens.
 //
-// A wall that hides such a file compares paths, so a path that is relative, or that leads through a link, would pass it by.
-// A [Path] is absolute and without links; [Resolve] is the only way to make one.
+// A wall that hides such a file compares paths, so a path that is relative, or that leads through a link, would
+// pass it by. A [Path] is absolute and without links; [Resolve] is the only way to make one.
 package ownpath
 
 import (
@@ -17,17 +17,17 @@ import (
 // maxLinks is how many links may be on the way to one place, as in Linux.
 const maxLinks = 40
 
-// Path is a place of kaged's own: absolute, clean, and without links when it was resolved. The zero Path is no place, and
-// whatever hides or compares places refuses it.
+// Path is a place of kaged's own: absolute, clean, and without links when it was resolved. The zero Path is no
+// place, and functions that hide or compare places refuse it.
 type Path struct {
 	at    string
 	links []string
 }
 
-// Resolve returns the place that name leads to, relative names starting at the working folder. Links are followed, those that
-// lead to nothing as well, so that the place is right for a file that is not there yet. It fails where name
-// is empty, holds a NUL, leads through something that is no folder, through a folder that cannot be looked at, or through a
-// ring of links. config.Resolve makes faults of its errors.
+// Resolve returns the place that name leads to, relative names starting at the working folder. Links are followed,
+// dangling ones as well, so that the place is right for a missing file. It fails if name is empty, holds a NUL,
+// leads through a file, through an unreadable folder, or through a ring of links. config.Resolve makes faults of
+// its errors.
 func Resolve(name string) (Path, error) {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return Path{}, fmt.Errorf("the path %q is empty or holds a NUL; name a file or a folder", name)
@@ -43,7 +43,7 @@ func Resolve(name string) (Path, error) {
 	return p, nil
 }
 
-// absolute joins a relative name to the working folder. It keeps what ".." follows: it means the parent of where a link leads.
+// absolute joins a relative name to the working folder. It keeps "..", which means the parent of a link's target.
 func absolute(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil
@@ -113,7 +113,7 @@ func (p Path) String() string { return p.at }
 // IsZero reports whether it is no place.
 func (p Path) IsZero() bool { return p.at == "" }
 
-// Join returns a path below it. It panics for the zero Path, whose result would be relative.
+// Join returns a path below it. It panics for the zero Path, because the result would be relative.
 func (p Path) Join(elem ...string) string {
 	if p.IsZero() {
 		panic("ownpath: a path below none")
@@ -121,13 +121,13 @@ func (p Path) Join(elem ...string) string {
 	return filepath.Join(append([]string{p.at}, elem...)...)
 }
 
-// Below reports whether it is dir or lies in it. Nothing is below the zero Path.
+// Below reports whether it is dir or lies in it. No path is below the zero Path.
 func (p Path) Below(dir Path) bool {
 	return !dir.IsZero() && (p.at == dir.at || strings.HasPrefix(p.at, strings.TrimSuffix(dir.at, "/")+"/"))
 }
 
-// Links returns the links that were followed, each as a path without links but for its last component. Who may change one
-// decides where the next start looks for the file.
+// Links returns the links that were followed, each as a path without links but for its last component. A writable
+// link decides where the next start looks for the file.
 func (p Path) Links() []string { return p.links }
 
 // MarshalJSON writes the path. It fails for the zero Path.
@@ -138,8 +138,8 @@ func (p Path) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p.at)
 }
 
-// UnmarshalJSON reads what [Path.MarshalJSON] wrote: a path that was resolved in another process. It fails for one that is
-// not absolute and clean.
+// UnmarshalJSON reads the output of [Path.MarshalJSON]: a path that was resolved in another process. It fails for
+// one that is not absolute and clean.
 func (p *Path) UnmarshalJSON(data []byte) error {
 	var at string
 	if err := json.Unmarshal(data, &at); err != nil {

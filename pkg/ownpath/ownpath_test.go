@@ -18,7 +18,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// tree makes a folder with a project and what links lead to, and works in the project.
+// tree makes a folder with a project and link targets, and works in the project.
 func tree(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -81,7 +81,7 @@ func TestUnresolvable(t *testing.T) {
 	}
 }
 
-// No path is relative, also not one that was written by another process; the zero value is none.
+// No path is relative, nor is one written by another process; the zero value stands for absence.
 func TestNeverRelative(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`""`, `"data"`, `"../data"`, `"/a/../b"`, `"/a/"`, `"/a\u0000b"`, `7`, `null`} {
@@ -104,7 +104,7 @@ func TestNeverRelative(t *testing.T) {
 	_ = ownpath.Path{}.Join("run")
 }
 
-// Whatever the name, the path is absolute, clean, and resolving it again leads to the same place.
+// For any name, the path is absolute, clean, and resolving it again leads to the same place.
 func FuzzResolve(f *testing.F) {
 	for _, seed := range []string{"data", "../x", "/", "//a/../..", "a/./b/", "/proc/self/root/etc", "a\x00"} {
 		f.Add(seed)

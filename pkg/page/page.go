@@ -30,8 +30,8 @@ const maxCursor = 1024
 
 const version = 1
 
-// Key is the place of an item in its list's order: a number, then a text. A list that is sorted by one of the two leaves
-// the other zero.
+// Key is the place of an item in its list's order: a number, then a text. A list that is sorted by one of the two
+// leaves the other zero.
 type Key struct {
 	N int64
 	S string
@@ -96,8 +96,8 @@ func Cut[T any](r Request, rows []T, key func(T) Key) Page[T] {
 	return Of(r, rows[:min(len(rows), r.Limit)], len(rows) > r.Limit, key)
 }
 
-// Of makes a page of items, which may be fewer than the limit though more follow: a list whose items can be large ends its
-// pages by size. key returns the place of an item.
+// Of makes a page of items, which may be fewer than the limit though more follow: a list whose items can be large
+// ends its pages by size. key returns the place of an item.
 func Of[T any](r Request, items []T, more bool, key func(T) Key) Page[T] {
 	p := Page[T]{Items: items}
 	if more && len(items) > 0 {
@@ -124,7 +124,7 @@ type token struct {
 }
 
 func encode(list string, key Key) string {
-	// A token holds nothing that cannot be marshalled.
+	// Marshalling a token cannot fail.
 	text, _ := json.Marshal(token{version, list, key.N, key.S})
 	return base64.RawURLEncoding.EncodeToString(text)
 }

@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever a client sends as a cursor is either one of ours or refused by name. A-WIRE-PAGE-04.
+// A client's cursor is either one of ours or refused by name. A-WIRE-PAGE-04.
 func FuzzParse(f *testing.F) {
 	f.Add("")
 	f.Add("garbage!")

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longIdle is after how long a connection is asked whether it still works: a peer that vanished without closing it cannot
-// be seen otherwise.
+// longIdle is after how long a connection is asked whether it still works: a peer that vanished without closing it
+// cannot be seen otherwise.
 const longIdle = 30 * time.Second
 
 // suspect reports whether a connection must prove that it works before it is handed out. An idle

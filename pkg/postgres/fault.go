@@ -91,7 +91,8 @@ func isUnavailable(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || isClosedPool(err)
 }
 
-// isClosedPool knows the error of a closed pool by its text, because the package that declares it is pgx's own business.
+// isClosedPool knows the error of a closed pool by its text, because the package that declares it is pgx's own
+// business.
 func isClosedPool(err error) bool { return strings.HasSuffix(err.Error(), "closed pool") }
 
 // stateMeansAway tells the classes of connection trouble, missing resources and an operator's intervention, as well as

@@ -13,15 +13,16 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Longest interval between two questions of [Health.Watch], and the interval at which a lasting refusal is logged again.
+// Longest interval between two questions of [Health.Watch], and the interval at which a lasting refusal is logged
+// again.
 const (
 	watchEvery = time.Second
 	logEvery   = time.Minute
 )
 
-// Health knows whether a database answers, and whether it takes writes. It learns the first by asking on a connection of its own, so
-// that a full pool does not count, and the second from the failures of statements. Make one with [NewHealth], give it to [Open] and
-// run [Health.Watch]; it is safe for concurrent use.
+// Health knows whether a database answers, and whether it takes writes. It learns the first by asking on a
+// connection of its own, so that a full pool does not count, and the second from the failures of statements. Make
+// one with [NewHealth], give it to [Open] and run [Health.Watch]; it is safe for concurrent use.
 type Health struct {
 	log   *slog.Logger
 	stall time.Duration
@@ -37,8 +38,8 @@ type Health struct {
 // call is work that ends when the database stalls.
 type call struct{ cancel context.CancelCauseFunc }
 
-// NewHealth returns the health of a database that answers until it has been silent for stall. probe writes as much as the work that
-// was refused; its transaction is rolled back.
+// NewHealth returns the health of a database that answers until it has been silent for stall. probe writes as much
+// as the work that was refused; its transaction is rolled back.
 func NewHealth(log *slog.Logger, stall time.Duration, probe func(context.Context, pgx.Tx) error) *Health {
 	return &Health{log: log, stall: stall, probe: probe, calls: map[*call]struct{}{}}
 }
@@ -91,8 +92,8 @@ type line interface {
 	drop()
 }
 
-// watch asks on l until ctx ends. The limit of each question leaves out the interval before it, so that a request that begins just
-// after an answer ends within the stall time, queued for a connection or not.
+// watch asks on l until ctx ends. The limit of each question leaves out the interval before it, so that a request
+// that begins just after an answer ends within the stall time, queued for a connection or not.
 func (h *Health) watch(ctx context.Context, l line) {
 	every := min(watchEvery, h.stall/5)
 	for {
@@ -134,7 +135,8 @@ func (h *Health) look(parent context.Context, l line, limit time.Duration) {
 	}
 }
 
-// privateLine is the [line] of Watch: a connection beside the pool, so that a full pool does not count as a silent database.
+// privateLine is the [line] of Watch: a connection beside the pool, so that a full pool does not count as a silent
+// database.
 type privateLine struct {
 	config *pgx.ConnConfig
 	probe  func(context.Context, pgx.Tx) error
@@ -267,8 +269,8 @@ func Stalled(ctx context.Context, err error) error {
 	return err
 }
 
-// Close closes the pool, and returns after limit at the latest: connections that wait for a database that does not answer are
-// given back only when it does, or when the process ends.
+// Close closes the pool, and returns after limit at the latest: connections that wait for a database that does not
+// answer are given back only when it does, or when the process ends.
 func Close(pool *pgxpool.Pool, limit time.Duration) {
 	closed := make(chan struct{})
 	go func() {

@@ -41,8 +41,9 @@ func (s *script) try(context.Context) error {
 
 func (s *script) drop() { s.drops.Add(1) }
 
-// A request that waits while the database is silent, also for a connection, fails with unavailable within the stall time, wherever
-// in the watcher's interval the silence begins; later requests fail at once until the database answers.
+// A request that waits while the database is silent, also for a connection, fails with unavailable within the stall
+// time, wherever in the watcher's interval the silence begins; later requests fail at once until the database
+// answers.
 func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 	t.Parallel()
 	const stall = 5 * time.Second
@@ -93,8 +94,8 @@ func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 	}
 }
 
-// Refused writes make the database unhealthy and are logged with their cause, once a minute however many statements fail; the first
-// accepted write ends that, with a line.
+// Refused writes make the database unhealthy and are logged with their cause, once a minute however many statements
+// fail; the first accepted write ends that, with a line.
 func TestRefusedWritesAreLogged(t *testing.T) {
 	t.Parallel()
 	for code, reason := range map[string]string{"53100": "its disk is full", "58030": "its disk reports errors", "25006": "it is read-only"} {

@@ -42,8 +42,8 @@ func migrateAsOwner(ctx context.Context, cfg Config, migrations fs.FS, schema, a
 	return protectVersion(ctx, conn, schema)
 }
 
-// ensureRole makes AppRole if it is not there, and lets appLogin take it on. Roles belong to the whole server, where the
-// advisory lock of one database does not reach: another process may be faster, which is as good.
+// ensureRole makes AppRole if it is not there, and lets appLogin take it on. Roles belong to the whole server,
+// where the advisory lock of one database does not reach: another process may be faster, which is as good.
 func ensureRole(ctx context.Context, conn *pgx.Conn, owner, appLogin string) error {
 	var exists bool
 	if err := conn.QueryRow(ctx, "select exists (select from pg_roles where rolname = $1)", AppRole).Scan(&exists); err != nil {

@@ -40,13 +40,13 @@ type Config struct {
 // A schema's name stands unquoted in SQL that tern makes.
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// Open brings schema up to date with migrations and returns a pool that works in it as [AppRole], with schema as its
-// search path. migrations holds files named 001_name.sql and so on (package tern); each runs in a transaction of its own.
-// Processes that open at the same time wait for each other.
+// Open brings schema up to date with migrations and returns a pool that works in it as [AppRole], with schema as
+// its search path. migrations holds files named 001_name.sql and so on (package tern); each runs in a transaction
+// of its own. Processes that open at the same time wait for each other.
 //
-// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the owner
-// make or give AppRole, fault.Conflict if the schema is newer than migrations, and fault.Internal if a migration fails.
-// The caller closes the pool.
+// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the
+// owner make or give AppRole, fault.Conflict if the schema is newer than migrations, and fault.Internal if a
+// migration fails. The caller closes the pool.
 func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pgxpool.Pool, error) {
 	if !plainName.MatchString(schema) {
 		return nil, fault.New(fault.Internal, "The schema name %q is not a plain lower-case name.", schema)

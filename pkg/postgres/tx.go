@@ -24,10 +24,10 @@ type Beginner interface {
 	Begin(context.Context) (pgx.Tx, error)
 }
 
-// InTx runs fn in a transaction and commits it if fn returns nil. A serialization failure or a deadlock starts it again
-// from the beginning, a few times, so fn must have no effect outside tx and must be safe to call repeatedly. Errors of
-// fn are classified, so that a *fault.Error of fn's own comes back unchanged; one that was lost while the commit was on its way
-// has [fault.CommitUnknown]. tx is dead when fn returns.
+// InTx runs fn in a transaction and commits it if fn returns nil. A serialization failure or a deadlock starts it
+// again from the beginning, a few times, so fn must have no effect outside tx and must be safe to call repeatedly.
+// Errors of fn are classified, so that a *fault.Error of fn's own comes back unchanged; one that was lost while the
+// commit was on its way has [fault.CommitUnknown]. tx is dead when fn returns.
 func InTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) error {
 	var err error
 	for range txPauses.Each(ctx) {
@@ -65,8 +65,8 @@ func runTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) (err error
 	return unavailable(err, "The database connection was lost while a change was being stored; it may or may not have been.").With(fault.CommitUnknown, true)
 }
 
-// Refused reports whether the server answered that a transaction, or a statement that is one by itself, did not happen. A
-// session that ends says so as fatal, before a commit or after it, which is no such answer.
+// Refused reports whether the server answered that a transaction, or a statement that is one by itself, did not
+// happen. A session that ends says so as fatal, before a commit or after it, which is no such answer.
 func Refused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR"

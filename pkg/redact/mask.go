@@ -7,8 +7,8 @@ import (
 
 const masked = "[masked]"
 
-// secret is a form of secret that can be told by its looks. The hint is text every match holds, so that the expression is
-// tried only where it can match.
+// secret is a form of secret that can be told by its looks. The hint is text every match holds, so that the
+// expression is tried only where it can match.
 type secret struct {
 	hints   []string
 	pattern *regexp.Regexp
@@ -28,7 +28,7 @@ var secrets = []secret{
 	{[]string{"="}, regexp.MustCompile(`(?i)(\b[A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|CREDENTIAL)[A-Z0-9_]*=)("[^"]*"|'[^']*'|[^\s;&|"']+)`), "${1}" + masked},
 }
 
-// Mask replaces what looks like a secret: keys of known providers, private keys, bearer tokens, passwords in URLs, and
+// Mask replaces likely secrets: keys of known providers, private keys, bearer tokens, passwords in URLs, and
 // assignments to names that say so. It is the second line; the first is that secrets are not handed to tools.
 func Mask(text string) string {
 	for _, s := range secrets {

@@ -1,5 +1,5 @@
-// Package redact makes what people and models wrote fit to be recorded: a long value becomes its size and hash, a secret
-// becomes [masked].
+// Package redact prepares texts of people and models for the record: a long value becomes its size and hash, a
+// secret becomes [masked].
 package redact
 
 import (
@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ValueBytes is the longest value that is recorded as it is where nobody says otherwise.
+// ValueBytes is the default length above which a value is not recorded as it is.
 const ValueBytes = 1024
 
-// Params returns a call's parameters fit to be recorded. Values longer than limit bytes or nested too deeply are replaced by their
-// size and hash, secrets are masked. Input that is no JSON object is recorded as text, and by its size and hash what would be too long of many
-// short values, or of long names.
+// Params returns a call's parameters fit to be recorded. Values longer than limit bytes or nested too deeply are
+// replaced by their size and hash, secrets are masked. Input that is no JSON object is recorded as text; too long a
+// sum of short values or of long names becomes a size and a hash.
 func Params(input []byte, limit int) any {
 	var value any
 	if len(input) == 0 {
@@ -52,7 +52,7 @@ func Length(value any) int {
 	return n
 }
 
-// redactValue replaces in a value what is too long and what lies deeper in it than depth, and masks secrets.
+// redactValue replaces long and too deep parts of a value, and masks secrets.
 func redactValue(key string, value any, limit, depth int) any {
 	if depth < 0 {
 		switch value.(type) {
@@ -85,8 +85,9 @@ func redactValue(key string, value any, limit, depth int) any {
 	return value
 }
 
-// maxDepth is how many lists and objects in each other are recorded; what is deeper is replaced by its size and hash. Messages may not
-// be nested as deeply as JSON may, and a record that nobody can read would take the whole answer with it.
+// maxDepth is how many lists and objects in each other are recorded; deeper ones are replaced by their size and
+// hash. Messages may not be nested as deeply as JSON may, and one unreadable record would take the whole answer
+// with it.
 const maxDepth = 64
 
 // maxItems is how many entries of a list or object are recorded; longer ones are replaced by their length.
@@ -117,7 +118,7 @@ func Shorten(text string, n int) string {
 	return text
 }
 
-// secretKey reports whether a value under this name is a secret whatever it looks like.
+// secretKey reports whether every value under this name is a secret.
 func secretKey(key string) bool {
 	key = strings.ToLower(key)
 	for _, word := range secretWords {

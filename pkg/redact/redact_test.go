@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// What looks like a secret is masked, what does not is left alone.
+// Likely secrets are masked, other text is left alone.
 func TestMask(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -30,7 +30,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Recorded parameters are bounded and masked by name and by looks; what is no JSON is recorded as text (T-AUD-01).
+// Recorded parameters are bounded and masked by name and by looks; input other than JSON is recorded as text
+// (T-AUD-01).
 func TestParams(t *testing.T) {
 	t.Parallel()
 	for input, want := range map[string]string{

@@ -25,7 +25,7 @@ func Marker(rule string) string { return MarkerStart + rule + "]" }
 func Markers(text string) []string { return marker.FindAllString(text, -1) }
 
 // Secrets replaces the secrets in text that tell themselves by their form by markers. The forms are those of a
-// maintained list (NOTICE); text that is a secret only by what stands around it is left alone, so that code stays as it
+// maintained list (NOTICE); text that is a secret only by its surroundings is left alone, so that code stays as it
 // is.
 func Secrets(text string) string {
 	f := forms()
@@ -35,8 +35,8 @@ func Secrets(text string) string {
 	return text
 }
 
-// Values returns a function that replaces the given texts by the marker for configured credentials. Texts shorter than
-// 8 bytes are too likely to be something else, and are left alone.
+// Values returns a function that replaces the given texts by the marker for configured credentials. Texts shorter
+// than 8 bytes match too much else, and are left alone.
 func Values(values []string) func(string) string {
 	const shortest = 8
 	var pairs []string

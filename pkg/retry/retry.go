@@ -29,8 +29,8 @@ type Pauses struct {
 	Spread bool
 }
 
-// Each yields the number of each try, from 0, and pauses before the next. The first try is made in any case; the sequence
-// ends with ctx and at the limits of p.
+// Each yields the number of each try, from 0, and pauses before the next. The first try is made in any case; the
+// sequence ends with ctx and at the limits of p.
 func (p Pauses) Each(ctx context.Context) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		begun := time.Now()

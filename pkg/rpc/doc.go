@@ -8,7 +8,7 @@
 //     learns its text;
 //  3. caller: metadata becomes an ident.Caller in the context.
 //
-// A connection whose other end has vanished without a word is given up after a while; see [Keepalive].
+// A connection is given up after a while if its other end has vanished silently; see [Keepalive].
 //
 // On a client the same in reverse: the caller goes out as metadata, and a status comes back as the *fault.Error that
 // left the other side, so that errors.Is(err, fault.NotFound) reads the same on both sides of the wire.

@@ -128,7 +128,7 @@ func TestFaultsCrossTheWire(t *testing.T) {
 	for name, c := range map[string]struct {
 		sent error
 		want *fault.Error
-		log  string // what the log must hold, "" for nothing at all
+		log  string // text that the log must hold, "" for an empty log
 	}{
 		"a fault":                  {wanted, wanted, ""},
 		"a fault inside":           {fmt.Errorf("reading /secret: %w", wanted), wanted, ""},
@@ -237,7 +237,7 @@ func tooLarge(t *testing.T, what string, err error) {
 	}
 }
 
-// A client whose host has vanished loses its holds as soon as it does not answer, and not only when TCP gives up.
+// A vanished client loses its holds when it misses a keepalive, long before TCP gives up.
 func TestKeepaliveEndsGhosts(t *testing.T) {
 	w := start(t, rpc.Keepalive{Interval: time.Second, Timeout: 50 * time.Millisecond}.Server()...)
 	held, ended := make(chan struct{}), make(chan error, 1)

@@ -110,7 +110,7 @@ func classMessage(st *status.Status) string {
 	return st.Message()
 }
 
-// flat renders details for ErrorInfo, whose metadata knows only strings; the whole detail travels beside it.
+// flat renders details for ErrorInfo, which takes only strings as metadata; the whole detail travels beside it.
 func flat(details map[string]any) map[string]string {
 	if len(details) == 0 {
 		return nil

@@ -11,25 +11,27 @@ import (
 
 // Cages makes cages. It is safe for concurrent use.
 type Cages interface {
-	// Hold makes a cage and holds it until ctx ends, or the cage does: then it returns nil. event is called from one goroutine at a time, first
-	// with Opened; what it fails with is what Hold fails with. Hold fails with cage_policy_invalid and cage_unavailable if the
-	// cage cannot be made, and with unavailable if nobody can be asked or who held it was lost.
+	// Hold makes a cage and holds it until ctx ends, or the cage does: then it returns nil. event is called from
+	// one goroutine at a time, first with Opened; its error becomes Hold's. Hold fails with cage_policy_invalid and
+	// cage_unavailable if the cage cannot be made, and with unavailable if the supervisor cannot be reached or was
+	// lost.
 	Hold(ctx context.Context, spec contract.CageSpec, event func(contract.CageEvent) error) error
-	// Release lets go of a cage in place of the end of Hold's ctx, and returns what it leaves when it has ended, or at once if
-	// background processes keep it. It fails with unavailable.
+	// Release lets go of a cage in place of the end of Hold's ctx, and returns its findings when it has ended, or
+	// at once if background processes keep it. It fails with unavailable.
 	Release(ctx context.Context, id, session string) ([]contract.Finding, error)
 }
 
-// Inventory knows what runs.
+// Inventory knows the running cages and commands.
 type Inventory interface {
-	// Running returns what runs for a session, or for all where it is empty, the oldest first. It fails with unavailable.
+	// Running returns those of a session, or all for "", the oldest first. It fails with unavailable.
 	Running(ctx context.Context, session string) (contract.Running, error)
 	// SignalRunning sends a signal, by a name such as SIGINT, to the process group of a command of a session. It fails
 	// with process_not_found for one that does not run for it, with process_ended, invalid_params and unavailable.
 	SignalRunning(ctx context.Context, session, id, name string) error
 }
 
-// Explain says why a cage with this policy ended a command and what can be done about it, empty for other reasons.
+// Explain returns the reason for which a cage with this policy ended a command and the remedy, empty for other
+// reasons.
 func Explain(r contract.Reason, policy *dsl.Cage) string {
 	var limits dsl.Limits
 	if policy != nil {

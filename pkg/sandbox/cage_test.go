@@ -9,7 +9,8 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Why a cage ended a command is said with the limit as it is written, where it is known, and with what can be done.
+// The reason for which a cage ended a command is told with the limit as it is written, if it is known, and with a
+// remedy.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{Limits: dsl.Limits{Memory: 2e9, PIDs: 64, Disk: 1 << 30, Walltime: 90 * time.Second}}

@@ -26,8 +26,9 @@ func Process() {
 	dumpable(opened > 0)
 }
 
-// Open runs start, which starts a child in a user namespace, and returns its error: the child's maps are written by this process
-// before the child has called exec, and those of a sealed process are root's. The process is open meanwhile.
+// Open runs start, which starts a child in a user namespace, and returns its error: the child's maps are written by
+// this process before the child has called exec, and those of a sealed process are root's. The process is open
+// meanwhile.
 func Open(start func() error) error {
 	if os.Geteuid() == 0 {
 		return start() // may write root's

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// A process of an ordinary user that is sealed shows its environment to no other of that user, and starts children in user namespaces
-// all the same.
+// A process of an ordinary user that is sealed shows its environment to no other of that user, and starts children
+// in user namespaces all the same.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	if part := os.Getenv("KAGED_TEST_READ"); part != "" {

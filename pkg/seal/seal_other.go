@@ -2,7 +2,7 @@
 
 package seal
 
-// Process does nothing: only Linux has what it uses.
+// Process is empty: only Linux has the needed calls.
 func Process() {}
 
 // Open runs start.

@@ -1,8 +1,8 @@
 // Package spelling tells how far a word is from one that may have been meant.
 package spelling
 
-// Distance is how many bytes are to be added, removed or replaced to make b of a (Levenshtein). It takes time in proportion to the
-// product of their lengths, so both should be short.
+// Distance is how many bytes are to be added, removed or replaced to make b of a (Levenshtein). It takes time in
+// proportion to the product of their lengths, so both should be short.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

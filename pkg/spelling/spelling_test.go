@@ -2,7 +2,7 @@ package spelling
 
 import "testing"
 
-// A distance counts what is added, removed and replaced, in either direction.
+// A distance counts additions, removals and replacements, in either direction.
 func TestDistance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ type Language struct {
 	grammar *grammar
 }
 
-// sigil is a letter that hardly any source has in names and every grammar that takes letters beyond ASCII accepts. The C
-// grammars accept only some of them, the others need their own.
+// sigil is a letter that hardly any source has in names and every grammar that takes letters beyond ASCII accepts.
+// The C grammars accept only some of them, the others need their own.
 const (
 	micro  = 'µ'
 	linear = '\U00010000'
@@ -62,7 +62,7 @@ var languages = func() []*Language {
 
 func split(list string) []string { return strings.Fields(list) }
 
-// Lookup returns the language called name, nil if there is none.
+// Lookup returns the language called name, or nil.
 func Lookup(name string) *Language {
 	i := slices.IndexFunc(languages, func(l *Language) bool { return l.Name == name })
 	if i < 0 {
@@ -81,7 +81,7 @@ var byExtension = func() map[string]*Language {
 	return m
 }()
 
-// Of returns the language of a file by its name, nil if it is none of these.
+// Of returns the language of a file by its name, or nil.
 func Of(file string) *Language {
 	// The dot a hidden file's name begins with is part of its name.
 	name := strings.TrimPrefix(path.Base(file), ".")

@@ -29,8 +29,8 @@ func NewParser() (*Parser, error) {
 // Close frees the parser and the trees it made.
 func (p *Parser) Close() { C.kaged_parser_delete(p.c) }
 
-// Parse parses text of at most [MaxText] bytes. The tree is valid until the next call. It fails with the context's error
-// soon after that ended, with [ErrTooLarge] if there would be more than maxNodes nodes.
+// Parse parses text of at most [MaxText] bytes. The tree is valid until the next call. It fails with the context's
+// error soon after that ended, with [ErrTooLarge] if there would be more than maxNodes nodes.
 func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNodes int) (Tree, error) {
 	if len(text) > MaxText {
 		return Tree{}, ErrTooLarge
@@ -70,7 +70,7 @@ func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNode
 	return Tree{Language: lang, Text: text, Nodes: nodes}, nil
 }
 
-// nothing is the address of an empty text, which has none of its own.
+// nothing is the address of an empty text, for which Go has no pointer.
 var nothing byte
 
 // Heap returns how many bytes the C heap holds, 0 where that cannot be asked. It is for tests that look for leaks.

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Parsers lends parsers, at most so many at once, so that trees take a bounded amount of memory however many calls want one.
-// It is safe for concurrent use.
+// Parsers lends parsers, at most so many at once, so that trees take a bounded amount of memory however many calls
+// want one. It is safe for concurrent use.
 type Parsers struct {
 	turns chan struct{} // holds a token for each parser that is lent
 
-	mu     sync.Mutex // guards what is below
+	mu     sync.Mutex // guards the fields below
 	idle   []*Parser
 	closed bool
 }
@@ -18,8 +18,8 @@ type Parsers struct {
 // NewParsers returns a lender of at most n parsers, which its owner closes.
 func NewParsers(n int) *Parsers { return &Parsers{turns: make(chan struct{}, max(n, 1))} }
 
-// Use calls use with a parser that nobody else uses meanwhile. It waits for one until ctx ends, and fails with
-// [ErrUnavailable] if there is none in this build.
+// Use calls use with a parser that is its alone meanwhile. It waits for one until ctx ends, and fails with
+// [ErrUnavailable] if this build has no parser.
 func (p *Parsers) Use(ctx context.Context, use func(*Parser) error) error {
 	select {
 	case p.turns <- struct{}{}:

@@ -92,7 +92,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Nothing is a text, too; what is too large is refused.
+// An empty text parses; one that is too large is refused.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	p := parser(t)

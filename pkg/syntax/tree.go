@@ -21,7 +21,8 @@ type Tree struct {
 	Nodes    []Node
 }
 
-// Node is one node. Its children are the nodes from its own index plus one up to Next, each followed by its own children.
+// Node is one node. Its children are the nodes from its own index plus one up to Next, each followed by its own
+// children.
 type Node struct {
 	// Start and End are the node's place in the text, in bytes.
 	Start, End uint32
@@ -48,7 +49,7 @@ const (
 	NamedChild
 )
 
-// ErrorSymbol is the kind of what could not be parsed.
+// ErrorSymbol is the kind of unparsed text.
 const ErrorSymbol = math.MaxUint16
 
 // Is reports whether a node has all of these flags.
@@ -70,7 +71,7 @@ func (t *Tree) Children(i int) []int {
 	return list
 }
 
-// Failure returns the index of the first node that tells of a syntax error, -1 if there is none.
+// Failure returns the index of the first node with a syntax error, or -1.
 func (t *Tree) Failure() int {
 	for i := range t.Nodes {
 		if t.Nodes[i].Symbol == ErrorSymbol || t.Nodes[i].Is(Missing) {

@@ -11,8 +11,9 @@ import (
 // eventKey is the first attribute of a record that is an event of a fixed form.
 const eventKey = "event"
 
-// events writes records as lines of JSON. One whose first attribute is an event's name has exactly its own attributes and a
-// level in lower case, so that a collector of logs reads it by its form: it has a timestamp of its own.
+// events writes records as lines of JSON. A record with an event's name as its first attribute has exactly its own
+// attributes and a level in lower case, so that a collector of logs reads it by its form: it has a timestamp of its
+// own.
 type events struct {
 	slog.Handler              // of all others
 	exact        slog.Handler // without the additions of With

@@ -44,9 +44,9 @@ type Options struct {
 	Getenv func(string) string
 	// Log is told about collectors that cannot be reached.
 	Log *slog.Logger
-	// MetricsListen is the address for Prometheus, "" for none.
+	// MetricsListen is the address for Prometheus; it may be "".
 	MetricsListen string
-	// Langfuse is nil for none.
+	// Langfuse may be nil.
 	Langfuse *Langfuse
 	// Prompts says that spans hold prompts, answers, and inputs and results of tools.
 	Prompts bool
@@ -67,9 +67,9 @@ type Kit struct {
 	// MetricsAddress is where Prometheus finds the metrics, "" for nowhere.
 	MetricsAddress string
 
-	tracers *sdktrace.TracerProvider // nil for none
+	tracers *sdktrace.TracerProvider // may be nil
 	queues  []sdktrace.SpanProcessor // of the exporters
-	meters  *sdkmetric.MeterProvider // nil for none
+	meters  *sdkmetric.MeterProvider // may be nil
 	meter   metric.Meter
 	metrics map[string]instrument
 	http    *http.Server
@@ -81,8 +81,9 @@ type Kit struct {
 	observed  map[string][]func() float64 // by the name of the gauge
 }
 
-// Start starts the traces and metrics of opts. It fails with bad_request where a setting cannot be used or an address cannot
-// be listened on. An unreachable collector is no failure: it costs spans, and a warning now and then.
+// Start starts the traces and metrics of opts. It fails with bad_request where a setting cannot be used or an
+// address cannot be listened on. An unreachable collector is no failure: it costs spans, and a warning now and
+// then.
 func Start(ctx context.Context, opts Options) (*Kit, error) {
 	k := &Kit{Prompts: opts.Prompts, Langfuse: opts.Langfuse != nil}
 	k.stopped, k.cut = context.WithCancel(context.Background())
@@ -128,7 +129,7 @@ func (k *Kit) startTraces(ctx context.Context, env environment, langfuse *Langfu
 	return nil
 }
 
-// Tracer returns the tracer of a scope. Without a collector its spans are nowhere and cost next to nothing.
+// Tracer returns the tracer of a scope. Without a collector its spans are dropped at almost no cost.
 func (k *Kit) Tracer(scope string) trace.Tracer {
 	if k == nil || k.tracers == nil {
 		return tracenoop.NewTracerProvider().Tracer(scope)

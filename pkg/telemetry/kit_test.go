@@ -40,7 +40,7 @@ func start(t *testing.T, opts Options, env map[string]string) *Kit {
 	return k
 }
 
-// Where neither traces nor metrics are asked for there are none, and a nil Kit is as good (H-OBS-LF-04).
+// Without a request for traces or metrics both are off, and a nil Kit works alike (H-OBS-LF-04).
 func TestTelemetryIsOffByDefault(t *testing.T) {
 	t.Parallel()
 	off, err := Start(t.Context(), Options{Getenv: func(string) string { return "" }})
@@ -205,8 +205,8 @@ func TestLangfuse(t *testing.T) {
 	}
 }
 
-// A collector that takes connections and never answers costs spans, and no time of those who make them: more than wait
-// in the queue are begun and ended while it keeps silent, and the process ends without it.
+// A collector that takes connections and never answers costs spans, and no time of their makers: more spans than
+// the queue holds begin and end while it keeps silent, and the process ends without it.
 func TestBlackHole(t *testing.T) {
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		t.Run(protocol, func(t *testing.T) {

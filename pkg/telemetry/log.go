@@ -33,7 +33,7 @@ type LogOptions struct {
 	Quiet bool
 }
 
-// NewLog makes the log. close closes its file; nothing may be logged after it.
+// NewLog makes the log. close closes its file; it is the last call.
 func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	level := slog.LevelInfo
 	if opts.Level != "" {

@@ -138,7 +138,8 @@ func (l *Langfuse) exporter(ctx context.Context) (sdktrace.SpanExporter, error) 
 	return exporter, nil
 }
 
-// onlyAgents passes on the spans of agents, models and tools: those of calls between services mean nothing to Langfuse.
+// onlyAgents passes on the spans of agents, models and tools: Langfuse has no use for those of calls between
+// services.
 type onlyAgents struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.

@@ -39,7 +39,8 @@ func (r *rotating) open() error {
 	return nil
 }
 
-// Write appends one record. A file that cannot be set aside is written on: a log that is too long beats none.
+// Write appends one record. A file that cannot be set aside is written on: a log that is too long beats a missing
+// one.
 func (r *rotating) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// People get text, the file gets JSON, and each gets what its level lets through.
+// People get text, the file gets JSON, each at its own level.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,7 +54,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// An event has exactly its own fields as JSON, whatever the log adds to others (H-OBS-LOG-01).
+// An event has exactly its own fields as JSON, without the attributes that the log adds to other records
+// (H-OBS-LOG-01).
 func TestEventsAreExact(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

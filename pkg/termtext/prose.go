@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns prose without control characters, bidi controls and invisible format characters. Newlines, tabs, joiners,
-// emoji and text from right to left stay. A Unicode line or paragraph separator becomes a newline, a byte that is not UTF-8
-// becomes U+FFFD.
+// Text returns prose without control characters, bidi controls and invisible format characters. Newlines, tabs,
+// joiners, emoji and text from right to left stay. A Unicode line or paragraph separator becomes a newline, a byte
+// that is not UTF-8 becomes U+FFFD.
 func Text(s string) string {
 	var p prose
 	return p.text(s)
@@ -38,11 +38,12 @@ func (p *prose) text(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Writer passes prose on to a terminal as [Text] returns it. Characters may come in several writes. It is for one goroutine.
+// Writer passes prose on to a terminal as [Text] returns it. Characters may come in several writes. It is for one
+// goroutine.
 type Writer struct {
 	w     io.Writer
 	prose prose
-	cut   []byte // the beginning of a character whose end has not been written
+	cut   []byte // the beginning of an incomplete character
 }
 
 // NewWriter returns a Writer that writes to w.

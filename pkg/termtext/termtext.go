@@ -1,14 +1,14 @@
-// Package termtext makes text of others safe to show on a terminal: a model's words, a command that waits for approval, a
-// file's name, another program's message.
+// Package termtext makes text of others safe to show on a terminal: a model's words, a command that waits for
+// approval, a file's name, another program's message.
 //
-// A terminal obeys control characters, reorders what stands between bidi controls, and shows invisible characters as if they
-// were absent. Two policies stand against that:
+// A terminal obeys control characters, reorders text between bidi controls, and shows invisible characters as if
+// they were absent. Two policies stand against that:
 //
 //   - [Text] and [Writer] are for prose that people read: they remove such characters and keep everything that is seen.
 //   - [Quote], [Cut], [Line] and [Lines] are for decisions: they escape such characters, so that none is missed.
 //
-// No output of these functions moves the cursor other than forward or to the next line. Bytes that are not UTF-8 never pass.
-// Pipes and JSON carry the exact bytes; neither policy is for them.
+// No output of these functions moves the cursor other than forward or to the next line. Bytes that are not UTF-8
+// never pass. Pipes and JSON carry the exact bytes; neither policy is for them.
 package termtext
 
 import (
@@ -20,9 +20,9 @@ import (
 	"unicode/utf8"
 )
 
-// control reports whether r is removed from prose: control characters but newline and tab, bidi controls, and format
-// characters without a shape. Joiners stay, because scripts and emoji need them, and so do the signs of Arabic and other
-// scripts that Unicode counts as format characters though they are seen.
+// control reports whether r is removed from prose: control characters but newline and tab, bidi controls, and
+// format characters without a shape. Joiners stay, because scripts and emoji need them, and so do the signs of
+// Arabic and other scripts that Unicode counts as format characters though they are seen.
 func control(r rune) bool {
 	switch {
 	case r == '\n', r == '\t', r == zwnj, r == zwj:
@@ -48,8 +48,9 @@ type sight struct {
 	marks int // how many combining marks in a row prev ends
 }
 
-// visible reports whether r, the next character, can be told from its absence and from a space. The ASCII space is the only
-// blank. A combining mark belongs to the letter before it: behind anything else, or in a pile, it draws over its neighbours.
+// visible reports whether r, the next character, can be told from its absence and from a space. The ASCII space is
+// the only blank. A combining mark belongs to the letter before it: after any other character, or in a pile, it
+// draws over its neighbours.
 func (s *sight) visible(r rune) bool {
 	prev, mark := s.prev, unicode.Is(unicode.M, r)
 	s.prev = r
@@ -65,8 +66,8 @@ func (s *sight) visible(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// escaped returns s with every character escaped that is not visible and not in keep, as Go writes it: \n, \x1b, \u202e,
-// \U000e0041. A backslash goes before each character of also.
+// escaped returns s with every character escaped that is not visible and not in keep, as Go writes it: \n, \x1b,
+// \u202e, \U000e0041. A backslash goes before each character of also.
 func escaped(s, also, keep string) string {
 	var b strings.Builder
 	var seen sight
@@ -97,8 +98,8 @@ func Quote(s string) string {
 	return `"` + escaped(s, `"\`, "") + `"`
 }
 
-// Cut returns s as Quote does if s has at most n characters. Otherwise its length comes first, then its beginning and its
-// end, each quoted: `(5000 characters, 3 lines) "begin" … "end"`, together n characters of s.
+// Cut returns s as Quote does if s has at most n characters. Otherwise its length comes first, then its beginning
+// and its end, each quoted: `(5000 characters, 3 lines) "begin" … "end"`, together n characters of s.
 func Cut(s string, n int) string {
 	length := utf8.RuneCountInString(s)
 	if length <= n {
@@ -126,8 +127,8 @@ func offset(s string, n int) int {
 	return at
 }
 
-// Line returns s as one line without quotes, characters that are not visible escaped. Backslashes and quotes stay, so that
-// code and paths read as they are.
+// Line returns s as one line without quotes, characters that are not visible escaped. Backslashes and quotes stay,
+// so that code and paths read as they are.
 func Line(s string) string {
 	return escaped(s, "", "")
 }

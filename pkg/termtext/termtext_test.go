@@ -37,7 +37,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// What is cut says first how long it is, and shows both ends.
+// A cut text begins with its full length, and shows both ends.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Prose loses what a terminal obeys and what hides, and nothing else.
+// Prose loses control and hiding characters only.
 func TestText(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -128,8 +128,8 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// FuzzText holds every function to its promise for any bytes: what the terminal is given moves no cursor but to the next line,
-// reorders and hides nothing, and what was quoted can be had back.
+// FuzzText checks every function's promise for any bytes: the output moves the cursor only to the next line,
+// reorders and hides no text, and quoted text can be restored.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"", "ls -l", "\x1b]0;x\a", "a\u202eb\u2066", "🏴\U000e0067\U000e007f", "\xf0\x9f", "e\u0301\u0301", "\u00a0\u3164"} {
 		f.Add(seed, 3)

@@ -12,8 +12,8 @@ type When []Case
 // Case is a list of conditions on the parameters of one call.
 type Case []Match
 
-// Match is a condition on one parameter, a field of the call's input: it is one of Values, or, without Values, it is there and
-// not null.
+// Match is a condition on one parameter, a field of the call's input: it is one of Values, or, without Values, it
+// is there and not null.
 type Match struct {
 	Parameter string
 	Values    []string

@@ -18,7 +18,8 @@ func Marshal(m proto.Message) ([]byte, error) {
 	return Append(nil, m)
 }
 
-// Append appends m as JSON to dst and returns the extended slice; see [Marshal]. With an error it returns dst unchanged.
+// Append appends m as JSON to dst and returns the extended slice; see [Marshal]. With an error it returns dst
+// unchanged.
 func Append(dst []byte, m proto.Message) ([]byte, error) {
 	if m == nil {
 		return append(dst, "null"...), nil

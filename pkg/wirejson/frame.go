@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// AppendFrame appends a frame of a socket, {"channel","seq","type","payload"}, to dst and returns the extended slice; see
-// [Append] for the payload and the error.
+// AppendFrame appends a frame of a socket, {"channel","seq","type","payload"}, to dst and returns the extended
+// slice; see [Append] for the payload and the error.
 func AppendFrame(dst []byte, channel string, seq int64, frameType string, payload proto.Message) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, `{"channel":`...)

@@ -9,9 +9,9 @@ import (
 	"kaged.dev/pkg/jsondepth"
 )
 
-// Raw returns what a field with (kaged.common.v1.raw_json) holds for a text that should be JSON: the text without white
-// space, or the text as a JSON string where it is not one JSON value in UTF-8 that every client reads alike. Such a value nests
-// at most [MaxDepth] deep, gives each key once, and its numbers fit a float64.
+// Raw returns the value of a field with (kaged.common.v1.raw_json) for a text that should be JSON: the text without
+// white space, or the text as a JSON string if it is not one JSON value in UTF-8 that every client reads alike.
+// Such a value nests at most [MaxDepth] deep, gives each key once, and its numbers fit a float64.
 func Raw(text string) []byte {
 	if !portable([]byte(text)) {
 		return AppendString(nil, text)
@@ -23,8 +23,8 @@ func Raw(text string) []byte {
 	return b.Bytes()
 }
 
-// appendRaw appends the bytes of a field with (kaged.common.v1.raw_json), null for none. Bytes that are not JSON become a
-// string, so that a field never breaks the JSON around it.
+// appendRaw appends the bytes of a field with (kaged.common.v1.raw_json), null if empty. Bytes that are not JSON
+// become a string, so that a field never breaks the JSON around it.
 func appendRaw(dst, raw []byte) []byte {
 	switch {
 	case len(raw) == 0:
@@ -97,7 +97,7 @@ func (s *scanner) members(end byte, each func() bool) bool {
 	}
 }
 
-// text passes over a string and returns what it stands for.
+// text passes over a string and returns its value.
 func (s *scanner) text() string {
 	start := s.i
 	s.skipText()

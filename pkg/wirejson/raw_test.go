@@ -44,7 +44,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// Whatever a model writes, the frame around it is JSON, and what is read back is what was written.
+// For any text of a model, the frame around it is JSON, and reading it back gives the text.
 func FuzzRaw(f *testing.F) {
 	for _, seed := range []string{``, `{}`, `{"a":[1,{"b":null}]}`, `[1e999]`, `{"a":1,"a":2}`, "\xff", `{"\ud800":1}`, `[[[[`, ` 1 `} {
 		f.Add(seed)

@@ -72,7 +72,7 @@ enum_type { name: "Colour"
 	return fd.Messages().ByName("Everything")
 }()
 
-// Whatever a message holds, reading what was written gives the same message, and writing that the same bytes.
+// For any message, reading its bytes gives the same message, and writing that the same bytes.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -155,8 +155,8 @@ func anyScalar(t *rapid.T, fd protoreflect.FieldDescriptor) protoreflect.Value {
 	return protoreflect.ValueOfString(rapid.String().Filter(utf8.ValidString).Draw(t, "string"))
 }
 
-// Whatever a client sends, reading it ends with a message or with one of the two codes, and what was read can be written
-// and read again.
+// For any bytes of a client, reading them ends with a message or with one of the two codes, and the message can be
+// written and read again.
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[[[`, `{"content":"x","max_steps_override":1e2}`, `{"resume_from_seq":{"output":1,"events":0}}`,

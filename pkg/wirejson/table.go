@@ -10,7 +10,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// table is what writing and reading need to know of a message type, worked out once.
+// table holds the facts about a message type for writing and reading, worked out once.
 type table struct {
 	fields []field
 	byName map[string]int // index into fields
@@ -36,8 +36,8 @@ type enumTable struct {
 	zero   string
 }
 
-// tables holds *table by protoreflect.MessageDescriptor, enums *enumTable by protoreflect.EnumDescriptor. They are filled
-// on first use and never change.
+// tables holds *table by protoreflect.MessageDescriptor, enums *enumTable by protoreflect.EnumDescriptor. They are
+// filled on first use and never change.
 var tables, enums sync.Map
 
 func tableOf(md protoreflect.MessageDescriptor) *table {
@@ -115,7 +115,8 @@ func newEnumTable(ed protoreflect.EnumDescriptor) *enumTable {
 	return t
 }
 
-// enumPrefix is what the zero value's name says before UNSPECIFIED; the style of the protos makes it every value's prefix.
+// enumPrefix is the part of the zero value's name before UNSPECIFIED; the style of the protos makes it every
+// value's prefix.
 func enumPrefix(values protoreflect.EnumValueDescriptors) string {
 	prefix, _ := strings.CutSuffix(string(values.Get(0).Name()), "UNSPECIFIED")
 	return prefix

@@ -17,12 +17,13 @@ import (
 	"kaged.dev/pkg/jsondepth"
 )
 
-// MaxDepth is how deep objects and arrays may nest in what [Unmarshal] reads.
+// MaxDepth is the deepest nesting of objects and arrays that [Unmarshal] reads.
 const MaxDepth = jsondepth.Max
 
-// Unmarshal replaces m by what data says. It fails with fault.BadRequest where data is not one JSON value in UTF-8 nested at
-// most [MaxDepth] deep, and with fault.ValidationFailed where it does not fit m: details.fields then holds the path of the
-// field, and the HTTP status is 422 where the field is a number out of range. After an error m holds nothing useful.
+// Unmarshal replaces m by the message in data. It fails with fault.BadRequest where data is not one JSON value in
+// UTF-8 nested at most [MaxDepth] deep, and with fault.ValidationFailed where it does not fit m: details.fields
+// then holds the path of the field, and the HTTP status is 422 where the field is a number out of range. After an
+// error the content of m is undefined.
 func Unmarshal(data []byte, m proto.Message) error {
 	if err := check(data); err != nil {
 		return err
@@ -38,8 +39,8 @@ func Unmarshal(data []byte, m proto.Message) error {
 	return d.message(tok, m.ProtoReflect(), nil)
 }
 
-// path is where a value is: within in, under a key or at an index. A nil path is the whole. Its text is made only for an
-// error: the texts of all paths together can be far longer than the JSON.
+// path is where a value is: within in, under a key or at an index. A nil path is the whole. Its text is made only
+// for an error: the texts of all paths together can be far longer than the JSON.
 type path struct {
 	in      *path
 	key     string
@@ -67,7 +68,7 @@ func (p *path) String() string {
 	return b.String()
 }
 
-// check finds what is wrong with data as JSON, so that the decoder walks only what is well-formed.
+// check finds errors of data as JSON, so that the decoder walks only well-formed input.
 func check(data []byte) error {
 	if !utf8.Valid(data) {
 		return fault.New(fault.BadRequest, "The JSON is not valid UTF-8.")
@@ -134,8 +135,8 @@ func (d decoder) message(tok json.Token, m protoreflect.Message, at *path) error
 	})
 }
 
-// object calls each for every key of the object whose brace was just read, with the first token of its value. The path is
-// each's only until it returns, here and in array.
+// object calls each for every key of the object whose brace was just read, with the first token of its value. The
+// path is each's only until it returns, here and in array.
 func (d decoder) object(in *path, each func(at *path, tok json.Token) error) error {
 	at := &path{in: in}
 	for d.dec.More() {
@@ -172,7 +173,7 @@ func (d decoder) array(in *path, each func(at *path, tok json.Token) error) erro
 	return err
 }
 
-// skip walks over a value nobody wants.
+// skip walks over an unknown value.
 func (d decoder) skip(tok json.Token) error {
 	for open := 0; ; {
 		switch tok {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// appendValue appends the JSON that v stands for, null for one that holds nothing.
+// appendValue appends v as JSON, null if it is empty.
 func appendValue(dst []byte, v *structpb.Value) ([]byte, error) {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StringValue:

@@ -20,8 +20,8 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// A message is shown as the API documents it: proto names, numbers as numbers, enums in lower case, null for what is unset,
-// lists and maps always there, marked fields only when they hold something.
+// A message is shown as the API documents it: proto names, numbers as numbers, enums in lower case, null for unset
+// values, lists and maps always there, marked fields only if they are not empty.
 func TestMarshal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -97,7 +97,7 @@ func TestMarshal(t *testing.T) {
 	}
 }
 
-// A number that JSON cannot write is refused and leaves what was there before untouched.
+// A number that JSON cannot write is refused and leaves the earlier bytes untouched.
 func TestAppendRefusesNaN(t *testing.T) {
 	t.Parallel()
 	got, err := wirejson.AppendFrame([]byte("x"), "output", 1, "t", structpb.NewNumberValue(math.NaN()))
@@ -119,7 +119,7 @@ func TestAppendFrame(t *testing.T) {
 	}
 }
 
-// What a client sends is read with the types it must have, null and absent kept apart where it matters.
+// A client's message is read with the types it must have, null and absent kept apart where it matters.
 func TestUnmarshal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -159,8 +159,8 @@ func TestUnmarshal(t *testing.T) {
 	}
 }
 
-// What does not fit is refused with the path of the field (A-ERR-CODE-02), and what is no JSON at all as a bad request
-// (A-ERR-CODE-01).
+// A value of the wrong type is refused with the path of the field (A-ERR-CODE-02), and malformed JSON as a bad
+// request (A-ERR-CODE-01).
 func TestUnmarshalRefuses(t *testing.T) {
 	t.Parallel()
 	post, update, hello := &apiv1.PostMessageRequest{}, &apiv1.UpdateSessionRequest{}, &apiv1.Hello{}
@@ -218,8 +218,8 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 }
 
-// Reading costs what the JSON is long, and not what all its paths are: only an error prints one.
-func TestUnmarshalIsLinear(t *testing.T) { // not parallel: it counts what the process allocates
+// Reading costs time in the length of the JSON, not in the length of all its paths: only an error prints one.
+func TestUnmarshalIsLinear(t *testing.T) { // not parallel: it counts the allocations of the process
 	const many = 10_000
 	long := strings.Repeat("k", 100<<10)
 	data := []byte(`{"label":{"` + long + `":[` + strings.Repeat(`0,{"a":1},`, many/2) + `1e999]}}`)

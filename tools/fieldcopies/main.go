@@ -7,13 +7,13 @@
 //   - packages: one between structs of two packages;
 //   - package: one between structs of the same package.
 //
-// A function counts if its body holds at least two field copies and nothing else. A field copy is an element of a
-// struct literal, or an assignment to a field, whose value is read from a value of another struct type: a field, a
-// getter, or one of these passed through a conversion or a call with no further argument. Around the copies it may
-// have what carries them: declarations, returns, ranges, tests for nil, zero or presence, type switches, append, make
-// and len. Arithmetic, other conditions, calls for effect, goroutines and channels make it a function with a job of
-// its own. Tests and test support are left out, and so is generated code, as that of tools/convert: its fields
-// are typed by a program, which refuses a forgotten one.
+// A function counts if its body holds at least two field copies and, beside them, only carriers. A field copy is an
+// element of a struct literal, or an assignment to a field, with a value read from a value of another struct type:
+// a field, a getter, or one of these passed through a conversion or a call with no further argument. Carriers are
+// declarations, returns, ranges, tests for nil, zero or presence, type switches, append, make and len. Arithmetic,
+// other conditions, calls for effect, goroutines and channels make it a function with a job of its own. Tests and
+// test support are left out, and so is generated code, as that of tools/convert: its fields are typed by a program,
+// which refuses a forgotten one.
 //
 // Usage: fieldcopies [-dir root] [-v] [packages]; the default is every package of the workspace.
 package main
@@ -281,7 +281,7 @@ func (c *copies) source(e ast.Expr) types.Type {
 	return nil
 }
 
-// presence reports whether a condition only asks whether something is there: nil, zero, a flag, a kind.
+// presence reports whether a condition only tests for presence: nil, zero, a flag, a kind.
 func (c *copies) presence(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -304,7 +304,7 @@ func (c *copies) presence(e ast.Expr) bool {
 	return c.value(e)
 }
 
-// fixed reports whether an expression is nil or a constant. Two values that are compared decide something.
+// fixed reports whether an expression is nil or a constant. A comparison of two values is a decision.
 func (c *copies) fixed(e ast.Expr) bool {
 	tv := c.info.Types[e]
 	return tv.IsNil() || tv.Value != nil
@@ -359,8 +359,8 @@ func (c *copies) literal(e *ast.CompositeLit) bool {
 	return true
 }
 
-// call allows builtins, conversions, methods without arguments, and functions of one argument: what carries a value
-// across.
+// call allows builtins, conversions, methods without arguments, and functions of one argument, such as carry a
+// value across.
 func (c *copies) call(e *ast.CallExpr) bool {
 	if tv := c.info.Types[e.Fun]; tv.IsType() || tv.IsBuiltin() {
 		return tv.IsType() && c.values(e.Args) || c.builtin(e)

@@ -1,5 +1,5 @@
-// Command kagedvet is the vet tool of make check: maintained analyzers with kaged's rules, and one of our own. It runs as
-// go vet -vettool, which keeps results per package.
+// Command kagedvet is the vet tool of make check: maintained analyzers with kaged's rules, and one of our own. It
+// runs as go vet -vettool, which keeps results per package.
 package main
 
 import (

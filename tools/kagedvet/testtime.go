@@ -9,8 +9,8 @@ import (
 )
 
 // testTime refuses time.Sleep in tests that do not import testing/synctest: tests wait on events. It refuses
-// context.Background and context.TODO in tests, because t.Context ends with the test. Allowed is the parent of a context
-// that the test ends itself, and code that runs when t.Context has ended: t.Cleanup and defer.
+// context.Background and context.TODO in tests, because t.Context ends with the test. Allowed is the parent of a
+// context that the test ends itself, and code that runs when t.Context has ended: t.Cleanup and defer.
 var testTime = &analysis.Analyzer{
 	Name: "testtime",
 	Doc:  "tests wait on events and end with their context",
@@ -90,7 +90,8 @@ func derived(pass *analysis.Pass, stack []ast.Node) bool {
 	return ok && strings.HasPrefix(calledFunc(pass, call), "context.With")
 }
 
-// inCleanup tells whether the node is inside a function given to Cleanup or after a defer, where t.Context has ended or may.
+// inCleanup tells whether the node is inside a function given to Cleanup or after a defer, where t.Context has
+// ended or may.
 func inCleanup(stack []ast.Node) bool {
 	for _, n := range stack {
 		switch n := n.(type) {

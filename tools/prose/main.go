@@ -1,6 +1,6 @@
-// Command prose counts, per package, free relatives and indefinite pronouns in comments and lines over 120 columns, and
-// compares them with prose/baseline.tsv (docs/STYLE.md). A count may only go down; a package without a row starts at the
-// limits. With -update it writes the counts as the new baseline, and refuses to raise one.
+// Command prose counts, per package, free relatives and indefinite pronouns in comments and lines over 120 columns,
+// and compares them with prose/baseline.tsv (docs/STYLE.md). A count may only go down; a package without a row
+// starts at the limits. With -update it writes the counts as the new baseline, and refuses to raise one.
 package main
 
 import (
@@ -93,7 +93,7 @@ func compare(pkg string, c counts, before map[string]counts) (grown []string) {
 		if known {
 			allowed = max(limit, b.rate(was))
 		}
-		// Shorter comments raise the rate of what is left: a count that has not grown is no regression.
+		// Shorter comments raise the rate of the remaining ones: a count that has not grown is no regression.
 		if c.rate(got) > allowed && (!known || got > was) {
 			grown = append(grown, fmt.Sprintf("%s: %.1f %s in 1,000 words of comment, at most %.1f", pkg, c.rate(got), what, allowed))
 		}

@@ -1,5 +1,5 @@
-// Package llmproto is the wire form of conversations and of what a model's work took: package llm in
-// kaged.harness.v1, in which they travel between session-manager and the harness and in which steps are stored.
+// Package llmproto is the wire form of conversations and of a model's usage: package llm in kaged.harness.v1, in
+// which they travel between session-manager and the harness and in which steps are stored.
 package llmproto
 
 import (
@@ -87,7 +87,7 @@ var fromStops = inverse(stops)
 // Stop returns a stop reason as protobuf.
 func Stop(s llm.StopReason) harnessv1.StopReason { return stops[s] }
 
-// FromStop is the reverse of [Stop], "" for none.
+// FromStop is the reverse of [Stop]; unspecified gives "".
 func FromStop(s harnessv1.StopReason) llm.StopReason { return fromStops[s] }
 
 //convert:both Usage fromUsage llm.Usage *harnessv1.Usage

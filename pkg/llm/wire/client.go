@@ -25,10 +25,10 @@ const (
 	errorBodyTime = 5 * time.Second
 )
 
-// NewClient returns the client for all model calls of a process: its connections are kept and shared, enough of them
-// for some hundred streams at once, and compression is off because it would hold deltas back. Connecting may take as long
-// as connect says, and agreeing on TLS as long again; there are no other timeouts: a call's own context and its [Options]
-// end it. Proxies are those of the environment. Close its idle connections when done.
+// NewClient returns the client for all model calls of a process: its connections are kept and shared, enough of
+// them for some hundred streams at once, and compression is off because it would hold deltas back. Connecting may
+// take as long as connect says, and agreeing on TLS as long again; there are no other timeouts: a call's own
+// context and its [Options] end it. Proxies are those of the environment. Close its idle connections when done.
 func NewClient(connect time.Duration) *http.Client {
 	dialer := &net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}
 	return &http.Client{Transport: &http.Transport{

@@ -11,10 +11,12 @@ import (
 var overflowForms = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`context[_ -]?length[_ -]?exceeded`,                                             // OpenAI, Azure, many others
 	`exceeds? the (?:model'?s )?context window`,                                     // OpenAI
-	`maximum context length`,                                                        // OpenAI, Azure, OpenRouter, vLLM, Mistral, LiteLLM
+	// OpenAI, Azure, OpenRouter, vLLM, Mistral, LiteLLM
+	`maximum context length`,
 	`prompt (?:is )?too long`,                                                       // Anthropic, Ollama, z.ai
 	`request_too_large`,                                                             // Anthropic
-	`exceed context limit`,                                                          // Anthropic: input length and max_tokens exceed context limit
+	// Anthropic: input length and max_tokens exceed context limit
+	`exceed context limit`,
 	`model_context_window_exceeded`,                                                 // z.ai
 	`input is too long for requested model`,                                         // Bedrock
 	`input token count.{0,40}exceeds the maximum`,                                   // Google

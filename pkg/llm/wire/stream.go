@@ -42,8 +42,8 @@ type Options struct {
 	// Longest is how long a provider may be waited for in one call, all in all: signs of life keep an answer from being
 	// silent, and an answer that consists of them ends all the same. 0 is DefaultLongest.
 	Longest time.Duration
-	// Drain is how long the end of a stream may take after the answer's last event: past it the connection is closed and not used
-	// again. 0 is DefaultDrain.
+	// Drain is how long the end of a stream may take after the answer's last event: past it the connection is
+	// closed and not used again. 0 is DefaultDrain.
 	Drain time.Duration
 	// Large bounds the large answers of all drivers of a process together; nil sets no bound.
 	Large Large

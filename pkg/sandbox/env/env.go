@@ -10,13 +10,15 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Allowed are the variables a process gets from kaged's own environment, where they are set. Nothing else is inherited.
+// Allowed are the variables a process gets from kaged's own environment, where they are set. Other variables are
+// not inherited.
 var Allowed = [...]string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR", "TZ"}
 
 // own are those of the allowed variables that a cage has values of its own for, or that make no sense in one.
 var own = [...]string{"HOME", "USER", "SHELL", "TMPDIR"}
 
-// Caged is Build for a command in a cage: what is about kaged's own user and folders stays out, because the cage has its own.
+// Caged is Build for a command in a cage: variables about kaged's own user and folders stay out, because the cage
+// has its own.
 func Caged(lookup func(string) (string, bool), declared map[string]string) map[string]string {
 	return Build(func(name string) (string, bool) {
 		if slices.Contains(own[:], name) {
@@ -26,8 +28,8 @@ func Caged(lookup func(string) (string, bool), declared map[string]string) map[s
 	}, declared)
 }
 
-// Build returns the allowed variables lookup knows, overlaid with those declared for this process. Declared values are
-// taken as they are: nothing in them is expanded.
+// Build returns the allowed variables lookup knows, overlaid with those declared for this process. Declared values
+// are taken as they are, without expansion.
 func Build(lookup func(string) (string, bool), declared map[string]string) map[string]string {
 	vars := make(map[string]string, len(Allowed)+len(declared))
 	for _, name := range Allowed {

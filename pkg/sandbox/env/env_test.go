@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/sandbox/env"
 )
 
-// A process gets the nine names that are set, and what was declared over them (T-ENV-01, -02, -04).
+// A process gets the allowed names that are set, with the declared variables over them (T-ENV-01, -02, -04).
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{
@@ -26,7 +26,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// What the system cannot hold is refused by name (T-SHELL-14).
+// Variables that the system cannot hold are refused by name (T-SHELL-14).
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []map[string]string{{"": "x"}, {"A=B": "x"}, {"A\x00": "x"}, {"A": "\x00"}, {"A": "", "B": "", "C": ""}, {"A": strings.Repeat("x", 70<<10), "B": strings.Repeat("x", 70<<10)}} {

@@ -47,7 +47,7 @@ func (c *Client) Release(ctx context.Context, id, session string) ([]contract.Fi
 	return contract.FindingsFromProto(res.GetFound()), nil
 }
 
-// heldNoMore says what the end of a hold without the cage's means: the refusal of a cage that never was, or the loss of one.
+// heldNoMore interprets the end of a hold before the cage's: the refusal of a new cage, or the loss of an open one.
 func heldNoMore(ctx context.Context, err error, opened bool) error {
 	switch {
 	case ctx.Err() != nil:

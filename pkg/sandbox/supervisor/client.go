@@ -35,7 +35,7 @@ type stream = grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxs
 
 // Run runs one command in one stream; the end of the stream is the end of the command.
 func (c *Client) Run(ctx context.Context, spec sandbox.Spec, output func([]byte)) (contract.Exit, error) {
-	// Returning for whatever reason ends the stream, and the supervisor then kills what is left.
+	// Returning for any reason ends the stream, and the supervisor then kills the remaining processes.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	st, err := c.client.Exec(ctx)
@@ -70,8 +70,8 @@ func (c *Client) Run(ctx context.Context, spec sandbox.Spec, output func([]byte)
 	}
 }
 
-// start sends the command, and that there is nothing to read: a program that asks a question gets no answer instead of
-// waiting for one. What the supervisor says to a request it refuses comes with the first Recv.
+// start sends the command and closes its input: a program that asks a question gets no answer instead of waiting
+// for one. A refusal by the supervisor comes with the first Recv.
 func start(st stream, spec sandbox.Spec) error {
 	for _, m := range []*sandboxsupervisorv1.ExecRequest{
 		{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: specToProto(spec)}},
@@ -94,7 +94,7 @@ func terminal(wanted bool) *sandboxsupervisorv1.Terminal {
 	return &sandboxsupervisorv1.Terminal{}
 }
 
-// ended says what the end of a stream before the command's means.
+// ended interprets the end of a stream before the command's.
 func ended(ctx context.Context, err error, started bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -109,7 +109,7 @@ func lost(err error) error {
 	return fault.Wrap(err, fault.Interrupted, "The command was cut off because the sandbox went away; what it had done is done.")
 }
 
-// EndRun kills what belongs to a run alone.
+// EndRun kills the commands of a run.
 func (c *Client) EndRun(ctx context.Context, run string) error {
 	_, err := c.client.EndOwner(ctx, &sandboxsupervisorv1.EndOwnerRequest{RunId: run})
 	return err

@@ -1,4 +1,4 @@
-// Package arch holds the tests that keep the tree what docs/ARCHITECTURE.md says it is.
+// Package arch holds the tests that compare the tree with docs/ARCHITECTURE.md.
 package arch
 
 import (

@@ -26,7 +26,7 @@ type Span struct {
 	Scope, Service string
 }
 
-// Attr returns an attribute as text, "" for none.
+// Attr returns an attribute as text, "" if absent.
 func (s Span) Attr(key string) string { return attr(s.GetAttributes(), key) }
 
 func attr(list []*commonv1.KeyValue, key string) string {
@@ -61,7 +61,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// ServeHTTP takes what an exporter sends.
+// ServeHTTP takes an exporter's requests.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := io.Reader(r.Body)
 	if r.Header.Get("Content-Encoding") == "gzip" {

@@ -47,9 +47,8 @@ type Params struct {
 	File    string `json:"file"`
 	// Repository is a folder in Work with a .git; Work itself is no repository.
 	Repository string `json:"repository"`
-	// Linked is a repository in Work whose index has a gitlink at "sub", which is an empty folder, and whose
-	// configuration names the hooks "tools/hooks", which are there, the include "../shared.inc" and the program
-	// "tools/watch".
+	// Linked is a repository in Work. Its index has a gitlink at "sub", which is an empty folder; its configuration
+	// names the hooks "tools/hooks", which exist, the include "../shared.inc" and the program "tools/watch".
 	Linked string `json:"linked"`
 	// HostShm is the name of a file in the host's /dev/shm, SysV the key of a segment of the host's.
 	HostShm string `json:"host_shm"`

@@ -80,11 +80,12 @@ func (s *Server) Load(files []File) error {
 	return nil
 }
 
-// ParseScript registers the scripts of a text archive; see [Server.Load]. A line of a step is a verb and what it needs:
+// ParseScript registers the scripts of a text archive; see [Server.Load]. A line of a step is a verb and its
+// arguments:
 //
 //	got user|system|tool|model|max_tokens|body TEXT   the request must hold TEXT, /a regular expression/, or the value
 //	got tool_result [is_error] TEXT                   one of the results must hold TEXT
-//	say TEXT, think TEXT, redacted DATA               what the model writes; "quoted" text may span lines with \n
+//	say TEXT, think TEXT, redacted DATA               the model's output; "quoted" text may span lines with \n
 //	tool NAME JSON                                    a call
 //	usage input=N output=N reasoning=N cache_read=N cache_write=N
 //	stop REASON                                       see [Stop]
@@ -95,7 +96,7 @@ func (s *Server) Load(files []File) error {
 //	cut N, end N                                      break off, or end, after N bytes of the body
 //	hang, garbage, ping, gate NAME, raw "BYTES"
 //
-// Empty lines and lines that begin with # mean nothing.
+// Empty lines and lines that begin with # are ignored.
 func (s *Server) ParseScript(text string) error { return s.Load(ParseArchive(text)) }
 
 type sections struct {

@@ -138,8 +138,8 @@ func temporary(t *testing.T, dir string) []string {
 	return names
 }
 
-// After the death of a process at any step of changing files or taking changes back, the next one
-// finds all of the changes or none, and no temporary file.
+// After the death of a process at any step of changing files or taking changes back, the next one finds a whole set
+// or the old files, and no temporary file.
 func TestKilledAtAnyStep(t *testing.T) {
 	type plan struct{ done, spoiled bool }
 	plans := map[string]plan{

@@ -20,7 +20,7 @@ import (
 type Journal struct {
 	dir string
 
-	mu   sync.Mutex // guards what is below
+	mu   sync.Mutex // guards the fields below
 	file *os.File   // nil until the first change
 	size int64
 	open int // sets that are not at their end
@@ -92,7 +92,7 @@ type stepLine struct {
 	ToName    []byte      `json:",omitempty"`
 	Was, Made Version
 
-	begun int64 // by the lines that follow, zero if none says so
+	begun int64 // by the following lines, zero if no line has it
 }
 
 func lineOf(key folderKey) folderLine { return folderLine{[]byte(key.root.Path()), []byte(key.rel)} }

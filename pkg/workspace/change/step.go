@@ -35,7 +35,7 @@ type step struct {
 	folder *folder
 	name   string
 	temp   string // a name of ours in the same folder
-	// source and sourceName are the file that gives a new one its form, nil for none.
+	// source and sourceName are the file that gives a new one its form; they may be nil.
 	source     *folder
 	sourceName string
 	apart      bool // the source is another file than the one that is replaced

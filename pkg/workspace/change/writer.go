@@ -19,8 +19,7 @@ type Writer struct {
 	seq uint64
 }
 
-// NewWriter returns a writer that notes its changes in a journal, nil for none, and reports them to
-// an observer, nil for none.
+// NewWriter returns a writer that notes its changes in a journal and reports them to an observer; both may be nil.
 func NewWriter(journal *Journal, observe Observer) *Writer {
 	return &Writer{journal: journal, observe: observe}
 }

@@ -2,9 +2,8 @@ package ignore
 
 import "strings"
 
-// class matches c against the bracket expression that begins behind the "[" at pattern[p-1]. It
-// returns the place of the closing "]", -1 if there is none or no step left to find it, and whether
-// c is in the class.
+// class matches c against the bracket expression that begins behind the "[" at pattern[p-1]. It returns the place
+// of the closing "]", -1 if it is missing or the steps are used up, and whether c is in the class.
 func (w *wild) class(pattern string, p int, c byte) (int, bool) {
 	negated := at(pattern, p) == '!' || at(pattern, p) == '^'
 	if negated {

@@ -23,7 +23,7 @@ const (
 // configReader reads configuration for one repository.
 type configReader struct {
 	home string
-	git  string // the repository's git folder, "" for none
+	git  string // the repository's git folder, or ""
 	// mayRead says which files others may include; nil allows all.
 	mayRead func(real string) bool
 	values  config

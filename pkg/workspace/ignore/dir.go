@@ -28,7 +28,7 @@ type Dir struct {
 	path   string
 	list   *List // the folder's own .gitignore
 	repo   *repo
-	out    bool // the folder is ignored; only what is tracked in it counts
+	out    bool // the folder is ignored; only its tracked files count
 }
 
 // repo are the rules of a whole repository.
@@ -66,7 +66,7 @@ func Start(top, start string, user *User) *Dir {
 		root = filepath.Join(root, name)
 		d = d.withFile(root)
 	}
-	d.out = false // who asks for an ignored folder wants to see it
+	d.out = false // an ignored folder that is asked for is shown
 	return d
 }
 
@@ -197,8 +197,8 @@ func absolute(path, dir string) string {
 	return filepath.Join(dir, path)
 }
 
-// readFile returns the content of a small regular file, nil if it cannot be had. Like git it does not follow a link, and it
-// never waits for a pipe.
+// readFile returns the content of a small regular file, nil if it cannot be had. Like git it does not follow a
+// link, and it never waits for a pipe.
 func readFile(path string) []byte { return readUpTo(path, MaxFile) }
 
 func readUpTo(path string, limit int64) []byte { return openAndRead(path, unix.O_NOFOLLOW, limit) }
@@ -234,7 +234,7 @@ func ReadFD(fd int) []byte {
 	return readAll(f, size)
 }
 
-// readAll returns the content of a file of about size bytes and closes it; nil for none.
+// readAll returns the content of a file of about size bytes and closes it; a nil file gives nil.
 func readAll(f *os.File, size int64) []byte {
 	if f == nil {
 		return nil

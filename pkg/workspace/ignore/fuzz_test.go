@@ -22,7 +22,7 @@ func TestIndexNamesAreBounded(t *testing.T) {
 	data := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x04"), count)
 	for range count {
 		data = append(data, entryOf(unix.S_IFREG)...)
-		data = append(data, 0, 'a', 0) // nothing of the last name goes, an a comes
+		data = append(data, 0, 'a', 0) // keep the whole name, add an a
 	}
 	names, _ := namesIn(append(data, make([]byte, sha1Size)...), sha1Size)
 	if len(names) != maxName || len(names[maxName-1]) != maxName {

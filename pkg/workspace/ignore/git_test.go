@@ -207,7 +207,7 @@ func (w *world) checkIgnored(t testing.TB, names []string) []string {
 	cmd.Stdin = strings.NewReader(strings.Join(names, "\x00"))
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1 says that none is
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1 is an empty result
 		t.Fatal(err)
 	}
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 })

@@ -85,7 +85,7 @@ func (x *index) holds(path string, isDir bool) bool {
 // The parts of an index file.
 const (
 	indexHeader  = 12 // "DIRC", version, number of entries
-	entryStat    = 40 // what stat said when the file was last looked at
+	entryStat    = 40 // the file's stat when it was last checked
 	entryMode    = 24 // in it, where the mode stands
 	submodule    = 0o160000
 	extendedFlag = 0x4000

@@ -23,7 +23,7 @@ const (
 type pattern struct {
 	text    string
 	kind    kind
-	negated bool // "!": what matches is not ignored after all
+	negated bool // "!": a match is not ignored after all
 	dirOnly bool // a trailing slash: only folders
 	base    bool // no slash: any name below, else the path from the file's folder
 }

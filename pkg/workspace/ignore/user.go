@@ -11,7 +11,7 @@ type User struct {
 	// MayRead says which files a repository's own configuration may name; nil allows all. The user's may name any.
 	MayRead func(real string) bool
 
-	names room // for what is tracked
+	names room // for tracked names
 }
 
 // LoadUser finds the user's configuration. lookup reads the environment.

@@ -116,7 +116,7 @@ func realOf(start, rest string) string {
 	return found.path
 }
 
-// denies returns the rule that denies a real absolute path, nil if there is none.
+// denies returns the rule that denies a real absolute path, or nil.
 func (s *Space) denies(real string) *denial {
 	for i := range s.denied {
 		if s.denied[i].covers(real) {

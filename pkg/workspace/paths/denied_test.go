@@ -55,7 +55,7 @@ func TestDenied(t *testing.T) {
 			project + "/s":  {[]string{"s/k"}, []string{"k"}},
 			"/":             {[]string{".", home}, nil},
 			"/**":           {[]string{".", home}, nil},
-			// Check refuses it; if nobody asked, it must not mean nothing.
+			// Check refuses it; unchecked, it must still deny.
 			"{a":         {[]string{"secrets", "k"}, []string{home}},
 			"deep/[z-/k": {[]string{"deep/k"}, []string{"k"}},
 		} {

@@ -23,7 +23,7 @@ type Rules struct {
 	// the rest is matched with the paths below. One with a [ or { denies the path of that very name
 	// too.
 	Denied []string
-	// Home is the value of ~, absolute, "" for none; see [Rules.Check].
+	// Home is the value of ~, absolute, or ""; see [Rules.Check].
 	Home string
 }
 

@@ -1,5 +1,5 @@
-// Command gen writes the JSON Schema of the project file to docs/reference, and the table of protected names into the reference
-// of the cage.
+// Command gen writes the JSON Schema of the project file to docs/reference, and the table of protected names into
+// the reference of the cage.
 package main
 
 import (

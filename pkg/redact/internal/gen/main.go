@@ -4,7 +4,7 @@
 //	go mod download -json github.com/zricethezav/gitleaks/v8@v8.30.1 # says where it is
 //	go run ./internal/gen DIR/config/gitleaks.toml rules.json
 //
-// It downloads nothing. The output is the same for the same input.
+// It uses no network. The output is the same for the same input.
 package main
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// leftOut are rules for text that is a secret by what stands around it, or that is much else as well. An agent must be
-// able to read and edit ordinary code.
+// leftOut are rules that match by surroundings, or that match much else as well. An agent must be able to read and
+// edit ordinary code.
 var leftOut = map[string]string{
 	"clickhouse-cloud-api-secret-key": "any hexadecimal number that begins so",
 	"curl-auth-header":                "a command, not a form",

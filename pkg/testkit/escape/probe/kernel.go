@@ -204,7 +204,7 @@ func sysFanotify() *report {
 	return r
 }
 
-// sysAIO enters the calls whose events are counted for the whole machine, fs.aio-max-nr.
+// sysAIO enters the calls that allocate events out of a machine-wide count, fs.aio-max-nr.
 func sysAIO() *report {
 	r := attack()
 	var context uint64

@@ -6,7 +6,7 @@
 //	probe case ID...   prints a [escape.Result] for each
 //	probe list         prints the ids it knows
 //
-// It uses nothing but system calls, so that what a case meets is the kernel and not a library.
+// It uses only system calls, so that a case meets the kernel and not a library.
 package main
 
 import (

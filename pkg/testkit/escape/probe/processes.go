@@ -330,7 +330,7 @@ func exeOverwrite() *report {
 
 func exeInterpreter() *report {
 	r := attack()
-	// CVE-2019-5736: a script whose interpreter is the program that starts it.
+	// CVE-2019-5736: a script with the program that starts it as its interpreter.
 	script := link("interpreter")
 	for _, interpreter := range []string{"/proc/1/exe", "/proc/self/exe"} {
 		if err := os.WriteFile(script, []byte("#!"+interpreter+"\n"), 0o755); err != nil {

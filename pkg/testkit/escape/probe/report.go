@@ -33,10 +33,10 @@ type report struct {
 	reached, failed []string
 }
 
-// attack begins a case whose attempts must all fail.
+// attack begins a case in which every attempt must fail.
 func attack() *report { return &report{} }
 
-// control begins a case whose attempts must all succeed.
+// control begins a case in which every attempt must succeed.
 func control() *report { return &report{needed: true} }
 
 // try notes an attempt that succeeded if err is nil.

@@ -251,7 +251,7 @@ func worksProc() *report {
 	return r
 }
 
-// terminal returns both ends of a new terminal, whose hangup does not end this process.
+// terminal returns both ends of a new terminal; its hangup does not end this process.
 func terminal() (master, slave *os.File, err error) {
 	signal.Ignore(syscall.SIGHUP)
 	m, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

@@ -23,8 +23,8 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// hold: nothing is sent while a request is on hold, and then the bytes that it was told of; the end of the context, or
-// of the hold's patience, is the call's error.
+// hold: a held request sends no byte, and then the bytes that the hold was told of; the end of the context, or of
+// the hold's patience, is the call's error.
 func (s Suite) hold(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{Idle: time.Second})
@@ -154,7 +154,8 @@ func (s Suite) reuse(t *testing.T) {
 	}
 }
 
-// http2: what providers in fact speak behaves the same: answers, streams that break off, cancellation, a bad certificate.
+// http2: real providers' protocol behaves the same: answers, streams that break off, cancellation, a bad
+// certificate.
 func (s Suite) http2(t *testing.T) {
 	t.Parallel()
 	srv := fakellm.Start(t)
@@ -209,8 +210,8 @@ func (s Suite) http2(t *testing.T) {
 	}
 }
 
-// target: base URL with a path, headers and key reach the provider, which is told that kaged asks (H-SCOPE-03); what cannot
-// be used is refused without a call.
+// target: base URL with a path, headers and key reach the provider, which reads kaged's name (H-SCOPE-03); invalid
+// settings are refused without a call.
 func (s Suite) target(t *testing.T) {
 	t.Parallel()
 	srv := fakellm.Start(t)
@@ -254,7 +255,7 @@ func (s Suite) target(t *testing.T) {
 	}
 }
 
-// environment: nothing of it reaches a provider. Not parallel: it is one for all.
+// environment: no variable of it reaches a provider. Not parallel: it is one for all.
 func (s Suite) environment(t *testing.T) {
 	leaks := []string{
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_WORKSPACE_ID",

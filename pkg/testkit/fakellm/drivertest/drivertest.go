@@ -1,5 +1,5 @@
-// Package drivertest is the suite that every driver of a wire format passes: what llm.Driver promises, checked against
-// package fakellm.
+// Package drivertest is the suite that every driver of a wire format passes: the promises of llm.Driver, checked
+// against package fakellm.
 package drivertest
 
 import (
@@ -27,9 +27,9 @@ type Result struct {
 	Text, Thinking string
 	// Accepted says whether the answer was accepted.
 	Accepted bool
-	// Done is the last event, nil if there was none.
+	// Done is the last event; it may be nil.
 	Done *llm.Done
-	// Err is the error, nil if there was none.
+	// Err is the error of the call.
 	Err error
 }
 
@@ -112,7 +112,7 @@ func Fault(t testing.TB, err error, code fault.Code) *fault.Error {
 	return f
 }
 
-// Suite is what the tests of a driver need.
+// Suite are the parameters of a driver's tests.
 type Suite struct {
 	// Driver is the driver's name.
 	Driver string
@@ -174,5 +174,5 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Environment", s.environment)
 }
 
-// soon is how long tests wait for what should come at once.
+// soon is the longest wait of a test for an immediate event.
 const soon = 30 * time.Second

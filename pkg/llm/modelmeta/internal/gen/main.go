@@ -4,7 +4,7 @@
 //	npm pack @earendil-works/pi-ai@1.5.2 && tar xzf earendil-works-pi-ai-1.5.2.tgz
 //	go run ./internal/gen ./package models.json
 //
-// It downloads nothing. The output is the same for the same input.
+// It uses no network. The output is the same for the same input.
 package main
 
 import (
@@ -115,8 +115,8 @@ func read(file string) ([]model, error) {
 	return models, nil
 }
 
-// row is what package modelmeta's decode reads: context window, most output tokens, 1 for reasoning plus 2 for images,
-// then the prices per million tokens, and for each tier its threshold and prices.
+// row is one line for package modelmeta's decode: context window, most output tokens, 1 for reasoning plus 2 for
+// images, then the prices per million tokens, and for each tier its threshold and prices.
 func row(m model) string {
 	flags := 0
 	if m.Reasoning {
