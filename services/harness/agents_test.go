@@ -25,8 +25,8 @@ func (r *rig) withScout(driver string) (*harnessv1.RunStart, *fakellm.Server) {
 	return start, model
 }
 
-// An agent calls its child through each wire format. The child's events come with its invocation, whose steps are
-// answered as the root's are.
+// An agent calls its child through each wire format. The child's events come with its invocation, and its steps are
+// answered like the root's.
 func TestAgents(t *testing.T) {
 	for _, driver := range []string{"anthropic", "openai", "openai-chat"} {
 		t.Run(driver, func(t *testing.T) {

@@ -18,12 +18,12 @@ type Config struct {
 	MaxHistoryBytes int `toml:"max_history_bytes"`
 	// ConnectTimeout is how long connecting to a provider may take.
 	ConnectTimeout config.Duration `toml:"connect_timeout"`
-	// ModelIdle is how long a provider may send nothing, ModelLongest how long one answer may be waited for in all, signs of
-	// life included, MaxAnswerBytes how large it may be, at most 16 MiB, which is what one message to session-manager carries.
+	// ModelIdle is the longest silence of a provider, ModelLongest the longest wait for one answer in all, signs of
+	// life included, MaxAnswerBytes the largest answer, at most 16 MiB, the size of one message to session-manager.
 	ModelIdle      config.Duration `toml:"model_idle"`
 	ModelLongest   config.Duration `toml:"model_longest"`
 	MaxAnswerBytes int             `toml:"max_answer_bytes"`
-	// LargeAnswersBytes is what answers of more than 1 MiB may hold together while they come in, each counted as
+	// LargeAnswersBytes bounds the memory of answers of more than 1 MiB while they come in, each counted as
 	// max_answer_bytes. Further ones are read no further until one of them is whole; their providers wait.
 	LargeAnswersBytes int64 `toml:"large_answers_bytes"`
 	// RetryTries is how often the last target of an alias is asked, RetryDelay the time between the first two tries, which

@@ -34,7 +34,7 @@ type Service struct {
 	workspaces *toolrunner.Workspaces
 }
 
-// New builds the service; nothing runs and nothing is dialled before Run.
+// New builds the service; before Run it starts no goroutine and dials no peer.
 func New(cfg Config, deps Deps) (*Service, error) {
 	client := wire.NewClient(cfg.ConnectTimeout.D())
 	workspaces := toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D())

@@ -28,7 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The harness can be built and thrown away, runs, stops when told, twice on the same data, and leaves nothing behind.
+// The harness can be built and dropped, runs, stops when told, twice on the same data, and leaves no goroutine
+// behind.
 func TestLifecycle(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Lifecycle(t, Module, func() host.Options {
@@ -73,7 +74,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// toolRunner is a tool runner whose tools are functions. It keeps the requests it was given.
+// toolRunner is a tool runner with functions as tools. It keeps the requests it was given.
 type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	run map[string]func(ctx context.Context, input string) (string, error)
@@ -291,7 +292,8 @@ func (w *watched) story() string {
 	return strings.Join(out, " ")
 }
 
-// A whole run through each wire format: the model calls a tool, which runs at the tool runner, and answers with its result.
+// A whole run through each wire format: the model calls a tool, which runs at the tool runner, and answers with its
+// result.
 func TestRun(t *testing.T) {
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
 		t.Run(driver, func(t *testing.T) {
@@ -323,8 +325,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A connection that breaks in mid-answer is made again through each wire format: the text is taken back, and the turn has the
-// bill of both attempts.
+// A connection that breaks in mid-answer is made again through each wire format: the text is taken back, and the
+// turn has the bill of both attempts.
 func TestABrokenAnswerIsAskedForAgain(t *testing.T) {
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
 		t.Run(driver, func(t *testing.T) {
@@ -348,7 +350,7 @@ func TestABrokenAnswerIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A cancel in the middle of the stream ends the provider's request; what was received is kept (H-CANCEL-01).
+// A cancel in the middle of the stream ends the provider's request; the received part is kept (H-CANCEL-01).
 func TestCancelReachesTheProvider(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -525,7 +527,7 @@ func TestOrderOfRequests(t *testing.T) {
 	}
 }
 
-// A run whose caller sends no more goes on as long as it needs no answer, and ends as cancelled where it does.
+// If its caller sends no more, a run goes on as long as it needs no answer, and then ends as cancelled.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

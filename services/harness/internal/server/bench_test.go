@@ -25,7 +25,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// world is models, tools and prices at no cost: what is measured is the harness with its gRPC.
+// world has models, tools and prices at no cost: only the harness with its gRPC is measured.
 type world struct {
 	answer func(req llm.Request, yield func(llm.Event, error) bool)
 }
@@ -136,7 +136,7 @@ func grant(b testing.TB, stream harnessv1.HarnessService_RunClient, ev *harnessv
 	return true
 }
 
-// play runs one run, answering as session-manager does but storing nothing, and returns how many events came.
+// play runs one run, answering as session-manager does but without a store, and returns the number of events.
 func play(b testing.TB, client harnessv1.HarnessServiceClient) int {
 	b.Helper()
 	stream := beginRun(b, client)
@@ -206,7 +206,7 @@ func BenchmarkBurst(b *testing.B) {
 	b.ReportMetric(float64(events), "events/run")
 }
 
-// BenchmarkFirstToken measures a whole run of one short answer: what the harness adds before and after a provider.
+// BenchmarkFirstToken measures a whole run of one short answer: the harness's overhead before and after a provider.
 func BenchmarkFirstToken(b *testing.B) {
 	client := benchClient(b, world{answer: func(_ llm.Request, yield func(llm.Event, error) bool) {
 		_ = yield(llm.Event{TextDelta: "word"}, nil) &&

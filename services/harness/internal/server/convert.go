@@ -12,7 +12,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// startFromProto reads a start. It fails with bad_request if something is missing or out of range.
+// startFromProto reads a start. It fails with bad_request if a field is missing or out of range.
 func startFromProto(p *harnessv1.RunStart) (*started, error) {
 	if p.GetCompiled().GetRoot() == nil {
 		return nil, fault.New(fault.BadRequest, "A run needs a snapshot with a root agent.")

@@ -15,7 +15,7 @@ import (
 
 // The largest answer that the configuration allows is one message, however it is made up.
 func TestTheLargestTurnIsOneMessage(t *testing.T) {
-	const perBlock = 256 // what a block takes of an answer besides its bytes
+	const perBlock = 256 // an answer's overhead for a block besides its bytes
 	name := strings.Repeat("n", 64)
 	calls := make([]llm.Block, rpc.MaxMessage/(perBlock+2*len(name)))
 	for i := range calls {

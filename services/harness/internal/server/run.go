@@ -60,7 +60,7 @@ func (s *Server) loopDeps(tools loop.Tools, stopping <-chan struct{}) loop.Deps 
 	}
 }
 
-// started is what a run begins with.
+// started are the parameters of a run.
 type started struct {
 	loop.Start
 	workspace string

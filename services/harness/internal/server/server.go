@@ -1,4 +1,4 @@
-// Package server answers the harness's RPCs: it translates requests to core and what comes back to events.
+// Package server answers the harness's RPCs: it translates requests to core and results to events.
 package server
 
 import (
@@ -90,8 +90,8 @@ func (s *Server) Drain(ctx context.Context) {
 	}
 }
 
-// Stop ends every run and returns when nothing of the server is left. A run whose caller does not read ends with its
-// stream, so the gRPC server must have been stopped.
+// Stop ends every run and returns when all goroutines of the server have ended. A run with a caller that does not
+// read ends with its stream, so the gRPC server must have been stopped.
 func (s *Server) Stop() {
 	s.cancel(loop.Stopped())
 	s.Drain(s.ctx)

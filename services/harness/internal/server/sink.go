@@ -83,7 +83,7 @@ func (r *runSink) follow(invocation string) {
 	r.stored[invocation] = newProgress()
 }
 
-// forget ends what follow began.
+// forget undoes follow.
 func (r *runSink) forget(invocation string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +211,7 @@ func (r *runSink) granted(p *harnessv1.CallGranted) {
 	}
 }
 
-// decide hands on an answer. One that nobody waits for any more, or a second one, is nobody's.
+// decide hands on an answer. Late and duplicate answers are dropped.
 func (r *runSink) decide(d *harnessv1.ApprovalDecision) {
 	id, decision := harnesswire.FromDecision(d)
 	r.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 )
 
-// What a delta costs, beside what it would cost to let the SDK decode it; the package's documentation has the figures.
+// The cost of a delta, beside its cost with the SDK's decoder; the package's documentation has the figures.
 func BenchmarkDecode(b *testing.B) {
 	suite.BenchmarkDecode(b, func(data []byte) error {
 		var ev sdk.MessageStreamEventUnion
@@ -15,5 +15,5 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// What a call costs whose conversation is long.
+// The cost of a call with a long conversation.
 func BenchmarkRequest(b *testing.B) { suite.BenchmarkRequest(b) }

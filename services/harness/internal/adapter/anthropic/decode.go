@@ -59,7 +59,7 @@ func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
 	return nil
 }
 
-// End does nothing: an answer without message_stop is not whole.
+// End is empty: an answer without message_stop is not whole.
 func (d *decoder) End(*wire.Output) error { return nil }
 
 func (d *decoder) start(data []byte, out *wire.Output) error {
@@ -97,7 +97,7 @@ func (d *decoder) open(data []byte, out *wire.Output) error {
 			out.Write(b.part, raw)
 		}
 	default:
-		// Blocks of tools that run at the provider, which we offer none of.
+		// Blocks of tools that run at the provider, none of which kaged offers.
 	}
 	d.blocks[ev.Index] = b
 	out.Take(len(c.ID) + len(c.Name))
@@ -160,8 +160,8 @@ func (d *decoder) messageDelta(data []byte) error {
 	return nil
 }
 
-// count takes over the counts of an event. They are cumulative, and what an event does not say it says as 0. Input
-// excludes what went through the cache, as llm.Usage wants it.
+// count takes over the counts of an event. They are cumulative, and an absent count reads as 0. Input excludes
+// cached tokens, as llm.Usage demands.
 func (d *decoder) count(input, output, cacheRead, cacheWrite, reasoning int64) {
 	set := func(dst *int64, v int64) {
 		if v > 0 {

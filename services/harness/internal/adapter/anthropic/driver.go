@@ -1,12 +1,13 @@
 // Package anthropic speaks Anthropic's Messages API, to Anthropic itself and to every server that offers it.
 //
-// The SDK encodes requests and makes the connection; [wire] runs the call; decode.go reads the events. Its union type for
-// events costs 10.7 µs and 8 KB for each delta, because it holds every field of every event: eight times what the whole
-// way from the stream's bytes to the delta costs here (1.4 µs, 0.3 KB; finding the event takes 0.1 µs of it; see
-// BenchmarkDecode). So the members that a delta needs are picked out of its JSON, and everything else, which comes once
-// or twice in an answer, is read with the SDK's types.
+// The SDK encodes requests and makes the connection; [wire] runs the call; decode.go reads the events. Its union
+// type for events costs 10.7 µs and 8 KB for each delta, because it holds every field of every event: eight times
+// the whole way from the stream's bytes to the delta here (1.4 µs, 0.3 KB; finding the event takes 0.1 µs of it;
+// see BenchmarkDecode). So the members that a delta needs are picked out of its JSON, and everything else, which
+// comes once or twice in an answer, is read with the SDK's types.
 //
-// Nothing of the environment reaches a call: no key, token, profile, header or base URL but the target's.
+// A call uses only the target's key, headers and base URL, and no key, token, profile, header or base URL of the
+// environment.
 package anthropic
 
 import (
@@ -59,7 +60,7 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// open sends the request. The raw response is asked for, so that the SDK reads none of the stream.
+// open sends the request. The raw response is asked for, so that the SDK leaves the stream unread.
 func (d *Driver) open(ctx context.Context, client *http.Client, params sdk.MessageNewParams) (*http.Response, error) {
 	opts := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),

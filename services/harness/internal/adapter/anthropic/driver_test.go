@@ -24,5 +24,5 @@ func TestDriver(t *testing.T) { suite.Run(t) }
 // Streams of Anthropic, and of servers that are compatible with it in their own ways, are read as they are meant.
 func TestStreams(t *testing.T) { suite.Fixtures(t, "testdata") }
 
-// Whatever a server sends, the driver neither panics nor hangs.
+// For any answer of a server, the driver neither panics nor hangs.
 func FuzzStream(f *testing.F) { suite.Fuzz(f, "testdata") }

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// unknownMaxTokens bounds the answers of models that the catalogue does not know: what the smallest models in use
-// allow. Newer Claude models than the catalogue's allow at least newMaxTokens.
+// unknownMaxTokens bounds the answers of models that the catalogue lacks: the limit of the smallest models in use.
+// Newer Claude models than the catalogue's allow at least newMaxTokens.
 const (
 	unknownMaxTokens = 8192
 	newMaxTokens     = 32000
@@ -167,9 +167,9 @@ func result(r *llm.ToolResult) *sdk.ToolResultBlockParam {
 	return p
 }
 
-// opaque is what the driver keeps of a thinking block besides its text.
+// opaque is the driver's data for a thinking block besides its text.
 type opaque struct {
-	// Origin is the provider and the model whose data this is.
+	// Origin is the provider and the model of the data.
 	Origin string `json:"origin"`
 	// Signature signs the text.
 	Signature string `json:"signature,omitempty"`

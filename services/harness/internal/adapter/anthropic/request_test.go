@@ -47,7 +47,7 @@ func TestPromptCache(t *testing.T) {
 	if diff := cmp.Diff(want, marked); diff != "" {
 		t.Error(diff)
 	}
-	// What was sent before is sent again unchanged, but for the marks: else the cache is missed.
+	// Earlier messages are sent again unchanged, but for the marks: else the cache is missed.
 	before, err := json.Marshal(body["messages"].([]any)[:3])
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func unmarked(v any) any {
 	return v
 }
 
-// walk visits what is marked for the cache, in order of the paths.
+// walk visits the values marked for the cache, in order of the paths.
 func walk(v any, path string, visit func(string)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -141,8 +141,8 @@ func TestMaxTokens(t *testing.T) {
 	}
 }
 
-// kaged's notes are the user's words for a provider that knows no such role, and results come before what else a turn
-// of the user holds.
+// kaged's notes are the user's words for a provider without that role, and results come before the other blocks of
+// a user's turn.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("first")

@@ -1,4 +1,4 @@
-// Package models opens the drivers of model targets and knows what models cost.
+// Package models opens the drivers of model targets and knows the prices of models.
 package models
 
 import (
@@ -63,7 +63,7 @@ func Remembered(n int, open Opener) Opener {
 // Prices knows the prices of the models in [modelmeta].
 type Prices struct{}
 
-// Cost returns what usage costs, false where the model's prices are not known.
+// Cost returns the price of usage, false if the model's prices are unknown.
 func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
 	if p := target.Facts.Price; p != nil {
 		const each = 1e6

@@ -43,7 +43,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// A known model has a price, an unknown one and a rehearsal have none.
+// A known model has a price, an unknown one and a rehearsal do not.
 func TestPrices(t *testing.T) {
 	u := llm.Usage{Input: 1000, Output: 10}
 	if c, ok := (Prices{}).Cost(llm.Target{Provider: "anthropic", Driver: "anthropic", Model: "claude-sonnet-4-5"}, u); !ok || c.Total <= 0 {

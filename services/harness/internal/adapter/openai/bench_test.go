@@ -8,7 +8,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// What a delta costs, beside what it would cost to let the SDK decode it; the package's documentation has the figures.
+// The cost of a delta, beside its cost with the SDK's decoder; the package's documentation has the figures.
 func BenchmarkDecode(b *testing.B) {
 	b.Run("responses", func(b *testing.B) {
 		responsesSuite.BenchmarkDecode(b, func(data []byte) error {
@@ -24,7 +24,7 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// What a call costs whose conversation is long.
+// The cost of a call with a long conversation.
 func BenchmarkRequest(b *testing.B) {
 	b.Run("responses", responsesSuite.BenchmarkRequest)
 	b.Run("chat", chatSuite.BenchmarkRequest)

@@ -14,7 +14,7 @@ import (
 // chatDecoder reads the chunks of one answer of the Chat Completions API.
 type chatDecoder struct {
 	origin string
-	// last is the part that the last text or thinking went to, kind what it is.
+	// last is the part of the last text or thinking, kind its kind.
 	last *wire.Part
 	kind wire.Kind
 	// calls are the calls by index, current is the one that deltas without an index belong to.
@@ -78,7 +78,7 @@ func (d *chatDecoder) Decode(ev wire.Event, out *wire.Output) error {
 		return err
 	}
 	if d.finish != "" && usage && !chosen {
-		// The usage chunk is the last; what may follow says nothing.
+		// The usage chunk is the last; later chunks are ignored.
 		return d.end(out)
 	}
 	return nil
@@ -127,8 +127,8 @@ func (d *chatDecoder) End(out *wire.Output) error {
 	return d.end(out)
 }
 
-// delta reads what a chunk adds. Thinking has different names at different servers, some of which send the same under
-// two of them: the first counts.
+// delta reads one chunk. Thinking has different names at different servers, some of which send the same under two
+// of them: the first counts.
 func (d *chatDecoder) delta(delta gjson.Result, out *wire.Output) {
 	thought := false
 	var content, calls gjson.Result

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// chatParams is the request for the Chat Completions API. Compatible servers get only what all of them know: some
+// chatParams is the request for the Chat Completions API. Compatible servers get only the fields known to all: some
 // refuse fields that OpenAI added later.
 func (d *Driver) chatParams(req llm.Request, names *wire.Names) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{
@@ -90,7 +90,7 @@ func chatMessages(conversation []llm.Message, names *wire.Names, origin string, 
 	return out
 }
 
-// lastQuestion returns the index of the last user message, -1 for none.
+// lastQuestion returns the index of the last user message, -1 if absent.
 func lastQuestion(conversation []llm.Message) int {
 	for i := len(conversation) - 1; i >= 0; i-- {
 		if conversation[i].Role == llm.RoleUser {
@@ -100,7 +100,7 @@ func lastQuestion(conversation []llm.Message) int {
 	return -1
 }
 
-// assistantMessage encodes a turn of the model; false if nothing of it can be said. Thinking goes back in the field it
+// assistantMessage encodes a turn of the model; false if it has no usable block. Thinking goes back in the field it
 // came in, and only while the question it is about is being worked on: servers that want it want it then.
 func assistantMessage(blocks []llm.Block, names *wire.Names, origin string, current bool) (sdk.ChatCompletionMessageParamUnion, bool) {
 	msg := &sdk.ChatCompletionAssistantMessageParam{}

@@ -1,14 +1,15 @@
 // Package openai speaks OpenAI's two APIs: Responses ([New]) to OpenAI and the few servers that offer it, and Chat
 // Completions ([NewChat]) to the many that are compatible with it: Ollama, vLLM, LM Studio, OpenRouter and others.
 //
-// The SDK encodes requests and makes the connection; [wire] runs the call; responses_decode.go and chat_decode.go read
-// the events. The SDK's types for events cost 20 µs for each delta, 13 KB (Responses) or 7 KB (Chat): ten times what the
-// whole way from the stream's bytes to the delta costs here (1.6 and 2.0 µs, 0.6 KB; finding the event takes 0.1 µs of
-// it; see BenchmarkDecode). So the members that are needed are picked out of the JSON. That also takes what compatible
-// servers do beside the standard: thinking in fields of their own, calls without ids or indexes, usage that is null or
-// comes early, streams that end without [DONE].
+// The SDK encodes requests and makes the connection; [wire] runs the call; responses_decode.go and chat_decode.go
+// read the events. The SDK's types for events cost 20 µs for each delta, 13 KB (Responses) or 7 KB (Chat): ten
+// times the whole way from the stream's bytes to the delta here (1.6 and 2.0 µs, 0.6 KB; finding the event takes
+// 0.1 µs of it; see BenchmarkDecode). So the members that are needed are picked out of the JSON. That also allows
+// for compatible servers' deviations: thinking in fields of their own, calls without ids or indexes, usage that is
+// null or comes early, streams that end without [DONE].
 //
-// Nothing of the environment reaches a call: no key, organization, project, header or base URL but the target's.
+// A call uses only the target's key, headers and base URL, and no key, organization, project, header or base URL of
+// the environment.
 package openai
 
 import (
@@ -85,7 +86,7 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// open sends the request. The raw response is asked for, so that the SDK reads none of the stream.
+// open sends the request. The raw response is asked for, so that the SDK leaves the stream unread.
 func (d *Driver) open(ctx context.Context, client *http.Client, params any) (*http.Response, error) {
 	opts := []option.RequestOption{
 		option.WithBaseURL(d.target.BaseURL),

@@ -35,7 +35,7 @@ func TestResponsesStreams(t *testing.T) { responsesSuite.Fixtures(t, "testdata/r
 // Streams of OpenAI and of the many servers that are compatible with it in their own ways are read as they are meant.
 func TestChatStreams(t *testing.T) { chatSuite.Fixtures(t, "testdata/chat") }
 
-// Whatever a server sends, the drivers neither panic nor hang.
+// For any answer of a server, the drivers neither panic nor hang.
 func FuzzResponsesStream(f *testing.F) { responsesSuite.Fuzz(f, "testdata/responses") }
 
 // See [FuzzResponsesStream].

@@ -41,7 +41,8 @@ func fields(body map[string]any, names ...string) map[string]any {
 
 const official = "https://api.openai.com/v1"
 
-// OpenAI stores nothing, gives reasoning encrypted, caches by conversation, and is not strict about our schemas.
+// OpenAI is told to store no response, to encrypt reasoning, to cache by conversation, and not to be strict about
+// our schemas.
 func TestResponsesRequest(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("hi")
@@ -65,8 +66,8 @@ func TestResponsesRequest(t *testing.T) {
 	}
 }
 
-// A tool is sent with the words it describes itself with, and its schema has an object at its root also where the tool takes
-// nothing (T-REG-06, T-T20-10).
+// A tool is sent with its own description, and its schema has an object at its root also without parameters
+// (T-REG-06, T-T20-10).
 func TestTools(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]drivertest.Suite{"responses": responsesSuite, "chat": chatSuite} {
@@ -94,7 +95,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// Compatible servers are sent only what all of them know; OpenAI gets its newer fields.
+// Compatible servers are sent only the fields known to all; OpenAI gets its newer fields.
 func TestChatRequest(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("hi")
@@ -138,7 +139,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Encrypted reasoning goes back as it came, before what it led to, and not at all where it led to nothing or came from
+// Encrypted reasoning goes back unchanged, before the output it led to, and not at all without such output or from
 // another model.
 func TestReasoningItems(t *testing.T) {
 	t.Parallel()

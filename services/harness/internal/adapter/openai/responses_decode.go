@@ -41,7 +41,7 @@ type outputItem struct {
 	Content   []contentPart   `json:"content"`
 }
 
-// readItem reads an item; nil if it is of a type that is no concern of ours, whose fields have other types.
+// readItem reads an item; nil for one of an unused type, which has fields of other types.
 func readItem(raw string) (*outputItem, error) {
 	kind := gjson.Get(raw, "type").String()
 	if kind != "message" && kind != "reasoning" && kind != "function_call" {
@@ -56,7 +56,7 @@ type contentPart struct {
 	Refusal string `json:"refusal"`
 }
 
-// response is what is read of the response object in the last event.
+// response holds the used fields of the response object in the last event.
 type response struct {
 	Usage *struct {
 		Input        float64 `json:"input_tokens"`
@@ -111,7 +111,7 @@ func (d *responseDecoder) Decode(ev wire.Event, out *wire.Output) error {
 	return nil
 }
 
-// End does nothing: an answer without its last event is not whole.
+// End is empty: an answer without its last event is not whole.
 func (d *responseDecoder) End(*wire.Output) error { return nil }
 
 // item returns the item at an index with a part of the given kind.
@@ -131,8 +131,8 @@ func (d *responseDecoder) delta(e gjson.Result, kind wire.Kind, out *wire.Output
 	out.Write(d.item(index(e), kind, out).part, wire.Text(e.Get("delta")))
 }
 
-// thinking writes a delta of a summary, or of the raw reasoning that open models show. Where a model gives both, what
-// comes first counts.
+// thinking writes a delta of a summary, or of the raw reasoning that open models show. If a model gives both, the
+// first counts.
 func (d *responseDecoder) thinking(e gjson.Result, raw bool, out *wire.Output) {
 	it := d.item(index(e), wire.KindThinking, out)
 	if it.part.Len() == 0 {
@@ -174,7 +174,7 @@ func (d *responseDecoder) name(p *wire.Part, from *outputItem, out *wire.Output)
 	out.Take(len(from.CallID) + len(from.Name))
 }
 
-// done takes over what only the finished item has, and all of it where no deltas came.
+// done takes over the fields of the finished item, and its whole text if no deltas came.
 func (d *responseDecoder) done(index int64, raw string, out *wire.Output) error {
 	it, err := readItem(raw)
 	if it == nil || err != nil {
@@ -256,7 +256,7 @@ func (d *responseDecoder) finish(e gjson.Result, stop llm.StopReason, out *wire.
 	return nil
 }
 
-// usage normalises OpenAI's counts: its input includes what went through the cache, its output includes reasoning.
+// usage normalises OpenAI's counts: its input includes cached tokens, its output includes reasoning.
 func usage(input, output, cached, written, reasoning float64) llm.Usage {
 	count := func(f float64) int64 { return int64(min(max(0, f), llm.MaxReported)) }
 	u := llm.Usage{Output: count(output), CacheRead: count(cached), CacheWrite: count(written)}
@@ -265,7 +265,7 @@ func usage(input, output, cached, written, reasoning float64) llm.Usage {
 	return u
 }
 
-// streamError reads an error event, whose fields stand at its top or under error.
+// streamError reads an error event, which has its fields at its top or under error.
 func streamError(data []byte) error {
 	var e struct {
 		Error json.RawMessage `json:"error"`

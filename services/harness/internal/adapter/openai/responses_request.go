@@ -15,8 +15,8 @@ import (
 // leastOutputTokens is the smallest bound on an answer that the Responses API takes.
 const leastOutputTokens = 16
 
-// responseParams is the request for the Responses API. Nothing is stored at OpenAI: reasoning comes back encrypted and
-// is sent again with the conversation.
+// responseParams is the request for the Responses API. OpenAI stores no response: reasoning comes back encrypted
+// and is sent again with the conversation.
 func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model: shared.ResponsesModel(req.Model),
@@ -102,13 +102,13 @@ func assistantItems(blocks []llm.Block, names *wire.Names, origin string) respon
 			}
 		}
 	}
-	// Reasoning that led to nothing is refused.
+	// Reasoning without output is refused.
 	return items[:said]
 }
 
-// opaque is what the drivers keep of thinking besides its text.
+// opaque is the drivers' data for thinking besides its text.
 type opaque struct {
-	// Origin is the provider and the model whose data this is.
+	// Origin is the provider and the model of the data.
 	Origin string `json:"origin"`
 	// ID, Encrypted and Summary are a reasoning item of the Responses API.
 	ID        string          `json:"id,omitempty"`
@@ -126,7 +126,7 @@ func (o opaque) encode() []byte {
 	return b
 }
 
-// opaqueOf returns what a driver kept of thinking; false if it came from elsewhere and would be refused.
+// opaqueOf returns a driver's data for thinking; false if it came from elsewhere and would be refused.
 func opaqueOf(t *llm.Thinking, driver, origin string) (opaque, bool) {
 	var o opaque
 	if t.Driver != driver || json.Unmarshal(t.Opaque, &o) != nil || o.Origin != origin {

@@ -1,10 +1,10 @@
 // Package rehearsal plays a script instead of calling a model, for tests, demonstrations and bug reports. The script's
 // format is described in docs/reference/rehearsal.md.
 //
-// The driver keeps nothing between calls: the step of a call is the number of turns of the model that its conversation
-// holds already, counted in the agent's part. So the same conversation always gets the same answer, on whatever
-// process, and a conversation that was shortened goes back in the script. A rehearsal uses no tokens but those its
-// script claims, and costs nothing.
+// The driver has no state between calls: the step of a call is the number of turns of the model that its
+// conversation holds already, counted in the agent's part. So the same conversation always gets the same answer, in
+// any process, and a conversation that was shortened goes back in the script. A rehearsal uses only the tokens that
+// its script claims, and is free.
 package rehearsal
 
 import (
@@ -40,9 +40,9 @@ func New(target llm.Target) *Driver {
 	return &Driver{target: target, script: script, err: err}
 }
 
-// Stream plays the step of the request; see llm.Driver. Besides the codes there it yields script_mismatch if the script
-// has no step for the request, or the step expects something else, and provider_not_configured if the script does not
-// parse.
+// Stream plays the step of the request; see llm.Driver. Besides the codes there it yields script_mismatch if the
+// script has no step for the request, or the step expects another one, and provider_not_configured if the script
+// does not parse.
 func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if d.err != nil {
@@ -104,7 +104,7 @@ func (s part) find(req llm.Request) (*step, error) {
 	return st, nil
 }
 
-// news is what a conversation holds after the model's last turn: results of tools and what was said.
+// news is the conversation after the model's last turn: results of tools and messages.
 func news(req llm.Request) string {
 	var parts []string
 	for i := len(req.Messages) - 1; i >= 0 && req.Messages[i].Role != llm.RoleAssistant; i-- {
@@ -155,7 +155,7 @@ func (d *Driver) play(ctx context.Context, s *step, yield func(llm.Event, error)
 	yield(llm.Event{Done: s.done()}, nil)
 }
 
-// stream yields a text word by word; it returns false once nobody listens or the context has ended.
+// stream yields a text word by word; it returns false once the reader has stopped or the context has ended.
 func stream(ctx context.Context, text string, pace time.Duration, event func(string) llm.Event, yield func(llm.Event, error) bool) bool {
 	for _, word := range words(text) {
 		if pace > 0 {
@@ -210,7 +210,7 @@ func (s *step) done() *llm.Done {
 	return d
 }
 
-// failure is what a provider's refusal would be.
+// failure is the error of a provider's refusal.
 func (d *Driver) failure(f *failure) error {
 	return wire.Refused(d.target, f.Status, f.Message, time.Duration(f.RetryAfter))
 }

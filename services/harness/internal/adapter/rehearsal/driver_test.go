@@ -103,7 +103,7 @@ func TestReferencePage(t *testing.T) {
 	}
 }
 
-// Usage is what the script claims, the deltas are words, and a rehearsal has no price.
+// Usage is the script's claim, the deltas are words, and a rehearsal has no price.
 func TestAnswer(t *testing.T) {
 	d := driver("steps:\n- say: one two  three\n  usage: {input: 3, output: 4, reasoning: 1, cache_read: 5, cache_write: 6}\n  stop: length\n")
 	r := drivertest.Call(t, t.Context(), d, drivertest.Ask("hi"))
@@ -181,7 +181,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// A rehearsed refusal is what a real one would be; after text it is an answer that broke off.
+// A rehearsed refusal equals a real one; after text it is an answer that broke off.
 func TestFail(t *testing.T) {
 	d := driver("steps:\n- fail: {status: 429, message: slow down, retry_after: 1500ms}\n")
 	f := drivertest.Fault(t, drivertest.Call(t, t.Context(), d, drivertest.Ask("hi")).Err, fault.ProviderRateLimited)
@@ -286,7 +286,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// No script makes the parser panic or hang, and what parses can be played.
+// No script makes the parser panic or hang, and a parsed script can be played.
 func FuzzParse(f *testing.F) {
 	f.Add("steps:\n- say: a\n")
 	f.Add("loop: true\nsteps:\n- {expect: [/a/], tool: {name: x, input: {a: [1, 2]}}, usage: {input: 1}, fail: {status: 500}}\n")

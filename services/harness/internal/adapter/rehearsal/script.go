@@ -111,7 +111,7 @@ func at(n ast.Node, format string, args ...any) error {
 
 var wrongType = regexp.MustCompile(`^cannot unmarshal (.+) into Go .* of type (.+)$`)
 
-// plain says in YAML's words what the library says in Go's about a value of the wrong type.
+// plain turns the library's message about a value of the wrong type from Go's words into YAML's.
 func plain(msg string) string {
 	m := wrongType.FindStringSubmatch(msg)
 	if m == nil {
@@ -189,7 +189,8 @@ func newPart(steps []step, loop bool) (part, error) {
 	return p, nil
 }
 
-// tame refuses what YAML lets small files do: aliases grow without bound, and deep nesting exhausts the stack.
+// tame refuses two traps of small YAML files: aliases that grow without bound, and deep nesting that exhausts the
+// stack.
 func tame(tokens token.Tokens) error {
 	depth, entries, line := 0, 0, 0
 	for _, t := range tokens {

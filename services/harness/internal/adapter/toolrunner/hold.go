@@ -14,8 +14,8 @@ func (w *Workspaces) Close() {
 	w.holding.Wait()
 }
 
-// hold has the workspace know of this process until Close, so that the workspace ends what it keeps between runs when
-// the process dies. It returns when the workspace knows, or cannot be told, or when ctx ends; the next run tries again
+// hold announces this process to the workspace until Close, so that the workspace ends its kept processes when this
+// one dies. It returns when the workspace knows, or cannot be told, or when ctx ends; the next run tries again
 // after a loss.
 func (r *Runner) hold(ctx context.Context) {
 	w := r.workspaces

@@ -87,7 +87,7 @@ func (r *Runner) Catalogue(ctx context.Context) (catalogue.Tools, error) {
 	return tools, nil
 }
 
-// patience is how long a call that is cancelled may take to end before nobody waits for its records.
+// patience is how long a cancelled call may take to end before its records are given up.
 const patience = 5 * time.Second
 
 // Run runs one call. See [loop.Tools].
@@ -128,8 +128,8 @@ func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(str
 	}
 }
 
-// brokenOff says what the end of a call without a result means: a tool that has written something was cut off, and where
-// the tool runner was not reached nobody knows.
+// brokenOff interprets the end of a call without a result: a tool that has produced output was cut off, and if the
+// tool runner was not reached the effect is unknown.
 func brokenOff(err error, wrote bool) error {
 	f := fault.From(err)
 	if errors.Is(err, io.EOF) || wrote && f.Code == fault.Unavailable {
@@ -146,7 +146,7 @@ func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
 	return req
 }
 
-// outcomeFromProto returns what came of a call. One that was cancelled has no outcome but its records.
+// outcomeFromProto returns the outcome of a call. One that was cancelled has no outcome but its records.
 func outcomeFromProto(p *toolrunnerv1.ToolResult) (loop.ToolOutcome, error) {
 	out := loop.ToolOutcome{
 		Content: p.GetContent(), Err: fault.FromProto(p.GetError()),

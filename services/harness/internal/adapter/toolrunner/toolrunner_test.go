@@ -193,8 +193,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A caller that leaves cancels its call and is given the records of what was done; where the call is not known it waits for
-// nothing.
+// A caller that leaves cancels its call and is given the records of its effects; it does not wait for an unknown
+// call.
 func TestCancel(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// What the end of a call without a result means depends on whether the tool had begun to write.
+// The meaning of a call's end without a result depends on whether the tool had begun to write.
 func TestBrokenCalls(t *testing.T) {
 	unavailable := fault.New(fault.Unavailable, "Stopping.")
 	for name, tt := range map[string]struct {
@@ -262,7 +262,7 @@ func TestBrokenCalls(t *testing.T) {
 	}
 }
 
-// A cage is asked for with everything about its agent, and what happens in it comes as it happens, up to its end.
+// A cage is asked for with all settings of its agent, and its events come as they happen, up to its end.
 func TestHold(t *testing.T) {
 	var got *toolrunnerv1.HoldCageRequest
 	tools := open(t, &fake{hold: func(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// maxQuestions is how often one call is asked about: what it would do can change while the operator thinks.
+// maxQuestions bounds the questions about one call: its effects can change while the operator thinks.
 const maxQuestions = 3
 
 // approved makes a call as often as it takes until it needs no further answer. asked says whether the tool runner has
@@ -39,7 +39,7 @@ func (v *invocation) approved(ctx context.Context, step int, c llm.ToolCall, req
 	}
 }
 
-// ask waits for an operator. A service that stops waits for nobody.
+// ask waits for an operator. A stopping service does not wait.
 func (v *invocation) ask(ctx context.Context, q contract.ApprovalRequested) (contract.Decision, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -62,7 +62,7 @@ func (v *invocation) ask(ctx context.Context, q contract.ApprovalRequested) (con
 	return decision, err
 }
 
-// refusal returns what the model is told of a decision against a call, nil for one that allows it.
+// refusal returns the model's error for a decision against a call, nil for one that allows it.
 func refusal(d contract.Decision) *fault.Error {
 	switch {
 	case d.Verdict == contract.Approved:

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// guarded is a tool runner that asks about every call of shell.bash until it is granted what it asked.
+// guarded is a tool runner that asks about every call of shell.bash until it is granted.
 type guarded struct {
 	*tools
 	grants []string
@@ -49,7 +49,7 @@ func (g *guarded) Hold(ctx context.Context, id string, caller *contract.Caller) 
 	return g.tools.Hold(ctx, id, caller)
 }
 
-// asking is a bench whose model wants one command and then is done.
+// asking is a bench with a model that wants one command and then is done.
 func asking(t *testing.T) (*bench, *guarded) {
 	b := newBench(t, wants(call("c1", "shell.bash", `{"command":"x"}`)), says("Done."))
 	g := &guarded{tools: b.tools}
@@ -65,8 +65,8 @@ func recorded(records []contract.Record) string {
 	return strings.Join(types, " ")
 }
 
-// A call that needs approval waits for the operator; what the operator says is what becomes of it, and the model is told so
-// with a code (T-CAT-04). The call is recorded once.
+// A call that needs approval waits for the operator's answer, which decides about it, and the model reads a code
+// (T-CAT-04). The call is recorded once.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// A run that is cancelled, or whose service stops, while an operator thinks makes no call and says so.
+// A run that is cancelled, or has a stopping service, while an operator thinks makes no call and says so.
 func TestEndWhileAsked(t *testing.T) {
 	for _, name := range []string{"cancelled", "interrupted"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,8 @@ func TestEndWhileAsked(t *testing.T) {
 	}
 }
 
-// A call whose question changes each time is given up; a granted call that is lost is recorded once and not made again.
+// A call with a new question each time is given up; a granted call that is lost is recorded once and not made
+// again.
 func TestApprovalGoesWrong(t *testing.T) {
 	t.Parallel()
 	b, g := asking(t)
@@ -164,7 +165,7 @@ func TestApprovalGoesWrong(t *testing.T) {
 	}
 }
 
-// A run that nobody attends tells the tool runner so (T-CAT-03, T-CAT-05).
+// An unattended run tells the tool runner so (T-CAT-03, T-CAT-05).
 func TestJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))

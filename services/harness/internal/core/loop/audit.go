@@ -22,21 +22,22 @@ const (
 // maxRecordBytes is how much of new items one record holds, unless a single item is larger.
 const maxRecordBytes = 1 << 20
 
-// auditProcessor records every model request, so that an operator can see exactly what a model received.
+// auditProcessor records every model request, so that an operator can see exactly the bytes that a model received.
 //
-// A request is a list of items: its parameters, its system prompt, its tools, then its messages. The items form a hash
-// chain: the hash after an item is SHA-256 (hex) of the hash before it, a newline, and the item's canonical JSON (keys
-// sorted, nothing escaped that need not be); the hash before the first is empty. A record holds the hash of the chain it
-// continues (base_hash, null for a new one), the items that came since (new_items), and the hash and number of items after
-// them (hash, item_count). What went out before is not written again, so a session's record grows with its conversation
-// and not with the square of it. If the beginning of a request is not what was recorded, all of it is recorded anew.
+// A request is a list of items: its parameters, its system prompt, its tools, then its messages. The items form a
+// hash chain: the hash after an item is SHA-256 (hex) of the hash before it, a newline, and the item's canonical
+// JSON (keys sorted, minimal escapes); the hash before the first is empty. A record holds the hash of the chain it
+// continues (base_hash, null for a new one), the items that came since (new_items), and the hash and number of
+// items after them (hash, item_count). Earlier items are not written again, so a session's record grows with its
+// conversation and not with the square of it. If the beginning of a request differs from the record, all of it is
+// recorded anew.
 //
 // The note of a request is no item: the next request lacks it, and would not begin as recorded. The last record of the
 // request holds it beside the items.
 type auditProcessor struct {
 	emit      func(contract.Event) error
 	agentPath string
-	// invocation is empty for the root agent's. That of another begins a chain of its own, which nothing continues.
+	// invocation is empty for the root agent's. Other invocations begin chains of their own, without a successor.
 	invocation string
 	head       contract.AuditHead // where the record stands
 
@@ -54,7 +55,7 @@ func (a *auditProcessor) ProcessInput(_ context.Context, call *Call) error {
 	return a.record(preGeneration, call, base, items[base.Items:])
 }
 
-// ProcessInputStep records what is new since the last request of the run.
+// ProcessInputStep records the new items since the last request of the run.
 func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
 	req := &call.Request
 	if a.recorded <= len(req.Messages) && seal(req, a.recorded) == a.prefix {
@@ -63,7 +64,7 @@ func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
 	return a.record(preGenerationStep, call, contract.AuditHead{}, requestItems(call))
 }
 
-// ProcessOutputChunk does nothing: what a model writes is part of the next request.
+// ProcessOutputChunk is empty: a model's output is part of the next request.
 func (a *auditProcessor) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
 // record writes items that continue base, in as many records as they need, and moves the head.
@@ -135,8 +136,8 @@ func chain(hash string, items [][]byte) string {
 	return string(text)
 }
 
-// requestItems returns the items of a whole request as canonical JSON. The first names the alias and not the model
-// behind it, which may change from call to call without changing what was said; the record names the model beside it.
+// requestItems returns the items of a whole request as canonical JSON. The first names the alias and not its model,
+// which may change from call to call with the same items; the record names the model beside it.
 func requestItems(call *Call) [][]byte {
 	req := &call.Request
 	tools := make([]toolItem, len(req.Tools))

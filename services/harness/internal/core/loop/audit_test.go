@@ -17,7 +17,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// archive rebuilds requests from records as an operator would, with nothing but the description of the chain.
+// archive rebuilds requests from records as an operator would, from the description of the chain alone.
 type archive struct {
 	items []any
 	bytes int
@@ -68,7 +68,7 @@ func hashOf(t *testing.T, items []any) string {
 	return hash
 }
 
-// equal compares what was recorded with what a model received.
+// equal compares the record with the request that a model received.
 func (a *archive) equal(t *testing.T, req llm.Request) {
 	t.Helper()
 	want := requestItems(&Call{Alias: "smart", Request: req})
@@ -119,7 +119,7 @@ func TestRecordsRebuildRequests(t *testing.T) {
 	}
 }
 
-// A session's record grows with its conversation: the next run writes only what is new, unless the beginning changed.
+// A session's record grows with its conversation: the next run writes only new items, unless the beginning changed.
 func TestRecordContinuesAcrossRuns(t *testing.T) {
 	var a archive
 	var head contract.AuditHead
@@ -156,7 +156,7 @@ func TestRecordContinuesAcrossRuns(t *testing.T) {
 	}
 }
 
-// What does not fit one record goes into several that continue each other.
+// A record that would be too large is split into several that continue each other.
 func TestLargeRecordsAreSplit(t *testing.T) {
 	b := newBench(t, says("Done."))
 	for i := range 5 {
@@ -218,8 +218,8 @@ func (p *probe) ProcessOutputChunk(context.Context, contract.Delta) error {
 	return nil
 }
 
-// Processors run in their order: once at the start of a run, at every step, and on every piece of output; what one changes
-// the next sees, and what leaves the last is sealed (H-PIPE-VIS-01, H-PIPE-ORDER-01).
+// Processors run in their order: once at the start of a run, at every step, and on every piece of output; each sees
+// the changes of the one before, and the last one's result is sealed (H-PIPE-VIS-01, H-PIPE-ORDER-01).
 func TestPipeline(t *testing.T) {
 	var order []string
 	first := &probe{order: &order, name: "first", change: func(c *Call) { c.Request.System = []string{"changed"} }}

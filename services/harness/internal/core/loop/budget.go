@@ -18,10 +18,10 @@ const boundedOutput = 8192
 // bytesPerToken is low, so that an estimate is rather too high: 4 is usual for English, 3 for code.
 const bytesPerToken = 3
 
-// framing is what a provider adds to a request, in tokens.
+// framing is a provider's own addition to a request, in tokens.
 const framing = 64
 
-// rehearsal is the driver that plays a script. Its models cost nothing.
+// rehearsal is the driver that plays a script. Its models are free.
 const rehearsal = "rehearsal"
 
 // sized is a request that was answered: its size, and its count of input tokens.
@@ -54,8 +54,8 @@ type outgoing struct {
 	body   llm.Body
 }
 
-// reserve sets aside what a call may use at most, and returns when that and the record of the request are on disk. It
-// fails with budget_exceeded if a budget does not allow the call.
+// reserve sets aside the most that a call may use, and returns when that and the record of the request are on disk.
+// It fails with budget_exceeded if a budget does not allow the call.
 func (v *invocation) reserve(ctx context.Context, o outgoing) (*budget.Reservation, error) {
 	size, t := requestSize(o.req), o.target
 	wanted, priced := v.wanted(size, o.req.MaxOutputTokens, t)
@@ -112,7 +112,8 @@ func (v *invocation) grant(ctx context.Context, w contract.CallWanted) (waits bo
 	return false, nil
 }
 
-// settle ends the reservation of the last call, once. It tells the caller of the run, whose turn follows with ofTurn.
+// settle ends the reservation of the last call, once. The caller of the run learns it: with ofTurn from the turn
+// that follows.
 func (v *invocation) settle(used contract.Amount, estimated, ofTurn bool) error {
 	if v.held == nil || v.settled == v.calls {
 		return nil
@@ -158,7 +159,7 @@ func (v *invocation) showBudgets(all bool) error {
 	return nil
 }
 
-// wanted returns what a call may use at most, and whether its price is known.
+// wanted returns the most that a call may use, and whether its price is known.
 func (v *invocation) wanted(size int64, output int, t llm.Target) (contract.Amount, bool) {
 	in, out := v.estimate(size), int64(output)
 	if out == 0 {
@@ -168,14 +169,15 @@ func (v *invocation) wanted(size int64, output int, t llm.Target) (contract.Amou
 	if t.Driver == rehearsal {
 		return wanted, true
 	}
-	// Providers charge more for what they put into a cache than for plain input.
+	// Providers charge more for writes to a cache than for plain input.
 	plain, priced := v.deps.Prices.Cost(t, llm.Usage{Input: in, Output: out})
 	cached, _ := v.deps.Prices.Cost(t, llm.Usage{CacheWrite: in, Output: out})
 	wanted.NanoUSD = nano(max(plain.Total, cached.Total))
 	return wanted, priced
 }
 
-// estimate returns about how many input tokens a request of a size has: those of the last one, and what came since.
+// estimate returns about how many input tokens a request of a size has: those of the last one, and those added
+// since.
 func (v *invocation) estimate(size int64) int64 {
 	if v.answered.tokens > 0 && size >= v.answered.bytes {
 		return v.answered.tokens + tokensOf(size-v.answered.bytes)
@@ -186,7 +188,7 @@ func (v *invocation) estimate(size int64) int64 {
 // tokensOf returns about how many tokens a text of n bytes has.
 func tokensOf(n int64) int64 { return (n + bytesPerToken - 1) / bytesPerToken }
 
-// used returns what an answered call used.
+// used returns the use of an answered call.
 func (v *invocation) used(ans answer) contract.Amount {
 	if in := ans.done.Usage.TotalInput(); in > 0 {
 		v.answered = sized{bytes: v.asked, tokens: in}
@@ -194,8 +196,8 @@ func (v *invocation) used(ans answer) contract.Amount {
 	return v.amount(ans.target, *ans.used)
 }
 
-// unfinished returns what counts for a call without a complete answer: the estimate of its use if a model had begun to
-// answer, and otherwise the request alone.
+// unfinished returns the charge for a call without a complete answer: the estimate of its use if a model had begun
+// to answer, and otherwise the request alone.
 func (v *invocation) unfinished(ans answer) contract.Amount {
 	if ans.used == nil {
 		return contract.Amount{Calls: 1}
@@ -203,8 +205,7 @@ func (v *invocation) unfinished(ans answer) contract.Amount {
 	return v.amount(ans.target, *ans.used)
 }
 
-// amount returns a call's use in the units of budgets. A rehearsal costs nothing, and neither does a model without a
-// price.
+// amount returns a call's use in the units of budgets. A rehearsal is free, and so is a model without a price.
 func (v *invocation) amount(t llm.Target, u llm.Usage) contract.Amount {
 	amount := contract.Amount{Tokens: llm.AddCounts(u.TotalInput(), u.Output), Calls: 1}
 	if cost, known := v.deps.Prices.Cost(t, u); known && t.Driver != rehearsal {

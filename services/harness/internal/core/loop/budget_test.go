@@ -24,8 +24,8 @@ func (f *family) worker(key string, b *dsl.Budget) *compile.Agent {
 	return a
 }
 
-// A run whose budget is used up fails with a refusal that says which budget, how much, and who spent it; the refusal is
-// recorded, and the state of the budget is shown.
+// A run with a used-up budget fails with a refusal that says which budget, how much, and which agents spent it; the
+// refusal is recorded, and the state of the budget is shown.
 func TestARunOutOfBudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -64,7 +64,7 @@ func TestARunOutOfBudget(t *testing.T) {
 	}
 }
 
-// A child whose budget is used up is a failed call of its parent, which goes on; its siblings are not concerned.
+// A child with a used-up budget is a failed call of its parent, which goes on; its siblings are not affected.
 func TestAChildOutOfBudget(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "b", "Go.")), says("Done."))
@@ -117,8 +117,8 @@ func TestFailedCallsCount(t *testing.T) {
 	})
 }
 
-// A call that breaks off, or is cancelled, after a model had begun to answer is charged by an estimate of the request
-// and of all that came, calls of tools included. What was reserved beyond that is free again.
+// A call that breaks off, or is cancelled, after a model had begun to answer is charged by an estimate of the
+// request and of all that came, calls of tools included. The rest of the reservation is free again.
 func TestAnUnfinishedCallIsChargedByAnEstimate(t *testing.T) {
 	t.Parallel()
 	const came = 3000
@@ -157,7 +157,7 @@ func TestAnUnfinishedCallIsChargedByAnEstimate(t *testing.T) {
 	}
 }
 
-// Under a budget in US dollars or tokens each request bounds its answer, at most at what the model can write.
+// Under a budget in US dollars or tokens each request bounds its answer, at most at the model's own limit.
 func TestAnswersAreBoundedUnderABudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -187,8 +187,8 @@ func TestAnswersAreBoundedUnderABudget(t *testing.T) {
 	}
 }
 
-// A model without a known price is refused under a budget in US dollars unless the budget allows it; a rehearsal has
-// none and costs nothing.
+// A model without a known price is refused under a budget in US dollars unless the budget allows it; a rehearsal
+// has no price and is free.
 func TestUnpricedModels(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -274,7 +274,7 @@ func TestABudgetBoundsTheTree(t *testing.T) {
 	}
 }
 
-// The estimate of a request goes by the count of the one before and by what came since.
+// The estimate of a request is the count of the one before and the size of the later items.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	v := &invocation{}
@@ -290,8 +290,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// A metered run asks before each model call, and tells the use of each once, with its turn. A refusal fails the run, and
-// a refused call was never made.
+// A metered run asks before each model call, and tells the use of each once, with its turn. A refusal fails the
+// run, and a refused call was never made.
 func TestAMeteredRunAsksForEachCall(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(call("c1", "file.read", "{}")))

@@ -14,12 +14,14 @@ import (
 
 // Cage is the cage of an agent's invocation, while it is held.
 type Cage interface {
-	// Opened says what it is.
+	// Opened describes the cage.
 	Opened() contract.Cage
-	// Next returns the next event: an attempt on the network, or as the last one the cage's end. It fails when the cage is no
-	// longer held, because it was released or because tool-runner was lost. It is called by one goroutine.
+	// Next returns the next event: an attempt on the network, or as the last one the cage's end. It fails when the
+	// cage is no longer held, because it was released or because tool-runner was lost. It is called by one
+	// goroutine.
 	Next() (contract.CageEvent, error)
-	// Release lets go of the cage and returns what it leaves when it has ended, or at once if background processes keep it.
+	// Release lets go of the cage and returns its findings when it has ended, or at once if background processes
+	// keep it.
 	Release(ctx context.Context) ([]contract.Finding, error)
 }
 
@@ -39,7 +41,7 @@ const (
 
 // held is the cage that the run's agent is in.
 //
-// Goroutines: one that reads what happens in it, from [invocation.enterCage] to [invocation.leaveCage].
+// Goroutines: one that reads its events, from [invocation.enterCage] to [invocation.leaveCage].
 type held struct {
 	id      string
 	cage    Cage
@@ -47,14 +49,14 @@ type held struct {
 	leaving atomic.Bool // the run lets go of it: its end is no news
 	watch   sync.WaitGroup
 	over    atomic.Bool // a call was ended with the cage
-	// What follows belongs to the goroutine that watches.
+	// The fields below belong to the goroutine that watches.
 	reported        int
 	allowed, denied int64 // attempts that were not reported
 	ended           bool
 }
 
-// enterCage makes the agent's cage, if it has one: without it no model is asked. Where cages are switched off the record says that the
-// agent works without.
+// enterCage makes the agent's cage, if it has one: without it no model is asked. Where cages are switched off the
+// record says that the agent works without.
 func (v *invocation) enterCage(ctx context.Context) error {
 	if v.agent.Cage == nil {
 		return nil
@@ -88,7 +90,7 @@ func (v *invocation) enterCage(ctx context.Context) error {
 	return err
 }
 
-// leaveCage releases the cage of a run that is over, and returns when nothing of it is reported any more.
+// leaveCage releases the cage of a run that is over, and returns when no more reports about it will come.
 func (v *invocation) leaveCage() {
 	c := v.cage
 	if c == nil {
@@ -99,7 +101,7 @@ func (v *invocation) leaveCage() {
 	c.release()
 	c.watch.Wait()
 	v.tellFound(found)
-	// The run is over: nobody can be told any more that the sink is gone.
+	// The run is over: an error of the sink has no reader any more.
 	if c.allowed+c.denied > 0 {
 		_ = v.emit(v.cageRecord(netOmitted, map[string]any{"allowed": c.allowed, "denied": c.denied}))
 	}
@@ -108,7 +110,7 @@ func (v *invocation) leaveCage() {
 	}
 }
 
-// releaseCage lets go of the cage and returns what it leaves.
+// releaseCage lets go of the cage and returns its findings.
 func (v *invocation) releaseCage() []contract.Finding {
 	ctx, cancel := context.WithTimeout(context.Background(), v.deps.Limits.CageLeave)
 	defer cancel()
@@ -119,7 +121,7 @@ func (v *invocation) releaseCage() []contract.Finding {
 	return found
 }
 
-// tellFound reports and records what was made in the cage.
+// tellFound reports and records the findings in the cage.
 func (v *invocation) tellFound(found []contract.Finding) {
 	if len(found) == 0 {
 		return
@@ -131,7 +133,7 @@ func (v *invocation) tellFound(found []contract.Finding) {
 	_ = v.emit(contract.CageChanged{Status: contract.Caged, Found: found, Audit: v.cageRecord(cageFound, map[string]any{"level": "warning", "found": list})})
 }
 
-// watchCage reports what happens in the cage until it is released. If the cage ends before, so does the run.
+// watchCage reports the events of the cage until it is released. If the cage ends before, so does the run.
 func (v *invocation) watchCage(life context.Context, cage Cage) {
 	for {
 		e, err := cage.Next()
@@ -157,10 +159,10 @@ func (v *invocation) watchCage(life context.Context, cage Cage) {
 	}
 }
 
-// lost is the end of a cage that nobody knows the reason of.
+// lost is the end of a cage for an unknown reason.
 const lost = "lost"
 
-// uncaged is why a run ends whose cage is gone.
+// uncaged is the error of a run that lost its cage.
 func (v *invocation) uncaged(reason string, cause error) *fault.Error {
 	limits := v.agent.Cage.Limits
 	limit := func(f *fault.Error) *fault.Error { return f.With("agent", v.agent.Path).With("limit", reason) }

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// box is a cage that says what the test gives it, until it is released.
+// box is a cage with the test's events, until it is released.
 type box struct {
 	opened contract.Cage
 	happen chan happening
@@ -49,7 +49,7 @@ func (b *box) Next() (contract.CageEvent, error) {
 	}
 }
 
-// caged is a bench whose agent has a cage, which is made by hold.
+// caged is a bench with an agent in a cage, which is made by hold.
 func caged(t *testing.T, answers ...play) (*bench, *box) {
 	b := newBench(t, answers...)
 	b.start.Agent.Cage = &dsl.Cage{Seccomp: "default", Limits: dsl.Limits{Walltime: time.Minute, Disk: 7}}
@@ -84,8 +84,8 @@ func aboutCages(s *sink) []contract.Record {
 	return out
 }
 
-// A caged agent's cage is there before any model is asked, its tools are called from in it, and it is released when the run is over
-// (H-SUP-CAGE-01, H-SCOPE-06).
+// A caged agent's cage is there before any model is asked, its tools are called from in it, and it is released when
+// the run is over (H-SUP-CAGE-01, H-SCOPE-06).
 func TestCage(t *testing.T) {
 	t.Parallel()
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
@@ -129,7 +129,7 @@ func TestCage(t *testing.T) {
 	}
 }
 
-// Without its cage an agent does not run: no model is asked, and the run fails with what was wrong with the cage (A-FAIL-05).
+// Without its cage an agent does not run: no model is asked, and the run fails with the cage's error (A-FAIL-05).
 func TestNoCageNoRun(t *testing.T) {
 	t.Parallel()
 	for _, code := range []fault.Code{fault.CagePolicyInvalid, fault.CageUnavailable, fault.Unavailable} {
@@ -141,8 +141,8 @@ func TestNoCageNoRun(t *testing.T) {
 	}
 }
 
-// With cages switched off an agent with a cage runs without, and the record warns; its file tools keep to the policy all the same
-// (decision 17).
+// With cages switched off an agent with a cage runs without, and the record warns; its file tools keep to the
+// policy all the same (decision 17).
 func TestNoSandbox(t *testing.T) {
 	t.Parallel()
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
@@ -159,8 +159,8 @@ func TestNoSandbox(t *testing.T) {
 	}
 }
 
-// A cage that ends before its run ends the run with it, and the run says why: a limit, the session's end, or a loss, which the
-// operator's crash policy is about.
+// A cage that ends before its run ends the run with it, and the run says why: a limit, the session's end, or a
+// loss, which the operator's crash policy is about.
 func TestCageEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -224,7 +224,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// A cancelled run leaves its cage only when its commands have had their signal: the cage is held until the tools are done.
+// A cancelled run leaves its cage only when its commands have had their signal: the cage is held until the tools
+// are done.
 func TestCancelledRunLeavesItsCageLast(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -269,8 +270,8 @@ func TestCancelledBeforeItsCage(t *testing.T) {
 	}
 }
 
-// A call that was ended with the cage may be answered before anybody has heard of the cage's end. Then that is waited for: no model is
-// asked any more, and the call's result is kept.
+// A call that was ended with the cage may be answered before the news of the cage's end. Then that is waited for:
+// no model is asked any more, and the call's result is kept.
 func TestResultOvertakesTheEndOfTheCage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,9 @@ const (
 )
 
 // Pace sets how long the streams of one process gather text. Each delta costs a publish to the bus and a write to a
-// socket, some 120 us of CPU in all. A few streams send every 5 ms; a hundred send every 20 ms, still above the frame rate
-// of a terminal, so that the process sends at most about 5,000 deltas a second. The zero value is ready to use.
+// socket, some 120 us of CPU in all. A few streams send every 5 ms; a hundred send every 20 ms, still above the
+// frame rate of a terminal, so that the process sends at most about 5,000 deltas a second. The zero value is ready
+// to use.
 type Pace struct{ streams atomic.Int64 }
 
 // join counts a stream until the returned function is called.
@@ -36,9 +37,10 @@ func (p *Pace) window() time.Duration {
 	return min(max(time.Duration(p.streams.Load())*windowPerStream, shortestWindow), longestWindow)
 }
 
-// coalescer gathers the pieces of a model's answer, so that a burst of thousands costs few events. The first piece after
-// a pause is sent at once, a later one at the end of the window that began with the delta before, and a change between
-// text and thinking sends the gathered text. The lock is held while sending: a blocked sink blocks add, and order is kept.
+// coalescer gathers the pieces of a model's answer, so that a burst of thousands costs few events. The first piece
+// after a pause is sent at once, a later one at the end of the window that began with the delta before, and a
+// change between text and thinking sends the gathered text. The lock is held while sending: a blocked sink blocks
+// add, and order is kept.
 //
 // It has one timer; close stops it and waits for a flush on its way.
 type coalescer struct {
@@ -49,10 +51,10 @@ type coalescer struct {
 	timer    *time.Timer
 	armed    bool
 	closed   bool
-	last     time.Time // when something last went out
-	thinking bool      // the kind of what waits
+	last     time.Time // the time of the last flush
+	thinking bool      // the kind of the waiting text
 	waiting  []byte
-	err      error // what emit failed with; nothing goes out after that
+	err      error // the error of emit, after which all text is dropped
 }
 
 func newCoalescer(pace *Pace, emit func(contract.Event) error) *coalescer {
@@ -106,7 +108,7 @@ func (c *coalescer) expired() {
 	}
 }
 
-// flush sends what waits. The caller holds mu.
+// flush sends the waiting text. The caller holds mu.
 func (c *coalescer) flush() {
 	for len(c.waiting) > 0 && c.err == nil {
 		n := cut(c.waiting)
@@ -124,7 +126,8 @@ func cut(b []byte) int {
 	return len(clip.Bytes(b, largestDelta))
 }
 
-// close sends what waits and ends the timer. Nothing is sent after it has returned. It returns what the sink failed with.
+// close sends the waiting text and ends the timer. No text is sent after it has returned. It returns the sink's
+// error.
 func (c *coalescer) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

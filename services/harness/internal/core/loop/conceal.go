@@ -91,7 +91,7 @@ func (r *rewriter) block(b llm.Block) (llm.Block, bool) {
 	return b, false
 }
 
-// input returns the input of a call with its texts changed. What was JSON stays JSON.
+// input returns the input of a call with its texts changed. Valid JSON stays JSON.
 func (r *rewriter) input(s string) string {
 	changed := r.text(s)
 	if changed == s || !json.Valid([]byte(s)) {
@@ -153,7 +153,7 @@ func (c *concealer) ProcessInputStep(_ context.Context, call *Call) error {
 	return nil
 }
 
-// ProcessOutputChunk does nothing: an operator may see the secrets of an agent.
+// ProcessOutputChunk is empty: an operator may see the secrets of an agent.
 func (c *concealer) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
 func (c *concealer) conceals(values func(string) string) func(string) string {
@@ -163,7 +163,7 @@ func (c *concealer) conceals(values func(string) string) func(string) string {
 	return func(text string) string { return redact.Secrets(values(text)) }
 }
 
-// credentials returns what the run's models are reached with.
+// credentials returns the keys of the run's models.
 func (t *Tree) credentials() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

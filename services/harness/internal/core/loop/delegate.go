@@ -23,7 +23,7 @@ var agentSchema = json.RawMessage(`{"type":"object","properties":{"prompt":{"typ
 	`"description":"The task. The agent sees nothing else of this conversation."}},` +
 	`"required":["prompt"],"additionalProperties":false}`)
 
-// informedSchema is that of an agent that is given what its caller and the operator have said.
+// informedSchema is that of an agent that is given its caller's and the operator's words.
 var informedSchema = json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","minLength":1,` +
 	`"description":"The task. The agent also sees what you and the operator have said, without tools."}},` +
 	`"required":["prompt"],"additionalProperties":false}`)
@@ -91,7 +91,7 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 	}
 }
 
-// gist returns an answer without what each call of a child has of its own.
+// gist returns an answer without the parts that differ between equal calls of a child.
 func gist(a contract.Answer) string {
 	return contract.Answer{Ended: contract.AgentEnded{
 		Outcome: a.Ended.Outcome, Text: a.Ended.Text, FilesChanged: a.Ended.FilesChanged, Err: a.Ended.Err,

@@ -20,7 +20,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// family is a bench whose agents have children, each with a model of its own.
+// family is a bench for agents with children, each with a model of its own.
 type family struct {
 	*bench
 	models map[string]*model
@@ -65,7 +65,7 @@ func asks(id, key, prompt string) llm.ToolCall {
 	return call(id, "agent-"+key, string(input))
 }
 
-// answers returns what the root's last request says of its calls, by call.
+// answers returns the results in the root's last request, by call.
 func (f *family) answers() map[string]answered {
 	out := map[string]answered{}
 	for _, r := range results(f.model.requests[len(f.model.requests)-1]) {
@@ -104,9 +104,9 @@ func (s *sink) told(id string) []string {
 	return one.story()
 }
 
-// A child is a tool of its parent. It is given the prompt alone, works with its own tools in steps that are stored as
-// the root's are, and its parent reads its text, what it cost and which files it changed (H-SUP-TOOL-01,
-// H-SUP-TOOL-03, H-SUP-HYG-01).
+// A child is a tool of its parent. It is given the prompt alone, works with its own tools in steps that are stored
+// as the root's are, and its parent reads its text, its cost and its changed files (H-SUP-TOOL-01, H-SUP-TOOL-03,
+// H-SUP-HYG-01).
 func TestDelegation(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))
@@ -219,7 +219,7 @@ func TestTheRecordOfATree(t *testing.T) {
 	}
 }
 
-// A call without a usable prompt begins nothing.
+// A call without a usable prompt begins no invocation.
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	large := `{"prompt":"` + strings.Repeat("x", contract.MaxPrompt+1) + `"}`
@@ -298,7 +298,7 @@ func TestAChildThatFails(t *testing.T) {
 	}
 }
 
-// stuck answers with the beginning of a text and then with nothing.
+// stuck answers with the beginning of a text and then hangs.
 func stuck(text string, begun chan<- struct{}) play {
 	return func(ctx context.Context, yield func(llm.Event) bool) error {
 		_ = yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{TextDelta: text})
@@ -354,7 +354,7 @@ func TestAnInvocationIsCancelled(t *testing.T) {
 	}
 }
 
-// The end of a run ends the children first, and what they had written is kept (H-CANCEL-02).
+// The end of a run ends the children first, and their partial output is kept (H-CANCEL-02).
 func TestARunIsCancelledWithItsChildren(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")))
@@ -458,8 +458,8 @@ func TestAThousandChildren(t *testing.T) {
 	})
 }
 
-// A run has only so many agents at work at once. A call over that waits for the other calls of its turn, and is refused
-// where there are none to wait for, so that no two wait for each other.
+// A run has only so many agents at work at once. A call over that waits for the other calls of its turn, and is
+// refused if there are no others, so that no two wait for each other.
 func TestLiveAgents(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "a", "Go.")), says("Done."))
@@ -495,8 +495,8 @@ func TestOverridesAreTheRoots(t *testing.T) {
 	}
 }
 
-// A child is in a cage of its own before its tools run, and what happens there is of its invocation. If the cage ends
-// before it does, the child fails and its parent goes on (H-SUP-CAGE-01).
+// A child is in a cage of its own before its tools run, and the cage's events belong to its invocation. If the cage
+// ends before it does, the child fails and its parent goes on (H-SUP-CAGE-01).
 func TestTheCageOfAChild(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
@@ -539,7 +539,7 @@ func TestTheCageOfAChild(t *testing.T) {
 	}
 }
 
-// An operator is asked about a call of a child as about any other, and is told whose it is.
+// An operator is asked about a call of a child like about any other, and reads which agent calls.
 func TestAChildAsks(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))

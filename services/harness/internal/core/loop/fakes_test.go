@@ -106,25 +106,25 @@ func wants(calls ...llm.ToolCall) play {
 
 func call(id, name, input string) llm.ToolCall { return llm.ToolCall{ID: id, Name: name, Input: input} }
 
-// fails refuses the call before anything is accepted.
+// fails refuses the call before it is accepted.
 func fails(err error) play {
 	return func(context.Context, func(llm.Event) bool) error { return err }
 }
 
-// tools is a tool runner whose tools are functions.
+// tools is a tool runner with functions as tools.
 type tools struct {
 	run map[string]func(ctx context.Context, input string) (string, error)
 
 	// records of calls besides that they were made, by tool.
 	records map[string]contract.Record
 
-	// hold makes cages; nil has none.
+	// hold makes cages; nil refuses them.
 	hold func(ctx context.Context, id string, caller *contract.Caller) (Cage, error)
 
 	// holding, unless nil, is waited for before the run is held.
 	holding chan struct{}
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	held  []string   // the runs that are held
 	tell  func(contract.DebugEvent)
 	seen  []ToolRequest
@@ -207,7 +207,7 @@ func (f *tools) Run(ctx context.Context, req ToolRequest, output func(stream, te
 	return ToolOutcome{Content: content, Audit: audit, Duration: time.Millisecond}, nil
 }
 
-// sink keeps what a run sends and answers what it asks.
+// sink keeps a run's events and answers its questions.
 type sink struct {
 	mu     sync.Mutex // guards events
 	events []contract.Event
@@ -256,7 +256,7 @@ func (s *sink) Emit(h contract.Happening) error {
 
 // asked is put among the events where the run waits for storage.
 type asked struct {
-	contract.Event // none
+	contract.Event // no event
 	step           int
 	part           Part
 }

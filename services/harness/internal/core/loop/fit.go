@@ -43,5 +43,5 @@ func (f *fitter) ProcessInputStep(_ context.Context, call *Call) error {
 	return nil
 }
 
-// ProcessOutputChunk does nothing: a target is given back its own.
+// ProcessOutputChunk is empty: a target is given back its own thinking.
 func (f *fitter) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }

@@ -31,7 +31,7 @@ func thought(driver string) llm.Block {
 
 func text(s string) llm.Block { return llm.Block{Text: &llm.Text{Text: s}} }
 
-// A target's request, and its record, lack the thinking of others; a message that held nothing else is gone, and its
+// A target's request, and its record, lack the thinking of others; a message without other blocks is gone, and its
 // neighbours are one. A second target is sent a request of its own.
 func TestRequestsFitTheirTarget(t *testing.T) {
 	t.Parallel()

@@ -11,20 +11,20 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// unseen stands for what a child is not told.
+// unseen stands for text that a child may not read.
 const unseen = "(kaged leaves out what was said here: it came of files that you cannot see.)"
 
-// lookers are the tools whose results come of the path in their input alone, and whether that is the project's folder
-// where there is none.
+// lookers are the tools with results that depend on the path in their input alone, and whether an absent path means
+// the project's folder.
 var lookers = map[string]bool{
 	"file.read": false, "file.list": true, "file.create": false, "file.write": false, "edit.text": false, "edit.ast": true,
 	"search.glob": true, "search.grep": true, "search.ast": true,
 }
 
-// forwarded returns what a child with `context: parent` is given of the conversation, nil for another (H-SUP- HOOK-03):
-// the texts of the operator and of the agent. Calls of tools, their results and thinking stay behind (H-SUP-HYG-01).
-// From a call on that came to what the child cannot see, up to the next word of the operator, a notice stands for what
-// the agent said.
+// forwarded returns the conversation for a child with `context: parent`, nil for another (H-SUP-HOOK-03): the texts
+// of the operator and of the agent. Calls of tools, their results and thinking stay behind (H-SUP-HYG-01). After a
+// call about files that the child cannot see, a notice replaces the agent's texts, up to the operator's next
+// message.
 func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 	if !child.ParentContext {
 		return nil
@@ -58,7 +58,7 @@ func (v *invocation) blind(child *compile.Agent, message int) bool {
 		!v.within(v.agent.Cage, child.Cage)
 }
 
-// visible reports whether all that a call of the agent came to lies in what a child can see.
+// visible reports whether all files of a call are visible to a child.
 func (v *invocation) visible(child *compile.Agent, c llm.ToolCall) bool {
 	if child.Cage == nil || v.within(v.agent.Cage, child.Cage) {
 		return true
@@ -94,7 +94,7 @@ func (v *invocation) within(inner, outer *dsl.Cage) bool {
 	})
 }
 
-// pathsOf returns the paths in the input of a tool that looks, of which whole says whether it needs none.
+// pathsOf returns the paths in the input of a tool that looks; whole allows an input without a path.
 func pathsOf(input string, whole bool) (paths []string, ok bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(input), &fields) != nil {

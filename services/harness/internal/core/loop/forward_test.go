@@ -31,9 +31,9 @@ func returned(calls ...llm.ToolCall) llm.Message {
 	return m
 }
 
-// A child with context: parent is given what the operator and its parent have said. Calls of tools, results and
-// thinking stay behind, and so does what the parent said of a file that the child's cage does not show, until the
-// operator's next word (H-SUP-HOOK-03, H-SUP-HYG-01, H-SUP-DEFER-01).
+// A child with context: parent is given the texts of the operator and its parent. Calls of tools, results and
+// thinking stay behind, and so do the parent's texts about a file outside the child's cage, until the operator's
+// next message (H-SUP-HOOK-03, H-SUP-HYG-01, H-SUP-DEFER-01).
 func TestForwardedContext(t *testing.T) {
 	t.Parallel()
 	src := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "project:/src"}}}

@@ -13,7 +13,8 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// generate makes the model call of a step: it sends the request to the targets of the agent's route until one accepts it.
+// generate makes the model call of a step: it sends the request to the targets of the agent's route until one
+// accepts it.
 func (v *invocation) generate(ctx context.Context) (answer, error) {
 	route, err := v.route(v.agent.Model, v.parent == nil)
 	if err != nil {
@@ -185,7 +186,7 @@ func (a *attempts) prepare(ctx context.Context, c candidate) error {
 	return err
 }
 
-// once makes one try. The request is still what left the pipeline, or nothing is sent.
+// once makes one try. A request that differs from the pipeline's result is not sent.
 func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	if err := a.prepare(ctx, c); err != nil {
 		return answer{}, err
@@ -222,8 +223,8 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	return ans, err
 }
 
-// retryable reports whether another try may fare better. A request that a provider refuses for what it says is not taken
-// to another provider, and neither is one that is too long: both are for people to see.
+// retryable reports whether another try may fare better. A request that a provider refuses for its content is not
+// taken to another provider, and neither is one that is too long: both are for people to see.
 func retryable(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.ProviderUnreachable, fault.ProviderRateLimited, fault.ProviderBadResponse:
@@ -309,7 +310,7 @@ func explain(err error) *fault.Error {
 	return f
 }
 
-// detail returns what a provider said about its refusal, or why a run was cancelled; nil for nothing.
+// detail returns the provider's words about its refusal, or the reason of a cancelled run; it may be nil.
 func detail(f *fault.Error) map[string]any {
 	out := map[string]any{}
 	for _, key := range []string{"provider", "status", "retry_after_ms", "reason"} {

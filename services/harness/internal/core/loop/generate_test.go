@@ -23,9 +23,8 @@ var (
 	rejected = fault.New(fault.ProviderAuthFailed, "Provider p refused the credentials.").With("status", 401)
 )
 
-// The next provider is asked at once, the last one three times with 0.5 s doubling between; the texts are the operator's
-// (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-PROV-FB-03, H-FAIL-GEN-01, H-PROV-ERR-01,
-// H-TEST-PROV-01).
+// The next provider is asked at once, the last one three times with 0.5 s doubling between; the texts are the
+// operator's (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-PROV-FB-03, H-FAIL-GEN-01, H-PROV-ERR-01, H-TEST-PROV-01).
 func TestFallbackAndRetries(t *testing.T) {
 	wish := func(d time.Duration) *fault.Error { return limited.With("retry_after_ms", d.Milliseconds()) }
 	for name, tt := range map[string]struct {
@@ -117,8 +116,8 @@ func TestFallbackAndRetries(t *testing.T) {
 	}
 }
 
-// How often, how long and how many is the operator's to say: a delay stops doubling at the longest, however many tries there
-// are.
+// How often, how long and how many is the operator's to say: a delay stops doubling at the longest, however many
+// tries there are.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -160,8 +159,8 @@ func breaks(text string) play {
 	}
 }
 
-// A turn that breaks off is taken back and asked for once more at the same target, before any tool of it has run. The turn
-// bills both attempts.
+// A turn that breaks off is taken back and asked for once more at the same target, before any tool of it has run.
+// The turn bills both attempts.
 func TestABrokenTurnIsRetracted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, wants(call("c1", "file.read", "{}")), breaks("Half of it"), says("Whole."))
@@ -239,8 +238,8 @@ func TestATurnIsRetractedOnce(t *testing.T) {
 	})
 }
 
-// An answer that breaks off before a word of it is estimated by the size of the request, and a refused second try leaves
-// nothing of the first but its bill.
+// An answer that breaks off before its first word is estimated by the size of the request, and a refused second try
+// leaves of the first only its bill.
 func TestARetractedTurnMayBeRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
@@ -257,8 +256,8 @@ func TestARetractedTurnMayBeRefused(t *testing.T) {
 	})
 }
 
-// The time at which a target takes requests again is remembered for the run: until then its neighbours are asked, and it is
-// asked again afterwards.
+// The time at which a target takes requests again is remembered for the run: until then its neighbours are asked,
+// and it is asked again afterwards.
 func TestResetsAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -311,8 +310,8 @@ func TestTheSoonestResetIsAwaited(t *testing.T) {
 	})
 }
 
-// A target that cannot be used is passed over and said once; where none can, its reason is the run's. An alias without a
-// route is named (H-DSL-ERR-02).
+// An unusable target is passed over and reported once; without a usable one, its reason is the run's. An alias
+// without a route is named (H-DSL-ERR-02).
 func TestUnusableTargets(t *testing.T) {
 	noKey := fault.New(fault.ProviderNotConfigured, "The provider x has no key.")
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
@@ -354,7 +353,7 @@ func TestRoutesChangeBetweenSteps(t *testing.T) {
 }
 
 // The end of the service ends a run at its next step boundary, and a wait for a retry at once: the run failed as
-// interrupted, and what it did is kept.
+// interrupted, and its work is kept.
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, wants(call("c1", "file.write", "{}")))
@@ -383,7 +382,7 @@ func TestStopping(t *testing.T) {
 	})
 }
 
-// A defect anywhere ends the run as failed and nothing else (H-STREAM-FAF-01).
+// A defect anywhere ends the run as failed, and no other run (H-STREAM-FAF-01).
 func TestPanics(t *testing.T) {
 	b := newBench(t, func(context.Context, func(llm.Event) bool) error { panic("secret") })
 	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.Internal || strings.Contains(fin.Err.Msg, "secret") {

@@ -10,7 +10,8 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// The workspace knows a run from its start to its end, also while its last call is cut off, and no tool is called before.
+// The workspace knows a run from its start to its end, also while its last call is cut off, and no tool is called
+// before.
 func TestTheWorkspaceKnowsTheRun(t *testing.T) {
 	for name, cut := range map[string]bool{"completed": false, "cancelled": true} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestTheWorkspaceKnowsTheRun(t *testing.T) {
 	}
 }
 
-// What happens in the run's debug sessions is told in the order in which it came, and never after the run's end.
+// Events of the run's debug sessions are relayed in the order in which they came, and never after the run's end.
 func TestDebugSessionsAreTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("r", "file.read", "{}")), says("Done."))

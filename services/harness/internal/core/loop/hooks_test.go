@@ -37,9 +37,10 @@ func (p *plugin) PostCompact(context.Context, HookCall) error {
 	return nil
 }
 
-// Observers are asked before the strategy in their order, each call with the context of the agent and an id of its own;
-// what they retain stays, what they inject follows the note, and one that fails has no say. Each is told afterwards,
-// and the record names them (H-COMPACT-PIPE-04, H-COMPACT-PIPE-05, H-HOOK-CTX-01, H-COMPACT-REC-05, H-COMPACT-DROP-04).
+// Observers are asked before the strategy in their order, each call with the context of the agent and an id of its
+// own; retained messages stay, injected texts follow the note, and a failing observer has no say. Each is told
+// afterwards, and the record names them (H-COMPACT-PIPE-04, H-COMPACT-PIPE-05, H-HOOK-CTX-01, H-COMPACT-REC-05,
+// H-COMPACT-DROP-04).
 func TestObserversOfACompaction(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 10)
@@ -84,8 +85,8 @@ func TestObserversOfACompaction(t *testing.T) {
 	}
 }
 
-// A compactor chooses what gives way and the text in its place; one that is missing, fails, names what may not go, or
-// leaves no text gives way to drop (H-COMPACT-DEL-01..03, H-COMPACT-CFG-02).
+// A compactor chooses the superseded messages and the text in their place; one that is missing, fails, names
+// protected messages, or leaves no text gives way to drop (H-COMPACT-DEL-01..03, H-COMPACT-CFG-02).
 func TestACompactor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -23,14 +23,14 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// limitText closes a message whose run reached its step limit while the model still wanted tools.
+// limitText closes the message of a run that reached its step limit while the model still wanted tools.
 const limitText = "Stopped: maximum iteration limit reached."
 
-// invocation is a call of one agent on its way: the root's by the operator, that of another by its parent. It belongs
-// to one goroutine, but for emit and for what mu guards.
+// invocation is a call of one agent on its way: the root's by the operator, that of another by its parent. It
+// belongs to one goroutine, but for emit and the fields that mu guards.
 type invocation struct {
 	*Tree
-	// id is empty for the root agent's, whose parent is nil. callID is the call of the parent.
+	// id is empty for the root agent's, which has a nil parent. callID is the call of the parent.
 	id, callID string
 	prompt     string // of the parent
 	parent     *invocation
@@ -69,14 +69,14 @@ type invocation struct {
 
 	repeats repeats // of tool calls
 
-	cage *held                   // nil for none
+	cage *held                   // may be nil
 	quit context.CancelCauseFunc // ends it
 
 	fin      contract.Finished
 	streamed time.Duration // by all model calls
 	unpriced bool          // a call's cost is not known
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	files map[string]struct{}
 	below sums
 }
@@ -91,7 +91,7 @@ type offer struct {
 	child     *compile.Agent
 }
 
-// waits reports whether a call with an input waits for what goes on elsewhere.
+// waits reports whether a call with an input waits for outside events.
 func (o offer) waits(input []byte) bool {
 	if o.action != "" {
 		input = fmt.Appendf(nil, `{%q:%q}`, catalogue.ActionParameter, o.action)
@@ -99,7 +99,7 @@ func (o offer) waits(input []byte) bool {
 	return o.waitWhen.Holds(input)
 }
 
-// run runs the agent to its end. It returns how it ended, whatever happens.
+// run runs the agent to its end. It returns how it ended, also after a panic.
 func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 	ctx, v.quit = context.WithCancelCause(ctx)
 	defer v.quit(nil)
@@ -171,7 +171,7 @@ func (v *invocation) begin(ctx context.Context) error {
 	return err
 }
 
-// prepare resolves what the invocation needs and refuses what it cannot run.
+// prepare resolves the invocation's needs and refuses an agent that it cannot run.
 func (v *invocation) prepare(ctx context.Context) error {
 	v.toolContext = &contract.Caller{
 		Job: v.start.Job, SessionID: v.start.SessionID, RunID: v.start.RunID, RequestID: v.start.RequestID,
@@ -225,8 +225,8 @@ func (v *invocation) prepare(ctx context.Context) error {
 	return v.offerTools(ctx)
 }
 
-// offerTools looks up what the model is told about the agent's tools. What the operator has turned off since the
-// snapshot was made is left out.
+// offerTools looks up the descriptions of the agent's tools for the model. Tools that the operator has turned off
+// since the snapshot are left out.
 func (v *invocation) offerTools(ctx context.Context) error {
 	v.offers = map[string]offer{}
 	defer v.offerChildren()
@@ -384,7 +384,7 @@ func (v *invocation) started(target llm.Target) error {
 	return v.emit(messageStart(target))
 }
 
-// measure adds a model call to the sums and returns its own measures. A call that nobody accepted was none.
+// measure adds a model call to the sums and returns its own measures. An unaccepted call does not count.
 func (v *invocation) measure(ans answer) llm.Stats {
 	stats := llm.Stats{Duration: llm.Milliseconds(ans.duration)}
 	if ans.ttft != nil {
@@ -410,7 +410,7 @@ func (v *invocation) measure(ans answer) llm.Stats {
 	return stats
 }
 
-// price adds what a call cost. A sum with a part that is not known is not known.
+// price adds the cost of a call. A sum with a part that is not known is not known.
 func (v *invocation) price(stats, sum *llm.Stats, target llm.Target, usage llm.Usage) {
 	cost, known := v.deps.Prices.Cost(target, usage)
 	if !known {
@@ -435,7 +435,7 @@ func perSecond(tokens int64, d time.Duration) float64 {
 	return float64(tokens) / d.Seconds()
 }
 
-// log writes the line that every model call leaves in the log, also where nothing else is watched.
+// log writes a line for every model call, also without any other telemetry.
 func (v *invocation) log(ctx context.Context, turn contract.TurnDone, calls []llm.ToolCall) {
 	names := make([]string, len(calls))
 	for i, c := range calls {

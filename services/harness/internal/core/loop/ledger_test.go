@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// After several compactions by pure drop, the facts of the beginning stand in the next request word for word: which
-// files changed, which command failed, what was decided and what is open.
+// After several compactions by pure drop, the facts of the beginning stand in the next request word for word:
+// changed files, failed commands, decisions and open questions.
 func TestTheLedgerOutlivesCompactions(t *testing.T) {
 	t.Parallel()
 	var facts []string
@@ -89,8 +89,8 @@ type sized32 struct{ flat }
 
 func (sized32) Window(llm.Target) int { return 12_000 }
 
-// The result of kaged.note is the number of its entry, which goes on from the session's last one; what a call was
-// denied or failed with is an entry, too.
+// The result of kaged.note is the number of its entry, which continues from the session's last one; a denied or
+// failed call is an entry, too.
 func TestNotesAreNumbered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("a", "kaged.note", `{}`)), wants(call("b", "shell.bash", `{}`)), says("done"))

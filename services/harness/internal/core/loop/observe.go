@@ -10,7 +10,7 @@ import (
 // request has a record, and no trace.
 type observer struct{ run *invocation }
 
-// ProcessInput does nothing: each step is shown.
+// ProcessInput is empty: each step is shown.
 func (o *observer) ProcessInput(context.Context, *Call) error { return nil }
 
 // ProcessInputStep shows a request.
@@ -19,5 +19,5 @@ func (o *observer) ProcessInputStep(ctx context.Context, call *Call) error {
 	return nil
 }
 
-// ProcessOutputChunk does nothing: an answer is shown with the end of its call.
+// ProcessOutputChunk is empty: an answer is shown with the end of its call.
 func (o *observer) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Call is a model call on its way through the pipeline. Processors may change Request; what leaves the pipeline is what
-// the model is given, byte for byte.
+// Call is a model call on its way through the pipeline. Processors may change Request; the model is given the
+// pipeline's result, byte for byte.
 type Call struct {
 	// Step is the step, from 1. Again marks a further call of it: with a conversation that was made shorter, or for
 	// another target.
@@ -67,8 +67,8 @@ func (p pipeline) output(ctx context.Context, d contract.Delta) error {
 
 var sealSeed = maphash.MakeSeed()
 
-// whole returns a fingerprint of everything in req that a model is given. It is compared within a process and kept
-// nowhere: the loop checks with it that nothing was added after the pipeline.
+// whole returns a fingerprint of everything in req that a model is given. It is compared within a process and not
+// stored: the loop checks with it that the request is unchanged after the pipeline.
 func whole(req *llm.Request) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sealSeed)

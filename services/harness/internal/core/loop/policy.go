@@ -21,8 +21,8 @@ const (
 // gateMarker stands for a text that a content gate keeps from a model.
 var gateMarker = redact.Marker("content-gate")
 
-// policyProcessor holds an agent's policy against its requests. It comes after the record of the request: the record
-// shows what was to be sent, and agent.policy_modified that a gate changed it.
+// policyProcessor holds an agent's policy against its requests. It comes after the record of the request: the
+// record shows the request before the gates, and agent.policy_modified that a gate changed it.
 type policyProcessor struct {
 	run      *invocation
 	policy   *dsl.Policy
@@ -31,7 +31,7 @@ type policyProcessor struct {
 	told     int // how many texts the gates had changed when that was recorded last
 }
 
-// pattern is a text that a gate keeps back, and what stands for it.
+// pattern is a text that a gate keeps back, and its replacement.
 type pattern struct{ text, with string }
 
 func newPolicyProcessor(v *invocation, policy *dsl.Policy) *policyProcessor {
@@ -49,7 +49,7 @@ func newPolicyProcessor(v *invocation, policy *dsl.Policy) *policyProcessor {
 	return p
 }
 
-// ProcessInput does nothing: the first step is looked at like each.
+// ProcessInput is empty: the first step is checked like each.
 func (p *policyProcessor) ProcessInput(context.Context, *Call) error { return nil }
 
 // ProcessInputStep applies the content gates, and then the limit of tokens. It fails with policy_violation.
@@ -66,7 +66,7 @@ func (p *policyProcessor) ProcessInputStep(_ context.Context, call *Call) error 
 	return nil
 }
 
-// ProcessOutputChunk does nothing: a policy is about what a model is sent.
+// ProcessOutputChunk is empty: a policy is about requests.
 func (p *policyProcessor) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
 func violation(rule, format string, args ...any) *fault.Error {
@@ -129,7 +129,7 @@ func (p *policyProcessor) record(call *Call, changed int) error {
 // gated returns a text without those that the gates keep back.
 func (p *policyProcessor) gated(text string) string {
 	for _, k := range p.patterns {
-		// What is left of a text may hold it again.
+		// The rest of a text may hold it again.
 		for again := true; again; again = k.with == "" && strings.Contains(text, k.text) {
 			text = strings.ReplaceAll(text, k.text, k.with)
 		}

@@ -17,7 +17,7 @@ import (
 // token has the form of a token of GitHub's; it is put together, so that no scanner takes it for a leak.
 var token = strings.Join([]string{"ghp_", "9qXk2LmB7vR4tY8wZ1cN6dF3gH5jK0pS2aQ4"}, "")
 
-// reads is a run whose agent reads a file with the given text.
+// reads is a run of an agent that reads a file with the given text.
 func reads(t *testing.T, text string) *bench {
 	b := newBench(t, wants(call("c1", "file.read", `{"path":"a","note":"`+token+`"}`)), says("Done."))
 	b.tools.run["file.read"] = func(context.Context, string) (string, error) { return text, nil }
@@ -59,7 +59,7 @@ func TestSecretsAreNotSent(t *testing.T) {
 	}
 }
 
-// The credentials of the operator's providers are never sent, whatever the policy says. Secrets by their form are sent
+// The credentials of the operator's providers are never sent, under any policy. Secrets by their form are sent
 // where the agent's policy says so.
 func TestCredentialsAreNeverSent(t *testing.T) {
 	t.Parallel()
@@ -74,8 +74,8 @@ func TestCredentialsAreNeverSent(t *testing.T) {
 	}
 }
 
-// What a content gate names reaches no model, escaped in JSON or not. The record shows the request as it was to be
-// sent, and that it was changed (H-PIPE-POL-02, H-PIPE-POL-03).
+// A gated text reaches no model, escaped in JSON or not. The record shows the request as it was to be sent, and
+// that it was changed (H-PIPE-POL-02, H-PIPE-POL-03).
 func TestContentGates(t *testing.T) {
 	t.Parallel()
 	b := reads(t, `{"content":"one \u003cTOP\u003e \"SECRET\"\ntwo <TOP> \"SECRET\""} abab`)
@@ -108,7 +108,7 @@ func TestContentGates(t *testing.T) {
 	}
 }
 
-// A text that is stripped leaves none of itself, however it was folded.
+// A stripped text is gone entirely, however it was folded.
 func TestStrippedTextsAreGone(t *testing.T) {
 	t.Parallel()
 	p := newPolicyProcessor(nil, &dsl.Policy{ContentGates: []dsl.ContentGate{{Pattern: "ab", Action: dsl.GateStrip}}})

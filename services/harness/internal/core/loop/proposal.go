@@ -22,7 +22,7 @@ const (
 	criterionMark = "(criterion)"
 )
 
-// maxProposed is how many todos one answer proposes, which is what one call of kaged.todo takes.
+// maxProposed is how many todos one answer proposes, the most that one call of kaged.todo takes.
 const maxProposed = 100
 
 // proposal is the todos that an agent proposes.
@@ -67,8 +67,8 @@ func (p *proposal) add(line string) {
 	}
 }
 
-// propose returns what became of the todos that a child, which has completed, proposes in its text, nil for none. Those
-// of an agent with todo_review: auto are written down in the root agent's name; records are those of these calls.
+// propose returns the result for the todos that a completed child proposes in its text; it may be nil. Those of an
+// agent with todo_review: auto are written down in the root agent's name; records are those of these calls.
 func (v *invocation) propose(ctx context.Context, text string) (_ *contract.ProposedTodos, records []contract.Record) {
 	p := proposalOf(text)
 	if v.start.Issue == 0 || p.count() == 0 {

@@ -14,7 +14,8 @@ import (
 
 const proposing = "I looked.\n```todos\n- [ ] Write the tests\n- [ ] Logs are kept (criterion)\n```\n"
 
-// proposed runs a root agent whose child answers with a text, and returns the result of the call as the root reads it.
+// proposed runs a root agent with a child that answers with a text, and returns the result of the call as the root
+// reads it.
 func proposed(t *testing.T, f *family, auto bool, text string) map[string]any {
 	t.Helper()
 	scout := f.child(f.start.Agent, "scout", says(text))

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// todoTool is the tool whose results show the todos.
+// todoTool is the tool that shows the todos in its results.
 const todoTool = "kaged.todo"
 
 // maxReminded is how many bytes of a todo a reminder has.

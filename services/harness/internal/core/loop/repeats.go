@@ -19,8 +19,8 @@ const loopDetected = "loop.detected"
 // longestCycle is how many calls a cycle has at most that is noticed.
 const longestCycle = 3
 
-// repeats notices calls of an invocation that are made over and over with the same input and the same result: one call,
-// or a cycle of a few. It is told of the calls in their order. Its zero value has seen none.
+// repeats notices calls of an invocation that are made over and over with the same input and the same result: one
+// call, or a cycle of a few. It is told of the calls in their order. Its zero value is ready.
 type repeats struct {
 	recent []made            // the last ones, at most longestCycle
 	runs   [longestCycle]int // at i: how many calls in a row are equal to the one i+1 before them
@@ -34,7 +34,7 @@ type made struct {
 	tool string
 }
 
-// circle is what was noticed.
+// circle is a detected repetition.
 type circle struct {
 	calls []made
 	times int
@@ -65,7 +65,7 @@ func (r *repeats) note(m made, limits Limits) (circle, bool) {
 	return circle{}, false
 }
 
-// forget begins anew: what lies between two calls makes them different.
+// forget begins anew: other events between two calls make them different.
 func (r *repeats) forget() { r.recent, r.runs = nil, [longestCycle]int{} }
 
 // key is the same for a cycle wherever it is looked at.
@@ -87,7 +87,7 @@ func (c circle) tools() []any {
 	return list
 }
 
-// String says what was done how often.
+// String names the calls and their number.
 func (c circle) String() string {
 	if len(c.calls) == 1 {
 		return fmt.Sprintf("%s was called %d times with the same input and the same result", c.calls[0].tool, c.times)
@@ -101,7 +101,7 @@ func (c circle) String() string {
 }
 
 // looped judges a call that is over. The first time that calls go round in a circle their result says so; the next
-// time in a later turn the agent is ended. Calls that wait for what goes on elsewhere are no circle.
+// time in a later turn the agent is ended. Calls that wait for outside events are no circle.
 func (v *invocation) looped(step int, c *toolCall) {
 	o, known := v.offers[c.call.Name]
 	if known && o.waits([]byte(c.call.Input)) {

@@ -53,15 +53,15 @@ func turns(rounds ...string) []play {
 	return answers
 }
 
-// An agent that makes the same call over and over and is given the same result is told, in the result, and ended if it
-// goes on. So is one that makes the same few calls in turn. What lies between, and what comes of it, makes calls
-// different.
+// An agent that makes the same call over and over and is given the same result is told, in the result, and ended if
+// it goes on. So is one that makes the same few calls in turn. Other calls between them, and other results, make
+// calls different.
 func TestLoops(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		rounds string   // a turn is one call, or several in brackets
-		told   []string // the calls whose result says so
-		ended  int      // how many repeats end it, 0 for none
+		told   []string // the calls with a result that says so
+		ended  int      // how many repeats end it, 0 for no end
 	}{
 		"a call":                       {rounds: "aaa", told: []string{"3"}},
 		"a call that goes on":          {rounds: "aaaa", told: []string{"3"}, ended: 4},
@@ -128,7 +128,7 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// What is told and what ends an agent is recorded with the result that it is about.
+// The warning and the end of an agent are recorded with the result that they are about.
 func TestLoopsAreRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, turns("c", "c", "c", "c")...)

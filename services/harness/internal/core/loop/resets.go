@@ -8,8 +8,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// resets remembers until when targets refuse requests, for all agents of a run. Its zero value remembers no target. It is
-// safe for concurrent use.
+// resets remembers until when targets refuse requests, for all agents of a run. Its zero value remembers no target.
+// It is safe for concurrent use.
 type resets struct {
 	mu sync.Mutex // guards of
 	of map[string]reset
@@ -22,7 +22,7 @@ type reset struct {
 	shown bool         // passing the target over was announced
 }
 
-// note takes in a refusal. One without a wait leaves what is known.
+// note takes in a refusal. One without a wait changes no entry.
 func (r *resets) note(target string, f *fault.Error) {
 	wait := milliseconds(f.Details["retry_after_ms"])
 	if wait <= 0 {

@@ -12,7 +12,7 @@ const turnRetracted = "agent.turn_retracted"
 // brokenOff is the answers of a turn that broke off and were taken back. Their provider charges for them.
 type brokenOff struct {
 	usage llm.Usage
-	stats *llm.Stats // nil for none
+	stats *llm.Stats // may be nil
 }
 
 // addTo adds their cost to that of the turn. The sum is unknown if a part is.

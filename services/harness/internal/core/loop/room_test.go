@@ -163,7 +163,7 @@ func TestCompactionFollowsTheAgent(t *testing.T) {
 	}
 }
 
-// Old results of tools give way to a notice before anything is dropped, unless the agent's file switches that off.
+// Old results of tools give way to a notice before a message is dropped, unless the agent's file switches that off.
 func TestPruningComesFirst(t *testing.T) {
 	t.Parallel()
 	protect, minimum := int64(600), int64(300)

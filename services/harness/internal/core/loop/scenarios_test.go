@@ -76,7 +76,8 @@ func TestS5_3(t *testing.T) {
 	}
 }
 
-// S5.4: a tool that fails gives the model its error as a result, and the model goes on (T-LOOP-S5.4, T-LOOP-06, T-LOOP-11).
+// S5.4: a tool that fails gives the model its error as a result, and the model goes on (T-LOOP-S5.4, T-LOOP-06,
+// T-LOOP-11).
 func TestS5_4(t *testing.T) {
 	b := newBench(t, wants(call("c1", "shell.bash", `{}`)), says("It did not work."))
 	fin := b.run(t.Context())
@@ -102,7 +103,8 @@ func hangs(text string) play {
 	}
 }
 
-// S5.5: a cancel in the middle of a stream ends the loop at once; what was received is kept (T-LOOP-S5.5, H-CANCEL-01).
+// S5.5: a cancel in the middle of a stream ends the loop at once; the received part is kept (T-LOOP-S5.5,
+// H-CANCEL-01).
 func TestS5_5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, hangs("Half of an ans"))
@@ -163,8 +165,8 @@ func TestS5_7(t *testing.T) {
 	}
 }
 
-// S5.8: the cancel reaches the model's stream and a running tool alike, and either ends the loop (T-LOOP-S5.8, T-LOOP-07,
-// T-LOOP-13, H-CANCEL-02).
+// S5.8: the cancel reaches the model's stream and a running tool alike, and either ends the loop (T-LOOP-S5.8,
+// T-LOOP-07, T-LOOP-13, H-CANCEL-02).
 func TestS5_8(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.write", `{}`), call("c2", "file.write", `{}`)))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -197,7 +199,7 @@ func TestS5_8(t *testing.T) {
 	}
 }
 
-// Loops share nothing but what they are given: many at once, over the same models and tools, each end with their own
+// Loops share only their dependencies: many at once, over the same models and tools, each end with their own
 // conversation (T-LOOP-14).
 func TestLoopsDoNotMeet(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// answer is what one model call gave, whole or not.
+// answer is the result of one model call, whole or not.
 type answer struct {
 	target   llm.Target
 	accepted bool
@@ -21,7 +21,7 @@ type answer struct {
 	used *llm.Usage
 	// done is the complete answer, nil if the call ended before.
 	done *llm.Done
-	// ttft is the time to the first piece, nil if none came; duration the time of streaming.
+	// ttft is the time to the first piece, nil without a piece; duration the time of streaming.
 	ttft     *time.Duration
 	duration time.Duration
 }
@@ -37,7 +37,7 @@ type reader struct {
 	received int
 }
 
-// stream makes one model call and relays what comes. The answer says how far it got also when it fails.
+// stream makes one model call and relays its events. The answer says how far it got also when it fails.
 func (v *invocation) stream(ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target) (answer, error) {
 	defer v.deps.Pace.join()()
 	rd := &reader{run: v, began: time.Now(), text: newCoalescer(v.deps.Pace, v.emit), out: answer{target: target}}
@@ -124,8 +124,8 @@ func (rd *reader) piece(ctx context.Context, d contract.Delta) error {
 	return rd.text.add(d.Thinking, d.Text)
 }
 
-// keep adds a piece to what is kept of an answer that never completes. Pieces of one kind are gathered in one block, whose
-// text is joined when it is asked for.
+// keep adds a piece to the kept part of an answer that never completes. Pieces of one kind are gathered in one
+// block; its text is joined on demand.
 func (rd *reader) keep(d contract.Delta) {
 	k := &rd.run.kept
 	if n := len(*k); n > 0 && (*k)[n-1].thinking == d.Thinking {
@@ -169,12 +169,13 @@ func (rd *reader) finish(d *llm.Done) error {
 	return nil
 }
 
-// maxName bounds in bytes what a model may call a tool and a call. Both are repeated wherever the call is told of.
+// maxName bounds in bytes the model's names for a tool and a call. Both are repeated wherever the call is told of.
 const maxName = 256
 
-// clean returns blocks as they are stored and sent: valid UTF-8, without those that say nothing, and with call ids that
-// no other call of the conversation has. A name that is too long is cut, and names no tool; an id that is too long is
-// replaced. Those of an agent that was called by another all are: no other conversation of the session has them then.
+// clean returns blocks as they are stored and sent: valid UTF-8, without empty ones, and with call ids that no
+// other call of the conversation has. A name that is too long is cut, and names no tool; an id that is too long is
+// replaced. Those of an agent that was called by another all are: no other conversation of the session has them
+// then.
 func (v *invocation) clean(blocks []llm.Block) []llm.Block {
 	out := make([]llm.Block, 0, len(blocks))
 	for _, b := range blocks {
@@ -200,5 +201,5 @@ func (v *invocation) clean(blocks []llm.Block) []llm.Block {
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// shortName returns what of valid text fits into maxName, without a last character that is not whole.
+// shortName cuts valid text to maxName bytes, at a whole character.
 func shortName(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxName), "") }

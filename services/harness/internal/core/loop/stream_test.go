@@ -39,8 +39,8 @@ func timeDeltas(b *bench) *[]timed {
 	return &out
 }
 
-// The first piece goes out at once; what follows within five milliseconds goes out together, at most that much later; a
-// change of kind and the end of the turn flush at once (T-LOOP-12).
+// The first piece goes out at once; pieces within the next five milliseconds go out together, at most that much
+// later; a change of kind and the end of the turn flush at once (T-LOOP-12).
 func TestDeltasAreGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
@@ -94,7 +94,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Twenty thousand pieces in a burst cost few events and lose nothing; a piece of megabytes goes out in parts of whole
+// Twenty thousand pieces in a burst become few events without loss; a piece of megabytes goes out in parts of whole
 // characters.
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestBackpressure(t *testing.T) {
 	})
 }
 
-// Usage is summed, the time to the first token is the first step's, the duration is that of streaming alone, and the cost is
-// known only where every call's is (decision 23, H-STREAM-EV-05, H-STREAM-EV-06, H-STREAM-EV-07,
+// Usage is summed, the time to the first token is the first step's, the duration is that of streaming alone, and
+// the cost is known only where every call's is (decision 23, H-STREAM-EV-05, H-STREAM-EV-06, H-STREAM-EV-07,
 // H-STREAM-EV-08).
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestGenerationLog(t *testing.T) {
 	}
 }
 
-// What a run cannot start with is said in one sentence with a code, and no model is called.
+// A run that cannot start says so in one sentence with a code, and no model is called.
 func TestRefusals(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*bench)
@@ -263,8 +263,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The limits of the session win over the agent's, and the provider is given the output limit (H-STREAM-LIM-01); nothing of
-// kaged's ids, paths or rules reaches a model (H-DSL-EXCL-01, H-STORE-04).
+// The limits of the session win over the agent's, and the provider is given the output limit (H-STREAM-LIM-01); no
+// ids, paths or rules of kaged reach a model (H-DSL-EXCL-01, H-STORE-04).
 func TestRequest(t *testing.T) {
 	b := newBench(t, says("Hi."))
 	b.start.Agent.MaxOutputTokens, b.start.MaxOutputTokens, b.start.ProjectRoot = 5, 7, "/projects/demo"
@@ -285,7 +285,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Counts that a provider cannot mean are brought within bounds before anything is summed or stored.
+// Impossible counts of a provider are brought within bounds before they are summed or stored.
 func TestReportedUsageIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {

@@ -16,7 +16,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// summarizing is a narrow bench whose agent has a summarizer that plays answers.
+// summarizing is a narrow bench with a summarizer that plays answers.
 func summarizing(t *testing.T, n int, answers ...play) (*bench, *model) {
 	b := narrow(t, n)
 	summarizer := &model{t: t, answers: answers}
@@ -90,9 +90,8 @@ func TestASummaryTakesThePlaceOfSteps(t *testing.T) {
 	}
 }
 
-// A summarizer that fails, refuses, answers nothing, too much, in part or with calls of tools gives way to drop; the
-// run
-// goes on and nothing of the answer is used (H-COMPACT-SUM-04).
+// A summarizer that fails, refuses, answers empty, too much, in part or with calls of tools gives way to drop; the
+// run goes on and its answer is dropped (H-COMPACT-SUM-04).
 func TestASummaryThatFails(t *testing.T) {
 	t.Parallel()
 	cut := func(_ context.Context, yield func(llm.Event) bool) error {
@@ -156,8 +155,8 @@ func between(b *bench, n int) {
 	}
 }
 
-// A dry run between runs asks no model and supersedes what the compaction then supersedes, by both strategies; marked
-// messages and the first one stay (H-COMPACT-DRY-01..04, H-COMPACT-KEEP-01, A-CONTRA-13).
+// A dry run between runs asks no model and supersedes the same messages as the compaction after it, by both
+// strategies; marked messages and the first one stay (H-COMPACT-DRY-01..04, H-COMPACT-KEEP-01, A-CONTRA-13).
 func TestADryRunEqualsTheCompaction(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []string{contract.StrategyDrop, contract.StrategySummarize} {

@@ -36,8 +36,8 @@ type toolCall struct {
 	outcome *ToolOutcome // nil until it is done
 }
 
-// runTools runs the calls of a turn and returns their results in call order. It fails only as the sink does; a call that the
-// end of ctx cut off or kept from running has a result that says so.
+// runTools runs the calls of a turn and returns their results in call order. It fails only as the sink does; a call
+// that the end of ctx cut off or kept from running has a result that says so.
 func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Block, error) {
 	t := &toolTurn{run: v, step: v.step}
 	agents := 0
@@ -52,7 +52,7 @@ func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.
 	for i := 0; i < len(t.calls) && ctx.Err() == nil; {
 		n := t.alike(i)
 		if !t.calls[i].parallel && !stored {
-			// Nothing that changes the world runs before the turn that asked for it is on disk.
+			// A call with effects runs only after the turn that asked for it is on disk.
 			if err := v.awaitStored(ctx, TurnPart); err != nil {
 				break
 			}
@@ -81,8 +81,8 @@ func (t *toolTurn) alike(first int) int {
 	return n
 }
 
-// parallel reports whether a call may run beside others and before its turn is stored: every call of some tools, and the calls
-// of others that only look. A call of an unknown tool may not.
+// parallel reports whether a call may run beside others and before its turn is stored: every call of some tools,
+// and the calls of others that only look. A call of an unknown tool may not.
 func (v *invocation) parallel(c llm.ToolCall) bool {
 	o, ok := v.offers[c.Name]
 	return ok && (o.parallel || o.readWhen.Holds([]byte(c.Input)))
@@ -148,7 +148,7 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 	t.settle(i, out)
 }
 
-// settle notes what came of a call.
+// settle notes the outcome of a call.
 func (t *toolTurn) settle(i int, out ToolOutcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +174,7 @@ func result(c *toolCall) llm.ToolResult {
 	return llm.ToolResult{CallID: c.call.ID, Name: c.call.Name, Content: c.outcome.Content, IsError: c.outcome.Err != nil}
 }
 
-// finish gives the calls that never ran a result, sends what was not sent yet, and returns all results.
+// finish gives the calls that never ran a result, sends unsent results, and returns all of them.
 func (t *toolTurn) finish(cause error) ([]llm.Block, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -222,7 +222,7 @@ func (v *invocation) tool(ctx context.Context, step int, c llm.ToolCall) (out To
 	return out, asked, err
 }
 
-// brokenOff is the outcome of a call whose result never came; asked says whether it was recorded when it was asked about.
+// brokenOff is the outcome of a call without a result; asked says whether it was recorded when it was asked about.
 func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, asked bool) ToolOutcome {
 	f := fault.From(err)
 	switch f.Code {
@@ -249,8 +249,8 @@ func (v *invocation) neverRan(c llm.ToolCall, cause error) ToolOutcome {
 	return v.failedCall(c, fault.New(code, "The call was not made: the run ended before it."), 0)
 }
 
-// failedCall is the outcome of a call that the tool runner gave none for. Its records of the call are lost, so the loop makes
-// them again.
+// failedCall is the outcome of a call without one from the tool runner. Its records of the call are lost, so the
+// loop makes them again.
 func (v *invocation) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) ToolOutcome {
 	tool := v.canonicalName(c.Name)
 	shown := &fault.Error{Code: f.Code, Msg: f.Msg} // the details are about services, not about the call

@@ -18,8 +18,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Parallel tools of one turn run side by side, eight at a time; the others run alone and in order; results come in the
-// order of the calls whoever is done first.
+// Parallel tools of one turn run side by side, eight at a time; the others run alone and in order; results come in
+// the order of the calls, not of their ends.
 func TestParallelToolsRunSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []llm.ToolCall
@@ -72,8 +72,8 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 	})
 }
 
-// Of a tool that does more than look, the calls that only look run side by side and before their turn is stored; the others
-// wait for it and run alone.
+// Of a tool that does more than look, the calls that only look run side by side and before their turn is stored;
+// the others wait for it and run alone.
 func TestCallsThatOnlyLookRunSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const list, kill = `{"action":"list"}`, `{"action":"kill"}`
@@ -107,7 +107,7 @@ func TestCallsThatOnlyLookRunSideBySide(t *testing.T) {
 	})
 }
 
-// A turn whose calls only look does not wait until it is stored.
+// A turn of calls that only look does not wait until it is stored.
 func TestATurnThatOnlyLooksNeedNotBeStored(t *testing.T) {
 	b := newBench(t, wants(call("a", "shell.process", `{"action":"list"}`)), says("Done."))
 	b.start.Agent.Tools = append(b.start.Agent.Tools, "shell.process")
@@ -120,8 +120,8 @@ func TestATurnThatOnlyLooksNeedNotBeStored(t *testing.T) {
 	}
 }
 
-// A tool that changes something runs only once the turn that asked for it is stored, and the model is called again only
-// once the results are.
+// A tool with effects runs only once the turn that asked for it is stored, and the model is called again only once
+// the results are.
 func TestStorageComesFirst(t *testing.T) {
 	b := newBench(t, wants(call("r", "file.read", "{}"), call("w", "file.write", "{}")), says("Done."))
 	var wrote, turnStored, resultsStored bool
@@ -167,7 +167,8 @@ func TestStorageComesFirst(t *testing.T) {
 	}
 }
 
-// What the tool runner is told about a call: its own id in the session, the name the model used, who calls (T-RES-*).
+// The request of a call to the tool runner: its own id in the session, the name the model used, the calling agent
+// (T-RES-*).
 func TestToolRequest(t *testing.T) {
 	b := newBench(t, wants(call("c1", "read_file", `{"path":"a"}`)), says("Done."))
 	b.start.Agent.Aliases = map[string]string{"file.read": "read_file"}
@@ -193,8 +194,8 @@ func TestToolRequest(t *testing.T) {
 	}
 }
 
-// A tool runner that is gone, breaks off, or panics gives the model a result that says what is not known, and the record
-// an entry with what was asked for, secrets masked; the run goes on.
+// A tool runner that is gone, breaks off, or panics gives the model a result that names the unknown effect, and the
+// record an entry with the requested call, secrets masked; the run goes on.
 func TestToolRunnerFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
 		run  func(context.Context, string) (string, error)
@@ -228,7 +229,7 @@ func TestToolRunnerFailures(t *testing.T) {
 	}
 }
 
-// What the tool runner has recorded of a call that was cancelled is what is recorded, and nothing is made up beside it.
+// The tool runner's records of a cancelled call are kept, and no others are made up beside them.
 func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.write", "{}")), says("I see."))
 	b.tools.run["file.write"] = func(context.Context, string) (string, error) { return "", fault.New(fault.Cancelled, "x") }
@@ -242,8 +243,8 @@ func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	}
 }
 
-// Call ids are unique in a conversation also where a model repeats itself or gives none, and calls without a name or with
-// input that is no JSON reach the tool runner, which refuses them as it does for everyone.
+// Call ids are unique in a conversation, even if a model repeats or omits them, and calls without a name or with
+// malformed input reach the tool runner, which refuses them like any caller's.
 func TestCallIDsAreUnique(t *testing.T) {
 	b := newBench(t, wants(call("old", "file.read", ""), call("", "file.read", "{"), call("x", "\xffno.such", "{}"), call("x", "file.read", "{}")), says("Done."))
 	b.start.History = append([]llm.Message{
@@ -263,8 +264,8 @@ func TestCallIDsAreUnique(t *testing.T) {
 	}
 }
 
-// A name or an id of a call is repeated wherever the call is told of: what a model makes longer than any tool's is cut or
-// replaced, and the run goes on.
+// A name or an id of a call is repeated in every report of the call: one longer than any tool's is cut or replaced,
+// and the run goes on.
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("ö", 1<<20)
 	b := newBench(t, wants(call(long, "x"+long, "{}")), says("Done."))

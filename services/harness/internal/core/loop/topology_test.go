@@ -22,7 +22,7 @@ func agentTools(req llm.Request) (names []string) {
 }
 
 // The tree is the call graph: an agent is offered its direct children and calls no other, neither a sibling nor an
-// agent further below. What it is told is its prompt file and no more (H-SUP-01, H-SUP-TOOL-02, H-EXCL-01).
+// agent further below. Its prompt is its prompt file and no more (H-SUP-01, H-SUP-TOOL-02, H-EXCL-01).
 func TestAnAgentCallsItsChildrenAlone(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "smith", "Mend."), asks("c2", "helper", "Help.")), says("Done."))
@@ -59,7 +59,7 @@ func TestAnAgentCallsItsChildrenAlone(t *testing.T) {
 	}
 }
 
-// A project without agents below the root offers none (H-SUP-CFG-01).
+// In a project without agents below the root, the root is offered no agents (H-SUP-CFG-01).
 func TestARootAloneIsOfferedNoAgents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, says("Hello."))

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/services/harness/internal/core/budget"
 )
 
-// errStopping ends a run whose service stops. What it finished is kept, and the operator's crash policy says what
-// follows.
+// errStopping ends a run when its service stops. Its finished work is kept, and the operator's crash policy decides
+// the rest.
 var errStopping = fault.New(fault.Interrupted, "kaged was stopped while the run was under way.")
 
 // Stopped is the cause for the end of a run's context when its service stops.
@@ -30,9 +30,9 @@ type Tree struct {
 	book   *budget.Book
 	whole  *budget.Account // of the run
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	routes  map[string]contract.Route
-	skipped []string // targets whose being unusable was announced
+	skipped []string // announced unusable targets
 	// entries are those of the session's ledger, the run's own last, and lastEntry the number of the newest.
 	entries   []contract.LedgerEntry
 	lastEntry int64
@@ -52,8 +52,8 @@ func New(deps Deps, start Start, sink Sink) *Tree {
 	return t
 }
 
-// Run runs the root agent to its end. It returns how it ended, whatever happens: a defect inside is a failed run. No
-// invocation is left then.
+// Run runs the root agent to its end. It returns how it ended: a defect inside is a failed run. No invocation is
+// left then.
 func (t *Tree) Run(ctx context.Context) contract.Finished {
 	defer t.leaveWorkspace()
 	root := &invocation{
@@ -88,7 +88,7 @@ func (t *Tree) cancelable(id string, end context.CancelCauseFunc) (over func()) 
 	}
 }
 
-// reroute takes over routes, unless there are none.
+// reroute takes over routes, unless nil.
 func (t *Tree) reroute(routes map[string]contract.Route) {
 	if routes == nil {
 		return

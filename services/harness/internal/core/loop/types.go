@@ -13,12 +13,12 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// DefaultMaxSteps is how many model calls a run makes at most where nobody says.
+// DefaultMaxSteps is the default for the most model calls of a run.
 const DefaultMaxSteps = 20
 
 // Start is everything a run depends on.
 type Start struct {
-	// RunID, SessionID, ProjectID, OperatorID and RequestID say whose run it is. None of them reaches a model.
+	// RunID, SessionID, ProjectID, OperatorID and RequestID identify the run. They never reach a model.
 	RunID, SessionID, ProjectID, OperatorID, RequestID string
 	// Agent is the agent that runs.
 	Agent *compile.Agent
@@ -28,7 +28,7 @@ type Start struct {
 	Debugging dsl.Debugging
 	// Prompts are the contents of prompt files by their path in the snapshot.
 	Prompts map[string]string
-	// Issue is the number of the issue that the session is bound to, 0 for none.
+	// Issue is the number of the session's issue, 0 without one.
 	Issue int64
 	// Todos are the open todos of that issue.
 	Todos contract.OpenTodos
@@ -55,7 +55,7 @@ type Start struct {
 	NoSandbox bool
 	// OperatorTools are the operator's rules for tools, in order.
 	OperatorTools []catalogue.Switch
-	// Job is set for a run that nobody attends.
+	// Job is set for an unattended run.
 	Job *contract.Job
 	// LiveAgents is how many agents of the run may live at once, the root included; 0 leaves it to the limits.
 	LiveAgents int
@@ -65,7 +65,7 @@ type Start struct {
 	Hold func(context.Context) error
 }
 
-// Deps are what a run needs from the world.
+// Deps are a run's dependencies.
 type Deps struct {
 	Models Models
 	Tools  Tools
@@ -85,7 +85,7 @@ type Deps struct {
 	Pace *Pace
 }
 
-// Limits bounds what a run does by itself. No field is zero.
+// Limits bound a run. No field is zero.
 type Limits struct {
 	// Tries is how often the last target of a route is asked before the run fails; one with others after it is
 	// asked once.
@@ -96,8 +96,8 @@ type Limits struct {
 	FirstDelay, LongestDelay time.Duration
 	// Parallel is how many tools of one turn run side by side.
 	Parallel int
-	// Agents is how many children one turn runs side by side, TurnAgents how many it may call, and LiveAgents
-	// how many agents of a run may live at once where nobody says, the root included.
+	// Agents is how many children one turn runs side by side, TurnAgents how many it may call, and LiveAgents the
+	// default for how many agents of a run may live at once, the root included.
 	Agents, TurnAgents, LiveAgents int
 	// CallRepeats is how often an agent may make the same call with the same result in a row before it is told,
 	// CycleRepeats the same two or three calls.
@@ -116,7 +116,7 @@ func DefaultLimits() Limits {
 
 // Models opens the drivers of targets.
 type Models interface {
-	// Open returns a driver for a target. It fails with provider_not_configured if there is none.
+	// Open returns a driver for a target. It fails with provider_not_configured for an unknown one.
 	Open(llm.Target) (llm.Driver, error)
 }
 
@@ -129,8 +129,8 @@ type Tools interface {
 	// still holds the tool runner's records of the call, if it gave any. output is called in order, never at
 	// the same time, and not after Run has returned.
 	Run(ctx context.Context, call ToolRequest, output func(stream, text string)) (ToolOutcome, error)
-	// HoldRun tells the workspace of the caller's run until ctx ends, and again after the tool runner was lost.
-	// known is called once, when the workspace knows the run or cannot be told; told with what happens in the
+	// HoldRun announces the caller's run to the workspace until ctx ends, and again after the tool runner was lost.
+	// known is called once, when the workspace knows the run or cannot be reached; told with the events of the
 	// run's debug sessions, in order.
 	HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent))
 	// Hold makes the cage of an agent's invocation, to be known by id, and returns when it is there. It lives
@@ -145,15 +145,15 @@ type ToolRequest struct {
 	CallID string
 	// Tool is the name the model used; Input its parameters as JSON text.
 	Tool, Input string
-	// Context is who calls.
+	// Context is the calling agent.
 	Context *contract.Caller
-	// Grant is the fingerprint of the question an operator said yes to, "" for none.
+	// Grant is the fingerprint of the question an operator approved, or "".
 	Grant string
 }
 
-// ToolOutcome is what came of a call.
+// ToolOutcome is the outcome of a call.
 type ToolOutcome struct {
-	// Content is what the model is shown.
+	// Content is the text for the model.
 	Content string
 	// Gist, unless empty, stands for Content where results are compared.
 	Gist string
@@ -163,13 +163,13 @@ type ToolOutcome struct {
 	Audit []contract.Record
 	// Duration is how long it took.
 	Duration time.Duration
-	// CageOver says that the call was ended with the agent's cage, whose end is about to be told.
+	// CageOver says that the call was ended with the agent's cage; the news of the cage's end follows.
 	CageOver bool
 	// Question is set instead of all but Audit for a call that was not made because an operator has to allow it.
 	Question *contract.Question
 }
 
-// Prices knows what models cost.
+// Prices knows the prices of models.
 type Prices interface {
 	// Cost returns the cost of usage, false where the model's prices are not known.
 	Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool)

@@ -8,9 +8,10 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Watch sees the work of runs, for traces and measures. Its methods and the functions they return come back at once and
-// cannot fail: watching costs a run neither time nor its outcome. Each returns the context of the work, and a function
-// to be called once at its end. It is safe for concurrent use. What it is given belongs to the run and is not kept.
+// Watch sees the work of runs, for traces and measures. Its methods and the functions they return come back at once
+// and cannot fail: watching costs a run neither time nor its outcome. Each returns the context of the work, and a
+// function to be called once at its end. It is safe for concurrent use. Its arguments belong to the run and are not
+// kept.
 type Watch interface {
 	// Agent begins an invocation.
 	Agent(ctx context.Context, a AgentSeen) (context.Context, func(contract.Finished))
@@ -71,7 +72,7 @@ type ToolSeen struct {
 	Child bool
 }
 
-// unwatched watches nothing.
+// unwatched is an empty Watch.
 type unwatched struct{}
 
 func (unwatched) Agent(ctx context.Context, _ AgentSeen) (context.Context, func(contract.Finished)) {
