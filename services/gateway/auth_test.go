@@ -29,8 +29,8 @@ func protected() []exchange {
 	return routes
 }
 
-// Every protected route refuses whom the mode does not know, in one form, and the audit alone learns why (A-TEST-02,
-// A-ERR-CODE-03, A-AUTH-LOOP-01, -05, -06, A-AUTH-SIDE-01..03).
+// Every protected route refuses callers that are unknown to the mode, in one form, and the audit alone learns why
+// (A-TEST-02, A-ERR-CODE-03, A-AUTH-LOOP-01, -05, -06, A-AUTH-SIDE-01..03).
 func TestAuthOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	// Each refusal of each route is looked for in the audit, which counts those above audit_denials and drops them.
@@ -48,7 +48,8 @@ func TestAuthOfEveryRoute(t *testing.T) {
 			"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
 			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"wrong"}},
 			"missing_user":  {"X-Kaged-Auth-Nonce": {"nonce"}},
-		}, http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"nonce"}, "Authorization": {"Bearer bogus"}, "X-Kaged-User-Groups": {"a"}}}, // A-AUTH-NOVAL-01, A-AUTH-SIDE-04
+		// A-AUTH-NOVAL-01, A-AUTH-SIDE-04
+		}, http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"nonce"}, "Authorization": {"Bearer bogus"}, "X-Kaged-User-Groups": {"a"}}},
 		"a system's without a nonce": {setup{config: map[string]any{"deployment": "system", "audit_denials": 10_000}}, map[string]http.Header{
 			"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
 			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"x"}},
@@ -86,7 +87,8 @@ func TestAuthOfEveryRoute(t *testing.T) {
 	}
 }
 
-// In insecure mode nobody is refused for who they are, and every request is in the audit (A-AUTH-INSEC-01..03, A-ME-08).
+// In insecure mode no caller is refused for its identity, and every request is in the audit (A-AUTH-INSEC-01..03,
+// A-ME-08).
 func TestInsecure(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true})
@@ -116,7 +118,8 @@ func TestInsecure(t *testing.T) {
 	}
 }
 
-// Whatever may change something needs the token, in every mode; whatever reads does not (A-CSRF-01, -03, -07, A-TEST-09).
+// Routes that may change state need the token, in every mode; routes that read do not (A-CSRF-01, -03, -07,
+// A-TEST-09).
 func TestCSRFOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]setup{"loopback": {}, "insecure": {insecure: true}} {
@@ -194,7 +197,7 @@ func TestLaunch(t *testing.T) {
 	if got := c.get("/api/v1/me"); got.status != 200 {
 		t.Errorf("after the launch: %d", got.status)
 	}
-	// A browser that opens it again is told what to type.
+	// A browser that opens it again is shown the command to type.
 	browser := d.client()
 	browser.header = http.Header{"Accept": {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}}
 	if got := browser.get(path); got.status != 401 || got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
@@ -225,8 +228,8 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// A launch token is in no line of the log, at any level: neither one that is issued nor one that is spent, sent twice, or sent where
-// it does not belong.
+// A launch token is in no line of the log, at any level: neither one that is issued nor one that is spent, sent
+// twice, or sent where it does not belong.
 func TestLaunchTokensAreNotLogged(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -258,8 +261,8 @@ func TestLaunchTokensAreNotLogged(t *testing.T) {
 	}
 }
 
-// A token is not spent on an answer that cannot be given: while the secret is not known, signing in is unavailable and the
-// same URL works later.
+// A token is not spent on an answer that cannot be given: while the secret is not known, signing in is unavailable
+// and the same URL works later.
 func TestLaunchKeepsItsToken(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -276,7 +279,7 @@ func TestLaunchKeepsItsToken(t *testing.T) {
 	}
 }
 
-// A request whose time is over is answered, whoever it waits for.
+// A request past its time is answered, even if its backend is not done.
 func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true, config: map[string]any{"request_timeout": "50ms"}})
@@ -286,7 +289,7 @@ func TestRequestTimeout(t *testing.T) {
 	d.client().get("/api/v1/projects").refused(t, "a call that takes too long", 504, "deadline_exceeded")
 }
 
-// The short form is the same route, and there is none in other modes (A-LAUNCH-01, -07).
+// The short form is the same route, and other modes lack it (A-LAUNCH-01, -07).
 func TestLaunchElsewhere(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -321,7 +324,8 @@ func TestLaunchURLBase(t *testing.T) {
 	}
 }
 
-// /api/v1/me tells who, what and how, and hands out the one token (A-ME-01..07, A-AUTH-LOOP-03, A-CSRF-02, -04).
+// /api/v1/me returns the operator, the version and the mode, and hands out the one token (A-ME-01..07,
+// A-AUTH-LOOP-03, A-CSRF-02, -04).
 func TestMe(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{noSandbox: true})
@@ -350,7 +354,8 @@ func TestMe(t *testing.T) {
 	}
 }
 
-// Behind a sidecar, /api/v1/me tells what the sidecar says, and the deployment is a system's (A-AUTH-SIDE-01, A-ME-02, -03).
+// Behind a sidecar, /api/v1/me returns the sidecar's identity, and the deployment is a system's (A-AUTH-SIDE-01,
+// A-ME-02, -03).
 func TestMeBehindASidecar(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"deployment": "system", "sidecar_nonce": "n", "csrf_same_site": "strict"}})
@@ -402,7 +407,7 @@ func TestSecretChangesElsewhere(t *testing.T) {
 	}
 }
 
-// The command line's questions are answered, and launch URLs only where they mean something.
+// The command line's questions are answered, and launch URLs only in a mode that has them.
 func TestControl(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true, noSandbox: true})
@@ -428,7 +433,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// A page of another name that resolves to the gateway learns nothing, and pages of other origins may not call it.
+// A page of another name that resolves to the gateway gets no data, and pages of other origins may not call it.
 func TestForeignHostsAndOrigins(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -479,8 +484,8 @@ func TestDenialsAreBounded(t *testing.T) {
 	})
 }
 
-// A header that says who the operator is, or that a request is theirs, counts once: a request with two of it is refused in every mode
-// that reads it, whatever their order, on every protected route.
+// A header that names the operator, or proves that a request is theirs, counts once: a request with two of it is
+// refused in every mode that reads it, in any order, on every protected route.
 func TestRepeatedHeaders(t *testing.T) {
 	t.Parallel()
 	sidecar := setup{config: map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}}
@@ -523,8 +528,8 @@ func TestRepeatedHeaders(t *testing.T) {
 	}
 }
 
-// A host name of its own, NAME.localhost by --ui-url, keeps the cookies from other ports of 127.0.0.1: the browser signs in and works
-// under it, and another name of localhost is refused.
+// A host name of its own, NAME.localhost by --ui-url, keeps the cookies from other ports of 127.0.0.1: the browser
+// signs in and works under it, and another name of localhost is refused.
 func TestNameOfLocalhost(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{uiURL: "http://work.localhost:7420"})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// memory is what the process has in use, in bytes, after a collection.
+// memory is the process's memory in use, in bytes, after a collection.
 func memory() (heap, stacks uint64) {
 	runtime.GC()
 	runtime.GC()
@@ -20,8 +20,8 @@ func memory() (heap, stacks uint64) {
 	return m.HeapInuse, m.StackInuse
 }
 
-// BenchmarkIdleSockets reports what one idle socket costs the process: the gateway's side, its Attach stream, and the
-// fake session-manager's side of that. The clients are bare connections.
+// BenchmarkIdleSockets reports the process's cost of one idle socket: the gateway's side, its Attach stream, and
+// the fake session-manager's side of that. The clients are bare connections.
 func BenchmarkIdleSockets(b *testing.B) {
 	const sockets = 500
 	for b.Loop() {
@@ -67,8 +67,8 @@ func BenchmarkIdleSockets(b *testing.B) {
 	}
 }
 
-// BenchmarkDelivery reports how long a frame takes from the moment it is handed to the bus until the client has read it;
-// what the bus itself takes to store it is in it.
+// BenchmarkDelivery reports the time of a frame from the bus's Publish until the client has read it; the bus's own
+// time to store it is included.
 func BenchmarkDelivery(b *testing.B) {
 	d, q := onSession(b, setup{})
 	s := d.operator().socket(session)
@@ -85,7 +85,7 @@ func BenchmarkDelivery(b *testing.B) {
 	b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
 }
 
-// BenchmarkRelay reports what a frame of a burst takes, from the bus to a client that reads it.
+// BenchmarkRelay reports the time of a frame in a burst, from the bus to a client that reads it.
 func BenchmarkRelay(b *testing.B) {
 	d, q := onSession(b, setup{})
 	s := d.operator().socket(session)

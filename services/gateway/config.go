@@ -16,8 +16,8 @@ type Config struct {
 	// Auth is "loopback" or "sidecar"; empty means loopback in a user deployment and sidecar in a system one. The flag
 	// --insecure overrides it.
 	Auth string `toml:"auth"`
-	// Operator is the user id that a launch URL signs in; empty means the name of the operating system's user. Set it where the same
-	// operator's kaged may run under several uids: sessions belong to this id.
+	// Operator is the user id that a launch URL signs in; empty means the name of the operating system's user. Set
+	// it where the same operator's kaged may run under several uids: sessions belong to this id.
 	Operator string `toml:"operator"`
 	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce.
 	SidecarNonce string `toml:"sidecar_nonce"`
@@ -29,8 +29,8 @@ type Config struct {
 	// BodyLimit is the largest body of a request, HeaderLimit the largest header.
 	BodyLimit   int64 `toml:"body_limit"`
 	HeaderLimit int   `toml:"header_limit"`
-	// Bodies is how many bodies may be received at once: with more, the oldest of the operator with most bodies is given up. BodyTimeout
-	// is how long one may take. A request counts towards Requests once its body is there.
+	// Bodies is how many bodies may be received at once: with more, the oldest of the operator with most bodies is
+	// given up. BodyTimeout is how long one may take. A request counts towards Requests once its body is there.
 	Bodies      int             `toml:"bodies"`
 	BodyTimeout config.Duration `toml:"body_timeout"`
 	// Answers is how many answers may be on their way to clients at once: with more, the oldest of the operator with
@@ -60,16 +60,16 @@ type Config struct {
 	Sockets int `toml:"sockets"`
 	// FrameLimit is the largest frame of a socket's client.
 	FrameLimit int64 `toml:"frame_limit"`
-	// ClientFrames is how many frames a socket's client may send each second on average, pings included, and ClientBurst how many at
-	// once; with more the socket is closed with 1008 rate_limited.
+	// ClientFrames is how many frames a socket's client may send each second on average, pings included, and
+	// ClientBurst how many at once; with more the socket is closed with 1008 rate_limited.
 	ClientFrames int `toml:"client_frames"`
 	ClientBurst  int `toml:"client_burst"`
 	// ClientBytes is how many bytes of a socket's client are read each second on average, framing included, and
 	// ClientByteBurst how many at once; the rest waits on the client's side.
 	ClientBytes     int `toml:"client_bytes"`
 	ClientByteBurst int `toml:"client_byte_burst"`
-	// ReplayRate is how much of stored frames a socket is sent each second on average, and ReplayBurst how much at once. Live frames do
-	// not count.
+	// ReplayRate is how much of stored frames a socket is sent each second on average, and ReplayBurst how much at
+	// once. Live frames do not count.
 	ReplayRate  int `toml:"replay_rate"`
 	ReplayBurst int `toml:"replay_burst"`
 	// OutputBuffer, EventsBuffer and ControlBuffer are how much may wait for a slow client of a socket, by channel;
@@ -82,7 +82,7 @@ type Config struct {
 	// ProbeTimeout is how soon a socket's client must answer while another socket asks for its session; session-manager's
 	// attach_wait is longer.
 	ProbeTimeout config.Duration `toml:"probe_timeout"`
-	// FlushWindow is what a client is left between the closing frame and the close, ClosingTimeout how long the closing
+	// FlushWindow is a client's time between the closing frame and the close, ClosingTimeout how long the closing
 	// frame may take to reach a client that reads slowly.
 	FlushWindow    config.Duration `toml:"flush_window"`
 	ClosingTimeout config.Duration `toml:"closing_timeout"`
@@ -136,7 +136,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate fails with bad_request for what makes no sense.
+// Validate fails with bad_request for nonsensical values.
 func (c Config) Validate() error {
 	if c.Deployment != "user" && c.Deployment != "system" {
 		return fault.New(fault.BadRequest, `deployment must be "user" or "system", not %q.`, c.Deployment)

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/gateway"
 )
 
-// The operator's name travels in headers and marks what belongs to whom: one that cannot is refused at the start.
+// The operator's name travels in headers and marks owners: one that cannot is refused at the start.
 func TestOperatorOfConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{"": true, "kaged": true, "ada@example.org": true, "ada\n": false, "Ádám": false, strings.Repeat("a", 257): false} {

@@ -20,7 +20,7 @@ import (
 	"kaged.dev/services/gateway/internal/server"
 )
 
-// exchange is a request of a contract route: what session-manager is to be asked, what it answers, what the client gets.
+// exchange is a request of a contract route: the call to session-manager, its answer, and the client's.
 type exchange struct {
 	route  string // as in the contract
 	method string
@@ -522,7 +522,7 @@ const invocationJSON = `{"invocation_id":"01I","run_id":"01R","parent_invocation
 	`"cage_policy":{"fs":[{"mode":"ro","path":"project:/"}],"read_only":[],"net_allow":[],"seccomp":"default","capabilities":[],"state":"ephemeral","env":[],"git":""},` +
 	`"tools":["file.read"],"files_changed":[],"run_steps":[]}`
 
-// Every route of the contract has an exchange here (A-TEST-01), and none is missing in the gateway (A-URL-INDEX-01).
+// Every route of the contract has an exchange here (A-TEST-01), and the gateway has every route (A-URL-INDEX-01).
 func TestContractIsCovered(t *testing.T) {
 	t.Parallel()
 	var here []string
@@ -537,8 +537,8 @@ func TestContractIsCovered(t *testing.T) {
 	}
 }
 
-// Every route asks session-manager what the client asked, as the operator, and answers in the contract's shape (A-TEST-01,
-// A-WIRE-CTYPE-02, A-WIRE-PAGE-01, A-MSG-POST-02, A-PROJ-LOAD-02, -03, A-SESS-NEW-01, A-HDR-OUT-04).
+// Every route passes the client's request to session-manager, as the operator, and answers in the contract's shape
+// (A-TEST-01, A-WIRE-CTYPE-02, A-WIRE-PAGE-01, A-MSG-POST-02, A-PROJ-LOAD-02, -03, A-SESS-NEW-01, A-HDR-OUT-04).
 func TestContract(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -570,7 +570,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// A fault of session-manager reaches the client on every route with its status, code and details (A-TEST-01, A-TEST-07).
+// A fault of session-manager reaches the client on every route with its status, code and details (A-TEST-01,
+// A-TEST-07).
 func TestContractRefusals(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

@@ -42,7 +42,7 @@ type setup struct {
 	uiURL               string
 	config              map[string]any
 	manager             *manager
-	nats                *bustest.Private // nil for none; with one, the test must wait until the daemon is ready
+	nats                *bustest.Private // may be nil; with one, the test must wait until the daemon is ready
 }
 
 // start starts a daemon that stops with the test.
@@ -107,16 +107,16 @@ func (l *logText) String() string {
 	return l.buf.String()
 }
 
-// client is a browser, or what passes for one.
+// client is a browser, or a program that behaves as one.
 type client struct {
 	d       *daemon
 	http    *http.Client
 	header  http.Header
 	host    string
-	noToken bool // do not send the CSRF token on what changes something
+	noToken bool // send changes without the CSRF token
 }
 
-// client returns a client that nobody knows.
+// client returns a client that is not signed in.
 func (d *daemon) client() *client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *daemon) operator() *client {
 	return c
 }
 
-// cookie returns a cookie the client has, "" for none.
+// cookie returns a cookie of the client, or "".
 func (c *client) cookie(name string) string {
 	u, err := url.Parse(c.d.base)
 	if err != nil {

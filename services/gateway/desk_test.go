@@ -20,7 +20,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// CountRunning counts one run, for everybody.
+// CountRunning counts one run, for every operator.
 func (m *manager) CountRunning(ctx context.Context, _ *apiv1.CountRunningRequest) (*apiv1.CountRunningResponse, error) {
 	owner := ident.CallerFrom(ctx).UserID
 	return &apiv1.CountRunningResponse{Version: 5, Count: &apiv1.RunningCount{
@@ -50,7 +50,7 @@ func (c *client) desk(t *testing.T) *deskSocket {
 	return &deskSocket{t, conn}
 }
 
-// userID returns whom the client is signed in as.
+// userID returns the id that the client is signed in as.
 func (c *client) userID() string {
 	c.d.t.Helper()
 	var me struct {
@@ -89,9 +89,9 @@ func tell(t *testing.T, nats *bustest.Private, subject string, m proto.Message) 
 	}
 }
 
-// Every system socket of an operator, at whichever gateway, begins with hello and the count and then gets the
-// operator's notices, numbered by itself; counts that were overtaken and notices of others are left out (A-SYS-01 to
-// A-SYS-06, A-SYS-09).
+// Every system socket of an operator, at any gateway, begins with hello and the count and then gets the operator's
+// notices, numbered by itself; counts that were overtaken and notices of others are left out (A-SYS-01 to A-SYS-06,
+// A-SYS-09).
 func TestSystemSocket(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)

@@ -17,7 +17,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// manager is a session-manager that answers what a test tells it to, and remembers what it was asked.
+// manager is a session-manager with a test's answers, which remembers its calls.
 type manager struct {
 	sessionmanagerv1.UnimplementedProjectServiceServer
 	sessionmanagerv1.UnimplementedDslServiceServer
@@ -112,7 +112,7 @@ func (m *manager) Ready(context.Context) error {
 	return m.notReady
 }
 
-// with changes the manager while nobody asks it.
+// with changes the manager between its calls.
 func (m *manager) with(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -408,7 +408,7 @@ func (m *manager) audited(t *testing.T, requestID string) *sessionmanagerv1.Reco
 	}
 }
 
-// GetOperator answers what the test has set.
+// GetOperator answers the test's operator.
 func (m *manager) GetOperator(context.Context, *sessionmanagerv1.GetOperatorRequest) (*sessionmanagerv1.GetOperatorResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -490,7 +490,7 @@ func (m *manager) Attach(r *sessionmanagerv1.AttachRequest, stream grpc.ServerSt
 	}
 }
 
-// event passes on what happens next to the hold, and reports whether it is over.
+// event passes the next event to the hold, and reports whether it is over.
 func (h *held) event(stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) (done bool, err error) {
 	select {
 	case <-h.wanted:

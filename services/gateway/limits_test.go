@@ -19,10 +19,11 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// deadline is how long a test waits for what must happen.
+// deadline bounds the wait of a test.
 const deadline = 20 * time.Second
 
-// A client that sends more frames than it may is let go with a code, whatever it sends; one that stays within keeps its socket.
+// A client that sends more frames than it may is let go with a code, for any frames; one that stays within keeps
+// its socket.
 func TestClientFramesAreLimited(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{config: quick(map[string]any{"client_frames": 1, "client_burst": 20, "idle_timeout": "1m"})})

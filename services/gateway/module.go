@@ -47,7 +47,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	})
 }
 
-// operator is the user of the operating system, which is who a single-user daemon works for.
+// operator is the user of the operating system, the operator of a single-user daemon.
 func operator() string {
 	u, err := user.Current()
 	if err != nil || u.Username == "" {

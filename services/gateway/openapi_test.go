@@ -18,7 +18,8 @@ import (
 	"kaged.dev/services/gateway/internal/server"
 )
 
-// The description is OpenAPI 3.1 that a validator takes, is what the route answers, and has every route and no other.
+// The description is OpenAPI 3.1 that a validator takes, equals the route's answer, and has every route and no
+// other.
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -181,7 +182,7 @@ func (x *description) schema(pointer string) (*jsonschema.Schema, error) {
 	return s, err
 }
 
-// at returns what a JSON pointer names in the description.
+// at returns the value at a JSON pointer in the description.
 func (x *description) at(pointer string) (any, bool) {
 	v := x.root
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/gateway/internal/server"
 )
 
-// What a client sends wrongly is refused before anybody is asked (A-ERR-CODE-01, -02, A-WIRE-CTYPE-01, A-CONTRA-04).
+// A malformed request is refused before a backend is asked (A-ERR-CODE-01, -02, A-WIRE-CTYPE-01, A-CONTRA-04).
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"body_limit": int64(1000)}})
@@ -56,7 +56,8 @@ func TestBadRequests(t *testing.T) {
 		"a slash inside an id":     {"GET", "/api/v1/projects/a%2Fb", "", nil, 404, "not_found", ""},
 		"another method":           {"DELETE", "/api/v1/me", "", nil, 405, "method_not_allowed", ""},
 		"another method of a page": {"POST", "/", "", nil, 405, "method_not_allowed", ""},
-		"the removed create route": {"POST", "/api/v1/projects", `{}`, nil, 405, "method_not_allowed", ""}, // A-URL-REMOVED-01
+		// A-URL-REMOVED-01
+		"the removed create route": {"POST", "/api/v1/projects", `{}`, nil, 405, "method_not_allowed", ""},
 		"audit is append-only":     {"PUT", "/api/v1/audit", `{}`, nil, 405, "method_not_allowed", ""},
 		"a made-up method":         {"BREW", "/api/v1/zzz", "", nil, 404, "not_found", ""},
 	} {
@@ -105,7 +106,7 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 	}
 }
 
-// Nothing a client puts into headers reaches session-manager as who is calling or as anything else.
+// No header of a client reaches session-manager, as its caller or otherwise.
 func TestHeadersAreNotForwarded(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -140,7 +141,7 @@ func TestEmptyBodyAndHead(t *testing.T) {
 	}
 }
 
-// A path that no service can carry names nothing: every route answers 404 with the error object, and asks no service.
+// A path that no service can carry is unknown: every route answers 404 with the error object, and asks no service.
 func TestPathsThatNameNothing(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -165,7 +166,7 @@ func TestPathsThatNameNothing(t *testing.T) {
 	}
 }
 
-// languageServers is what the routes of language servers answer.
+// languageServers is the answer of the routes of language servers.
 var languageServers = []*commonv1.RunningLanguageServer{{Id: "01L", Lang: "go", Command: []string{"gopls"}, State: "ready", Pid: 7}}
 
 const languageServersJSON = `{"servers":[{"id":"01L","lang":"go","command":["gopls"],"state":"ready","pid":7,"restart_count":0,` +

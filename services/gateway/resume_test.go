@@ -19,7 +19,7 @@ func TestSessionFromHelloToResume(t *testing.T) {
 	}
 	s.send("subscribe", `{"channels":["events"]}`)
 	s.sync()
-	q.publish(session, "output", 1) // what nobody subscribed to does not come
+	q.publish(session, "output", 1) // a channel without a subscription sends no frame
 	q.publish(session, "events", 2)
 	s.frames("events", q.all(session, "events", 1))
 	s.send("subscribe", `{"channels":["output","events"]}`)
@@ -99,7 +99,7 @@ func TestHelloFromTheBeginning(t *testing.T) {
 	s.frames("output", q.all(session, "output", 5))
 }
 
-// hello with 0 where the beginning is gone goes on with what comes and never fails.
+// hello with 0 and an expired beginning goes on with the live frames and never fails.
 func TestHelloFromABeginningThatIsGone(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -116,8 +116,8 @@ func TestHelloFromABeginningThatIsGone(t *testing.T) {
 	s.frames("events", q.all(session, "events", 4))
 }
 
-// A client whose frames are gone, or that has seen what there never was, is told so after the welcome (A-WS-REC-03, -04,
-// A-TEST-05).
+// A client with expired frames, or with numbers that were never published, is told so after the welcome
+// (A-WS-REC-03, -04, A-TEST-05).
 func TestResumeFailed(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -145,7 +145,7 @@ func TestResumeFailed(t *testing.T) {
 	}
 }
 
-// Nothing missed is nothing to fail: resume at the end of what is stored no more.
+// Resuming at the tail succeeds even if earlier frames have expired.
 func TestResumeAtTheEnd(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})

@@ -37,7 +37,7 @@ import (
 	"kaged.dev/services/gateway/internal/server/socket"
 )
 
-// Deps are what a [Service] works with; every field but UIURL and Telemetry is needed.
+// Deps are the dependencies of a [Service]; every field but UIURL and Telemetry is needed.
 type Deps struct {
 	Log     *slog.Logger
 	Version string
@@ -45,12 +45,12 @@ type Deps struct {
 	Listen string
 	// UIURL is the base URL people see, empty for the listener's.
 	UIURL string
-	// Insecure lets everybody in, NoSandbox says that cages are off.
+	// Insecure lets every caller in, NoSandbox says that cages are off.
 	Insecure, NoSandbox bool
-	// Operator is the user whom loopback mode signs in.
+	// Operator is the user of loopback mode.
 	Operator string
-	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns one to an address
-	// of a lease's holder.
+	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns
+	// one to an address of a lease's holder.
 	Dial        func(module string) grpc.ClientConnInterface
 	DialAddress func(address string) (grpc.ClientConnInterface, error)
 	// NATS is where the bus is.
@@ -80,7 +80,8 @@ type Service struct {
 	http      *server.Server
 }
 
-// New returns a gateway. It starts nothing. It fails with fault.BadRequest for a UI URL or a listen address that cannot be.
+// New returns a gateway. It starts no goroutine. It fails with fault.BadRequest for a UI URL or a listen address
+// that cannot be.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if _, err := access.NewHosts(deps.Listen, deps.UIURL); err != nil {
 		return nil, err
@@ -162,7 +163,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	gatewayv1.RegisterGatewayServiceServer(r, s.control)
 }
 
-// Run implements host.Service: it listens, and serves until ctx ends. It fails with fault.Unavailable if it cannot listen.
+// Run implements host.Service: it listens, and serves until ctx ends. It fails with fault.Unavailable if it cannot
+// listen.
 func (s *Service) Run(ctx context.Context) error {
 	listener, err := listen(s.deps.Listen)
 	if err != nil {
@@ -185,7 +187,7 @@ func (s *Service) Run(ctx context.Context) error {
 	err = s.serve(ctx, listener)
 	stop()
 	others.Wait()
-	// The audit goes last: what the others did until now is to be in it.
+	// The audit goes last, so that it has the last records of the others.
 	stopAudit()
 	audit.Wait()
 	return err
@@ -284,7 +286,8 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Drain implements host.Drainer: new requests are refused, clients of sockets are told, and it returns when they have gone.
+// Drain implements host.Drainer: new requests are refused, clients of sockets are told, and it returns when they
+// have gone.
 func (s *Service) Drain(ctx context.Context) {
 	select {
 	case <-s.listening:
@@ -309,7 +312,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return s.works(ctx)
 }
 
-// works fails while what requests need is not there.
+// works fails while a dependency of requests is away.
 func (s *Service) works(ctx context.Context) error {
 	if err := s.frames.Ready(); err != nil {
 		return err
@@ -354,8 +357,8 @@ func (s *Service) uiURL(ctx context.Context) (string, error) {
 	return s.BaseURL(ctx)
 }
 
-// LaunchURL returns a URL that signs a browser in once, as soon as the gateway listens and session-manager answers; in
-// other modes than loopback, where nothing needs to be handed out, the base URL. It fails with ctx's fault, or with
+// LaunchURL returns a URL that signs a browser in once, as soon as the gateway listens and session-manager answers;
+// in other modes than loopback, which need no launch token, the base URL. It fails with ctx's fault, or with
 // session-manager's.
 func (s *Service) LaunchURL(ctx context.Context) (string, error) {
 	if s.info.AuthMode != access.Loopback {

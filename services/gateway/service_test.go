@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/gateway"
 )
 
-// A gateway can be built and thrown away, runs, stops, and does so twice; also where nothing it needs is there.
+// A gateway can be built and dropped, runs, stops, and does so twice; also without its dependencies.
 func TestLifecycle(t *testing.T) {
 	nats := bustest.Server(t)
 	nats.Frames(t, bus.FramesConfig{}) // the server's goroutines for the stream are there before

@@ -17,7 +17,7 @@ import (
 
 const session = "01HZX0000000000000000000AA"
 
-// quick is a config whose waits are short.
+// quick is a config with short waits.
 func quick(more map[string]any) map[string]any {
 	c := map[string]any{"flush_window": "20ms", "grace": "300ms", "stored_timeout": "100ms"}
 	for k, v := range more {
@@ -41,8 +41,8 @@ func onSession(t testing.TB, s setup) (*daemon, *sequencer) {
 	return d, q
 }
 
-// The upgrade is refused as any request is, before anything was switched (A-WS-UP-01..05, A-CSRF-05, A-CONTRA-08,
-// A-ERR-CODE-06, -07).
+// The upgrade is refused like any request, before the connection is switched (A-WS-UP-01..05, A-CSRF-05,
+// A-CONTRA-08, A-ERR-CODE-06, -07).
 func TestUpgradeRefusals(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{})
@@ -147,7 +147,8 @@ func TestSocketsAreBounded(t *testing.T) {
 	}
 }
 
-// What breaks the protocol ends the socket with a reason (A-WS-FRAME-03, -04, A-WS-CTRL-01, A-WS-OUT-09, A-WS-EV-12).
+// A breach of the protocol ends the socket with a reason (A-WS-FRAME-03, -04, A-WS-CTRL-01, A-WS-OUT-09,
+// A-WS-EV-12).
 func TestPolicyViolations(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{config: quick(map[string]any{"frame_limit": int64(1000)})})
@@ -206,7 +207,8 @@ func TestUnknownChannels(t *testing.T) {
 	s.frames("output", q.all(session, "output", 1))
 }
 
-// An operator is warned on events of what protects less, once per socket, outside the session's numbers (A-WS-EV-07).
+// An operator is warned on events of weaker protection, once per socket, outside the session's numbers
+// (A-WS-EV-07).
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{insecure: true, noSandbox: true})
@@ -225,7 +227,7 @@ func TestWarnings(t *testing.T) {
 	s.sync()
 }
 
-// A client that reads too slowly is told and let go; what it missed it gets when it comes back (A-WS-BP-02, -03,
+// A client that reads too slowly is told and let go; it gets the missed frames when it comes back (A-WS-BP-02, -03,
 // A-FAIL-06).
 func TestBackpressure(t *testing.T) {
 	t.Parallel()
@@ -235,9 +237,9 @@ func TestBackpressure(t *testing.T) {
 	s.hello(`{}`)
 	s.send("subscribe", `{"channels":["output"]}`)
 	s.sync()
-	q.publish(session, "output", 1) // and read: beside a load none of the others may be sent ahead of the end
+	q.publish(session, "output", 1) // and read: under load no frame may be sent ahead of the end
 	last := s.want("output", "message.delta").Seq
-	for range 800 { // until what the network takes is full, too
+	for range 800 { // until the network's own buffer is full, too
 		q.publishSized(session, "output", 1, 16<<10)
 	}
 	<-d.manager.released
@@ -267,8 +269,8 @@ func TestBackpressure(t *testing.T) {
 	s.frames("output", q.all(session, "output", int(last)+1))
 }
 
-// Each channel has a limit of its own, whose default is the specification's: a slow client of events is let go after fewer bytes
-// than one of output, and one that asks and does not read the answers is let go, too (A-WS-BP-02).
+// Each channel has a limit of its own, by default the specification's: a slow client of events is let go after
+// fewer bytes than one of output, and one that asks and does not read the answers is let go, too (A-WS-BP-02).
 func TestBackpressureOfEachChannel(t *testing.T) {
 	t.Parallel()
 	if c := gateway.DefaultConfig(); c.OutputBuffer != 4<<20 || c.EventsBuffer != 64<<10 {
@@ -342,8 +344,8 @@ func TestIdle(t *testing.T) {
 	<-published
 }
 
-// When somebody else asks for the session, a client that has vanished is let go at once and not when its time is over; one
-// that is there stays (A-WS-UP-04).
+// When another socket asks for the session, a client that has vanished is let go at once and not when its time is
+// over; one that is there stays (A-WS-UP-04).
 func TestWantedSession(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"probe_timeout": "1s"})})
@@ -423,7 +425,7 @@ func TestHolderComesBack(t *testing.T) {
 	s.closed("server_shutdown", websocket.CloseGoingAway)
 }
 
-// What became of the session while its holder was away is told.
+// A change of the session while its holder was away is told.
 func TestHolderComesBackWithoutTheSession(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -443,8 +445,8 @@ func TestHolderComesBackWithoutTheSession(t *testing.T) {
 	s.closed("resume_failed", websocket.ClosePolicyViolation)
 }
 
-// The bus may go and come back: what was published meanwhile comes in order, and the socket stays; after the grace it does
-// not.
+// The bus may go and come back: frames published meanwhile come in order, and the socket stays; after the grace it
+// does not.
 func TestBusComesBack(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"grace": "5s"})})

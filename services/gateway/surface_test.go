@@ -32,8 +32,8 @@ func (a answer) into(t *testing.T, m proto.Message) {
 	}
 }
 
-// Every answer of every kind carries an id of its own and the version, and the warnings exactly in the modes that have them
-// (A-HDR-OUT-01..03, A-AUTH-INSEC-02, A-TEST-08, A-ME-04).
+// Every answer of every kind carries an id of its own and the version, and the warnings exactly in the modes that
+// have them (A-HDR-OUT-01..03, A-AUTH-INSEC-02, A-TEST-08, A-ME-04).
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -71,8 +71,8 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// The console is served at the address of each of its views, without sign-in and without data: its policy lets its own files
-// alone run, and they come with a tag, in gzip if that is accepted.
+// The console is served at the address of each of its views, without sign-in and without data: its policy lets its
+// own files alone run, and they come with a tag, in gzip if that is accepted.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{nats: bustest.Server(t)}).ready()
@@ -133,8 +133,8 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// The routes without an operator answer as the contract says, and never in HTML under /api (A-URL-TOP-01, A-SVC-HEALTH-01,
-// A-SVC-VERS-01, A-WIRE-VERS-02, A-WIRE-CTYPE-03, A-UI-01, A-UI-02).
+// The routes without an operator answer as the contract says, and never in HTML under /api (A-URL-TOP-01,
+// A-SVC-HEALTH-01, A-SVC-VERS-01, A-WIRE-VERS-02, A-WIRE-CTYPE-03, A-UI-01, A-UI-02).
 func TestOpenRoutes(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true, nats: bustest.Server(t)}).ready()
@@ -168,8 +168,8 @@ func TestOpenRoutes(t *testing.T) {
 	}
 }
 
-// Anybody may read the schema of the project file, which is one that editors understand; a version there is not is not
-// found (A-DSLV-04).
+// Every caller may read the schema of the project file, which is one that editors understand; an unknown version is
+// not found (A-DSLV-04).
 func TestSchemaOfTheProjectFile(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -210,8 +210,8 @@ func TestSchemaOfTheProjectFile(t *testing.T) {
 	d.client().do("POST", "/api/v1/dsl/schema", "").refused(t, "a method it does not take", 405, "method_not_allowed")
 }
 
-// /readyz tells whether what requests need is there, without an error object, and /healthz does not care (A-SVC-READY-01,
-// -02, A-SVC-HEALTH-01).
+// /readyz reports whether the dependencies of requests are there, without an error object, and /healthz does not
+// care (A-SVC-READY-01, -02, A-SVC-HEALTH-01).
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	starting := func(d *daemon, what, why string) {
@@ -236,7 +236,7 @@ func TestReadiness(t *testing.T) {
 	start(t, setup{nats: d.nats, config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}).ready()
 }
 
-// A gateway with more to do than it may says so (A-FAIL-01), and one that stops does so too, while what it works on is
+// A gateway above its limit says so (A-FAIL-01), and one that stops does so too, while its running requests are
 // finished (A-ERR-CODE-12, A-FAIL-07).
 func TestFullAndStopping(t *testing.T) {
 	t.Parallel()
@@ -275,7 +275,7 @@ func TestFullAndStopping(t *testing.T) {
 	<-stopped
 }
 
-// A request that takes too long is cut off, one whose service is gone is told so.
+// A request that takes too long is cut off, one to a service that is gone is told so.
 func TestSlowAndGone(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"request_timeout": "50ms"}})
@@ -300,7 +300,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Headers that are too large end a connection before anything is made of them.
+// Headers that are too large end a connection before they are parsed.
 func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"header_limit": int64(4096)}})

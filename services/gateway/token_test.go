@@ -28,8 +28,8 @@ func (d *daemon) bearing(user string, scope apiv1.TokenScope) *client {
 	return c
 }
 
-// neededOf says what the contract's routes need, by the rule of the documentation: reading needs read, work on
-// sessions and issues run, everything else admin, and tokens are for operators in person.
+// neededOf returns the needs of the contract's routes, by the rule of the documentation: reading needs read, work
+// on sessions and issues run, everything else admin, and tokens are for operators in person.
 func neededOf(e exchange) access.Scope {
 	switch {
 	case strings.Contains(e.route, "/tokens"):
@@ -44,8 +44,8 @@ func neededOf(e exchange) access.Scope {
 	return access.ScopeAdmin
 }
 
-// A token lets its owner in for exactly the routes of its scope, without cookies and without a CSRF token. What it
-// changes is in the audit under its id, and so is what it was refused.
+// A token lets its owner in for exactly the routes of its scope, without cookies and without a CSRF token. Its
+// changes are in the audit under its id, and so are its refusals.
 func TestScopesOfTokens(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"operator": "ann", "audit_denials": 10_000}})
@@ -88,8 +88,8 @@ func TestScopesOfTokens(t *testing.T) {
 	}
 }
 
-// A token that nobody gave out is refused like no sign-in at all, also beside a good cookie; one of another operator
-// is refused where the mode or the sidecar names one; insecure mode ignores all of them.
+// An unknown token is refused like no sign-in at all, also beside a good cookie; one of another operator is refused
+// if the mode or the sidecar names one; insecure mode ignores all of them.
 func TestTokensByMode(t *testing.T) {
 	t.Parallel()
 	sidecar := map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}
@@ -97,7 +97,7 @@ func TestTokensByMode(t *testing.T) {
 		setup  setup
 		header http.Header // besides the token, which is ann's
 		token  string      // another one
-		reason string      // "" for one who is let in
+		reason string      // "" for an admitted caller
 		user   string
 	}{
 		"loopback": {setup{config: map[string]any{"operator": "ann"}}, nil, "", "", "ann"},

@@ -20,8 +20,8 @@ import (
 // v1File is everything that was ever published under /api/v1 and in a socket's frames, a line each.
 const v1File = "testdata/v1.txt"
 
-// What version 1 of the API has published stays: no route, field, value or code of an error goes, and no field changes its
-// type (A-WIRE-VERS-03, A-ERR-SHAPE-02). KAGED_UPDATE=1 writes down what is new, so that it stays too.
+// The published parts of version 1 of the API stay: no route, field, value or code of an error goes, and no field
+// changes its type (A-WIRE-VERS-03, A-ERR-SHAPE-02). KAGED_UPDATE=1 writes down new parts, so that they stay too.
 func TestVersion1OnlyGrows(t *testing.T) {
 	now := published()
 	data, err := os.ReadFile(v1File)
@@ -49,7 +49,7 @@ func TestVersion1OnlyGrows(t *testing.T) {
 	}
 }
 
-// published returns what clients can see now.
+// published returns the parts that clients see now.
 func published() map[string]bool {
 	p := publication{}
 	for _, route := range server.ContractRoutes() {
@@ -107,7 +107,7 @@ func kindOf(f protoreflect.FieldDescriptor) string {
 	one := func(f protoreflect.FieldDescriptor) string {
 		switch {
 		case proto.GetExtension(f.Options(), commonv1.E_RawJson).(bool):
-			return "google.protobuf.Value" // what clients see: any JSON
+			return "google.protobuf.Value" // as clients see it: any JSON
 		case f.Message() != nil:
 			return string(f.Message().FullName())
 		case f.Enum() != nil:

@@ -227,14 +227,15 @@ func (s *ws) frames(name string, want []string) {
 	}
 }
 
-// sync proves that nothing was sent before: the pong is the next frame.
+// sync proves that no frame was sent before: the pong is the next frame.
 func (s *ws) sync() {
 	s.t.Helper()
 	s.send("ping", `{}`)
 	s.want("control", "pong")
 }
 
-// closed reads up to the end and fails the test unless a closing frame of this code came before, and the close code fits.
+// closed reads up to the end and fails the test unless a closing frame of this code came before, and the close code
+// fits.
 func (s *ws) closed(code string, status int) {
 	s.t.Helper()
 	last := frame{}

@@ -82,8 +82,8 @@ func (a *arrivals) remove(in *arrival) {
 }
 
 // receive reads a request's body. Meanwhile the request holds no place among those that are served. It fails with
-// payload_too_large, with bad_request for a body that breaks off or takes too long, and with unavailable for one that was given up or
-// finds the gateway full.
+// payload_too_large, with bad_request for a body that breaks off or takes too long, and with unavailable for one
+// that was given up or finds the gateway full.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	s.inFlight.Add(-1)
 	body, err := s.arrive(w, r)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// At the limit a new body takes the place of the oldest body of the operator with the most, so no operator loses a body to another
-// who holds more.
+// At the limit a new body takes the place of the oldest body of the operator with the most, so no operator loses a
+// body to one that holds more.
 func TestArrivalsAreSharedByOperator(t *testing.T) {
 	t.Parallel()
 	a := newArrivals(4)
@@ -33,7 +33,8 @@ func TestArrivalsAreSharedByOperator(t *testing.T) {
 	}
 }
 
-// The count of bodies equals the lists, the limit holds, and a body is given up only for an operator who holds no more than its own.
+// The count of bodies equals the lists, the limit holds, and a body is given up only for an operator with no more
+// bodies than its own.
 func TestArrivalsStayWithinTheirLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

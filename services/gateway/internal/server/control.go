@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// Control implements kaged.gateway.v1.GatewayService: what the operator's own command line asks over the unix socket,
+// Control implements kaged.gateway.v1.GatewayService: the operator's own command line asks it over the unix socket,
 // which only the operator can open. Every field is needed.
 type Control struct {
 	gatewayv1.UnimplementedGatewayServiceServer
@@ -24,7 +24,7 @@ type Control struct {
 	Listener func(context.Context) (string, error)
 }
 
-// loopback refuses what has no meaning where operators are not signed in by launch URLs.
+// loopback refuses calls about launch URLs in modes without them.
 func (c *Control) loopback() error {
 	if c.Info.AuthMode != access.Loopback {
 		return fault.New(fault.NotFound, "There are no launch URLs in %s mode.", c.Info.AuthMode)

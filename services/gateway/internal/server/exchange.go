@@ -10,8 +10,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// exchange is what is known of one request and its answer. It is the response writer that the layers below it see, and it
-// is used by the request's goroutine only.
+// exchange is the state of one request and its answer. It is the response writer that the layers below it see, and
+// it is used by the request's goroutine only.
 type exchange struct {
 	http.ResponseWriter
 	requestID string

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// Launcher makes launch URLs. They go to the caller and never to a log: whoever reads one first is signed in.
+// Launcher makes launch URLs. They go to the caller and never to a log: the first reader of one is signed in.
 type Launcher struct {
 	// Operators issues the tokens.
 	Operators sessionmanagerv1.OperatorServiceClient
@@ -22,7 +22,7 @@ type Launcher struct {
 	Base func(context.Context) (string, error)
 }
 
-// Issue returns a fresh launch URL, which signs in once. It fails with what session-manager fails with.
+// Issue returns a fresh launch URL, which signs in once. It fails with session-manager's error.
 func (l *Launcher) Issue(ctx context.Context) (string, error) {
 	base, err := l.Base(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func wantsJSON(accept string) bool { return preferred(accept) == "application/js
 // wantsPage reports whether an Accept header asks for a page, as browsers do, rather than for JSON.
 func wantsPage(accept string) bool { return preferred(accept) == "text/html" }
 
-// preferred is whichever of JSON and a page an Accept header names first, "" for neither.
+// preferred is the first of JSON and a page in an Accept header, or "".
 func preferred(accept string) string {
 	for part := range strings.SplitSeq(accept, ",") {
 		media, _, err := mime.ParseMediaType(part)

@@ -51,18 +51,18 @@ func around(h http.Handler, layers ...layer) http.Handler {
 // every are the layers of every request, outermost first.
 func (s *Server) every() []layer {
 	return []layer{
-		s.stamp,   // first, so that every answer has an id, the version and the warnings, whoever gives it
+		s.stamp,   // first, so that every answer has an id, the version and the warnings, from any layer
 		s.log,     // sees the status of everything below, a panic's included
 		s.recover, // the last that may fail without an answer is below
 	}
 }
 
-// api are the layers of what is not a probe, outermost first.
+// api are the layers of all routes but probes, outermost first.
 func (s *Server) api() []layer {
 	return []layer{
-		s.known, // before anything is looked at: a page of another name learns nothing, not even that it needs to sign in
+		s.known, // before any look-up: a page of another name learns not even that it needs to sign in
 		s.room,  // before any work: a gateway that stops or is full says so at once
-		s.bound, // around all that waits for somebody else
+		s.bound, // around all waits for backends
 	}
 }
 
@@ -72,13 +72,13 @@ func (s *Server) unbound() []layer { return []layer{s.known, s.room} }
 // protected are the layers of routes for known operators and tokens of a scope, outermost first and inside of api.
 func (s *Server) protected(needed access.Scope) []layer { return s.protectedWith(needed, "") }
 
-// protectedWith are the layers of a route of which a body of text/plain is a field, "" for none.
+// protectedWith are the layers of a route with a body of text/plain as the field textBody, which may be "".
 func (s *Server) protectedWith(needed access.Scope, textBody string) []layer {
 	return []layer{
 		s.authenticate,   // the only layer that is different from mode to mode
 		s.scoped(needed), // before record, so that a refused token leaves one record
 		s.record,         // knows the operator; before csrf, so that insecure mode's refusals are recorded too
-		s.csrf,           // needs the operator, whose token it is
+		s.csrf,           // needs the operator, the owner of the token
 		s.body(textBody), // last, so that nobody's body is read before they may send one
 	}
 }
@@ -102,7 +102,7 @@ func (s *Server) stamp(next http.Handler) http.Handler {
 	})
 }
 
-// log writes one line per request: what only reads is for debugging. The query is left out: a launch URL holds a token.
+// log writes one line per request: reads are for debugging. The query is left out: a launch URL holds a token.
 func (s *Server) log(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -187,14 +187,14 @@ func (s *Server) bound(next http.Handler) http.Handler {
 	})
 }
 
-// identityHeaders are the headers that say who the operator is, in the modes that read them.
+// identityHeaders are the headers that name the operator, in the modes that read them.
 var identityHeaders = []string{headerUserID, headerEmail, headerGroups, headerNonce}
 
 // repeatedHeader is why such a request is refused.
 const repeatedHeader access.Reason = "repeated_header"
 
-// repeated returns the first header with more than one value among those that the mode reads, "" for none. A proxy that adds its
-// header to one the client sent would else leave it to the order whose word counts.
+// repeated returns the first header with more than one value among those that the mode reads, or "". If a proxy
+// adds its header to one the client sent, the order of the two would decide.
 func repeated(h http.Header, mode access.Mode) string {
 	read := []string{headerCSRF, headerType, headerIfMatch}
 	if mode != access.Loopback {
@@ -211,7 +211,7 @@ func repeated(h http.Header, mode access.Mode) string {
 	return ""
 }
 
-// authenticate finds out whom the request is from.
+// authenticate identifies the caller of the request.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		id, reason, err := s.identify(r)
@@ -228,8 +228,8 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// identify says whom the request's credentials name, as [access.Gate.Identify] does. It refuses with bad_request a header that counts
-// and is there twice.
+// identify returns the operator of the request's credentials, as [access.Gate.Identify] does. It refuses with
+// bad_request a header that counts and is there twice.
 func (s *Server) identify(r *http.Request) (access.Identity, access.Reason, error) {
 	if name := repeated(r.Header, s.deps.Gate.Mode); name != "" {
 		return access.Identity{}, repeatedHeader, fault.New(fault.BadRequest,

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// me answers GET /api/v1/me: who is calling, what runs, and the CSRF token, as cookie and in the body.
+// me answers GET /api/v1/me: the operator, the version and mode, and the CSRF token, as cookie and in the body.
 func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
 	operator, err := s.operators.GetOperator(r.Context(), &sessionmanagerv1.GetOperatorRequest{})
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// spentLaunch answers a browser whose launch URL is not valid any more: what to type for another.
+// spentLaunch answers a browser with an expired launch URL: the command to type for another.
 func spentLaunch(w http.ResponseWriter) error {
 	return write(w, http.StatusUnauthorized, spent, nil)
 }

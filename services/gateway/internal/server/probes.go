@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// healthz answers GET /healthz: the process is alive, whatever else is not.
+// healthz answers GET /healthz: the process is alive, with or without its dependencies.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, http.StatusOK, &apiv1.Probe{Status: "ok"})
 }

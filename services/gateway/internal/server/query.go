@@ -14,8 +14,8 @@ import (
 	"kaged.dev/pkg/wirejson"
 )
 
-// queryParser fills a request from the query as strictly as a body: a parameter is given once and has its field's type. Only
-// fields of a single value can be parameters; a parameter that names no field is ignored.
+// queryParser fills a request from the query as strictly as a body: a parameter is given once and has its field's
+// type. Only fields of a single value can be parameters; a parameter that names no field is ignored.
 type queryParser struct{}
 
 // Parse implements runtime.QueryParameterParser. It fails with a flat fault.ValidationFailed.

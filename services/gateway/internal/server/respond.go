@@ -19,7 +19,7 @@ import (
 
 const jsonType = "application/json; charset=utf-8"
 
-// handler answers a request, or returns the fault to answer with; it then has written nothing.
+// handler answers a request, or returns the fault to answer with, before its first write.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 // answered turns a handler into an http.Handler.
@@ -102,7 +102,7 @@ func Status(f *fault.Error) int {
 	return runtime.HTTPStatusFromCode(codes.Code(spec.GetGrpc()))
 }
 
-// retryAfter returns the seconds to wait before the same request makes sense again, 0 where nothing is known.
+// retryAfter returns the seconds to wait before a retry makes sense, 0 if unknown.
 func retryAfter(f *fault.Error) int {
 	switch ms := f.Details["retry_after_ms"].(type) {
 	case float64:

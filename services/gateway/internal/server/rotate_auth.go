@@ -9,8 +9,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// RotateAuth makes every cookie handed out before worthless, here at once and at other gateways within seconds, and returns
-// a fresh launch URL. Fails with not_found in other modes than loopback.
+// RotateAuth makes every cookie handed out before worthless, here at once and at other gateways within seconds, and
+// returns a fresh launch URL. Fails with not_found in other modes than loopback.
 func (c *Control) RotateAuth(ctx context.Context, _ *gatewayv1.RotateAuthRequest) (*gatewayv1.RotateAuthResponse, error) {
 	if err := c.loopback(); err != nil {
 		return nil, err

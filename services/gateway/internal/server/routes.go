@@ -56,7 +56,7 @@ func (s *Server) routes() (http.Handler, error) {
 type ownRoute struct {
 	// pattern is "METHOD /path" for net/http.
 	pattern string
-	// needed is the least scope of a token, anybody for a route without sign-in, and probe for one under any host.
+	// needed is the least scope of a token; anybody needs no sign-in, and probe allows any host.
 	needed  access.Scope
 	handler handler
 }
@@ -104,11 +104,12 @@ func OwnRoutes() []string {
 	return patterns
 }
 
-// anything is the pattern of what no route takes.
+// anything is the pattern of all other paths.
 const anything = "/"
 
-// plain reports whether a route may take the path. The mux would redirect a path with dots or double slashes, and a redirect loses a
-// body; a path with NUL or with bytes that are not UTF-8 can name nothing, because neither gRPC nor Postgres carries it.
+// plain reports whether a route may take the path. The mux would redirect a path with dots or double slashes, and a
+// redirect loses a body; a path with NUL or invalid UTF-8 is always unknown, because neither gRPC nor Postgres
+// carries it.
 func plain(p string) bool {
 	return path.Clean(p) == p && utf8.ValidString(p) && !strings.Contains(p, "\x00")
 }
@@ -155,7 +156,7 @@ func unmatched(mux *http.ServeMux, r *http.Request) error {
 type contractRoute struct {
 	// pattern is "METHOD /path" for net/http.
 	pattern string
-	// textBody is the field of the request that a body of text/plain is, "" for none.
+	// textBody is the field of the request that holds a body of text/plain, or "".
 	textBody string
 	// needed is the least scope of a token.
 	needed access.Scope

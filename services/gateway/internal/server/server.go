@@ -17,7 +17,7 @@ import (
 	"kaged.dev/services/gateway/web"
 )
 
-// Info is what this gateway is. It does not change while it runs.
+// Info describes this gateway. It does not change while it runs.
 type Info struct {
 	// Version is the daemon's.
 	Version string
@@ -35,7 +35,7 @@ const (
 	warningNoSandbox = "no-sandbox"
 )
 
-// Warnings lists what every answer must warn of; it is never nil.
+// Warnings lists the warnings of every answer; it is never nil.
 func (i Info) Warnings() []string {
 	list := []string{}
 	if i.AuthMode == access.Insecure {
@@ -47,7 +47,7 @@ func (i Info) Warnings() []string {
 	return list
 }
 
-// Limits bounds what requests may use.
+// Limits bound requests.
 type Limits struct {
 	// Body is the largest body in bytes.
 	Body int64
@@ -64,12 +64,12 @@ type Limits struct {
 
 // Sockets serves the sockets of sessions.
 type Sockets interface {
-	// Upgrade makes a socket of the request, whose caller and CSRF token have been checked, and returns when it has one; it
-	// fails with what the request is to be refused with, before anything was written.
+	// Upgrade makes a socket of a request with a checked caller and CSRF token, and returns when it has one; it
+	// fails with the request's refusal, before the first write.
 	Upgrade(w http.ResponseWriter, r *http.Request, sessionID string) error
 }
 
-// Deps are what a [Server] works with.
+// Deps are the dependencies of a [Server].
 type Deps struct {
 	Log   *slog.Logger
 	Info  Info
@@ -85,8 +85,8 @@ type Deps struct {
 	// Frames are the published frames of sessions, and Watch watches one.
 	Frames Frames
 	Watch  func(session string) Watch
-	// SystemSocket makes a system socket of a request with a checked caller and CSRF token; it fails before
-	// anything was written.
+	// SystemSocket makes a system socket of a request with a checked caller and CSRF token; it fails before the
+	// first write.
 	SystemSocket func(w http.ResponseWriter, r *http.Request) error
 	// Ready says whether requests can be served.
 	Ready  func(context.Context) error

@@ -7,11 +7,12 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// csrfProtocol begins the subprotocol entry that carries the CSRF token of a page, which can set no header on a WebSocket.
+// csrfProtocol begins the subprotocol entry that carries the CSRF token of a page, which can set no header on a
+// WebSocket.
 const csrfProtocol = "kaged.csrf."
 
-// socket answers GET /api/v1/sessions/{id}/socket. The upgrade needs the CSRF token though it is a GET: in X-Kaged-CSRF, in
-// the query's csrf, or in a subprotocol entry kaged.csrf.<token>.
+// socket answers GET /api/v1/sessions/{id}/socket. The upgrade needs the CSRF token though it is a GET: in
+// X-Kaged-CSRF, in the query's csrf, or in a subprotocol entry kaged.csrf.<token>.
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkCSRF(r, upgradeToken(r)); err != nil {
 		return err

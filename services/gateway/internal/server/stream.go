@@ -34,7 +34,7 @@ type Frames interface {
 
 // Watch notes the published batches of a session, for a reader without a hold.
 type Watch interface {
-	// Published receives after something was published.
+	// Published receives after each publication.
 	Published() <-chan struct{}
 	// First returns the number of the first frame of a channel that was published since the watch began, 0 before
 	// that.

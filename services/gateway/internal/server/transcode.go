@@ -30,7 +30,7 @@ func (s *Server) transcoder() (http.Handler, error) {
 		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) { return ifMatch, name == headerIfMatch }),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
-		// A method is what the request line says.
+		// The method is the request line's.
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithForwardResponseOption(table.setStatus),
@@ -120,8 +120,8 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// flat is a fault on its way through the transcoder's generated handlers, which keep of an error nothing but its text: so
-// the text holds all of it.
+// flat is a fault on its way through the transcoder's generated handlers, which keep only the text of an error: so
+// the text holds the whole fault.
 type flat struct{ text string }
 
 func (f flat) Error() string { return f.text }
@@ -141,7 +141,7 @@ func flatten(err error) error {
 }
 
 // unflatten returns the fault in an error of the transcoder: a backend's as it came, the gateway's own as it was
-// before flatten, anything else by its class.
+// before flatten, any other by its class.
 func unflatten(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {

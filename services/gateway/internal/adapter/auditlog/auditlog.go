@@ -21,7 +21,7 @@ var pauses = retry.Pauses{First: time.Second, Last: time.Second, Tries: 3}
 
 const (
 	tryTimeout = 5 * time.Second // for one try
-	flushLimit = 5 * time.Second // for what still waits when the gateway stops
+	flushLimit = 5 * time.Second // for waiting records when the gateway stops
 )
 
 // Limits bounds a Log.
@@ -33,8 +33,8 @@ type Limits struct {
 	Window  time.Duration
 }
 
-// Log is the way to session-manager and implements access.Audit. Make one with [New]; it works while [Log.Run] does. It is
-// safe for concurrent use.
+// Log is the way to session-manager and implements access.Audit. Make one with [New]; it works while [Log.Run]
+// does. It is safe for concurrent use.
 type Log struct {
 	client sessionmanagerv1.AuditServiceClient
 	log    *slog.Logger
@@ -94,8 +94,8 @@ func (l *Log) admit(now time.Time) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// Run sends what comes until ctx ends, then what still waits. What cannot be sent within a few seconds after that goes to
-// the log.
+// Run sends records until ctx ends, then the waiting ones. Records that cannot be sent within a few seconds after
+// that go to the log.
 func (l *Log) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -75,7 +75,7 @@ func TestRecordsArrive(t *testing.T) {
 	})
 }
 
-// While nobody stores them, records wait so long and no longer, and end in the log.
+// Without a store, records wait so long and no longer, and end in the log.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// Whoever knocks too often is counted and not recorded, and the count is told with the next record.
+// A burst of refusals is counted and not recorded, and the count is told with the next record.
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

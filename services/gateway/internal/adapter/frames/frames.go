@@ -15,14 +15,14 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// The pauses between tries: short at first for a bus that was never there, because on a fresh machine the stream is made
-// while the gateway starts, and the pause for one that was.
+// The pauses between tries: short at first for a bus that was never there, because on a fresh machine the stream is
+// made while the gateway starts, and the pause for one that was.
 var (
 	connecting = retry.Pauses{First: 10 * time.Millisecond, Last: time.Second}
 	asking     = retry.Pauses{First: 200 * time.Millisecond, Last: 200 * time.Millisecond}
 )
 
-// Listener takes what the subscription brings. Its methods do not block.
+// Listener takes the subscription's batches. Its methods do not block.
 type Listener interface {
 	// Deliver takes a live batch.
 	Deliver(session, channel string, b channel.Batch)
@@ -47,7 +47,7 @@ type opened struct {
 // New returns a connection that Run makes.
 func New(cfg bus.Config) *Frames { return &Frames{bus: cfg, log: cfg.Log} }
 
-// Run connects, as often as it takes, and passes on what comes until ctx ends.
+// Run connects, as often as it takes, and relays batches until ctx ends.
 func (f *Frames) Run(ctx context.Context, to Listener) {
 	for try := range connecting.Each(ctx) {
 		err := f.serve(ctx, to)
@@ -63,7 +63,7 @@ func (f *Frames) Run(ctx context.Context, to Listener) {
 	}
 }
 
-// serve connects once and passes on what comes until ctx ends; it fails only before anything has come.
+// serve connects once and relays batches until ctx ends; it fails only before the first batch.
 func (f *Frames) serve(ctx context.Context, to Listener) error {
 	conn, err := bus.Connect(ctx, f.bus)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 	}
 }
 
-// catchUp tells the listener what it has missed, and returns the store's incarnation.
+// catchUp tells the listener that it may have missed batches, and returns the store's incarnation.
 func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string, to Listener) string {
 	for range asking.Each(ctx) {
 		now, err := frames.Incarnation(ctx)
@@ -123,8 +123,8 @@ func (f *Frames) Ready() error {
 	return o.conn.Ready()
 }
 
-// Stored implements socket.Deps.Stored. Frames that were published and are not at the end of what is stored are no gap:
-// they may be on their way.
+// Stored implements socket.Deps.Stored. Published frames beyond the stored ones are no gap: they may be on their
+// way.
 func (f *Frames) Stored(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error] {
 	return func(yield func(channel.Batch, error) bool) {
 		o := f.open.Load()

@@ -53,7 +53,7 @@ func attach(ctx context.Context, conn grpc.ClientConnInterface, req *sessionmana
 	return nil, err
 }
 
-// hold is an Attach stream whose first event has come.
+// hold is an Attach stream after its first event.
 type hold struct {
 	stream grpc.ServerStreamingClient[sessionmanagerv1.AttachEvent]
 	cancel context.CancelFunc

@@ -97,7 +97,7 @@ func TestAttachFollowsTheLease(t *testing.T) {
 	}
 }
 
-// What is no hold is refused, and a hold that is lost ends with an error.
+// An answer that is no hold is refused, and a hold that is lost ends with an error.
 func TestAttachRefusals(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {

@@ -1,5 +1,5 @@
-// Package holderconn reaches the process that holds a session: session-manager answers stale_lease with the holder's address,
-// and the call is made again there.
+// Package holderconn reaches the process that holds a session: session-manager answers stale_lease with the
+// holder's address, and the call is made again there.
 package holderconn
 
 import (
@@ -14,7 +14,7 @@ import (
 // hops is how often a call is sent on: a holder may have lost the lease while the caller was on its way.
 const hops = 2
 
-// Conn is a connection to session-manager whose unary calls find the holder by themselves. Streams do not: their first
+// Conn is a connection to session-manager that follows unary calls to the holder. Streams do not: their first
 // answer comes too late; see [Conn.Follow].
 type Conn struct {
 	grpc.ClientConnInterface
@@ -26,8 +26,8 @@ func New(base grpc.ClientConnInterface, dial func(address string) (grpc.ClientCo
 	return &Conn{ClientConnInterface: base, dial: dial}
 }
 
-// Invoke makes a unary call, at the holder if need be. It fails with what the call fails with, and with fault.Unavailable
-// where the session moves faster than it can be followed.
+// Invoke makes a unary call, at the holder if need be. It fails with the call's error, and with fault.Unavailable
+// if the session moves faster than it can be followed.
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	return c.Follow(func(conn grpc.ClientConnInterface) error { return conn.Invoke(ctx, method, args, reply, opts...) })
 }

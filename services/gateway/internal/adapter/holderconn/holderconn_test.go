@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/holderconn"
 )
 
-// place is a session-manager that sends callers on, or answers when it has nobody to send them to.
+// place is a session-manager that sends callers on, or answers if it has no holder to send them to.
 type place struct {
 	grpc.ClientConnInterface
 	holder string
@@ -25,7 +25,7 @@ func (p place) Invoke(context.Context, string, any, any, ...grpc.CallOption) err
 	return p.err
 }
 
-// A call reaches the holder over two hops, keeps the holder's own error, and gives up where nobody holds the session.
+// A call reaches the holder over two hops, keeps the holder's own error, and gives up if the session has no holder.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	unnamed := fault.New(fault.StaleLease, "nobody")

@@ -11,26 +11,27 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// fetchTimeout bounds one question to session-manager, refreshTimeout one that is asked with a copy in hand: requests wait for it.
+// fetchTimeout bounds one question to session-manager, refreshTimeout one that is asked with a copy in hand:
+// requests wait for it.
 const (
 	fetchTimeout   = 5 * time.Second
 	refreshTimeout = time.Second
 )
 
-// Cache is the copy. It is asked for again when it is older than its age limit, so that a secret another gateway has
-// rotated is worthless here that soon; while session-manager cannot be reached the copy is used on, and asked for as rarely
-// as else. Make one with [New]; it is safe for concurrent use and has no goroutines.
+// Cache is the copy. It is asked for again when it is older than its age limit, so that a secret another gateway
+// has rotated is worthless here that soon; while session-manager cannot be reached the copy is used on, and asked
+// for as rarely as else. Make one with [New]; it is safe for concurrent use and has no goroutines.
 type Cache struct {
 	client sessionmanagerv1.OperatorServiceClient
 	maxAge time.Duration
 	minAge time.Duration
 
-	fetching chan struct{} // holds a token while session-manager is asked, so that one question serves all who wait
+	fetching chan struct{} // holds a token while session-manager is asked, so that one question serves all waiters
 	mu       sync.Mutex    // guards the fields below
 	secret   []byte
 	at       time.Time // of the last question that was answered
 	failed   time.Time // of the last question that was not
-	failure  error     // what came of that
+	failure  error     // the result of that
 }
 
 // New returns an empty cache. The secret is used for at most maxAge, and asked for at most once in minAge.
@@ -51,8 +52,8 @@ func (c *Cache) Set(secret []byte) {
 	c.secret, c.at = secret, time.Now()
 }
 
-// fresh returns a secret that is not older than age, or the one it has where session-manager does not answer. Without one,
-// a question that fails fails for all who waited for it.
+// fresh returns a secret that is not older than age, or the one it has where session-manager does not answer.
+// Without one, a question that fails fails for all its waiters.
 func (c *Cache) fresh(ctx context.Context, age time.Duration) ([]byte, error) {
 	secret, old := c.get(age)
 	if !old {
@@ -112,7 +113,7 @@ func (c *Cache) get(age time.Duration) (secret []byte, old bool) {
 	return c.secret, c.secret == nil || time.Since(c.at) >= age && time.Since(c.failed) >= c.minAge
 }
 
-// failedSince returns what became of a question that failed after since, nil if there was none.
+// failedSince returns the error of a question that failed after since, or nil.
 func (c *Cache) failedSince(since time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,8 +27,8 @@ func (o *operator) GetAuthEpoch(context.Context, *sessionmanagerv1.GetAuthEpochR
 	return &sessionmanagerv1.GetAuthEpochResponse{Secret: []byte(o.secret)}, o.err
 }
 
-// The secret is asked for once, again when it is old or doubted, never more often than the limit, and kept while nobody
-// answers.
+// The secret is asked for once, again when it is old or doubted, never more often than the limit, and kept while
+// session-manager is away.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func (h *hanging) GetAuthEpoch(ctx context.Context, _ *sessionmanagerv1.GetAuthE
 	return nil, ctx.Err()
 }
 
-// While session-manager hangs and no secret is known yet, one question fails for all who wait for it, and who gives up waiting
-// does not wait.
+// While session-manager hangs and no secret is known yet, one question fails for all its waiters, and a waiter
+// whose context ends leaves at once.
 func TestManyWaitForOneQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (s *secrets) Renewed(ctx context.Context) ([]byte, error) {
 	return s.Current(ctx)
 }
 
-// Each mode lets in whom its contract names, as one shape of identity, and tells the audit alone why it refused
+// Each mode lets in the callers of its contract, as one shape of identity, and tells the audit alone why it refused
 // (A-AUTH-MODE-02, A-AUTH-SIDE-01..04, A-AUTH-LOOP-01, -03, -06, A-AUTH-INSEC-01).
 func TestGate(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A loopback operator is shown as a user of the machine, a sidecar's with what the sidecar says (A-AUTH-LOOP-03,
+// A loopback operator is shown as a user of the machine, a sidecar's with the sidecar's details (A-AUTH-LOOP-03,
 // A-AUTH-SIDE-01).
 func TestIdentity(t *testing.T) {
 	t.Parallel()

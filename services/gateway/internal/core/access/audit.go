@@ -6,11 +6,11 @@ import "context"
 type Entry struct {
 	// Type is the dotted type, such as auth.denied.
 	Type string
-	// UserID is the operator, "" where nobody is known.
+	// UserID is the operator, "" if unknown.
 	UserID string
 	// RequestID is the request it is about.
 	RequestID string
-	// Payload is what happened: strings, numbers and booleans. It is the receiver's.
+	// Payload are the facts: strings, numbers and booleans. It is the receiver's.
 	Payload map[string]any
 }
 
@@ -18,7 +18,7 @@ type Entry struct {
 type Audit interface {
 	// Record takes a record and waits until there is room for it. It fails with ctx's fault.
 	Record(ctx context.Context, e Entry) error
-	// Denied takes the record of a refusal and never waits. Whoever knocks too often fills no store: past a rate refusals
-	// are only counted, and the next record carries their number as suppressed.
+	// Denied takes the record of a refusal and never waits. A burst of refusals does not fill the store: past a
+	// rate refusals are only counted, and the next record carries their number as suppressed.
 	Denied(e Entry)
 }

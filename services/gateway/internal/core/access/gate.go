@@ -12,21 +12,21 @@ type Mode string
 
 // The modes.
 const (
-	// Loopback lets in who holds the session cookie, which a launch URL hands out.
+	// Loopback lets in holders of the session cookie, which a launch URL hands out.
 	Loopback Mode = "loopback"
-	// Sidecar lets in whom an upstream proxy names, if it knows the nonce.
+	// Sidecar lets in the operator that an upstream proxy names, if it knows the nonce.
 	Sidecar Mode = "sidecar"
-	// Insecure lets in everybody.
+	// Insecure lets in every caller.
 	Insecure Mode = "insecure"
 )
 
-// InsecureUser is who a request is from in [Insecure] mode if it names nobody.
+// InsecureUser is the operator of a request without a name in [Insecure] mode.
 const InsecureUser = "insecure-mode"
 
 // maxUser is the longest user id in bytes.
 const maxUser = 256
 
-// Identity is whom a request is from. It has the same shape in every mode.
+// Identity is the caller of a request. It has the same shape in every mode.
 type Identity struct {
 	// UserID is the operator: printable ASCII, at most 256 bytes.
 	UserID string
@@ -39,11 +39,11 @@ type Identity struct {
 	Scope Scope
 }
 
-// Credentials is what a request shows.
+// Credentials are the credentials of a request.
 type Credentials struct {
-	// Session is the session cookie, "" for none.
+	// Session is the session cookie, or "".
 	Session string
-	// UserID, Email, Groups and Nonce are the sidecar's headers, "" for none.
+	// UserID, Email, Groups and Nonce are the sidecar's headers, or "".
 	UserID, Email, Groups, Nonce string
 	// Token is the API token, "" without one.
 	Token string
@@ -71,17 +71,17 @@ const (
 type Gate struct {
 	// Mode is how.
 	Mode Mode
-	// Operator is the user of the operating system whom [Loopback] lets in.
+	// Operator is the user of the operating system, the operator of [Loopback].
 	Operator string
-	// Nonce is what the sidecar proves itself with; without one [Sidecar] lets nobody in.
+	// Nonce is the sidecar's proof; without one [Sidecar] refuses all.
 	Nonce string
-	// Secrets is what the session cookie is derived from.
+	// Secrets has the secret that the session cookie is derived from.
 	Secrets Secrets
 	// Tokens are API tokens, which count in every mode but [Insecure].
 	Tokens Tokens
 }
 
-// Identify returns whom a request with these credentials is from. It fails with fault.Unauthenticated, always with the same
+// Identify returns the caller with these credentials. It fails with fault.Unauthenticated, always with the same
 // text and a Reason for the audit, and with fault.Unavailable while the secret is not known.
 func (g *Gate) Identify(ctx context.Context, c Credentials) (Identity, Reason, error) {
 	var id Identity
@@ -104,7 +104,7 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (Identity, Reason, e
 	return id, reason, err
 }
 
-// Configured reports whether anybody can be let in at all.
+// Configured reports whether any caller can be let in at all.
 func (g *Gate) Configured() bool { return g.Mode != Sidecar || g.Nonce != "" }
 
 func (g *Gate) loopback(ctx context.Context, c Credentials) (Identity, Reason, error) {

@@ -15,11 +15,11 @@ import (
 type Hosts struct {
 	names   map[string]bool // host:port
 	origins map[string]bool // scheme://host:port
-	anyIP   string          // the port under which every IP address is meant, "" for none
+	anyIP   string          // the port under which every IP address is meant, or ""
 }
 
-// NewHosts returns the hosts of a gateway that listens on listen, host:port with the real port. uiURL is the base URL people
-// see, "" for none. It fails with fault.BadRequest for what it cannot read.
+// NewHosts returns the hosts of a gateway that listens on listen, host:port with the real port. uiURL is the base
+// URL people see, or "". It fails with fault.BadRequest for unreadable values.
 func NewHosts(listen, uiURL string) (*Hosts, error) {
 	h := &Hosts{names: map[string]bool{}, origins: map[string]bool{}}
 	host, port, err := net.SplitHostPort(listen)

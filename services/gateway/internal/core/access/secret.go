@@ -9,7 +9,7 @@ import (
 
 // Secrets holds the secret that cookies and CSRF tokens are derived from. Both methods are safe for concurrent use.
 type Secrets interface {
-	// Current returns the secret. It fails with fault.Unavailable while none is known.
+	// Current returns the secret. It fails with fault.Unavailable until one is known.
 	Current(ctx context.Context) ([]byte, error)
 	// Renewed asks again whether the secret has changed, at most so often, and returns it.
 	Renewed(ctx context.Context) ([]byte, error)
@@ -31,11 +31,11 @@ func mac(secret []byte, parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// equal compares in a time that tells nothing about where a and b differ.
+// equal compares in a time that does not depend on where a and b differ.
 func equal(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }
 
-// matches reports whether derive gives token under the secret. A mismatch may mean that the secret has changed, so it is
-// asked for once more.
+// matches reports whether derive gives token under the secret. A mismatch may mean that the secret has changed, so
+// it is asked for once more.
 func matches(ctx context.Context, secrets Secrets, token string, derive func(secret []byte) string) (bool, error) {
 	secret, err := secrets.Current(ctx)
 	if err != nil {

@@ -4,20 +4,20 @@ package channel
 type Item struct {
 	// Lane is which limit they count against.
 	Lane int
-	// Data is what to send.
+	// Data are the bytes to send.
 	Data []byte
 }
 
-// Queue holds what waits for one client, in order, with a limit in bytes per lane. It holds memory only while something
-// waits.
+// Queue holds the waiting frames of one client, in order, with a limit in bytes per lane. An empty queue holds no
+// memory.
 type Queue struct {
 	items []Item
 	head  int
 	bytes []int
 }
 
-// Push appends data if the lane's waiting bytes then are within limit, or if the lane is empty: what is larger than the
-// limit passes alone. It reports whether it did. A limit of 0 is none.
+// Push appends data if the lane's waiting bytes then are within limit, or if the lane is empty: data larger than
+// the limit passes alone. It reports whether it did. A limit of 0 is unlimited.
 func (q *Queue) Push(lane int, data []byte, limit int) bool {
 	for len(q.bytes) <= lane {
 		q.bytes = append(q.bytes, 0)
@@ -55,7 +55,7 @@ func (q *Queue) Waiting(lane int) int {
 	return q.bytes[lane]
 }
 
-// Drop forgets what waits in a lane.
+// Drop forgets the waiting frames of a lane.
 func (q *Queue) Drop(lane int) {
 	kept := q.items[q.head:q.head]
 	for _, item := range q.items[q.head:] {

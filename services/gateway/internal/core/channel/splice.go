@@ -1,18 +1,18 @@
 package channel
 
-// Verdict is what a [Splice] makes of a batch or of a client's wish.
+// Verdict is a [Splice]'s decision about a batch or a client's request.
 type Verdict int
 
 // The verdicts.
 const (
-	// Nothing is to be done.
+	// Nothing to do.
 	Nothing Verdict = iota
 	// Deliver the batch that came with the verdict.
 	Deliver
 	// Fill: read the stored batches from [Splice.Next] on and pass them to [Splice.Stored].
 	Fill
-	// Lost: a frame the client is owed is stored no more, or what it has seen is not what is stored. It must read the session
-	// anew.
+	// Lost: a frame that the client lacks has expired, or its numbers do not match the stored ones. It must read
+	// the session anew.
 	Lost
 )
 
@@ -24,15 +24,15 @@ const (
 	filling              // stored batches pass
 )
 
-// Splice is where a client stands in a channel. The zero value is a channel nobody asked for, of which nothing is known.
+// Splice is where a client stands in a channel. The zero value is a channel without a client, in an unknown state.
 type Splice struct {
 	state state
 	next  int64 // the frame the client gets next; only where state is not off
-	end   int64 // one past the last frame known to be published, 0 where none is known
+	end   int64 // one past the last frame known to be published, or 0
 	asked int64 // end when the holder was asked
-	epoch int64 // the latest that came, 0 for none
+	epoch int64 // the latest received, or 0
 	again bool  // Suspect came while filling
-	lazy  bool  // the client wants all there is, or, if the beginning is stored no more, what comes from since on
+	lazy  bool  // the client wants all stored frames, or, if the beginning has expired, those from since on
 	since int64 // the next frame when the client asked
 }
 
@@ -45,13 +45,13 @@ func (s *Splice) Filling() bool { return s.state == filling }
 // Next is the number of the frame the client gets next.
 func (s *Splice) Next() int64 { return s.next }
 
-// Last is the number of the last frame known to be published, 0 for none.
+// Last is the number of the last frame known to be published, or 0.
 func (s *Splice) Last() int64 { return max(s.end-1, 0) }
 
 // Ask tells that the holder of the session is about to be asked where the channel stands.
 func (s *Splice) Ask() { s.asked = s.end }
 
-// Published takes what the holder says since [Splice.Ask]: the number of the channel's last frame. Frames may have come
+// Published takes the holder's answer to [Splice.Ask]: the number of the channel's last frame. Frames may have come
 // live since it said so. Fill where the client misses some, Lost where the client has seen more than there is.
 func (s *Splice) Published(last int64) Verdict {
 	if last+1 >= s.asked {
@@ -66,8 +66,8 @@ func (s *Splice) Published(last int64) Verdict {
 	return s.check()
 }
 
-// Resume starts the channel after the frame the client saw last. Lost where there is no such frame yet, Fill where frames
-// were missed.
+// Resume starts the channel after the frame the client saw last. Lost where there is no such frame yet, Fill where
+// frames were missed.
 func (s *Splice) Resume(seen int64) Verdict {
 	if seen > s.Last() {
 		return Lost
@@ -76,13 +76,13 @@ func (s *Splice) Resume(seen int64) Verdict {
 	return s.check()
 }
 
-// Begin starts the channel at its first frame, or, if that is stored no more, with what comes from now on.
+// Begin starts the channel at its first frame, or, if that has expired, with the next live frame.
 func (s *Splice) Begin() Verdict {
 	s.state, s.next, s.lazy, s.since = live, 1, true, s.Last()+1
 	return s.check()
 }
 
-// Follow starts the channel with what comes.
+// Follow starts the channel with the next live frame.
 func (s *Splice) Follow() {
 	s.state, s.next, s.lazy = live, s.Last()+1, false
 }
@@ -96,7 +96,7 @@ func (s *Splice) Suspect() Verdict {
 	case off:
 		return Nothing
 	case filling:
-		// What is being read may end before what was missed.
+		// The current read may end before the missed frames.
 		s.again = true
 		return Nothing
 	}
@@ -112,7 +112,8 @@ func (s *Splice) check() Verdict {
 	return Nothing
 }
 
-// Live takes a batch as it was published. A batch that cannot pass yet is forgotten: it will come again as a stored one.
+// Live takes a batch as it was published. A batch that cannot pass yet is forgotten: it will come again as a stored
+// one.
 func (s *Splice) Live(b Batch) (Batch, Verdict) {
 	if s.contradicts(b) {
 		return Batch{}, Lost
@@ -146,8 +147,8 @@ func (s *Splice) Stored(b Batch) (Batch, Verdict) {
 	return s.take(b)
 }
 
-// contradicts reports whether a later holder begins before where the client is. It then counts from an earlier point, as
-// after a loss of the stream, and its frames are others than the client's of the same numbers.
+// contradicts reports whether a later holder begins before where the client is. It then counts from an earlier
+// point, as after a loss of the stream, and its frames are others than the client's of the same numbers.
 func (s *Splice) contradicts(b Batch) bool {
 	return s.state == live && s.epoch > 0 && b.Epoch > s.epoch && b.First < s.next
 }
@@ -157,8 +158,8 @@ func (s *Splice) note(b Batch) {
 	s.end = max(s.end, b.Next())
 }
 
-// Filled tells that no stored batch is left. It is Nothing if nothing is missing any more and live batches pass again, Fill
-// if frames that were published are not among the stored ones (yet).
+// Filled tells that no stored batch is left. It is Nothing if no frame is missing any more and live batches pass
+// again, Fill if published frames are not among the stored ones (yet).
 func (s *Splice) Filled() Verdict {
 	if s.state != filling {
 		return Nothing
@@ -171,7 +172,7 @@ func (s *Splice) Filled() Verdict {
 	return Nothing
 }
 
-// GiveUp tells that the missing frames will not come: Lost, or Fill where the client takes what came since it asked.
+// GiveUp tells that the missing frames will not come: Lost, or Fill if the client takes the frames since it asked.
 func (s *Splice) GiveUp() Verdict {
 	if s.state != filling {
 		return Nothing

@@ -224,10 +224,10 @@ func TestSplice(t *testing.T) {
 // world is a channel with its publishers, its store and a client behind a splice.
 type world struct {
 	splice channel.Splice
-	log    []channel.Batch // what is stored
+	log    []channel.Batch // the stored batches
 	epoch  int64
 	gone   int      // how many batches of log have aged out
-	got    []string // what the client has, from the frame number first
+	got    []string // the client's frames, from the frame number first
 	first  int64
 	lost   bool
 }
@@ -270,8 +270,8 @@ func (w *world) fill() {
 	}
 }
 
-// Whatever live batches are dropped or doubled and whatever ages out, a client has the published frames without gap or
-// double, or it is told that it has lost its place; and it is not told so while everything is stored.
+// However live batches are dropped, doubled or expire, a client has the published frames without gap or double, or
+// it is told that it has lost its place; and it is not told so while everything is stored.
 func TestSpliceIsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

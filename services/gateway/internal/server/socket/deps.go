@@ -9,32 +9,32 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// Deps are what a [Hub] works with.
+// Deps are the dependencies of a [Hub].
 type Deps struct {
 	Log *slog.Logger
-	// Attach holds a session until ctx ends, and ends another socket's hold if takeover is set. It fails with the faults of
-	// AttachService.Attach.
+	// Attach holds a session until ctx ends, and ends another socket's hold if takeover is set. It fails with the
+	// faults of AttachService.Attach.
 	Attach func(ctx context.Context, session string, takeover bool) (channel.Hold, error)
-	// Stored yields the stored batches of a channel that hold frame from or a later one, in order and without a hole. It may
-	// end with an error: channel.ErrGap if later frames than from are stored and from is not, fault.Unavailable if the store
-	// is away.
+	// Stored yields the stored batches of a channel that hold frame from or a later one, in order and without a
+	// hole. It may end with an error: channel.ErrGap if later frames than from are stored and from is not,
+	// fault.Unavailable if the store is away.
 	Stored func(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]
 	// Ready fails while the bus is away.
 	Ready func() error
-	// Warnings are what an operator is warned of on events, since Since.
+	// Warnings are sent to an operator on events, since Since.
 	Warnings []string
 	Since    time.Time
 	Limits   Limits
 }
 
-// Limits bounds what a socket may use.
+// Limits bound a socket.
 type Limits struct {
 	// Sockets is how many there may be at once.
 	Sockets int
 	// Frame is the largest frame of a client in bytes.
 	Frame int64
-	// Frames is how many frames a client may send each second on average, pings included, and FrameBurst how many at once; 0 is no
-	// limit, here, for Bytes and for Replay.
+	// Frames is how many frames a client may send each second on average, pings included, and FrameBurst how many
+	// at once; 0 is no limit, here, for Bytes and for Replay.
 	Frames, FrameBurst int
 	// Bytes is how many bytes of a client are read each second on average, framing included, and ByteBurst how many at
 	// once; the rest waits on its side. It bounds uncounted frames, such as the empty parts of a message.
@@ -46,9 +46,9 @@ type Limits struct {
 	Output, Events, Control int
 	// Idle is how long a client may be silent; a third of it is how often it is pinged.
 	Idle time.Duration
-	// Probe is how soon a client must answer whose session somebody else wants.
+	// Probe is a client's time to answer when another socket wants its session.
 	Probe time.Duration
-	// Flush is what a client is left between the closing frame and the close.
+	// Flush is a client's time between the closing frame and the close.
 	Flush time.Duration
 	// Closing is how long the closing frame may take to be written.
 	Closing time.Duration

@@ -10,9 +10,9 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// fill reads what is stored of a channel until nothing is missing.
+// fill reads a channel's stored frames until its gap is closed.
 func (s *Socket) fill(lane int) {
-	var since time.Time // frames that were published are missing, zero for none
+	var since time.Time // since when published frames are missing, or zero
 	for s.ctx.Err() == nil {
 		s.mu.Lock()
 		splice := &s.lanes[lane].splice
@@ -45,7 +45,7 @@ const (
 	retryMissing = 10 * time.Millisecond
 )
 
-// fillFrom passes on what is stored, as fast as the client takes it.
+// fillFrom relays stored frames, as fast as the client takes them.
 func (s *Socket) fillFrom(lane int, from int64) error {
 	for b, err := range s.hub.deps.Stored(s.ctx, s.session, names[lane], from) {
 		if err != nil {
@@ -66,8 +66,8 @@ func (s *Socket) fillFrom(lane int, from int64) error {
 	return nil
 }
 
-// awaitRoom waits until size bytes fit into half of what may wait, so that live frames that come next fit too. It returns
-// false if the socket ends before.
+// awaitRoom waits until size bytes fit into half of the lane's limit, so that live frames that come next fit too.
+// It returns false if the socket ends before.
 func (s *Socket) awaitRoom(lane, size int) bool {
 	half := s.hub.deps.Limits.lane(lane) / 2
 	for {
@@ -85,7 +85,8 @@ func (s *Socket) awaitRoom(lane, size int) bool {
 	}
 }
 
-// awaitTurn waits until size bytes may be replayed, in parts where they exceed the burst. It returns false if the socket ends before.
+// awaitTurn waits until size bytes may be replayed, in parts where they exceed the burst. It returns false if the
+// socket ends before.
 func (s *Socket) awaitTurn(size int) bool {
 	if s.replay.Limit() == rate.Inf {
 		return s.ctx.Err() == nil
@@ -100,8 +101,8 @@ func (s *Socket) awaitTurn(size int) bool {
 	return true
 }
 
-// fillEnds reports whether the channel is filled. If published frames are not stored yet, it waits for them, and gives up
-// after a while.
+// fillEnds reports whether the channel is filled. If published frames are not stored yet, it waits for them, and
+// gives up after a while.
 func (s *Socket) fillEnds(lane int, from int64, since *time.Time) bool {
 	s.mu.Lock()
 	splice := &s.lanes[lane].splice

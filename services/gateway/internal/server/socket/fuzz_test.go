@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Whatever a client sends, before and after its hello, is answered with frames that are JSON or breaks the protocol, and
-// what waits for the client stays within its limits.
+// A client's frames, before and after its hello, are answered with frames that are JSON or break the protocol, and
+// the client's waiting frames stay within their limits.
 func FuzzHandle(f *testing.F) {
 	for _, seed := range []string{
 		`{"channel":"control","seq":1,"type":"hello","payload":{"resume_from_seq":{"output":3,"events":0}}}`,
@@ -57,7 +57,7 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// A frame of one client, however long it takes to read, keeps nobody waiting who passes frames on: it is read, payload
+// A frame of one client, however long it takes to read, does not delay the relay of frames: it is read, payload
 // included, before the socket is locked.
 func TestFramesAreReadUnlocked(t *testing.T) {
 	t.Parallel()

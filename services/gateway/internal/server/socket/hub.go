@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// writeBuffer is what writing one frame to a client borrows, readBuffer what reading keeps.
+// writeBuffer is borrowed to write one frame to a client, readBuffer kept for reading.
 const (
 	writeBuffer = 4 << 10
 	readBuffer  = 1 << 10
@@ -49,8 +49,8 @@ func New(deps Deps) *Hub {
 	}
 }
 
-// Run pings clients, and closes all sockets while the bus has been away for longer than the grace, until ctx ends. Then it
-// closes what is left and returns when every socket has gone.
+// Run pings clients, and closes all sockets while the bus has been away for longer than the grace, until ctx ends.
+// Then it closes the remaining sockets and returns when every one has gone.
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Idle/3, h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
@@ -115,8 +115,8 @@ func (h *Hub) Deliver(session, name string, b channel.Batch) {
 	}
 }
 
-// Missed tells that live batches may have been missed: every channel is filled from what is stored. If the store itself was
-// lost, its numbers mean nothing any more, and clients read their sessions anew.
+// Missed tells that live batches may have been missed: every channel is filled from stored frames. If the store
+// itself was lost, its numbers are void, and clients read their sessions anew.
 func (h *Hub) Missed(storeLost bool) {
 	h.each(func(s *Socket) { s.missed(storeLost) })
 }

@@ -13,8 +13,8 @@ import (
 // pauses are between tries to hold a session again.
 var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: time.Second}
 
-// keep waits for the end of the hold. A hold that was lost, or that its holder gave up because it stops, is taken again,
-// at whoever holds the session then; the client notices nothing.
+// keep waits for the end of the hold. A hold that was lost, or that its holder gave up because it stops, is taken
+// again, at the session's holder at that time; the client does not notice.
 func (s *Socket) keep(hold channel.Hold) {
 	for {
 		ended, err := hold.Wait(s.probe)
@@ -32,7 +32,7 @@ func (s *Socket) keep(hold channel.Hold) {
 	}
 }
 
-// known maps what a holder may say to the codes of a closing frame.
+// known maps a holder's codes to the codes of a closing frame.
 func known(code string) string {
 	if code == codeEnded || code == codeReplaced {
 		return code

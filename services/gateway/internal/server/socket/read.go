@@ -19,8 +19,9 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// read takes the client's frames until it leaves, is silent for too long, or breaks the protocol. While the socket closes
-// it reads on, and forgets, until the connection ends: what a client has sent must not make the close a reset.
+// read takes the client's frames until it leaves, is silent for too long, or breaks the protocol. While the socket
+// closes it reads on, and forgets, until the connection ends: unread frames of a client must not make the close a
+// reset.
 func (s *Socket) read() {
 	defer close(s.left)
 	s.touch()
@@ -95,7 +96,7 @@ func (s *Socket) next() (kind int, data []byte, err error) {
 	return kind, data, err
 }
 
-// touch notes that the client is there. It reports whether what the client sends still counts.
+// touch notes that the client is there. It reports whether the client's frames still count.
 func (s *Socket) touch() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +107,8 @@ func (s *Socket) touch() bool {
 	return true
 }
 
-// probe finds out at once whether the client is still there, because somebody else wants its session: a client that does
-// not answer soon is let go as one that was silent.
+// probe finds out at once whether the client is still there, because another socket wants its session: a client
+// that does not answer soon is let go as one that was silent.
 func (s *Socket) probe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *Socket) probe() {
 	}
 }
 
-// leave ends the socket whose client has left.
+// leave ends the socket after its client has left.
 func (s *Socket) leave() {
 	s.mu.Lock()
 	s.phase = gone
@@ -127,8 +128,8 @@ func (s *Socket) leave() {
 	s.signal()
 }
 
-// handle does what a frame of the client says. It fails with what makes the frame a breach of the protocol. Whoever passes
-// live batches on waits for mu, so nothing that takes as long as the client likes is done under it.
+// handle obeys a frame of the client. It fails if the frame is a breach of the protocol. The relay of live batches
+// waits for mu, so work that takes as long as the client likes is done without it.
 func (s *Socket) handle(data []byte) error {
 	f, err := parse(data)
 	if err != nil {
@@ -166,7 +167,7 @@ type request struct {
 	channels apiv1.Channels // of subscribe and unsubscribe
 }
 
-// parse reads a frame. It fails with what makes it a breach of the protocol, wherever the socket stands.
+// parse reads a frame. It fails if the frame is a breach of the protocol in every phase.
 func parse(data []byte) (*request, error) {
 	var f apiv1.ClientFrame
 	if err := wirejson.Unmarshal(data, &f); err != nil {

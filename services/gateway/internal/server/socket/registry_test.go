@@ -97,7 +97,7 @@ func (r *relay) read(conn *websocket.Conn) (f frame) {
 	return f
 }
 
-// publish passes frame n of a session to whoever subscribes to it.
+// publish passes frame n of a session to its subscribers.
 func (r *relay) publish(session string, n int64) {
 	r.hub.Deliver(session, "output", channel.Batch{
 		First: n, Count: 1, Epoch: 1, Data: fmt.Appendf(nil, `{"type":"message.delta","session":%q,"seq":%d}`, session, n),
@@ -115,8 +115,8 @@ func (r *relay) came(want int) {
 	}
 }
 
-// Every socket of a session gets each frame of it and none of another's; sockets are in the registry from their upgrade until
-// they have gone, however they go, and then nothing of them is left (H-STREAM-RELAY-02).
+// Every socket of a session gets each frame of it and no frame of another's; sockets are in the registry from their
+// upgrade until they have gone, in any way, and then no trace of them is left (H-STREAM-RELAY-02).
 func TestTheRegistryFillsAndDrains(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, func(ctx context.Context) channel.Hold { return lasting{ctx} })
@@ -160,5 +160,5 @@ func TestTheRegistryFillsAndDrains(t *testing.T) {
 		list[0].NetConn().Close()
 	}
 	r.came(0)
-	r.publish("s0", 3) // to nobody
+	r.publish("s0", 3) // without a subscriber
 }

@@ -36,7 +36,7 @@ var names = func() (names [lanes]string) {
 	return names
 }()
 
-// laneOf returns the lane of a session's channel, laneControl for what is none.
+// laneOf returns the lane of a session's channel, laneControl for other names.
 func laneOf(name string) int {
 	if c, ok := frametype.ParseChannel(name); ok {
 		return 1 + int(c)
@@ -59,7 +59,7 @@ type phase int
 const (
 	greeting phase = iota // hello has not come
 	open                  // frames go both ways
-	closing               // the closing frame waits or is written; nothing else is taken
+	closing               // the closing frame waits or is written; no other frame is taken
 	gone                  // the client has left
 )
 
@@ -71,9 +71,9 @@ type Socket struct {
 	ctx     context.Context // carries the caller; its end gives the session back
 	cancel  context.CancelFunc
 	conn    *websocket.Conn // set by start; reading belongs to read, writing to write
-	frames  *rate.Limiter   // of what the client sends
+	frames  *rate.Limiter   // of the client's frames
 	replay  *rate.Limiter   // of stored bytes that the client is sent
-	wake    chan struct{}   // there is something for write
+	wake    chan struct{}   // write has work
 	left    chan struct{}   // closed when read has returned
 	workers atomic.Int32    // goroutines at work; the last one takes the socket out of the hub
 
@@ -93,7 +93,7 @@ type lane struct {
 	splice  channel.Splice
 	begin   bool          // hello asked for the channel from its first frame
 	filling bool          // fill runs
-	room    chan struct{} // something of the lane was sent or dropped; for fill
+	room    chan struct{} // a frame of the lane was sent or dropped; for fill
 }
 
 func newSocket(h *Hub, session string, caller ident.Caller) *Socket {
@@ -129,7 +129,8 @@ func (s *Socket) start(conn *websocket.Conn, hold channel.Hold) {
 	go s.worker(func() { s.keep(hold) })
 }
 
-// worker runs f, which was counted among the workers. The last to end closes up: by then the phase lets nobody begin.
+// worker runs f, which was counted among the workers. The last to end closes up: by then the phase stops new
+// workers.
 func (s *Socket) worker(f func()) {
 	s.guard(f)
 	if s.workers.Add(-1) > 0 {
@@ -176,7 +177,7 @@ func (s *Socket) missed(storeLost bool) {
 	}
 }
 
-// published takes what the holder says of the channels.
+// published takes the holder's numbers of the channels.
 func (s *Socket) published(hold channel.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +186,7 @@ func (s *Socket) published(hold channel.Hold) {
 	}
 }
 
-// obey does what a verdict says. mu is held.
+// obey carries out a verdict. mu is held.
 func (s *Socket) obey(lane int, b channel.Batch, verdict channel.Verdict) {
 	if s.phase >= closing {
 		return

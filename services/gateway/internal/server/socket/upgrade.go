@@ -26,9 +26,9 @@ const challengeBytes = 16
 func allowed(*http.Request) bool                                { return true }
 func unanswered(http.ResponseWriter, *http.Request, int, error) {}
 
-// Upgrade makes a socket of a request whose caller may use the session. The session is held first, so that whatever
-// is wrong is an HTTP answer. It fails with bad_request for a request that is no handshake of [Protocol],
-// validation_failed for a takeover that is neither 0 nor 1, with what holding the session fails with, and with
+// Upgrade makes a socket of a request with a caller that may use the session. The session is held first, so that
+// every refusal is an HTTP answer. It fails with bad_request for a request that is no handshake of [Protocol],
+// validation_failed for a takeover that is neither 0 nor 1, with the error of holding the session, and with
 // unavailable; then the answer is unwritten.
 func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) error {
 	if err := CheckHandshake(w, r); err != nil {

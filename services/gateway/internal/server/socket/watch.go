@@ -26,7 +26,7 @@ func (h *Hub) Watch(session string) *Watch {
 	return w
 }
 
-// Published receives after something was published.
+// Published receives after each publication.
 func (w *Watch) Published() <-chan struct{} { return w.published }
 
 // First returns the number of the first frame of a channel that was published since the watch began, 0 before that.

@@ -41,7 +41,8 @@ func (s *Socket) close(code, reason string) {
 	s.closeLocked(code, reason)
 }
 
-// closeLocked is close with mu held. The session is given back at once: the client may come back before it has taken note.
+// closeLocked is close with mu held. The session is given back at once: the client may come back before it has
+// taken note.
 func (s *Socket) closeLocked(code, reason string) {
 	if s.phase >= closing {
 		return
@@ -60,8 +61,8 @@ func (s *Socket) closeLocked(code, reason string) {
 	}
 }
 
-// forceLater makes sure that a client that reads nothing does not keep the socket, and for little longer than others do if
-// the gateway stops. mu is held.
+// forceLater makes sure that a client that does not read does not keep the socket, and for little longer than
+// others do if the gateway stops. mu is held.
 func (s *Socket) forceLater() {
 	conn, after := s.conn.NetConn(), s.hub.deps.Limits.Closing
 	if s.final.GetCode() == codeShutdown {
@@ -70,7 +71,7 @@ func (s *Socket) forceLater() {
 	s.force = time.AfterFunc(after, func() { _ = conn.Close() })
 }
 
-// write sends what waits until the client has left or the closing frame is sent.
+// write sends waiting frames until the client has left or the closing frame is sent.
 func (s *Socket) write() {
 	defer s.conn.Close()
 	for {
@@ -101,7 +102,7 @@ func (s *Socket) write() {
 	}
 }
 
-// take returns what is to be sent next: a ping, an item with data, or nothing.
+// take returns the next work: a ping, an item with data, or an empty item.
 func (s *Socket) take() (item channel.Item, ping bool, state phase) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +114,7 @@ func (s *Socket) take() (item channel.Item, ping bool, state phase) {
 	return item, false, s.phase
 }
 
-// send writes an item's frames. A client that takes none of them for as long as it may be silent is gone.
+// send writes an item's frames. A client that does not read for as long as it may be silent is gone.
 func (s *Socket) send(item channel.Item) bool {
 	for data := item.Data; len(data) > 0; {
 		frame, rest, _ := bytes.Cut(data, newline)
@@ -133,7 +134,7 @@ func (s *Socket) send(item channel.Item) bool {
 // lingerFor bounds how long a client is read from that sends on after the close.
 const lingerFor = time.Second
 
-// linger ends this direction only, until the client ends the other: closing a connection on which something was not read is a
+// linger ends this direction only, until the client ends the other: closing a connection with unread data is a
 // reset, which takes the closing frame from a client that has not read it yet.
 func (s *Socket) linger() {
 	half, ok := s.conn.NetConn().(interface{ CloseWrite() error })
