@@ -43,7 +43,7 @@ func (p *play) decision() *harnessv1.ApprovalDecision {
 	}
 }
 
-// asking is a run that asks about one command, and tells decided what it heard.
+// asking is a run that asks about one command, and passes the answer to decided.
 func asking(id, command string, decided chan<- *harnessv1.ApprovalDecision) func(*play) {
 	return func(p *play) {
 		p.model()
@@ -85,7 +85,7 @@ func (n *node) states(user, session, state string) []string {
 	return list
 }
 
-// An operator sees what waits in all sessions, newest first, page by page, and sees no other operator's.
+// An operator sees the waiting approvals of all sessions, newest first, page by page, and sees no other operator's.
 func TestApprovalsOfAllSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,7 +138,7 @@ func TestApprovalsOfAllSessions(t *testing.T) {
 	refused(t, err, fault.ValidationFailed)
 }
 
-// A tool call that waits is stored with what it would do, shown as a frame, listed, and answered once by its operator; the
+// A waiting tool call is stored with its effects, shown as a frame, listed, and answered once by its operator; the
 // harness hears the answer with the comment; everything is on the record (T-CAT-04).
 func TestApproval(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// What cannot be an answer is refused, and nobody else's session has any approvals.
+// An invalid answer is refused, and another operator's session has no approvals.
 func TestApprovalRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -258,7 +258,7 @@ func TestApprovalRefusals(t *testing.T) {
 	n.run("ada", s, posted.GetRunId())
 }
 
-// What nobody answers in time counts as denied, and is recorded as expired.
+// An approval without an answer in time counts as denied, and is recorded as expired.
 func TestApprovalExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -282,7 +282,7 @@ func TestApprovalExpires(t *testing.T) {
 	}
 }
 
-// Cancelling a run, and ending its session, closes what it asked.
+// Cancelling a run, and ending its session, closes its approvals.
 func TestCancelClosesApprovals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -346,8 +346,8 @@ func closed(t *testing.T, n *node, s, id string) {
 	}
 }
 
-// When the process that holds a session is killed while a call waits, the next holder ends the run as interrupted and closes
-// what it asked: one frame, one record, and nobody can answer any more (P14).
+// When the process that holds a session is killed while a call waits, the next holder ends the run as interrupted
+// and closes its approvals: one frame, one record, and no later answer (P14).
 func TestKilledWhileAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -382,7 +382,7 @@ func TestKilledWhileAsked(t *testing.T) {
 	}
 }
 
-// Stopping does not wait for an operator: the run ends as interrupted at once and what it asked is closed.
+// Stopping does not wait for an operator: the run ends as interrupted at once and its approvals are closed.
 func TestStopWhileAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -403,8 +403,8 @@ func TestStopWhileAsked(t *testing.T) {
 	closed(t, again, s, id)
 }
 
-// What an operator is asked is stored whole, however long, and shortened only in the frame; text that Postgres cannot hold
-// does not end the run.
+// An approval is stored whole, however long, and shortened only in the frame; text that Postgres cannot hold does
+// not end the run.
 func TestLongApprovals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

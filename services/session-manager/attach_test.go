@@ -67,8 +67,8 @@ func (h *hold) ended() *sessionmanagerv1.AttachEnded {
 	return event.GetEnded()
 }
 
-// One socket holds a session; another is refused, or takes it over; the end of a hold frees it; the numbers are those of
-// the frames that are published. A-WS-UP-03, A-CONTRA-07, A-WS-CTRL-02.
+// One socket holds a session; another is refused, or takes it over; the end of a hold frees it; the numbers are
+// those of the frames that are published. A-WS-UP-03, A-CONTRA-07, A-WS-CTRL-02.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -103,7 +103,7 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// The stream of frames is as the configuration says, also where it was made otherwise before: what is older than
+// The stream of frames follows the configuration, even if it was made under an older one: frames older than
 // frame_retention cannot be read again.
 func TestFramesAgeOut(t *testing.T) {
 	t.Parallel()
@@ -127,8 +127,8 @@ func TestFramesAgeOut(t *testing.T) {
 	})
 }
 
-// A client that comes back before its loss is known waits for the news of it and is not refused; so do several, of which one
-// gets the session at a time. A-WS-UP-04.
+// A client that comes back before its loss is known waits for the news of it and is not refused; so do several, of
+// which one gets the session at a time. A-WS-UP-04.
 func TestComingBackAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,7 +162,7 @@ func TestComingBackAtOnce(t *testing.T) {
 	}
 	coming.Wait()
 
-	// Who gives up waiting leaves nothing behind.
+	// An attach given up leaves no trace.
 	second := n.attach("ada", s, false)
 	ctx, cancel := context.WithTimeout(as(t, "ada"), 20*time.Millisecond)
 	defer cancel()
@@ -175,7 +175,7 @@ func TestComingBackAtOnce(t *testing.T) {
 	n.attach("ada", s, false)
 }
 
-// A socket that waits for the one before it while the session is ended is told so, and holds nothing.
+// A socket that waits for the one before it while the session is ended is told so, and holds no session.
 func TestComingBackToTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -206,7 +206,7 @@ func TestComingBackToTheEnd(t *testing.T) {
 	refused(t, <-came, fault.Gone)
 }
 
-// A session that nobody uses is unloaded and its lease given up; its numbers go on where they were, here and elsewhere.
+// An unused session is unloaded and its lease given up; its numbers continue, here and elsewhere.
 func TestUnload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -232,7 +232,7 @@ func TestUnload(t *testing.T) {
 	})
 }
 
-// A process that does not hold the session says who does.
+// A process that does not hold the session names the holder.
 func TestHeldElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -253,8 +253,8 @@ func TestHeldElsewhere(t *testing.T) {
 	}
 }
 
-// Stopping tells sockets, ends runs at once where the grace is over, and gives leases up, so that the next process serves
-// without waiting; what comes meanwhile is unavailable. A-FAIL-07.
+// Stopping tells sockets, ends runs at once after the grace, and gives leases up, so that the next process serves
+// without waiting; requests in between are unavailable. A-FAIL-07.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -297,7 +297,8 @@ func TestStop(t *testing.T) {
 	b.run("ada", s, b.post("ada", s, "Go on.").GetRunId())
 }
 
-// A run that reaches a step's end while kaged stops ends there, or, where the project wants it, goes on at the next process.
+// A run that reaches a step's end while kaged stops ends there, or, where the project wants it, goes on at the next
+// process.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	for name, resume := range map[string]bool{"stop": false, "resume": true} {

@@ -14,8 +14,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// BenchmarkStreaming is 100 sessions that stream 200 pieces each at once: it reports the wall time of all, the CPU time of this process
-// (the played harness included, Postgres not), and the pieces per second.
+// BenchmarkStreaming is 100 sessions that stream 200 pieces each at once: it reports the wall time of all, the CPU
+// time of this process (the played harness included, Postgres not), and the pieces per second.
 func BenchmarkStreaming(b *testing.B) {
 	const sessions, pieces = 100, 200
 	w := newWorld(b)
@@ -48,8 +48,8 @@ func BenchmarkStreaming(b *testing.B) {
 	}
 }
 
-// BenchmarkStep is one round of a step as the harness sees it: its turn is reported and stored, its one tool runs at once, its
-// results are reported and stored.
+// BenchmarkStep is one round of a step as the harness sees it: its turn is reported and stored, its one tool runs
+// at once, its results are reported and stored.
 func BenchmarkStep(b *testing.B) {
 	w := newWorld(b)
 	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
@@ -115,8 +115,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstToken is the way of a message to the harness, and of the first piece from there to the stream of frames: what
-// session-manager adds to the time to first token.
+// BenchmarkFirstToken is the way of a message to the harness, and of the first piece from there to the stream of
+// frames: session-manager's part of the time to first token.
 func BenchmarkFirstToken(b *testing.B) {
 	w := newWorld(b)
 	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
@@ -166,7 +166,7 @@ func median(list []time.Duration) float64 {
 	return float64(list[len(list)/2].Microseconds())
 }
 
-// BenchmarkIdle is what a session costs that a socket holds and nothing happens in.
+// BenchmarkIdle is the cost of an idle session that a socket holds.
 func BenchmarkIdle(b *testing.B) {
 	const sessions = 500
 	w := newWorld(b)

@@ -50,8 +50,8 @@ func (n *node) budgeted(user, session string, budget map[string]any) (*apiv1.Ses
 	return resp.GetSession(), err
 }
 
-// A session's budget is granted call by call: what is spent and reserved never passes it. The refusal says who spent it, the
-// session shows it, and null clears it.
+// A session's budget is granted call by call: the sum of use and reservations never passes it. The refusal names
+// the agents that spent it, the session shows it, and null clears it.
 func TestTheBudgetOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -106,8 +106,8 @@ func TestTheBudgetOfASession(t *testing.T) {
 	}
 }
 
-// A session's time of work ends the run that uses it up, whatever that is at, and keeps later ones from asking a model.
-// A larger budget lets them.
+// A session's time of work ends the run that uses it up, at any point, and keeps later ones from asking a model. A
+// larger budget lets them.
 func TestTheTimeOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,7 +170,7 @@ func TestTheTimeOfASession(t *testing.T) {
 	}
 }
 
-// What is no budget is refused, field by field.
+// An invalid budget is refused, field by field.
 func TestNoBudgetOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

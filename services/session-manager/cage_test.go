@@ -20,7 +20,7 @@ func (p *play) cage(c *harnessv1.CageChanged, event string) {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Cage{Cage: c}})
 }
 
-// A caged agent is pending until its cage is there and caged from then on; what its cage does and what is tried on the network is
+// A caged agent is pending until its cage exists and caged from then on; its cage's events and network attempts are
 // shown and recorded (A-SESS-GET-04).
 func TestCageOfARun(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,8 @@ func TestUncagedRuns(t *testing.T) {
 	}
 }
 
-// What runs is told to its operator and to nobody else, for one session or all; what cannot be asked is not nothing.
+// Running commands are listed for their operator alone, for one session or all; an unreachable workspace is an
+// error and not an empty list.
 func TestListProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

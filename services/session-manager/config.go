@@ -13,10 +13,12 @@ import (
 
 // Config is [services.session-manager]: the keys of all contexts stand side by side in that table. Sizes are bytes.
 type Config struct {
-	// DatabaseConns is how many connections to the database there are at most. Each costs an embedded Postgres 24 MB. Four are enough
-	// for a hundred sessions that stream, as what is stored is stored in one round trip; a database that is far away wants more.
+	// DatabaseConns is how many connections to the database there are at most. Each costs an embedded Postgres 24
+	// MB. Four are enough for a hundred sessions that stream, because a step is stored in one round trip; a distant
+	// database wants more.
 	DatabaseConns int `toml:"database_conns"`
-	// DatabaseStall is the longest silence of the database: after it waiting requests fail, and new ones are refused until it answers.
+	// DatabaseStall is the longest silence of the database: after it waiting requests fail, and new ones are
+	// refused until it answers.
 	DatabaseStall config.Duration `toml:"database_stall"`
 
 	Operators

@@ -97,9 +97,9 @@ func (n *node) history(t *testing.T, session string) []string {
 	return shown(<-given)
 }
 
-// An operator's compaction of an idle session supersedes what its dry run proposed, is listed with the messages it
-// superseded, can be judged and undone, and later runs follow (A-COMP-POST-01..05, A-COMP-LIST, A-COMP-GET,
-// A-COMP-PATCH, H-COMPACT-MAN-01).
+// An operator's compaction of an idle session supersedes the messages of its dry run, is listed with them, can be
+// judged and undone, and later runs follow (A-COMP-POST-01..05, A-COMP-LIST, A-COMP-GET, A-COMP-PATCH,
+// H-COMPACT-MAN-01).
 func TestAnOperatorCompacts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -198,7 +198,7 @@ func TestAnOperatorCompacts(t *testing.T) {
 	}
 }
 
-// What cannot be compacted, judged, undone or marked is refused with its reason.
+// An impossible compaction, judgement, undo or mark is refused with its reason.
 func TestRefusedCompactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

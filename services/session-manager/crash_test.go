@@ -20,8 +20,8 @@ func (p process) died(t *testing.T) {
 	}
 }
 
-// A run that an operator cancelled, or whose session an operator wanted to end, has been cancelled also if kaged is killed
-// before the harness has reacted: it is not resumed, where runs that are cut off would be.
+// A run that an operator cancelled, or that belongs to a session the operator ended, counts as cancelled even if
+// kaged is killed before the harness has reacted: it is not resumed, though other runs that are cut off would be.
 func TestKilledWhileCancelled(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*node, string, string) error{
@@ -69,8 +69,8 @@ func TestKilledWhileCancelled(t *testing.T) {
 	}
 }
 
-// A run that was cut off by a kill goes on also where the process that put it in order is killed at that, before the new run has
-// begun.
+// A run that was cut off by a kill goes on also where the process that put it in order is killed at that, before
+// the new run has begun.
 func TestKilledBeforeTheResumption(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -36,7 +36,7 @@ func (r *toolRunner) ViewDebug(
 	}, nil
 }
 
-// ControlDebug notes who moved what.
+// ControlDebug notes each move and its operator.
 func (r *toolRunner) ControlDebug(
 	_ context.Context, req *toolrunnerv1.ControlDebugRequest,
 ) (*toolrunnerv1.ControlDebugResponse, error) {
@@ -55,8 +55,8 @@ func (p *play) debug(e *commonv1.DebugEvent) {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Debug{Debug: e}})
 }
 
-// Whoever watches a session is told where the program that its agent debugs stands; a debug session that is left over
-// ends with the run, ahead of it.
+// A watching socket learns where the program that its agent debugs stands; a leftover debug session ends with the
+// run, ahead of it.
 func TestFramesOfDebugSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,8 +107,8 @@ func TestFramesOfDebugSessions(t *testing.T) {
 	}
 }
 
-// An operator sees what the agents of a session debug, and moves it; another does not, and what cannot be meant is
-// refused before the workspace is asked. A move is recorded.
+// An operator sees the debug sessions of a session's agents, and moves them; another does not, and an invalid move
+// is refused before the workspace is asked. A move is recorded.
 func TestOperatorsDebug(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -356,8 +356,8 @@ func TestCancelOneAgent(t *testing.T) {
 	}
 }
 
-// When the harness dies, the agents below the root end as interrupted, the latest first, in the change that ends the
-// run, and the root's calls are answered with how far each came: what had ended is kept as it was.
+// When the harness dies, the agents below the root end as interrupted, the latest first, in the change that ends
+// the run, and the root's calls are answered with how far each came; ended ones keep their results.
 func TestHarnessDiesBelow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -370,8 +370,8 @@ func TestHarnessDiesBelow(t *testing.T) {
 	cutOff(t, w, n, s, run)
 }
 
-// So it is when session-manager is killed in the middle: the next process closes what the dead one left, once, and
-// what clients are sent again is what the rows say.
+// The same holds when session-manager is killed in the middle: the next process closes the open invocations once,
+// and clients are sent frames that agree with the rows.
 func TestKilledBelow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -428,7 +428,7 @@ func workBelow(p *play) {
 	p.result(1, "c1", "agent-writer", `{"outcome":"completed","text":"Written."}`)
 }
 
-// cutOff checks what dieBelow leaves.
+// cutOff checks the result of dieBelow.
 func cutOff(t *testing.T, w *world, n *node, s string, run *apiv1.Run) {
 	t.Helper()
 	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {
@@ -478,7 +478,7 @@ func cutOff(t *testing.T, w *world, n *node, s string, run *apiv1.Run) {
 		answer.Outcome != "failed" || answer.Text != "Looking." || answer.Error.Code != "interrupted" || answer.Steps != 1 {
 		t.Errorf("the root's calls are answered with %q", answers)
 	}
-	// The tester is told to have changed what the helper below it has.
+	// The tester's result includes the changed files of the helper below it.
 	if !slices.Equal(answer.FilesChanged, []string{"./b.go"}) {
 		t.Errorf("the tester's caller is told of the files %q", answer.FilesChanged)
 	}

@@ -58,7 +58,7 @@ func (c child) run() error {
 	}
 	cfg := DefaultConfig()
 	quick(&cfg)
-	cfg.CancelGrace = config.Duration(time.Hour) // what is not killed before does not end by itself
+	cfg.CancelGrace = config.Duration(time.Hour) // a run ends by the kill alone
 	log := slog.New(slog.DiscardHandler)
 	service, err := New(cfg, Deps{
 		Log: log, Version: "test", Self: lease.Holder{Instance: ident.New(), Node: c.Node, Address: "unix:" + c.Listen},
@@ -158,8 +158,9 @@ func (w *world) around(t *testing.T, path string) {
 	t.Cleanup(func() { server.Stop(); <-done })
 }
 
-// When the process that holds sessions is killed, another one on another node takes over within the lease's lifetime:
-// whatever the runs had stored is kept, each ends once, clients find every frame, and the sessions take messages again.
+// When the process that holds sessions is killed, another one on another node takes over within the lease's
+// lifetime: stored steps are kept, each run ends once, clients find every frame, and the sessions take messages
+// again.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,10 +30,11 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// deadline is how long a test waits for what must happen; one that reaches it has found a defect.
+// deadline bounds the wait of a test; reaching it is a defect.
 const deadline = 60 * time.Second
 
-// world is everything around session-managers: stores, a harness and a tool-runner that a test plays, a project on disk.
+// world is everything around session-managers: stores, a harness and a tool-runner that a test plays, a project on
+// disk.
 type world struct {
 	t          testing.TB
 	owner, app string
@@ -84,10 +85,10 @@ func (w *world) write(name, content string) {
 	}
 }
 
-// onCrashResume is the line of an agent whose cut off runs go on in new ones.
+// onCrashResume is the setting by which cut off runs go on in new ones.
 const onCrashResume = "on_crash: resume"
 
-// primary writes the project's file: one agent, with lines of its own besides what it needs.
+// primary writes the project's file: one agent, with the required lines and the given ones.
 func (w *world) primary(lines ...string) {
 	w.t.Helper()
 	yaml := "version: 1\nproject: music\nprimary:\n  model: smart\n  system_prompt: ./prompt.md\n"
@@ -119,7 +120,7 @@ type node struct {
 	server   *grpc.Server
 }
 
-// quick are settings under which what takes seconds in life takes milliseconds.
+// quick are settings that turn seconds into milliseconds.
 func quick(c *Config) {
 	c.LeaseTTL = config.Duration(600 * time.Millisecond)
 	c.SweepInterval = config.Duration(50 * time.Millisecond)
@@ -224,13 +225,13 @@ func (n *node) halt() {
 	n.server.Stop()
 }
 
-// as returns a context whose caller is an operator.
+// as returns a context with an operator as its caller.
 func as(t testing.TB, user string) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: user, RequestID: ident.New()})
 }
 
-// session loads the project and creates a session. A busy machine can look like a stalled database to the watcher of a test with a
-// short limit: calls refused as unavailable are sent again.
+// session loads the project and creates a session. A busy machine can look like a stalled database to the watcher
+// of a test with a short limit: calls refused as unavailable are sent again.
 func (n *node) session(user string) (id string) {
 	t := n.w.t
 	t.Helper()

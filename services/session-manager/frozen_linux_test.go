@@ -17,8 +17,8 @@ import (
 
 func shortStall(c *Config) { c.DatabaseStall = config.Duration(300 * time.Millisecond) }
 
-// While the database does not answer, every request ends, those that come are refused at once, and the service stops; when it answers
-// again, all goes on.
+// While the database does not answer, every request ends, those that come are refused at once, and the service
+// stops; when it answers again, all goes on.
 func TestFrozenDatabase(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)

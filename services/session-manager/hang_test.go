@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A database that is there and does not answer, as one whose container is paused, makes the service unready like one that is away; it is
+// A silent database, such as one in a paused container, makes the service unready like one that is away; it is
 // ready again once answers come.
 func TestReadyWhileTheDatabaseHangs(t *testing.T) {
 	t.Parallel()

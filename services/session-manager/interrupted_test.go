@@ -20,7 +20,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// Cancelling reaches the harness, keeps what was received, ends the run as cancelled, and leaves nothing to cancel.
+// Cancelling reaches the harness, keeps the received part, ends the run as cancelled, and leaves no work to cancel.
 // A-RUN-CANCEL-01, A-RUN-CANCEL-02, H-CANCEL-01.
 func TestCancel(t *testing.T) {
 	t.Parallel()
@@ -90,8 +90,8 @@ func TestCancelIgnored(t *testing.T) {
 	}
 }
 
-// When the harness dies in the middle, the run has failed as interrupted, its completed steps are kept, every call has a
-// result, and the session takes the next message with that history. H-STREAM-FAF-01, H-STORE-05.
+// When the harness dies in the middle, the run has failed as interrupted, its completed steps are kept, every call
+// has a result, and the session takes the next message with that history. H-STREAM-FAF-01, H-STORE-05.
 func TestHarnessDies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -132,8 +132,8 @@ func TestHarnessDies(t *testing.T) {
 	}
 }
 
-// Where the project says so, a run whose harness died goes on in a new one from its last completed step, a bounded number of
-// times.
+// If the project says so, a run that lost its harness goes on in a new one from its last completed step, a bounded
+// number of times.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -177,7 +177,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A run that is to be resumed is so by the next process, where the one that ended it stops while what the run needs is not there.
+// A run is resumed by the next process if the one that ended it stops while the run's dependencies are away.
 func TestResumeByTheNextProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -239,8 +239,8 @@ func TestResumeWaitsForTheHarness(t *testing.T) {
 	}
 }
 
-// A run that cannot be resumed is given up with a record of why, once and for all; a message that comes meanwhile, and the end
-// of the session, are that too.
+// A run that cannot be resumed is given up with a record of why, once and for all; a message that comes meanwhile,
+// and the end of the session, are that too.
 func TestResumeGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -400,7 +400,7 @@ func TestHarnessMisbehaves(t *testing.T) {
 	}
 }
 
-// A harness that is away when a message comes fails its run, and nothing else; the next one waits for it and works.
+// If the harness is away when a message comes, its run fails, and no other; the next one waits for it and works.
 func TestHarnessAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -425,7 +425,7 @@ func TestHarnessAway(t *testing.T) {
 	}
 }
 
-// Numbers that are none cost a run nothing but themselves.
+// Invalid numbers are dropped, and the run goes on.
 func TestOddNumbers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -444,8 +444,8 @@ func TestOddNumbers(t *testing.T) {
 	w.await(s, "output", "message.end")
 }
 
-// A step that the store refuses for itself does not take the session with it: the run ends, and the session goes on. One
-// whose stored steps cannot be read has failed, says so, and takes messages.
+// A step that the store refuses for itself does not take the session with it: the run ends, and the session goes
+// on. One with unreadable steps has failed, says so, and takes messages.
 func TestUnstorable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -496,7 +496,7 @@ func TestUnstorable(t *testing.T) {
 	w.await(s, "events", `session.state {"state":"failed"}`)
 	again := "Again."
 	eventually(t, "the message is taken by the process that holds the session", func() (err error) {
-		for _, at := range []*node{next, n} { // the first may take back what the other lets go of
+		for _, at := range []*node{next, n} { // the first may take a lease that the other lets go of
 			posted, err = at.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &again})
 			if err == nil || !errors.Is(err, fault.StaleLease) {
 				break

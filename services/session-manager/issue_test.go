@@ -140,8 +140,8 @@ func TestASessionWorksOnAnIssue(t *testing.T) {
 	}
 }
 
-// One run at most works on an issue, across sessions and replicas; another session's message is refused until it is over, and
-// the session keeps its issue meanwhile.
+// One run at most works on an issue, across sessions and replicas; another session's message is refused until it is
+// over, and the session keeps its issue meanwhile.
 func TestOneRunWorksOnAnIssue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

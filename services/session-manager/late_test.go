@@ -17,8 +17,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// What the workspace has to say between calls is recorded for its session, once though two processes are told of it, and then
-// acknowledged; what is about a session that has ended is left to the end of that.
+// The workspace's records between calls are stored for their session, once though two processes are told of them,
+// and then acknowledged; those of an ended session are left to its end.
 func TestLateRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,8 +20,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// A process that lost its lease without knowing it is refused, in the store and in the stream: its run ends once, by the next
-// holder, and nothing it says afterwards is seen.
+// A process that lost its lease without knowing it is refused, in the store and in the stream: its run ends once,
+// by the next holder, and its later frames are not seen.
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,7 +44,7 @@ func TestZombie(t *testing.T) {
 	posted := old.post("ada", s, "Hi.")
 	w.await(s, "output", "message.delta")
 	eventually(t, "the turn is stored", func() error { return stepsAtLeast(old, s, posted.GetRunId(), 1) })
-	// The same node's next instance takes what is held there for dead.
+	// The same node's next instance takes sessions held by the old one for dead.
 	next := w.start("a")
 	run := next.run("ada", s, posted.GetRunId())
 	if run.GetOutcome() != "failed" || len(run.GetSteps()) != 1 {
@@ -113,7 +113,7 @@ func TestNATSOutage(t *testing.T) {
 	}
 }
 
-// A run whose frames nobody takes is read no further than the buffer allows, and goes on when they are taken; it can be
+// A run with unread frames is read no further than the buffer allows, and goes on when they are read; it can be
 // cancelled all the same.
 func TestBackPressure(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestBackPressure(t *testing.T) {
 		}
 		return nil
 	})
-	// What the transport holds comes on top of the buffer.
+	// The transport's own buffer comes on top.
 	if before > 100 {
 		t.Errorf("%d KiB were read while nobody took them", before*32)
 	}
@@ -215,8 +215,8 @@ func (w *world) connect(url string) *pgx.Conn {
 	return conn
 }
 
-// However often the database's connections break, at whatever moment, each run's steps are stored once and each run ends
-// once; a message that was answered with 202 is there, and one that was not is either there whole or not at all.
+// However often the database's connections break, at any moment, each run's steps are stored once and each run ends
+// once; a message that was answered with 202 is there, and any other is either there whole or not at all.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -288,8 +288,8 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// A message that was stored just before the database stopped is there, its run goes on, and the session takes the next one: that
-// a server stops says nothing about what it did before.
+// A message that was stored just before the database stopped is there, its run goes on, and the session takes the
+// next one: the stop of a server leaves the result of its last commit unknown.
 func TestStopsAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -310,7 +310,7 @@ func TestStopsAfterTheCommit(t *testing.T) {
 	}
 }
 
-// A session whose change the store refuses, though nothing speaks against it here, is read again: the two may be apart.
+// If the store refuses a change that is valid in memory, the session is read again: the two may differ.
 func TestRefusedChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -331,7 +331,8 @@ func TestRefusedChange(t *testing.T) {
 	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
 }
 
-// A message to a session that somebody else keeps locked fails after a while, and holds up none to another session.
+// A message to a session that another transaction keeps locked fails after a while, and holds up none to another
+// session.
 func TestLockedSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -382,8 +383,8 @@ func repeat(n int, f func(*play)) []func(*play) {
 	return out
 }
 
-// While the database is away requests say so, with its name; when it is back everything goes on, and a run that was at work
-// has lost nothing. A-FAIL-02.
+// While the database is away requests say so, with its name; when it is back everything goes on, and a running run
+// has lost no step. A-FAIL-02.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

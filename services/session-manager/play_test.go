@@ -26,16 +26,16 @@ type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	mu    sync.Mutex // guards the fields below
 	ended []string
-	calls []string // what was asked, as "read", "ended SESSION" and "listed SESSION"
-	away  bool     // fail what ends sessions, what asks about them, and what reads projects
-	// runs are the sessions something runs for, each a process and a cage.
+	calls []string // the received calls, as "read", "ended SESSION" and "listed SESSION"
+	away  bool     // fail ends and lists of sessions, and reads of projects
+	// runs are the sessions with a running command, for each a process and a cage.
 	runs []string
-	// late, unless nil, is what each watcher is told; acknowledged are the events that were.
+	// late, unless nil, are the events for each watcher; acknowledged are the acknowledged ones.
 	late         []*toolrunnerv1.WorkspaceEvent
 	acknowledged []string
 }
 
-// WatchWorkspace tells what is late to each watcher, and keeps what it acknowledges.
+// WatchWorkspace sends the late events to each watcher, and keeps its acknowledgements.
 func (r *toolRunner) WatchWorkspace(stream grpc.BidiStreamingServer[toolrunnerv1.WatchWorkspaceRequest, toolrunnerv1.WorkspaceEvent]) error {
 	r.mu.Lock()
 	late := r.late
@@ -110,7 +110,7 @@ func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionR
 	return &toolrunnerv1.EndSessionResponse{Audit: []*commonv1.AuditRecord{{EventType: "shell.executed", AgentPath: "primary", Payload: payload}}}, err
 }
 
-// SignalProcess notes what was sent to what.
+// SignalProcess notes the signal and its target.
 func (r *toolRunner) SignalProcess(
 	_ context.Context, req *toolrunnerv1.SignalProcessRequest,
 ) (*toolrunnerv1.SignalProcessResponse, error) {
@@ -120,7 +120,7 @@ func (r *toolRunner) SignalProcess(
 	return &toolrunnerv1.SignalProcessResponse{}, nil
 }
 
-// ListProcesses lists what runs.
+// ListProcesses lists the running processes.
 func (r *toolRunner) ListProcesses(_ context.Context, req *toolrunnerv1.ListProcessesRequest) (*toolrunnerv1.ListProcessesResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +184,7 @@ func (w way) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string
 	return w.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
 
-// expect says how the next run goes. Runs that nothing is said about say hello.
+// expect says how the next run goes. Other runs say hello.
 func (h *fakeHarness) expect(plays ...func(*play)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -276,7 +276,7 @@ func (p *play) listen() {
 	}
 }
 
-// errGone ends a play whose caller went away.
+// errGone ends a play without a caller.
 var errGone = errors.New("gone")
 
 // act plays, and ends when the caller goes away wherever the play stands.
@@ -296,10 +296,10 @@ func (p *play) act(f func(*play)) (err error) {
 	return nil
 }
 
-// errCrash is what the stream of a harness that dies looks like from its end.
+// errCrash is the stream's error when a harness dies.
 var errCrash = io.ErrUnexpectedEOF
 
-// What a harness may say instead of an end.
+// Errors of the harness in place of an end.
 var (
 	errRefused error = fault.New(fault.PayloadTooLarge, "The conversation is too large.")
 	errAway    error = fault.New(fault.Unavailable, "The harness stops.")

@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// readyUnary refuses calls until the service is ready. A call that needs the database fails at once while it does not answer, and
-// ends when that begins.
+// readyUnary refuses calls until the service is ready. A call that needs the database fails at once while it does
+// not answer, and ends when that begins.
 func (s *Service) readyUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if !s.ready.Load() {
 		return nil, database.NotOpen()

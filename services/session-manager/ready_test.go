@@ -74,8 +74,8 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// Every method refuses calls without an operator, but for those that the contract names: calls of other services, and those of a
-// browser that is about to sign in.
+// Every method refuses calls without an operator, but for those that the contract names: calls of other services,
+// and those of a browser that is about to sign in.
 func TestOperatorIsRequired(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

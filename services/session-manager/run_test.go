@@ -15,9 +15,9 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// A message is answered: 202 with ids, frames in the order and form the API says, the message stored with how it came
-// about, the session idle again, totals summed. A-MSG-POST-02, A-WS-OUT-01, A-WS-OUT-02, A-WS-OUT-05, A-WS-EV-01, A-WS-EV-05, A-WS-EV-06,
-// H-PERS-01, H-PERS-02, H-STREAM-EV-01, H-STREAM-MAP-03.
+// A message is answered: 202 with ids, frames in the order and form the API says, the message stored with how it
+// came about, the session idle again, totals summed. A-MSG-POST-02, A-WS-OUT-01, A-WS-OUT-02, A-WS-OUT-05,
+// A-WS-EV-01, A-WS-EV-05, A-WS-EV-06, H-PERS-01, H-PERS-02, H-STREAM-EV-01, H-STREAM-MAP-03.
 func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -64,9 +64,9 @@ func TestOneMessage(t *testing.T) {
 	}
 }
 
-// A run with tools stores each half of a step before the harness goes on, shows each call and result, and becomes one
-// message; the next run is given it back in turns and results. H-STREAM-EV-03, H-STORE-01, H-STORE-02, H-PERS-03, A-MSG-LIST-03,
-// A-WS-OUT-03, A-WS-OUT-04, T-DISP-05, T-T20-02.
+// A run with tools stores each half of a step before the harness goes on, shows each call and result, and becomes
+// one message; the next run is given it back in turns and results. H-STREAM-EV-03, H-STORE-01, H-STORE-02,
+// H-PERS-03, A-MSG-LIST-03, A-WS-OUT-03, A-WS-OUT-04, T-DISP-05, T-T20-02.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +119,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// What is too long for a frame is shortened there, or split where it is a stream, and kept whole in the message.
+// Text too long for a frame is shortened there, or split in a stream, and kept whole in the message.
 func TestLongFrames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -235,8 +235,7 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// A session has the tools its project gave out when it began; what the project says since is for sessions that begin later
-// (T-RES-03).
+// A session has the tools of its project at the time it began; later changes are for later sessions (T-RES-03).
 func TestToolsAreThoseOfTheBeginning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -256,8 +255,8 @@ func TestToolsAreThoseOfTheBeginning(t *testing.T) {
 	}
 }
 
-// Prompts and bindings are those of the message, the project's file that of the session; routes that change during a run
-// come with the next answer. H-PROMPT-HOT-01, H-PROV-ALIAS-02.
+// Prompts and bindings are those of the message, the project's file that of the session; routes that change during
+// a run come with the next answer. H-PROMPT-HOT-01, H-PROV-ALIAS-02.
 func TestWhatARunIsGiven(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -303,8 +302,8 @@ func TestWhatARunIsGiven(t *testing.T) {
 	}
 }
 
-// What the harness has for the record is stored with what it is about, under the run's operator, session and request, and
-// the record of model requests goes on where it stood.
+// The harness's records are stored with their subjects, under the run's operator, session and request, and the
+// record of model requests continues.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -402,7 +401,7 @@ func TestRetract(t *testing.T) {
 	}
 }
 
-// What a running tool writes is shown as it comes, and kept nowhere.
+// A running tool's output is shown as it comes, and not stored.
 func TestToolOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -33,7 +33,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// Deps are what a [Service] works with. Every field but AppURL and LocalConfig is needed.
+// Deps are the dependencies of a [Service]. Every field but AppURL and LocalConfig is needed.
 type Deps struct {
 	Log     *slog.Logger
 	Version string
@@ -55,7 +55,8 @@ type Deps struct {
 	Telemetry *telemetry.Kit
 }
 
-// Service is session-manager. Its contexts are built by [New] and refuse calls until [Service.Run] has opened the database.
+// Service is session-manager. Its contexts are built by [New] and refuse calls until [Service.Run] has opened the
+// database.
 type Service struct {
 	cfg    Config
 	deps   Deps
@@ -71,7 +72,7 @@ type Service struct {
 	unregister *unregister.Saga
 }
 
-// New returns a Service. Nothing is started.
+// New returns a Service. It starts no goroutine.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -114,8 +115,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.sessions.Register(r)
 }
 
-// Ready fails while the service cannot work: before the database is open, and while it does not answer or refuses writes. Without NATS
-// it works; only streaming waits.
+// Ready fails while the service cannot work: before the database is open, and while it does not answer or refuses
+// writes. Without NATS it works; only streaming waits.
 func (s *Service) Ready(ctx context.Context) error {
 	if !s.ready.Load() {
 		return database.NotOpen()
@@ -145,8 +146,8 @@ func (s *Service) Drain(ctx context.Context) {
 	}
 }
 
-// Run implements host.Service. It fails if the schema cannot be used, such as one of a newer version, or the service cannot be
-// made ready in it; a database that is away is waited for.
+// Run implements host.Service. It fails if the schema cannot be used, such as one of a newer version, or the
+// service cannot be made ready in it; a database that is away is waited for.
 func (s *Service) Run(ctx context.Context) error {
 	pool, err := s.openPool(ctx)
 	if pool == nil {
@@ -155,7 +156,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer postgres.Close(pool, s.cfg.DatabaseStall.D())
 	s.pool.Open(pool)
 	defer s.pool.Close()
-	// The stream outlives the sessions, whose last frames go through it.
+	// The stream outlives the sessions, because it carries their last frames.
 	var work sync.WaitGroup
 	streaming, stopStreaming := context.WithCancel(context.WithoutCancel(ctx))
 	work.Go(func() { s.sessions.Stream(streaming) })

@@ -23,7 +23,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// session-manager can be built and thrown away, runs, stops when told, twice on the same data, and leaves nothing behind.
+// session-manager can be built and dropped, runs, stops when told, twice on the same data, and leaves no goroutine
+// behind.
 func TestLifecycle(t *testing.T) {
 	nats := bustest.Server(t)
 	owner, app := pgtest.URLs(t)
@@ -37,7 +38,7 @@ func TestLifecycle(t *testing.T) {
 	})
 }
 
-// Without its stores session-manager runs, says what is missing, and stops when told.
+// Without its stores session-manager runs, names the missing ones, and stops when told.
 func TestStoresAway(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
@@ -79,7 +80,7 @@ func (w *world) service(owner, app string) *Service {
 	return service
 }
 
-// spoilt returns a service whose database was migrated and then changed by a statement.
+// spoilt returns a service with a database that was migrated and then changed by a statement.
 func spoilt(t *testing.T, statement string) *Service {
 	t.Helper()
 	owner, app := pgtest.URLs(t)
@@ -105,7 +106,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// What keeps the service from being made ready in its database, other than a database that is away, ends it with the cause.
+// An error in preparing the database, other than a database that is away, ends the service with the cause.
 func TestBootFails(t *testing.T) {
 	t.Parallel()
 	err := spoilt(t, "drop function session_manager.audit_ensure_partitions").Run(t.Context())

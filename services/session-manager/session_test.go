@@ -25,8 +25,8 @@ import (
 	sessionsstore "kaged.dev/services/session-manager/internal/sessions/store"
 )
 
-// A session begins idle, with no work, under one name that is shown twice, and is listed newest first. A-SESS-NEW-01, A-SESS-NEW-02,
-// A-SESS-LIST-01, A-SESS-LIST-02, A-CONTRA-03, A-WIRE-PAGE-01.
+// A session begins idle, with no work, under one name that is shown twice, and is listed newest first.
+// A-SESS-NEW-01, A-SESS-NEW-02, A-SESS-LIST-01, A-SESS-LIST-02, A-CONTRA-03, A-WIRE-PAGE-01.
 func TestCreateAndList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -72,8 +72,8 @@ func TestCreateAndList(t *testing.T) {
 	}
 }
 
-// Sessions of all projects are listed newest first, and found by their names and messages once those are committed; sessions of others
-// never are.
+// Sessions of all projects are listed newest first, and found by their names and messages once those are committed;
+// sessions of others never are.
 func TestSearchSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +123,7 @@ func TestSearchSessions(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// Whatever is wrong with a request is refused with a code and a sentence. A-SESS-NEW-04, A-SESS-NEW-05, A-WIRE-PAGE-04.
+// Every invalid request is refused with a code and a sentence. A-SESS-NEW-04, A-SESS-NEW-05, A-WIRE-PAGE-04.
 func TestCreateRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -164,7 +164,7 @@ func TestCreateRefusals(t *testing.T) {
 	}
 }
 
-// Sessions of others, and ids that nothing has, are not found, whatever is asked of them.
+// Sessions of others, and unknown ids, are not found by any request.
 func TestForeignSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -201,7 +201,8 @@ func TestForeignSessions(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// Changing a session tells null from absent and range from form, and changes nothing else. A-SESS-PUT-01 to A-SESS-PUT-07, A-CONTRA-04.
+// Changing a session tells null from absent and range from form, and leaves the other fields alone. A-SESS-PUT-01
+// to A-SESS-PUT-07, A-CONTRA-04.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -265,7 +266,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// A message that cannot be taken is refused before anything is stored. A-MSG-POST-01, A-MSG-POST-08.
+// An invalid message is refused before it is stored. A-MSG-POST-01, A-MSG-POST-08.
 func TestPostRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -299,7 +300,8 @@ func TestPostRefusals(t *testing.T) {
 	}
 }
 
-// A fork begins with what its source said, also after the source has ended, and then goes its own way. A-SESS-NEW-04.
+// A fork begins with its source's conversation, also after the source has ended, and then goes its own way.
+// A-SESS-NEW-04.
 func TestFork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -385,7 +387,7 @@ func TestListMessages(t *testing.T) {
 	}
 }
 
-// Ending a session cancels its run, tells its socket and its workspace, and leaves a session that can be read and nothing else.
+// Ending a session cancels its run, tells its socket and its workspace, and leaves a session that is only readable.
 // A-SESS-DEL-01, A-MSG-POST-09.
 func TestEnd(t *testing.T) {
 	t.Parallel()
@@ -435,8 +437,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A workspace that could not be told that a session has ended is told as soon as it can be, also by another process than the
-// one that ended it, and then no more.
+// A workspace that could not be told that a session has ended is told as soon as it can be, also by another process
+// than the one that ended it, and then no more.
 func TestEndIsToldInTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -473,7 +475,7 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 		}
 		return err
 	})
-	// What it ended is recorded with the news, once, also where two have told it.
+	// The ended processes are recorded with the news, once, even if two processes have told it.
 	pool := b.pool
 	if err := sessionsstore.NewSessions(pool).ToolsEnded(t.Context(), untold, []contract.Record{{Type: "shell.executed"}}); err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// An operator sees what their model calls used since a moment, by project and model: settled calls only, an unsettled one
-// as an estimate once its run has ended, and nothing of another operator.
+// An operator sees their model calls' use since a moment, by project and model: settled calls only, an unsettled
+// one as an estimate once its run has ended, and no other operator's.
 func TestGetSpend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,8 +13,9 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// Killed when a summarizer was paid and nothing of it is stored, session-manager leaves its call as one whose use is
-// not known, and the conversation whole; killed when the compaction is stored, the summary, its cost and its use are.
+// Killed after a summarizer was paid and before its summary is stored, session-manager leaves its call as one of
+// unknown use, and the conversation whole; killed when the compaction is stored, it has the summary, its cost and
+// its use.
 func TestKilledAtASummary(t *testing.T) {
 	t.Parallel()
 	for point, used := range map[crash.Point]bool{crash.SummaryPaid: false, crash.CompactionStored: true} {
@@ -27,7 +28,7 @@ func TestKilledAtASummary(t *testing.T) {
 			s := first.session("ada")
 			w.harness.expect(func(p *play) {
 				p.model()
-				// What comes before a turn is on disk when that is acknowledged.
+				// Events before a turn are on disk when the turn is acknowledged.
 				amount := &harnessv1.Amount{Tokens: 50, Calls: 1}
 				p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallWanted{CallWanted: &harnessv1.CallWanted{
 					Call: 2, AgentPath: "primary", Model: "cheap:m", Amount: amount,

@@ -9,8 +9,9 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// Results that an answer with all of them shortens are whole by their calls, with the inputs; of two calls with one id the later one
-// is found. A call, a run or a session that is not there is not_found, and so is a session of another operator.
+// Results that an answer with all of them shortens are whole by their calls, with the inputs; of two calls with one
+// id the later one is found. A call, a run or a session that is not there is not_found, and so is a session of
+// another operator.
 func TestToolResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,9 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// wiretap stands between a session-manager and the database and, once, takes away the server's answer to what holds a word:
-// the server has done what it was asked to, and says instead that it stops, as it does when it is restarted in that moment.
+// wiretap stands between a session-manager and the database and, once, takes away the server's answer to a
+// statement with a word: the server has executed it, and says instead that it stops, as it does when it is
+// restarted in that moment.
 type wiretap struct {
 	t      testing.TB
 	real   *pgx.ConnConfig
@@ -75,7 +76,7 @@ func (p *wiretap) serve(listener net.Listener) {
 		armed := new(atomic.Bool)
 		p.copies.Go(func() {
 			defer server.Close()
-			buf := make([]byte, 1<<20) // what holds the word is smaller and comes in one piece
+			buf := make([]byte, 1<<20) // a message with the word is smaller and comes in one piece
 			for {
 				n, err := client.Read(buf)
 				if bytes.Contains(buf[:n], p.word) && p.taken.CompareAndSwap(false, true) {
@@ -93,7 +94,7 @@ func (p *wiretap) serve(listener net.Listener) {
 	}
 }
 
-// answer passes on what the server says, message by message.
+// answer relays the server's messages, one by one.
 func (p *wiretap) answer(client io.Writer, server io.Reader, armed *atomic.Bool) {
 	head := make([]byte, 5)
 	for {

@@ -14,7 +14,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// asked returns what a tool-runner was asked for since the last time, each once: read, ended SESSION and listed SESSION.
+// asked returns a tool-runner's requests since the last call, each once: read, ended SESSION and listed SESSION.
 func (r *toolRunner) asked() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,8 +34,9 @@ func (w *world) moveTo(project, workspace string) {
 	}
 }
 
-// What concerns a project or a session is asked of its own workspace, and of no other: reading files, listing what runs, and the end
-// of a session. What runs for an operator is asked of all workspaces of the operator's sessions.
+// Requests about a project or a session go to its own workspace, and to no other: reading files, listing running
+// commands, and the end of a session. An operator's running commands are listed from all workspaces of the
+// operator's sessions.
 func TestEachWorkspaceIsAskedForItsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -78,7 +79,7 @@ func TestEachWorkspaceIsAskedForItsOwn(t *testing.T) {
 	}
 }
 
-// listing lists what runs for a session, or for all, and expects processes of some sessions.
+// listing lists the running commands of a session, or of all, and expects processes of some sessions.
 func (n *node) listing(session string, want ...string) func() error {
 	return func() error {
 		resp, err := n.Sessions.ListProcesses(as(n.w.t, "ada"), &apiv1.ListProcessesRequest{SessionId: session})
@@ -100,7 +101,7 @@ func (n *node) ending(session string) func() error {
 	}
 }
 
-// A workspace that nothing is known of is refused by its name, and its sessions can be ended all the same.
+// An unknown workspace is refused by its name, and its sessions can be ended all the same.
 func TestUnknownWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 
 // Config is the keys of [services.session-manager] that are about operators. Sizes are bytes.
 type Config struct {
-	// RotateSecrets makes cookies and CSRF tokens of the run before worthless at each start. Replicas that start one by one
-	// must not.
+	// RotateSecrets makes cookies and CSRF tokens of the run before worthless at each start. Replicas that start
+	// one by one must not.
 	RotateSecrets bool `toml:"rotate_secrets"`
 	// LaunchTokenTTL is how long an unused launch token is good for.
 	LaunchTokenTTL config.Duration `toml:"launch_token_ttl"`

@@ -8,8 +8,8 @@ import (
 
 // Config is the keys of [services.session-manager] that are about projects. Sizes are bytes.
 type Config struct {
-	// MaxPrompts bounds the prompts of one project together, ProjectFiles how many files one is compiled from, and PromptCache
-	// what of prompts is kept in memory.
+	// MaxPrompts bounds the prompts of one project together, ProjectFiles how many files one is compiled from, and
+	// PromptCache the prompts in memory.
 	MaxPrompts   int `toml:"max_prompts"`
 	ProjectFiles int `toml:"project_files"`
 	PromptCache  int `toml:"prompt_cache"`

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 )
 
-// Deps are what the context works with. Every field is needed.
+// Deps are the dependencies of the context. Every field is needed.
 type Deps struct {
 	DB        database.DB
 	Log       *slog.Logger
@@ -33,7 +33,7 @@ type Projects struct {
 	Registry *projects.Service
 }
 
-// New returns the context. Nothing is started.
+// New returns the context. It starts no goroutine.
 func New(cfg Config, deps Deps) *Projects {
 	kept := store.NewProjects(deps.DB)
 	return &Projects{projects.New(projects.Deps{

@@ -15,21 +15,23 @@ import (
 type Config struct {
 	// MaxContent is the largest message.
 	MaxContent int `toml:"max_content"`
-	// RunStarts is how many messages are stored, and their runs made ready, at the same time. The others wait: a crowd that
-	// starts at once must not hold up runs at work. The default is one for each processor, and at least 2. Of a hundred runs that
-	// began together on two cores, the latest deltas came 15 ms late with 1, 20 with 2 and 40 without a bound; where storing a
-	// message takes 20 ms, a hundred took 2.2 s with 1, 1.1 with 2 and 0.6 with 4.
+	// RunStarts is how many messages are stored, and their runs made ready, at the same time. The others wait: a
+	// crowd that starts at once must not hold up runs at work. The default is one for each processor, and at least
+	// 2. Of a hundred runs that began together on two cores, the latest deltas came 15 ms late with 1, 20 with 2
+	// and 40 without a bound; where storing a message takes 20 ms, a hundred took 2.2 s with 1, 1.1 with 2 and 0.6
+	// with 4.
 	RunStarts int `toml:"run_starts"`
-	// LeaseTTL is how long a session's lease lives without being renewed: how soon another process takes over from one that
-	// died elsewhere. It is renewed three times as often.
+	// LeaseTTL is how long a session's lease lives without being renewed: how soon another process takes over from
+	// one that died elsewhere. It is renewed three times as often.
 	LeaseTTL config.Duration `toml:"lease_ttl"`
-	// SweepInterval is how often runs whose holder is gone are looked for, and ended sessions whose workspace was not told.
+	// SweepInterval is the interval of looking for runs without a holder, and for ended sessions with an untold
+	// workspace.
 	SweepInterval config.Duration `toml:"sweep_interval"`
-	// UnloadAfter is how long a session that nobody uses is kept in memory.
+	// UnloadAfter is how long an unused session is kept in memory.
 	UnloadAfter config.Duration `toml:"unload_after"`
 	// LoadTimeout bounds taking a session over.
 	LoadTimeout config.Duration `toml:"load_timeout"`
-	// SettleTimeout is how long to find out whether a change was stored whose answer was lost.
+	// SettleTimeout is how long to find out whether a change with a lost answer was stored.
 	SettleTimeout config.Duration `toml:"settle_timeout"`
 	// ResumeLimit is how often one message is resumed after crashes, where the project wants that.
 	ResumeLimit int `toml:"resume_limit"`
@@ -46,22 +48,23 @@ type Config struct {
 	SeqInterval config.Duration `toml:"seq_interval"`
 	// AttachTimeout is how long a socket waits until its session's channels are known.
 	AttachTimeout config.Duration `toml:"attach_timeout"`
-	// AttachWait is how long a socket waits for the one before it to be gone before it is told that the session is attached:
-	// longer than a gateway takes to find out whether a client is still there.
+	// AttachWait is how long a socket waits for the one before it to be gone before it is told that the session is
+	// attached: longer than a gateway takes to find out whether a client is still there.
 	AttachWait config.Duration `toml:"attach_wait"`
-	// HoldBack is how long what no one waits for may wait for company before it is stored.
+	// HoldBack is how long an unawaited record may wait for company before it is stored.
 	HoldBack config.Duration `toml:"hold_back"`
 	// HarnessTimeout is how long a run waits for a harness that is not there.
 	HarnessTimeout config.Duration `toml:"harness_timeout"`
-	// CancelGrace is how long a cancelled run may take to report what there is, StopTimeout how long a request to cancel
-	// waits for its end.
+	// CancelGrace is how long a cancelled run may take to report its results, StopTimeout how long a request to
+	// cancel waits for its end.
 	CancelGrace config.Duration `toml:"cancel_grace"`
 	StopTimeout config.Duration `toml:"stop_timeout"`
 	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
 	ApprovalTimeout config.Duration `toml:"approval_timeout"`
-	// ToolsTimeout is how long killing what runs for an ended session may take.
+	// ToolsTimeout is how long killing the commands of an ended session may take.
 	ToolsTimeout config.Duration `toml:"tools_timeout"`
-	// ResumeTimeout is how long to try to resume a run while its workspace or the harness is not there yet, as after a start.
+	// ResumeTimeout is how long to try to resume a run while its workspace or the harness is not there yet, as
+	// after a start.
 	ResumeTimeout config.Duration `toml:"resume_timeout"`
 	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
 	// frames of a session may take to be published before its socket is told.
@@ -100,7 +103,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxBatch is what one message of NATS takes, with room for its headers.
+// maxBatch is the size of one message of NATS, with room for its headers.
 const maxBatch = 1<<20 - 4<<10
 
 // Validate fails with bad_request for a value without a meaning.

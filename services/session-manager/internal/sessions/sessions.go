@@ -1,5 +1,5 @@
-// Package sessions puts together the context of sessions: their messages, runs and approvals. It alone knows leases, fences and
-// frames.
+// Package sessions puts together the context of sessions: their messages, runs and approvals. It alone knows
+// leases, fences and frames.
 package sessions
 
 import (
@@ -33,7 +33,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store"
 )
 
-// Deps are what the context works with. Every field but NoSandbox is needed.
+// Deps are the dependencies of the context. Every field but NoSandbox is needed.
 type Deps struct {
 	DB    database.DB
 	Log   *slog.Logger
@@ -66,7 +66,7 @@ type Sessions struct {
 	stream *jetstream.Stream
 }
 
-// New returns the context. Nothing is started.
+// New returns the context. It starts no goroutine.
 func New(cfg Config, deps Deps) *Sessions {
 	kept := store.NewSessions(deps.DB)
 	tracker := issues.New(deps.Issue)
@@ -131,10 +131,12 @@ func (s *Sessions) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAttachServiceServer(r, server.NewAttach(s.Service, s.cfg.AttachTimeout.D()))
 }
 
-// ProbeWrite writes what a frame takes, for a transaction that is rolled back. It fails while the database has no room.
+// ProbeWrite writes about as much as a frame, in a transaction that is rolled back. It fails while the database has
+// no room.
 func ProbeWrite(ctx context.Context, tx pgx.Tx) error { return store.ProbeWrite(ctx, tx) }
 
-// Stream connects to NATS and publishes frames until ctx ends. It outlives [Sessions.Run], whose last frames go through it.
+// Stream connects to NATS and publishes frames until ctx ends. It outlives [Sessions.Run], because it carries its
+// last frames.
 func (s *Sessions) Stream(ctx context.Context) { s.stream.Run(ctx) }
 
 // Streaming fails with unavailable while frames wait for NATS.

@@ -8,7 +8,8 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// What the frame of a stop shows of a debugged program: it stands among the events, for which sockets have little room.
+// The shares of a debugged program's texts in the frame of a stop: it is one of the events, for which sockets have
+// little room.
 const (
 	debugNameShare  = 120
 	debugPathShare  = 200
@@ -18,7 +19,7 @@ const (
 	maxDebugLines   = 7
 )
 
-// debug returns the frame of what happened in a debug session of a run.
+// debug returns the frame of an event in a debug session of a run.
 func debug(run string, e contract.DebugEvent) proto.Message {
 	switch {
 	case e.Running != nil:

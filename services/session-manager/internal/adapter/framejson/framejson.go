@@ -19,8 +19,8 @@ import (
 // Renderer implements [frames.Renderer].
 type Renderer struct{}
 
-// What of a frame's limit its texts may take, inside their JSON strings, when they must be shortened. nameShare is for
-// each name and id that is not kaged's own: of tools, calls, models, agents.
+// The shares of a frame's limit for its texts, inside their JSON strings, when they must be shortened. nameShare is
+// for each name and id from outside kaged: of tools, calls, models, agents.
 const (
 	inputShare  = frames.Limit / 4
 	outputShare = frames.MaxText - inputShare
@@ -209,7 +209,7 @@ const (
 	maxListed     = 12
 )
 
-// What of a policy, and of an attempt on the network, its frame shows.
+// The shares of a policy, and of an attempt on the network, in its frame.
 const (
 	policyShare = 8 << 10
 	targetShare = 1 << 10
@@ -270,7 +270,7 @@ func unlessEmpty(s string) *string {
 // maxDetails is the most room that the details of a failure get, as protobuf; as JSON they may take six times that.
 const maxDetails = 32 << 10
 
-// failure returns a failure as clients are shown it. Its details may quote what a provider said, which has no bound.
+// failure returns a failure as clients are shown it. Its details may quote a provider's text, which has no bound.
 func failure(e *fault.Error) *commonv1.Error {
 	p := e.Proto()
 	if p == nil {
@@ -286,5 +286,5 @@ func failure(e *fault.Error) *commonv1.Error {
 // name shortens a name or an id.
 func name(s string) string { return cut(s, nameShare) }
 
-// cut shortens s to what fits into budget bytes of JSON.
+// cut shortens s to budget bytes of JSON.
 func cut(s string, budget int) string { return clip.JSON(s, budget) }

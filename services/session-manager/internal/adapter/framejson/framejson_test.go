@@ -368,7 +368,7 @@ func TestSubagentOutput(t *testing.T) {
 	})
 }
 
-// However long and whatever it is, a payload fits into its limit, says that it was shortened, and is JSON.
+// For any content, a payload fits into its limit, says that it was shortened, and is JSON.
 func TestLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		long := func(name string) string {
@@ -420,7 +420,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// What a payload repeats of others' names and ids, however long, leaves it within its limit.
+// A payload with names and ids of others, however long, stays within its limit.
 func TestLongNames(t *testing.T) {
 	long, text := strings.Repeat("\x01", 1<<20), strings.Repeat("x", 2*frames.Limit)
 	for _, p := range []frames.Payload{
@@ -450,7 +450,7 @@ func TestLongNames(t *testing.T) {
 }
 
 // Input and output of megabytes cost no more than the frame that shows a part of them.
-func TestLargeInput(t *testing.T) { // not parallel: it counts what the process allocates
+func TestLargeInput(t *testing.T) { // not parallel: it counts the allocations of the process
 	input, output := "["+strings.Repeat("0,", 2<<20)+"0]", strings.Repeat("\x01", 4<<20)
 	for _, p := range []frames.Payload{
 		frames.MessageToolCall{Call: llm.ToolCall{Input: input}},

@@ -1,4 +1,5 @@
-// Package harness carries out runs at the harness: it is what package runs needs, over kaged.harness.v1.
+// Package harness carries out runs at the harness: it implements the interface of package runs over
+// kaged.harness.v1.
 package harness
 
 import (
@@ -52,7 +53,7 @@ const runScope = "kaged.dev/session-manager"
 // cached is how many decoded snapshots are kept.
 const cached = 256
 
-// snapshot returns a snapshot decoded. Nobody changes it.
+// snapshot returns a snapshot decoded. It must not be changed.
 func (h *Harness) snapshot(s *projects.Snapshot) (*harnessv1.CompiledProject, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +100,7 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 	return st, nil
 }
 
-// because returns why a stream ended: the reason it was ended for, if there is one, or what the transport says.
+// because returns why a stream ended: the reason it was ended for, or else the transport's error.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

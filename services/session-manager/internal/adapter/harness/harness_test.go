@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a harness that plays what a test says.
+// script is a harness that plays a test's function.
 type script struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	run func(grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error
@@ -88,7 +88,7 @@ func spec(t *testing.T, root *harnessv1.AgentNode) runs.Start {
 	}}
 }
 
-// A run is begun with everything it depends on, its events arrive as what they are, and answers and the cancel reach the
+// A run is begun with all its inputs, its events arrive with their types, and answers and the cancel reach the
 // harness.
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -233,8 +233,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A conversation goes out in pieces of about a megabyte; results that are larger than one together are parted between
-// them; nothing is lost or reordered.
+// A conversation goes out in pieces of about a megabyte; results that are larger than one together are parted
+// between them; no message is lost or reordered.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", chunk*2/3)
@@ -266,7 +266,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// What the project and the operator say about steps counts where the session says nothing.
+// The project's and the operator's step limits count if the session has none.
 func TestMaxSteps(t *testing.T) {
 	t.Parallel()
 	h := New(connect(t, nil), time.Minute, false, nil)

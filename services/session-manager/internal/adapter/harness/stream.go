@@ -33,7 +33,7 @@ func (s *stream) send(req *harnessv1.RunRequest) error {
 	return s.grpc.Send(req)
 }
 
-// begin sends what the run depends on, the conversation in pieces.
+// begin sends the run's inputs, the conversation in pieces.
 func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message) error {
 	if err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Start{Start: start}}); err != nil {
 		return s.refused(err)

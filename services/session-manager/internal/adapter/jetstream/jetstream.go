@@ -23,7 +23,8 @@ type Config struct {
 	Listen func(context.Context, *bus.Conn) error
 }
 
-// Stream implements [frames.Stream]. Before [Stream.Run] has connected, and while NATS is away, it fails with unavailable.
+// Stream implements [frames.Stream]. Before [Stream.Run] has connected, and while NATS is away, it fails with
+// unavailable.
 type Stream struct {
 	cfg    Config
 	log    *slog.Logger

@@ -19,11 +19,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline is how long a test waits for what must happen; one that reaches it has found a defect.
+// deadline bounds the wait of a test; reaching it is a defect.
 const deadline = 20 * time.Second
 
-// A NATS that takes less than the largest frame is told of in the log, and what it does not take holds up no frame behind it:
-// it is stored shortened.
+// A NATS with a limit below the largest frame is reported in the log, and a refused frame holds up no frame behind
+// it: it is stored shortened.
 func TestSmallMessages(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), MaxPayload: 64 << 10})

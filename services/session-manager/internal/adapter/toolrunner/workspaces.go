@@ -1,5 +1,5 @@
-// Package toolrunner asks the tool-runners of workspaces: it reads projects' files, says what runs for sessions, and tells that a
-// session has ended.
+// Package toolrunner asks the tool-runners of workspaces: it reads projects' files, says what runs for sessions,
+// and tells that a session has ended.
 package toolrunner
 
 import (
@@ -9,13 +9,14 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Workspaces implements [projects.Workspace] and [sessions.Tools]. It keeps nothing between calls and may be used concurrently.
+// Workspaces implements [projects.Workspace] and [sessions.Tools]. It keeps nothing between calls and may be used
+// concurrently.
 type Workspaces struct {
 	dial func(workspace string) (grpc.ClientConnInterface, error)
 }
 
-// New returns the workspaces that dial reaches, which keeps its connections. The name of a workspace is the address of its
-// tool-runner; the empty name is that of the default one.
+// New returns the workspaces that dial reaches, which keeps its connections. The name of a workspace is the address
+// of its tool-runner; the empty name is that of the default one.
 func New(dial func(workspace string) (grpc.ClientConnInterface, error)) *Workspaces {
 	return &Workspaces{dial}
 }

@@ -25,7 +25,8 @@ func as(t *testing.T, user string) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: user})
 }
 
-// What another service records is found by the operator it is about, a page at a time. A-AUDIT-01, A-AUDIT-02, A-AUDIT-03.
+// Another service's records are found by the operator they are about, a page at a time. A-AUDIT-01, A-AUDIT-02,
+// A-AUDIT-03.
 func TestRecordAndQuery(t *testing.T) {
 	s := server.New(audit.NewService(store.NewAudit(pgtest.New(t, migrations.Files, migrations.Schema))))
 	payload, _ := structpb.NewStruct(map[string]any{"ip": "127.0.0.1"})

@@ -27,8 +27,8 @@ type Audit struct{ db database.DB }
 // NewAudit returns the record in db.
 func NewAudit(db database.DB) *Audit { return &Audit{db} }
 
-// Prepare makes the partitions of this month and the next ones. It is called at start and may be called at any time; what is
-// recorded for a month without a partition is kept in the default one.
+// Prepare makes the partitions of this month and the next ones. It is called at start and may be called at any
+// time; records of a month without a partition go to the default one.
 func (a *Audit) Prepare(ctx context.Context) error {
 	err := db.New(a.db).EnsureAuditPartitions(ctx, time.Now().UnixMilli(), auditMonths)
 	return database.Fail(err, "prepare audit partitions")
@@ -39,8 +39,8 @@ func (a *Audit) Record(ctx context.Context, records []audit.Record) error {
 	return Append(ctx, a.db, records)
 }
 
-// Append appends records in the caller's transaction, with one statement. It fails only if the database does: what a
-// record holds is cleaned and bounded first. A record without an id or a time gets them.
+// Append appends records in the caller's transaction, with one statement. It fails only if the database does: a
+// record's content is cleaned and bounded first. A record without an id or a time gets them.
 func Append(ctx context.Context, q database.Querier, records []audit.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -86,8 +86,8 @@ func (a *Audit) Query(ctx context.Context, q audit.Query) ([]audit.Record, bool,
 	return records, more, nil
 }
 
-// auditSQL words a query so that each shape of it can use an index: one ordered scan for the owner's records and one for
-// those of nobody, merged. The page ends before its payloads become too large.
+// auditSQL words a query so that each shape of it can use an index: one ordered scan for the owner's records and
+// one for those without an operator, merged. The page ends before its payloads become too large.
 func auditSQL(q audit.Query) (string, []any) {
 	var b auditBuilder
 	b.where("ts >= %s", q.Since, q.Since > 0)

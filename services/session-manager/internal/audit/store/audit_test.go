@@ -82,7 +82,8 @@ func TestAuditRoundTrip(t *testing.T) {
 	}
 }
 
-// Each parameter narrows the answer, and an operator sees their own entries and those of nobody. A-AUDIT-01, A-AUDIT-02.
+// Each parameter narrows the answer, and an operator sees their own entries and those without an operator.
+// A-AUDIT-01, A-AUDIT-02.
 func TestAuditFilters(t *testing.T) {
 	a, _ := newAudit(t)
 	appendAll(t, a,
@@ -172,7 +173,7 @@ func TestAuditPageBytes(t *testing.T) {
 	}
 }
 
-// Nothing that a record holds can make storing it fail.
+// No content of a record makes storing it fail.
 func TestAuditHostilePayload(t *testing.T) {
 	a, _ := newAudit(t)
 	deep := map[string]any{}

@@ -79,7 +79,7 @@ func TestLaunchToken(t *testing.T) {
 	}
 }
 
-// The console is told who the operator is.
+// The console is told the operator's name.
 func TestGetOperator(t *testing.T) {
 	got, err := serve(t).GetOperator(t.Context(), &sessionmanagerv1.GetOperatorRequest{})
 	if err != nil || got.GetOperatorName() != "Ada" || got.GetTheme() != "dark" || got.GetLocale() != "" {

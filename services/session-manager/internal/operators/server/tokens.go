@@ -17,7 +17,7 @@ type Tokens struct {
 // NewTokens returns a Tokens.
 func NewTokens(service *tokens.Service) *Tokens { return &Tokens{tokens: service} }
 
-// scopes has no entry for an unspecified scope, which is none.
+// scopes has no entry for an unspecified scope, which is invalid.
 var scopes = map[apiv1.TokenScope]tokens.Scope{
 	apiv1.TokenScope_TOKEN_SCOPE_READ: tokens.Read, apiv1.TokenScope_TOKEN_SCOPE_RUN: tokens.Run,
 	apiv1.TokenScope_TOKEN_SCOPE_ADMIN: tokens.Admin,

@@ -101,7 +101,7 @@ func TestTokenExpires(t *testing.T) {
 	}
 }
 
-// What cannot be a token is refused with a reason, and the number of an operator's tokens is exact under a crowd.
+// An invalid token is refused with a reason, and the number of an operator's tokens is exact under a crowd.
 func TestTokenRefusals(t *testing.T) {
 	t.Parallel()
 	_, api, _ := serveTokens(t)

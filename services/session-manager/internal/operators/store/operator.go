@@ -1,4 +1,4 @@
-// Package store keeps in Postgres what gateways share.
+// Package store keeps the gateways' shared state in Postgres.
 package store
 
 import (
@@ -13,10 +13,10 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/store/db"
 )
 
-// Operator keeps what gateways share. It implements operator.Store.
+// Operator keeps the gateways' shared state. It implements operator.Store.
 type Operator struct{ db database.DB }
 
-// NewOperator returns what gateways share in db.
+// NewOperator returns the gateways' shared state in db.
 func NewOperator(db database.DB) *Operator { return &Operator{db} }
 
 // EnsureEpoch implements operator.Store.

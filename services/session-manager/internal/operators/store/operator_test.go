@@ -14,7 +14,7 @@ import (
 
 var _ operator.Store = (*store.Operator)(nil)
 
-// There is one secret for all replicas, whoever asks first, until it is replaced. A-CSRF-04.
+// There is one secret for all replicas, from any first request on, until it is replaced. A-CSRF-04.
 func TestEpoch(t *testing.T) {
 	o := store.NewOperator(storetest.Open(t))
 	secrets := make([][]byte, 8)
@@ -54,8 +54,8 @@ func TestReplaceEpochFirst(t *testing.T) {
 	}
 }
 
-// Of many who use a launch token at once, one gets in. Expired ones let nobody in and are swept; a rotation ends all.
-// A-LAUNCH-05.
+// Of many simultaneous uses of a launch token, one gets in. Expired ones are refused and swept; a rotation ends
+// all. A-LAUNCH-05.
 func TestLaunchTokens(t *testing.T) {
 	pool := storetest.Open(t)
 	o := store.NewOperator(pool)

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetProjectCapabilities says what a project's root agent may do.
+// GetProjectCapabilities returns the rights of a project's root agent.
 func (s *Server) GetProjectCapabilities(ctx context.Context, req *apiv1.GetProjectCapabilitiesRequest) (*apiv1.GetProjectCapabilitiesResponse, error) {
 	c, err := s.projects.Capabilities(ctx, owner(ctx), req.GetId())
 	if err != nil {

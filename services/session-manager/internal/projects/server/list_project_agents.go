@@ -41,7 +41,7 @@ func agentToProto(agents *projects.Agents, i int) *apiv1.ProjectAgent {
 	return out
 }
 
-// parentOf returns the tree path above a tree path, "" for none.
+// parentOf returns the tree path above a tree path, "" for the root's.
 func parentOf(path string) string {
 	if i := strings.LastIndex(path, ".subagents."); i >= 0 {
 		return path[:i]

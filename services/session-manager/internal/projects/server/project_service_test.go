@@ -49,7 +49,7 @@ primary:
 // dormant is that warning.
 const dormant = "strategy: checkpoint is not in force yet: conversations are compacted by drop."
 
-// broken is a project whose agent has no model.
+// broken is a project with an agent that lacks a model.
 const broken = `version: 1
 project: broken
 primary:

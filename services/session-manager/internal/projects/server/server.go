@@ -22,5 +22,5 @@ func New(registry *projects.Service, unregister *unregister.Saga) *Server {
 	return &Server{projects: registry, unregister: unregister}
 }
 
-// owner returns the operator who calls, whom an interceptor has made sure of.
+// owner returns the calling operator, checked by an interceptor.
 func owner(ctx context.Context) string { return ident.CallerFrom(ctx).UserID }

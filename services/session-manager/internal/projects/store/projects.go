@@ -24,8 +24,8 @@ type Projects struct{ db database.DB }
 // NewProjects returns the registry in db.
 func NewProjects(db database.DB) *Projects { return &Projects{db} }
 
-// Hold keeps a project from being unregistered until the caller's transaction ends; whoever creates a session does
-// so in the same transaction. It fails with not_found.
+// Hold keeps a project from being unregistered until the caller's transaction ends; a session is created in the
+// same transaction. It fails with not_found.
 func Hold(ctx context.Context, q database.Querier, owner, id string) error {
 	_, err := db.New(q).HoldProject(ctx, owner, id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -34,7 +34,8 @@ func Hold(ctx context.Context, q database.Querier, owner, id string) error {
 	return database.Fail(err, "hold project")
 }
 
-// Lock keeps a project, and sessions from being created in it, until the caller's transaction ends. It fails with not_found.
+// Lock keeps a project, and sessions from being created in it, until the caller's transaction ends. It fails with
+// not_found.
 func Lock(ctx context.Context, q database.Querier, owner, id string) error {
 	_, err := db.New(q).LockProject(ctx, owner, id)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -99,7 +99,7 @@ func TestSaveProject(t *testing.T) {
 	}
 }
 
-// Saving a registered project again changes what was found out and nothing else. A-PROJ-LOAD-09.
+// Saving a registered project again changes the results of the compilation and no other field. A-PROJ-LOAD-09.
 func TestSaveAgain(t *testing.T) {
 	pool := storetest.Open(t)
 	s := store.NewProjects(pool)
@@ -172,7 +172,7 @@ func TestListProjects(t *testing.T) {
 	}
 }
 
-// What an evaluation found is stored, unless somebody saved or invalidated the project since it was read.
+// An evaluation's result is stored, unless the project was saved or invalidated since it was read.
 func TestEvaluated(t *testing.T) {
 	s := store.NewProjects(storetest.Open(t))
 	read, _ := saveProject(t, s, whole("ada", "music", "/music"))

@@ -13,20 +13,19 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// answerBytes is how large what an answer shows of conversations may be together: one gRPC message, with room for the rest.
-// Whatever models and tools have said, it is kept: longer texts are shortened alike until it fits. Only what is shown is;
-// the store has it whole.
+// answerBytes bounds the shown parts of conversations in one answer together: one gRPC message, with room for the
+// rest. Longer texts of models and tools are shortened alike until the answer fits. The stored ones stay whole.
 const answerBytes = rpc.MaxMessage / 4 * 3
 
-// overhead is about what a part has besides its texts, nameBytes what is shown of a name or an id of others, and errorBytes
-// what is shown of a failure.
+// overhead is about the size of a part besides its texts, nameBytes the shown part of a name or an id of others,
+// and errorBytes that of a failure.
 const (
 	overhead   = 32
 	nameBytes  = 1 << 10
 	errorBytes = 64 << 10
 )
 
-// ellipsis ends what was shortened.
+// ellipsis ends a shortened text.
 const ellipsis = "… [shortened]"
 
 // level returns the most that each of some sizes may keep so that they have at most budget together.
@@ -81,8 +80,8 @@ func sum(sizes []int) int {
 	return n
 }
 
-// parts returns blocks as the API shows them, in at most most bytes: where they have more, long ones are shortened alike, and
-// where there are still too many, the last part says that the rest is missing.
+// parts returns blocks as the API shows them, in at most most bytes: where they have more, long ones are shortened
+// alike, and where there are still too many, the last part says that the rest is missing.
 func parts(blocks []llm.Block, most int) []*apiv1.MessagePart {
 	limit := level(weigh(blocks), most-most/8)
 	inputs := map[string]input{}
@@ -101,14 +100,14 @@ func parts(blocks []llm.Block, most int) []*apiv1.MessagePart {
 	return out
 }
 
-// input is what a call was made with, as its JSON and as it is shown.
+// input is the input of a call, as its JSON and as it is shown.
 type input struct {
 	text  string
 	value []byte
 }
 
-// part returns one block within about limit bytes, nil for a block of no kind. A call's input goes into inputs, where its
-// result finds it.
+// part returns one block within about limit bytes, nil for a block of no kind. A call's input goes into inputs,
+// where its result finds it.
 func part(b llm.Block, limit int, inputs map[string]input) *apiv1.MessagePart {
 	switch {
 	case b.Text != nil:
@@ -134,8 +133,8 @@ func part(b llm.Block, limit int, inputs map[string]input) *apiv1.MessagePart {
 	return nil
 }
 
-// value returns a call's input as the JSON it stands for, and where that would be larger than limit as a string, shortened to
-// limit.
+// value returns a call's input as the JSON it stands for, and where that would be larger than limit as a string,
+// shortened to limit.
 func value(text string, limit int) []byte {
 	if weighJSON(text) <= limit {
 		return wirejson.Raw(text)

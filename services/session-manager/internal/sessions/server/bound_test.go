@@ -41,8 +41,8 @@ func shortened(p *apiv1.MessagePart) bool {
 // numbers is JSON of many small values.
 func numbers(n int) string { return "[" + strings.Repeat("0,", n) + "0]" }
 
-// Whatever models and tools have said, an answer fits into one gRPC message: what is short is whole, and what is long is
-// shortened and says so.
+// For any texts of models and tools, an answer fits into one gRPC message: short texts are whole, and long ones are
+// shortened and say so.
 func TestAnswersFit(t *testing.T) {
 	long := strings.Repeat("ö", 9<<20/2)
 	many := slices.Repeat([]llm.Block{called("c", "[]"), answered("c", "ok")}, 150_000)
@@ -94,7 +94,7 @@ func TestAnswersFit(t *testing.T) {
 	}
 }
 
-// What fits is whole.
+// A text that fits is whole.
 func TestAnswersAreWhole(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 3<<19)
@@ -108,7 +108,7 @@ func TestAnswersAreWhole(t *testing.T) {
 }
 
 // A large input costs little more than its length.
-func TestLargeInputs(t *testing.T) { // not parallel: it counts what the process allocates
+func TestLargeInputs(t *testing.T) { // not parallel: it counts the allocations of the process
 	list := []record.Message{{Blocks: []llm.Block{called("c", numbers(8<<20)), answered("c", "ok")}}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

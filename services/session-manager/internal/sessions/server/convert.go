@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/session-manager/internal/wire"
 )
 
-// text returns nil for none.
+// text returns nil for "".
 func text(s string) *string { return unlessZero(s) }
 
 func unlessZero[T comparable](v T) *T {
@@ -60,7 +60,8 @@ func state(s record.State) apiv1.SessionState { return states[s] }
 //convert:one foundSession *apiv1.SessionSummary *apiv1.FoundSession >MatchedMessageId=-
 //convert:one spendSum sessions.Spent *apiv1.SpendSum >CostUsd=in.USD()
 
-// editFromProto reads the fields that tell null from absent. It fails with validation_failed for a value of another type.
+// editFromProto reads the fields that tell null from absent. It fails with validation_failed for a value of another
+// type.
 func editFromProto(req *apiv1.UpdateSessionRequest) (sessions.Edit, error) {
 	var e sessions.Edit
 	var err error

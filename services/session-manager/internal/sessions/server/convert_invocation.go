@@ -36,7 +36,7 @@ func exit(i record.Invocation) *int32 {
 	return &status
 }
 
-// described returns invocations with what they were asked, could do and said, in about most bytes.
+// described returns invocations with their tasks, tools and answers, in about most bytes.
 func described(list []record.Invocation, most int) []*apiv1.SubagentInvocation {
 	out := invocations(list)
 	share := most / max(len(list), 1) / 4
@@ -70,7 +70,7 @@ func invocationCage(c *dsl.Cage, most int) *apiv1.InvocationCage {
 	return out
 }
 
-// invocation returns an invocation in full, with its steps in what room the rest leaves.
+// invocation returns an invocation in full, with its steps in the remaining room.
 func invocation(d sessions.InvocationDetail) *apiv1.Invocation {
 	i := d.Invocation
 	out := &apiv1.Invocation{

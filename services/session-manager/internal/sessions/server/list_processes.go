@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListProcesses says what runs for the operator's sessions, or for one of them.
+// ListProcesses lists the commands of the operator's sessions, or of one of them.
 func (s *Server) ListProcesses(
 	ctx context.Context, req *apiv1.ListProcessesRequest,
 ) (*apiv1.ListProcessesResponse, error) {

@@ -6,7 +6,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// Server answers for sessions of the operator whom the context carries.
+// Server answers for sessions of the operator in the context.
 type Server struct {
 	sessionmanagerv1.UnimplementedSessionServiceServer
 	sessions *sessions.Service

@@ -70,7 +70,7 @@ func (s *Sessions) ApprovalsOf(
 	return list, database.Fail(err, "list approvals of all sessions")
 }
 
-// pending returns the approvals of a run that nobody has answered, the oldest first.
+// pending returns the open approvals of a run, the oldest first.
 func (s *Sessions) pending(ctx context.Context, run string) ([]record.Approval, error) {
 	rows, err := db.New(s.db).PendingApprovals(ctx, run)
 	var list []record.Approval
@@ -93,7 +93,7 @@ func approvalFromRow(row db.GetApprovalRow) record.Approval {
 	return a
 }
 
-// queueApprovals words what a change says about approvals.
+// queueApprovals queues a change's statements about approvals.
 func queueApprovals(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, a := range c.Approvals {
 		subject, err := json.Marshal(storableSubject(a.Subject))

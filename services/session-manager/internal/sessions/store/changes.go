@@ -25,7 +25,8 @@ import (
 // staleLease is the SQLSTATE of assert_lease.
 const staleLease = "KG001"
 
-// Apply implements [live.Store]. The whole change is one round trip: without explicit control a batch is one transaction.
+// Apply implements [live.Store]. The whole change is one round trip: without explicit control a batch is one
+// transaction.
 func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error {
 	leave, err := s.enter(ctx, c)
 	if err != nil {
@@ -87,11 +88,12 @@ func noSlot(err error) error {
 	return record.NoSlot(full)
 }
 
-// largeChange is the text of a change in bytes from which on it is stored while no other such change is: worded, as JSON, as a
-// parameter and in the connection's buffer it exists ten times, so that the ends of eight answers of 12 MB would take a gigabyte.
+// largeChange is the text of a change in bytes from which on it is stored while no other such change is: worded, as
+// JSON, as a parameter and in the connection's buffer it exists ten times, so that the ends of eight answers of 12
+// MB would take a gigabyte.
 const largeChange = 1 << 20
 
-// enter waits for the turn of a change that is large; others need none.
+// enter waits for the turn of a change that is large; others need no turn.
 func (s *Sessions) enter(ctx context.Context, c record.Change) (leave func(), err error) {
 	if textOf(c) < largeChange {
 		return func() {}, nil
@@ -142,7 +144,7 @@ func textOfBlocks(blocks []llm.Block) (n int) {
 	return n
 }
 
-// refused turns what assert_lease says into a fault.
+// refused turns an error of assert_lease into a fault.
 func refused(f lease.Fence, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == staleLease {
@@ -151,7 +153,8 @@ func refused(f lease.Fence, err error) error {
 	return database.Fail(err, "change session")
 }
 
-// lost notes that an answer of the server was lost on its way, or was not about the change, so that it may have been committed.
+// lost notes that an answer of the server was lost on its way, or was not about the change, so that it may have
+// been committed.
 func lost(err error) error {
 	if err == nil || postgres.Refused(err) || pgconn.SafeToRetry(err) {
 		return err
@@ -200,7 +203,7 @@ func queue(ctx context.Context, p *database.Pipeline, session string, c record.C
 	return q.InsertOutbox(ctx, out)
 }
 
-// queueRun words what a change says about runs.
+// queueRun queues a change's statements about runs.
 func queueRun(ctx context.Context, q *db.Queries, session string, c record.Change) error {
 	if c.NewRun != nil {
 		params, err := runParams(*c.NewRun)
@@ -336,7 +339,7 @@ func runParams(r record.Run) (db.InsertRunParams, error) {
 	}, err
 }
 
-// maxErrorDetail bounds what is kept of a failure, in bytes of JSON.
+// maxErrorDetail bounds the stored part of a failure, in bytes of JSON.
 const maxErrorDetail = 64 << 10
 
 // keptError returns a failure as it is kept, nil for a nil failure.

@@ -79,7 +79,7 @@ func (s *Sessions) loadRun(ctx context.Context, l *live.Loaded, id string) (*rec
 	return &run, database.Fail(err, "load run")
 }
 
-// loadFrames reads where the channels stand and what is still to be published.
+// loadFrames reads the channels' numbers and the unpublished frames.
 func (s *Sessions) loadFrames(ctx context.Context, l *live.Loaded) error {
 	q := db.New(s.db)
 	seqs, err := q.ListSeqs(ctx, l.Session.ID)

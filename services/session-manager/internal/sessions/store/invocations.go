@@ -123,7 +123,7 @@ func invocationFromRow(row db.GetInvocationRow) record.Invocation {
 	return i
 }
 
-// queueInvocations words what a change says about invocations.
+// queueInvocations queues a change's statements about invocations.
 func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, i := range c.Invocations {
 		p := db.InsertInvocationParams{

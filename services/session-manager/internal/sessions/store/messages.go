@@ -87,8 +87,8 @@ func (s *Sessions) Ordinal(ctx context.Context, session, message string) (int64,
 	return n, database.Fail(err, "find message")
 }
 
-// messageFromRow returns a stored message. Where a part of it cannot be read, its text stands for it and its metadata says so: one
-// row never hides the others.
+// messageFromRow returns a stored message. Where a part of it cannot be read, its text stands for it and its
+// metadata says so: one row never hides the others.
 func messageFromRow(session string, row db.HistoryRow) record.Message {
 	m := record.Message{
 		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content, RunID: row.RunID,
@@ -123,7 +123,7 @@ func unreadable(what string) *transcript.Metadata {
 // maxCost is the largest cost in USD that is shown.
 const maxCost = 1e12
 
-// cost returns a stored cost as JSON can show it, nil for none.
+// cost returns a stored cost as JSON can show it; it may be nil.
 func cost(usd *float64) *float64 {
 	if usd == nil || math.IsNaN(*usd) {
 		return nil

@@ -10,7 +10,8 @@ import (
 // probeBytes is how much [ProbeWrite] writes: more than a page has room for.
 const probeBytes = 64 << 10
 
-// ProbeWrite writes a row as large as a frame, for a transaction that is rolled back. It fails while the database has no room.
+// ProbeWrite writes a row as large as a frame, for a transaction that is rolled back. It fails while the database
+// has no room.
 func ProbeWrite(ctx context.Context, tx pgx.Tx) error {
 	payload := make([]byte, probeBytes)
 	_, _ = rand.Read(payload) // never fails, and does not compress

@@ -47,8 +47,8 @@ func (s *Sessions) Run(ctx context.Context, session, run string) (record.Run, er
 	return runFromRow(row), nil
 }
 
-// runFromRow returns a stored run. A failure that cannot be read becomes one that says so, and a count or cost that cannot be is
-// clipped: one row never hides the others.
+// runFromRow returns a stored run. A failure that cannot be read becomes one that says so, and a count or cost that
+// cannot be is clipped: one row never hides the others.
 func runFromRow(row db.GetRunRow) record.Run {
 	r := record.Run{
 		ID: row.ID, SessionID: row.SessionID, Owner: row.OwnerUserID, ProjectID: row.ProjectID,
@@ -85,7 +85,7 @@ func failure(kept, of string) *fault.Error {
 	return &fault.Error{Code: code, Msg: f.Message, Details: f.Details, HTTP: f.HTTP}
 }
 
-// Steps implements [live.Store]. It fails for steps that cannot be read: a run is not put in order from half of what it did.
+// Steps implements [live.Store]. It fails for unreadable steps: a run is not repaired from half of its steps.
 func (s *Sessions) Steps(ctx context.Context, run, invocation string) ([]transcript.Step, error) {
 	steps, bad, err := s.steps(ctx, run, invocation)
 	return steps, database.Fail(errors.Join(err, bad), "read steps")
@@ -97,7 +97,7 @@ func (s *Sessions) ShownSteps(ctx context.Context, run, invocation string) ([]tr
 	return steps, database.Fail(err, "read steps")
 }
 
-// steps returns the steps of an agent in a run and, as bad, what of them cannot be read.
+// steps returns the steps of an agent in a run and, as bad, the error of the unreadable ones.
 func (s *Sessions) steps(ctx context.Context, run, invocation string) (steps []transcript.Step, bad, err error) {
 	rows, err := db.New(s.db).ListSteps(ctx, run, invocation)
 	for _, row := range rows {
@@ -109,8 +109,9 @@ func (s *Sessions) steps(ctx context.Context, run, invocation string) (steps []t
 	return steps, bad, err
 }
 
-// addHalf adds a stored half of a step. A turn that cannot be read becomes a text that says so, and results that cannot be read are
-// left out, so that their calls count as cut off: one row never hides the others. The error says what cannot be read.
+// addHalf adds a stored half of a step. A turn that cannot be read becomes a text that says so, and results that
+// cannot be read are left out, so that their calls count as cut off: one row never hides the others. The error
+// names the unreadable part.
 func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, error) {
 	if row.Part == partTurn {
 		step := transcript.Step{}

@@ -56,7 +56,8 @@ func (s *Sessions) search(ctx context.Context, p db.SearchNewestParams) (found [
 	}), "search sessions")
 }
 
-// frequent is from how many texts on a search walks the texts, newest first, instead of sorting all that have its words.
+// frequent is from how many texts on a search walks the texts, newest first, instead of sorting all that have its
+// words.
 const frequent = 2000
 
 // searchRows searches in the way that is best for words as frequent as those of p.
@@ -100,7 +101,7 @@ func (s *Sessions) FillWords(ctx context.Context, limit int32) (int64, error) {
 // ToFill implements [sessions.Store].
 func (s *Sessions) ToFill() <-chan struct{} { return s.unfilled }
 
-// wrote notes that a text was stored whose words are to be filled in.
+// wrote notes that a text without search words was stored.
 func (s *Sessions) wrote() {
 	select {
 	case s.unfilled <- struct{}{}:

@@ -48,8 +48,8 @@ func fill(t testing.TB, s *store.Sessions) {
 	}
 }
 
-// A text is found by the beginnings of its words, whatever is between them, and by none beyond its first 200 KiB; however many
-// different words it has, it holds up no other.
+// A text is found by the beginnings of its words, across any separators, and by none beyond its first 200 KiB;
+// however many different words it has, it holds up no other.
 func TestSearchOfTexts(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)
@@ -162,8 +162,9 @@ func TestSearchPages(t *testing.T) {
 	}
 }
 
-// BenchmarkSearch is pages of 50 of 100,000 sessions, each with a name and a message: any page of the list, and searches for a word
-// that all have, that one in a hundred has, and that one has. It reports the time that one in a hundred exceeds.
+// BenchmarkSearch is pages of 50 of 100,000 sessions, each with a name and a message: any page of the list, and
+// searches for a word that all have, that one in a hundred has, and that one has. It reports the time that one in a
+// hundred exceeds.
 func BenchmarkSearch(b *testing.B) {
 	const many = 100_000
 	owner, app := pgtest.URLs(b)

@@ -1,5 +1,5 @@
-// Package store keeps sessions in Postgres, with their messages, runs, approvals, leases and frames. It is SQL and the translation
-// of rows: rules are in core.
+// Package store keeps sessions in Postgres, with their messages, runs, approvals, leases and frames. It is SQL and
+// the translation of rows: rules are in core.
 package store
 
 import (
@@ -21,8 +21,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// Sessions keeps sessions with their messages, runs, leases and frames. It implements the stores of packages sessions and
-// live.
+// Sessions keeps sessions with their messages, runs, leases and frames. It implements the stores of packages
+// sessions and live.
 type Sessions struct {
 	db    database.DB
 	large chan struct{} // holds one token while a large change is stored
@@ -61,8 +61,8 @@ func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string
 	}), "create session")
 }
 
-// fork copies the messages of a session that are not superseded into a new one: those that are there when it begins. The source
-// is not held meanwhile, because messages are only added.
+// fork copies the messages of a session that are not superseded into a new one: those that are there when it
+// begins. The source is not held meanwhile, because messages are only added.
 func fork(ctx context.Context, q *db.Queries, from, to string) error {
 	if exists, err := q.SessionExists(ctx, from); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (s *Sessions) Owned(ctx context.Context, owner string, ids []string) ([]str
 	return owned, database.Fail(err, "look up sessions")
 }
 
-// promptChars is how much of a message says what a run is about.
+// promptChars is how much of a message is shown as a run's subject.
 const promptChars = 200
 
 // ActiveRuns implements [sessions.Store].

@@ -230,7 +230,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Only the holder of the lease changes a session, and of a change that is refused nothing is kept.
+// Only the holder of the lease changes a session, and a refused change leaves no row.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -362,7 +362,7 @@ func TestRenewDuringAChange(t *testing.T) {
 	}
 }
 
-// Of many who want a lease at once one gets it.
+// Of many simultaneous takers of a lease one gets it.
 func TestTakeAtOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -542,7 +542,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A fork holds copies of what was said and not taken back, in its order.
+// A fork holds copies of the messages that were not taken back, in their order.
 func TestForkCopies(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)

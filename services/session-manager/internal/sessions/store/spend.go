@@ -74,8 +74,8 @@ func (s *Sessions) Spending(
 	return total, by, lost(err)
 }
 
-// sessionUse reads the reservations before the sums: a call that is settled in between counts twice, not never. The time
-// of work is that of all runs but one, which is at work and has a clock.
+// sessionUse reads the reservations before the sums: a call that is settled in between counts twice, not never. The
+// time of work is that of all runs but one, which is at work and has a clock.
 func sessionUse(ctx context.Context, q *db.Queries, owner, session, but string) (record.Use, error) {
 	reserved, err := q.Reserved(ctx, owner, session)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Sessions) Use(ctx context.Context, owner, session string) (record.Use, 
 //convert:with Reserved.Calls=ReservedCalls >AgentPath=transcript.Storable(in.AgentPath)
 //convert:with >Model=transcript.Storable(in.Model)
 
-// queueSpend words what a change says about model calls.
+// queueSpend queues a change's statements about model calls.
 func queueSpend(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, s := range c.Reserved {
 		if err := q.InsertSpend(ctx, spendParams(s)); err != nil {

@@ -1,8 +1,9 @@
-// Package audit is the append-only record of what was done, by whom, and what a model was sent.
+// Package audit is the append-only record of actions, their operators, and the requests sent to models.
 //
-// Records are written in the transaction of what they record wherever there is one, so that neither exists without the
-// other: the store's AppendAudit takes the transaction. [Service.Record] is for records that stand alone. Nothing that a
-// record holds can make writing it fail: [Encode] replaces what Postgres cannot keep and bounds what is too large.
+// Records are written in the transaction of their subject if there is one, so that neither exists without the
+// other: the store's AppendAudit takes the transaction. [Service.Record] is for records that stand alone. No
+// content of a record makes its writing fail: [Encode] replaces text that Postgres cannot keep and bounds large
+// values.
 package audit
 
 import (
@@ -16,7 +17,7 @@ import (
 	"kaged.dev/pkg/page"
 )
 
-// Record is one entry, to append or as stored. Empty strings stand for "none".
+// Record is one entry, to append or as stored. Empty strings are absent values.
 type Record struct {
 	// ID is a ULID. The store gives one where it is empty.
 	ID string
@@ -24,7 +25,7 @@ type Record struct {
 	TS int64
 	// EventType is the dotted type, such as project.loaded.
 	EventType string
-	// UserID is the operator it is about, "" where nobody is known. Such records are shown to every operator.
+	// UserID is the operator it is about, "" if unknown. Such records are shown to every operator.
 	UserID string
 	// RequestID is the request it came from.
 	RequestID string
@@ -33,7 +34,8 @@ type Record struct {
 	RunID     string
 	// AgentPath is the tree path of the agent it is about.
 	AgentPath string
-	// Payload is what happened. It holds what encoding/json can write; secrets are masked by whoever makes the record.
+	// Payload are the facts of the event. Its values are those that encoding/json can write; the maker of a record
+	// masks secrets.
 	Payload map[string]any
 }
 
@@ -50,10 +52,10 @@ func New(ctx context.Context, eventType string, payload map[string]any) Record {
 //convert:one Of contract.Record Record At=TS Type=EventType Agent=AgentPath >ID=- >UserID=- >RequestID=- >ProjectID=-
 //convert:with >SessionID=- >RunID=-
 
-// maxField bounds every text of a record but its payload, in bytes. Only a record that nobody could make sense of has more.
+// maxField bounds every text of a record but its payload, in bytes. Only a nonsensical record has more.
 const maxField = 512
 
-// Clean returns r as it can be stored: with id and time, and its texts free of what Postgres cannot hold.
+// Clean returns r in storable form: with id and time, and its texts free of characters that Postgres cannot hold.
 func (r Record) Clean() Record {
 	if r.ID == "" {
 		r.ID = ident.New()
@@ -77,14 +79,14 @@ func cleanField(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// Query is what the store is asked for: entries of Owner and of nobody, newest first.
+// Query asks the store for entries of Owner and of no operator, newest first.
 type Query struct {
 	Owner string
 	// Since is at or after and Until before, in milliseconds; 0 does not filter.
 	Since, Until int64
 	// ProjectID and SessionID do not filter where they are empty.
 	ProjectID, SessionID string
-	// Types are patterns in which * stands for anything; none does not filter.
+	// Types are patterns in which * matches any text; an empty list does not filter.
 	Types []string
 	// After is the place of the last entry of the page before: its time and id.
 	After *page.Key

@@ -17,7 +17,7 @@ import (
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
-// memory is a store that remembers what it was asked.
+// memory is a store that remembers its last call.
 type memory struct {
 	records []audit.Record
 	query   audit.Query
@@ -35,7 +35,7 @@ func (m *memory) Query(_ context.Context, q audit.Query) ([]audit.Record, bool, 
 	return m.answer, m.more, nil
 }
 
-// A record made for a request knows who asked and when.
+// A record made for a request has the request's operator and time.
 func TestNew(t *testing.T) {
 	ctx := ident.WithCaller(t.Context(), ident.Caller{UserID: "ada", RequestID: "r1"})
 	r := audit.New(ctx, "project.loaded", map[string]any{"path": "/p"})
@@ -44,7 +44,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Whatever texts a record comes with, it can be stored.
+// For any texts, a record can be stored.
 func TestClean(t *testing.T) {
 	r := audit.Record{EventType: "a\x00b", SessionID: "\xff", RequestID: strings.Repeat("ä", 1000)}.Clean()
 	if r.EventType != "a\uFFFDb" || r.SessionID != "\uFFFD" || len(r.RequestID) > 520 || !utf8.ValidString(r.RequestID) {
@@ -55,7 +55,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Records without a type and floods are refused; nothing at all is fine.
+// Records without a type and floods are refused; an empty list is fine.
 func TestRecordRefuses(t *testing.T) {
 	m := &memory{}
 	s := audit.NewService(m)
@@ -141,7 +141,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// What Postgres cannot keep is replaced, and what encoding/json cannot write is written as text.
+// Text that Postgres cannot keep is replaced, and values that encoding/json cannot write are written as text.
 func TestEncodeHostile(t *testing.T) {
 	deep := map[string]any{}
 	for range 20000 {
@@ -160,7 +160,7 @@ func TestEncodeHostile(t *testing.T) {
 	}
 }
 
-// A payload that is too large keeps what fits and says how large it was.
+// A payload that is too large keeps a part and its original size.
 func TestEncodeBounds(t *testing.T) {
 	long := strings.Repeat("ä", 100_000)
 	many := make([]any, 100_000)
@@ -189,7 +189,7 @@ func TestEncodeBounds(t *testing.T) {
 	}
 }
 
-// Whatever text a payload holds, what is written is valid JSON without what Postgres refuses.
+// For any text in a payload, the result is valid JSON that Postgres accepts.
 func FuzzEncode(f *testing.F) {
 	f.Add("a\x00b", 10)
 	f.Add("\xf0\x9f\x98", 40)

@@ -12,12 +12,12 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// MaxPayload is the largest payload that is stored whole, in bytes of JSON. Whoever makes a record shortens what need
-// not be kept; this bound only keeps a defect or an attack from filling the store.
+// MaxPayload is the largest payload that is stored whole, in bytes of JSON. The maker of a record shortens large
+// texts; this bound only keeps a defect or an attack from filling the store.
 const MaxPayload = 4 << 20
 
-// maxValues is the most values a payload holds, keys and members of lists counted alike. Many small values take far more
-// room in a message than in JSON.
+// maxValues is the most values a payload holds, keys and members of lists counted alike. Many small values take far
+// more room in a message than in JSON.
 const maxValues = 200_000
 
 // maxDepth is how deep a payload may nest before its inside is replaced. Postgres parses recursively.
@@ -29,9 +29,9 @@ type cut struct{ text, items int }
 // cuts are tried in order until the payload fits.
 var cuts = []cut{{math.MaxInt, math.MaxInt}, {64 << 10, 10000}, {4 << 10, 500}, {256, 50}}
 
-// Encode returns payload as JSON that Postgres can keep. Characters it cannot hold become U+FFFD, numbers it cannot hold
-// become text, and what nests too deep is left out. A payload larger than max bytes has its long texts and lists cut and
-// says so under "_truncated": its size in bytes. So does one of far too many values. Encode never fails.
+// Encode returns payload as JSON that Postgres can keep. Characters it cannot hold become U+FFFD, numbers it cannot
+// hold become text, and too deep values are left out. A payload larger than max bytes has its long texts and lists
+// cut and says so under "_truncated": its size in bytes. So does one of far too many values. Encode never fails.
 func Encode(payload map[string]any, max int) []byte {
 	size := 0
 	for i, c := range cuts {

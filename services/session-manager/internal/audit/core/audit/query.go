@@ -8,13 +8,13 @@ import (
 	"kaged.dev/pkg/page"
 )
 
-// Filter narrows a query as the API words it; what is zero does not filter.
+// Filter narrows a query as the API words it; zero fields do not filter.
 type Filter struct {
 	// Since is at or after and Until before, in milliseconds.
 	Since, Until int64
 	ProjectID    string
 	SessionID    string
-	// EventType holds types separated by commas; * stands for anything, also across dots.
+	// EventType holds types separated by commas; * matches any text, also across dots.
 	EventType string
 }
 
@@ -24,8 +24,8 @@ const maxPatterns = 50
 // list names the audit's pages.
 const list = "audit"
 
-// Query returns a page of the entries that owner may see, newest first: those of owner and those of nobody. It fails with
-// validation_failed naming the parameter that makes no sense.
+// Query returns a page of the entries that owner may see, newest first: those of owner and those without an
+// operator. It fails with validation_failed naming the parameter that makes no sense.
 func (s *Service) Query(ctx context.Context, owner string, f Filter, limit int32, cursor string) (page.Page[Record], error) {
 	req, err := page.Parse(list, limit, cursor)
 	if err != nil {

@@ -1,9 +1,10 @@
 // Package localconfig is an operator's own configuration: where model aliases lead, the providers' keys, the rules for
 // tools and preferences. It never comes from a project.
 //
-// A [Source] yields a [Config], which is an immutable view with every reference resolved; asking again yields a new one
-// when something changed, so whoever wants the current bindings asks the source again before each use. [File] is the
-// source of a single operator, local.toml; operators of a shared daemon can have another one behind the same interface.
+// A [Source] yields a [Config], which is an immutable view with every reference resolved; asking again yields a new
+// one after a change, so a consumer of the current bindings asks the source again before each use. [File] is the
+// source of a single operator, local.toml; operators of a shared daemon can have another one behind the same
+// interface.
 package localconfig
 
 import (
@@ -22,8 +23,8 @@ import (
 
 // Source yields operators' configurations. It is safe for concurrent use.
 type Source interface {
-	// Config returns the configuration of one operator as it is now. It fails with local_config_invalid (details path, line
-	// and column where known) while it cannot be used: work that would need it must not start.
+	// Config returns the configuration of one operator as it is now. It fails with local_config_invalid (details
+	// path, line and column where known) while it cannot be used: work that would need it must not start.
 	Config(ctx context.Context, userID string) (*Config, error)
 }
 
@@ -40,10 +41,10 @@ type Config struct {
 	dormant     []Dormant
 }
 
-// Dormant is a key of the configuration that has no effect: the whole key, and a sentence that says what it does not do.
+// Dormant is a key of the configuration that has no effect: the whole key, and a sentence about the missing effect.
 type Dormant struct{ Key, Message string }
 
-// Preferences are what the console shows of an operator; empty stands for the default.
+// Preferences are the console's settings of an operator; empty stands for the default.
 type Preferences struct {
 	OperatorName, Theme, Timezone, Locale string
 }
@@ -53,10 +54,10 @@ type Limits struct {
 	SessionsPerProject, SessionsPerOperator, MaxSteps, LiveAgents int
 }
 
-// Revision differs between two Configs of one source that differ in anything.
+// Revision differs between two Configs of one source with different content.
 func (c *Config) Revision() uint64 { return c.revision }
 
-// Preferences returns what the console shows.
+// Preferences returns the console's settings.
 func (c *Config) Preferences() Preferences { return c.preferences }
 
 // Limits returns the bounds of the operator's work.

@@ -17,12 +17,12 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// settle is how old a file's change must be before its size and time are trusted to tell it from another: a file system's
-// clock may tick as slowly as this, so a change right after a read can leave both as they were.
+// settle is how old a file's change must be before its size and time are trusted to tell it from another: a file
+// system's clock may tick as slowly as this, so a change right after a read can leave both as they were.
 const settle = 100 * time.Millisecond
 
-// File is the configuration of a daemon's single operator: local.toml. It looks at the file at each use and reads it again
-// when it is another one, so an edit counts from the next call on and nothing watches in between. An absent file is an
+// File is the configuration of a daemon's single operator: local.toml. It looks at the file at each use and reads
+// it again if it is another one, so an edit counts from the next call on without a watcher. An absent file is an
 // empty configuration.
 type File struct {
 	path      string
@@ -36,15 +36,15 @@ type File struct {
 	revision uint64
 }
 
-// stamp is what a file looked like when it was read.
+// stamp identifies the version of a file that was read.
 type stamp struct {
 	path string
-	info fs.FileInfo // nil for none
+	info fs.FileInfo // nil if missing
 	read time.Time
 }
 
-// NewFile returns the configuration at path; "" is an empty one. A rehearsal script may have maxScript bytes. The log is
-// told of what works and should not be. Nothing is read yet.
+// NewFile returns the configuration at path; "" is an empty one. A rehearsal script may have maxScript bytes. The
+// log gets warnings about working but wrong settings. It reads no file yet.
 func NewFile(path string, maxScript int64, log *slog.Logger) *File {
 	return &File{path: path, maxScript: maxScript, log: log}
 }
@@ -86,8 +86,8 @@ func (s stamp) current() bool {
 		s.info.ModTime().Equal(info.ModTime()) && s.read.Sub(info.ModTime()) > settle
 }
 
-// load reads everything again. What each file looks like is noted before it is read: a change in between is seen next time.
-// A configuration that says the same as before stays the same one.
+// load reads everything again. The stamp of each file is taken before it is read: a change in between is seen next
+// time. A configuration that says the same as before stays the same one.
 func (f *File) load() {
 	f.seen = []stamp{look(f.path)}
 	file, err := config.Load(f.path)
@@ -117,7 +117,7 @@ func (f *File) warn(file *config.File) {
 	}
 }
 
-// invalid turns what is wrong with the file into the refusal of work that needs it.
+// invalid turns an error of the file into the refusal of work that needs it.
 func invalid(err error) error {
 	e := fault.From(err)
 	out := fault.Wrap(err, fault.LocalConfigInvalid, "The local configuration cannot be used: %s", e.Msg)
@@ -149,7 +149,7 @@ func (f *File) build(file *config.File) *Config {
 	return c
 }
 
-// readScript reads a script, whose path may be relative to local.toml, and remembers what it looked like.
+// readScript reads a script, with a path that may be relative to local.toml, and remembers its stamp.
 func (f *File) readScript(path string) ([]byte, error) {
 	path, missing := config.Expand(path)
 	if len(missing) > 0 {

@@ -90,7 +90,7 @@ func TestUnknownAlias(t *testing.T) {
 	}
 }
 
-// A target whose provider is missing or incomplete says so in a sentence; the others are not affected.
+// A target with a missing or incomplete provider says so in a sentence; the others are not affected.
 func TestUnusableTargets(t *testing.T) {
 	t.Setenv("KAGED_TEST_EMPTY", "")
 	_, source := file(t, `
@@ -241,8 +241,8 @@ func TestRehearsalScript(t *testing.T) {
 	}
 }
 
-// A key that stands in the file works, and the log says once per change that it should not be there, without repeating it.
-// H-PROV-CRED-02.
+// A key that stands in the file works, and the log says once per change that it should not be there, without
+// repeating it. H-PROV-CRED-02.
 func TestRawKeyIsWarnedOf(t *testing.T) {
 	t.Setenv("KAGED_TEST_KEY", "s3cret")
 	path := filepath.Join(t.TempDir(), "local.toml")

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// The drivers whose needs differ.
+// The drivers with needs of their own.
 const (
 	driverAnthropic  = "anthropic"
 	driverGoogle     = "google"
@@ -72,7 +72,7 @@ func notConfigured(name, format string, args ...any) *fault.Error {
 	return fault.New(fault.ProviderNotConfigured, format, args...).With("provider", name)
 }
 
-// resolve expands a provider's references to the environment and says what it lacks.
+// resolve expands a provider's references to the environment and names the missing parts.
 func resolve(name string, p config.Provider, readScript func(path string) ([]byte, error)) provider {
 	r := resolver{name: name}
 	out := provider{target: llm.Target{
@@ -127,8 +127,9 @@ func (r *resolver) expand(key, value string) string {
 	return expanded
 }
 
-// needsKey reports whether the provider cannot work without a key: the vendors' own servers want one, while a server of
-// the OpenAI kind that the operator runs may have none, and a proxy may take its credentials from a header.
+// needsKey reports whether the provider cannot work without a key: the vendors' own servers want one, while a
+// server of the OpenAI kind that the operator runs may need no key, and a proxy may take its credentials from a
+// header.
 func needsKey(t llm.Target) bool {
 	for h := range t.Headers {
 		if config.CarriesKey(h) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A model may be named by a variable, as its server may: both set lead there, and an unset one makes the target unusable, which is
-// what lets the next target of the alias be tried.
+// A model may be named by a variable, as its server may: both set lead there, and an unset one makes the target
+// unusable, so that the next target of the alias is tried.
 func TestModelFromEnvironment(t *testing.T) {
 	const text = `
 [models]

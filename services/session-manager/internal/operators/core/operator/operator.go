@@ -1,5 +1,5 @@
-// Package operator holds what gateways share about operators: the secret that browsers' cookies are derived from, the
-// single-use tokens that let a browser in, and what the console shows of an operator's configuration.
+// Package operator holds the gateways' shared state about operators: the secret that browsers' cookies are derived
+// from, the single-use tokens that let a browser in, and the console's settings.
 package operator
 
 import (
@@ -20,9 +20,9 @@ const secretSize = 32
 
 // Store keeps secrets. Of a launch token it is given the hash only.
 type Store interface {
-	// EnsureEpoch returns the secret, which becomes fresh if there is none yet.
+	// EnsureEpoch returns the secret; without one, fresh becomes it.
 	EnsureEpoch(ctx context.Context, fresh []byte, now int64) ([]byte, error)
-	// ReplaceEpoch makes fresh the secret, drops every launch token, and appends the record, all or nothing.
+	// ReplaceEpoch makes fresh the secret, drops every launch token, and appends the record, in one transaction.
 	ReplaceEpoch(ctx context.Context, fresh []byte, now int64, record audit.Record) error
 	// PutLaunchToken keeps a token's hash, and drops those that have expired.
 	PutLaunchToken(ctx context.Context, hash []byte, now, expiresAt int64) error
@@ -31,7 +31,7 @@ type Store interface {
 	TakeLaunchToken(ctx context.Context, hash []byte, now int64) (bool, error)
 }
 
-// Deps are what a Service works with.
+// Deps are a Service's dependencies.
 type Deps struct {
 	Store  Store
 	Config localconfig.Source
@@ -46,9 +46,9 @@ type Service struct{ Deps }
 // New returns a Service.
 func New(deps Deps) *Service { return &Service{deps} }
 
-// Boot makes sure that there is a secret, before anything asks for it. With rotate it is a new one, which a single-node
-// daemon wants at each start: cookies and CSRF tokens of the run before are worthless then. Replicas that start one by one
-// must not rotate.
+// Boot makes sure that there is a secret, before the first request for it. With rotate it is a new one, which a
+// single-node daemon wants at each start: cookies and CSRF tokens of the run before are worthless then. Replicas
+// that start one by one must not rotate.
 func (s *Service) Boot(ctx context.Context, rotate bool) error {
 	if rotate {
 		_, err := s.RotateEpoch(ctx)
@@ -63,8 +63,8 @@ func (s *Service) Epoch(ctx context.Context) ([]byte, error) {
 	return s.Store.EnsureEpoch(ctx, newSecret(), time.Now().UnixMilli())
 }
 
-// RotateEpoch replaces the secret: cookies, CSRF tokens and launch tokens handed out before are worthless. It returns the
-// new one.
+// RotateEpoch replaces the secret: cookies, CSRF tokens and launch tokens handed out before are worthless. It
+// returns the new one.
 func (s *Service) RotateEpoch(ctx context.Context) ([]byte, error) {
 	secret := newSecret()
 	record := audit.New(ctx, "auth.epoch_rotated", nil)
@@ -84,8 +84,8 @@ func (s *Service) IssueLaunchToken(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// ConsumeLaunchToken uses a token up. It fails with unauthenticated (details.reason invalid_launch_token) for one that is
-// unknown, used or expired, without saying which.
+// ConsumeLaunchToken uses a token up. It fails with unauthenticated (details.reason invalid_launch_token) for one
+// that is unknown, used or expired, without saying which.
 func (s *Service) ConsumeLaunchToken(ctx context.Context, token string) error {
 	taken, err := s.Store.TakeLaunchToken(ctx, hashOf(token), time.Now().UnixMilli())
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Service) ConsumeLaunchToken(ctx context.Context, token string) error {
 	return nil
 }
 
-// Preferences returns what the console shows of an operator's configuration. One that cannot be read leaves everything
-// empty: an operator must be able to sign in to be told about it.
+// Preferences returns the console's settings of an operator. One that cannot be read leaves everything empty: an
+// operator must be able to sign in to be told about it.
 func (s *Service) Preferences(ctx context.Context, userID string) localconfig.Preferences {
 	cfg, err := s.Config.Config(ctx, userID)
 	if err != nil {

@@ -86,8 +86,8 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// A launch token lets one browser in, once, for as long as it lasts; a rotation ends those that are out. A-AUTH-LOOP-04,
-// A-LAUNCH-05, A-LAUNCH-06.
+// A launch token lets one browser in, once, for as long as it lasts; a rotation ends those that are out.
+// A-AUTH-LOOP-04, A-LAUNCH-05, A-LAUNCH-06.
 func TestLaunchTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, m := service(t, "")
@@ -130,7 +130,8 @@ func TestLaunchTokens(t *testing.T) {
 	})
 }
 
-// The console shows the operator's name and preferences, and nothing while the configuration cannot be read.
+// The console shows the operator's name and preferences, and leaves them empty while the configuration cannot be
+// read.
 func TestPreferences(t *testing.T) {
 	s, _ := service(t, "operator_name = \"Ada\"\n[ui]\ntheme = \"dark\"\ntimezone = \"Europe/Budapest\"\nlocale = \"en-US\"\n")
 	want := localconfig.Preferences{OperatorName: "Ada", Theme: "dark", Timezone: "Europe/Budapest", Locale: "en-US"}

@@ -1,7 +1,8 @@
-// Package approval decides what a project's files grant beyond the version that an operator approved. It is pure: it compares two
-// compiled versions agent by agent, says which prompts the agents' own tools can write, and shows two sets of texts as a diff.
+// Package approval finds the grants of a project's files beyond the version that an operator approved. It is pure:
+// it compares two compiled versions agent by agent, says which prompts the agents' own tools can write, and shows
+// two sets of texts as a diff.
 //
-// What widens is the table [Rules], which the reference page docs/reference/approval.md repeats.
+// The table [Rules] defines widening; the reference page docs/reference/approval.md repeats it.
 package approval
 
 import (
@@ -16,7 +17,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Agent is what one agent of a compiled project may do.
+// Agent is the set of rights of one agent of a compiled project.
 type Agent struct {
 	// Path is its tree path.
 	Path string
@@ -32,11 +33,11 @@ type Agent struct {
 	ResumeOnCrash bool
 	// AutoTodos says that todos which it proposes are written down unreviewed.
 	AutoTodos bool
-	// Cage is nil for none.
+	// Cage may be nil.
 	Cage *dsl.Cage
-	// Budget is nil for none.
+	// Budget may be nil.
 	Budget *dsl.Budget
-	// Policy is nil for none.
+	// Policy may be nil.
 	Policy *dsl.Policy
 }
 
@@ -52,23 +53,23 @@ type Version struct {
 	Debugging dsl.Debugging
 	// Dormant are the values of keys that are not in force and will widen once they are, by agent path and key.
 	Dormant map[Place]string
-	// Providers are the providers that each alias leads to, as of now; an alias that is not bound has none.
+	// Providers are the providers that each alias leads to, as of now; an unbound alias has no entry.
 	Providers map[string][]string
-	// DefaultSteps is how many steps a run has whose agent says nothing.
+	// DefaultSteps is the default number of steps of a run.
 	DefaultSteps int
 }
 
 // Place is a key of an agent; the path is empty for the project's own keys.
 type Place struct{ AgentPath, Key string }
 
-// Widening is something that one version grants and another does not. From is "" for nothing.
+// Widening is a grant of one version that the other lacks. From is "" for a new grant.
 type Widening struct {
 	Place
 	From, To string
 }
 
-// Widened returns what to grants beyond from, by agent and in the order of [Rules]. An empty list means that to grants nothing
-// that from did not.
+// Widened returns the grants of to beyond from, by agent and in the order of [Rules]. An empty list means that from
+// covers to.
 func Widened(from, to Version) []Widening {
 	before := make(map[string]*Agent, len(from.Agents))
 	for i := range from.Agents {
@@ -99,9 +100,9 @@ func (p pair) widened(key, from, to string) []Widening {
 	return []Widening{{Place{p.after.Path, key}, from, to}}
 }
 
-// Writable reports whether an agent's own tools can write the prompt at a path of the project: an agent without a cage that has a
-// tool which changes files or runs programs, or an agent whose cage grants writing there. The project's .kaged stays read-only in
-// a cage unless a grant to write names it or something in it.
+// Writable reports whether an agent's own tools can write the prompt at a path of the project: an agent without a
+// cage that has a tool which changes files or runs programs, or an agent in a cage that grants writing there. The
+// project's .kaged stays read-only in a cage unless a grant to write names it or an entry in it.
 func (v Version) Writable(prompt string) bool {
 	return slices.ContainsFunc(v.Agents, func(a Agent) bool {
 		if a.Cage == nil {
@@ -116,8 +117,9 @@ func (v Version) Writable(prompt string) bool {
 	})
 }
 
-// CageWrites reports whether an agent in a cage can write a project file, absolute, that may be another project's. The .kaged at the
-// version's root, and at the root of each writable grant, stays read-only unless a grant to write names it or something in it.
+// CageWrites reports whether an agent in a cage can write a project file, absolute, that may be another project's.
+// The .kaged at the version's root, and at the root of each writable grant, stays read-only unless a grant to write
+// names it or an entry in it.
 func (v Version) CageWrites(file string) bool {
 	kaged := path.Dir(file)
 	folder := path.Dir(kaged)

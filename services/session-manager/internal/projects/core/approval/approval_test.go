@@ -43,7 +43,7 @@ func said(list []approval.Widening) string {
 	return strings.Join(words, ", ")
 }
 
-// Each key widens as its rule says, and changes that grant nothing are free.
+// Each key widens as its rule says, and changes without a grant are free.
 func TestWidened(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*approval.Agent)
@@ -141,7 +141,7 @@ func TestDebuggingWidens(t *testing.T) {
 	}
 }
 
-// A program that a language's server is widens what was approved wherever it changes; an agent's question starts it.
+// A change of a language server's program always widens; an agent's question starts it.
 func TestLanguageServersWiden(t *testing.T) {
 	servers := func(list ...dsl.LanguageServer) approval.Version {
 		v := version(agent(nil))
@@ -213,7 +213,8 @@ func TestPoliciesWiden(t *testing.T) {
 	}
 }
 
-// Keys that are not in force count as they will: what is approved today acts once a later version of kaged acts on it.
+// Keys that are not in force count as if they were: an approval of today acts once a later version of kaged acts on
+// it.
 func TestDormantKeysWiden(t *testing.T) {
 	parse := func(extra string) map[approval.Place]string {
 		r := dsl.Parse([]dsl.File{
@@ -251,8 +252,8 @@ func TestDormantKeysWiden(t *testing.T) {
 	}
 }
 
-// A prompt is the agents' to write where a cage grants that or an agent without one has a tool for it; .kaged stays read-only in a
-// cage unless it is named.
+// A prompt is the agents' to write where a cage grants that or an agent without one has a tool for it; .kaged stays
+// read-only in a cage unless it is named.
 func TestWritable(t *testing.T) {
 	caged := func(mounts ...dsl.Mount) approval.Agent { return approval.Agent{Cage: &dsl.Cage{FS: mounts}} }
 	rw := func(path string) dsl.Mount { return dsl.Mount{Mode: "rw", Path: path} }
@@ -341,7 +342,8 @@ func randomAgents(r *rand.Rand) []approval.Agent {
 	return list
 }
 
-// compared says for every field of a compiled project which rule compares it, or why it grants nothing.
+// compared has for every field of a compiled project the rule that compares it, or the reason why it grants no
+// right.
 var compared = map[string]string{
 	"CompiledProject.project":     "a change is refused: sessions hang on the id",
 	"CompiledProject.description": "free: shown to people",
@@ -387,7 +389,7 @@ var compared = map[string]string{
 	"AgentNode.parent_context":                  "free: text that its caller could say to it as well",
 }
 
-// Every field of a compiled project is compared by a rule or grants nothing: one that is added has to be classified.
+// Every field of a compiled project is compared by a rule or grants no right: a new one has to be classified.
 func TestEveryFieldIsClassified(t *testing.T) {
 	known := 0
 	for name, message := range map[string]interface{ Descriptor() ([]byte, []int) }{
@@ -436,7 +438,8 @@ func TestReferenceHasTheTable(t *testing.T) {
 	}
 }
 
-// A diff names files that came and went, is valid UTF-8 whatever the files hold, and ends with what is missing where it is cut.
+// A diff names files that came and went, is valid UTF-8 for any content, and ends with the omitted part if it is
+// cut.
 func TestDiff(t *testing.T) {
 	got := approval.Diff([]approval.Text{{Path: "a", Content: "1\n2\n"}, {Path: "gone", Content: "x\n"}, {Path: "same", Content: "s"}, {Path: "never", Absent: true}},
 		[]approval.Text{{Path: "a", Content: "1\n\xff3\n"}, {Path: "new", Content: "y\n"}, {Path: "same", Content: "s"}, {Path: "gone", Absent: true}})

@@ -12,11 +12,12 @@ import (
 // MaxDiff is the longest diff in bytes.
 const MaxDiff = 64 << 10
 
-// maxCompared bounds the texts whose shortest diff is looked for, in bytes: for two large unlike texts that takes long. Larger
+// maxCompared bounds the texts for a shortest diff, in bytes: for two large unlike texts that takes long. Larger
 // ones are shown as replaced.
 const maxCompared = 256 << 10
 
-// Diff shows texts against others as a unified diff, by path, of at most [MaxDiff] bytes; the last line says what is missing.
+// Diff shows texts against others as a unified diff, by path, of at most [MaxDiff] bytes; the last line tells of
+// omitted parts.
 func Diff(from, to []Text) string {
 	before, after := byPath(from), byPath(to)
 	paths := maps.Clone(before)

@@ -23,7 +23,7 @@ type Rule struct {
 
 const agentKey = "agent"
 
-// Rules are what widening is, key by key. A key that stands in no rule changes nothing that an agent may do.
+// Rules define widening, key by key. A key without a rule leaves an agent's rights unchanged.
 var Rules = []Rule{
 	{agentKey, "an agent that was not there", "an agent that is gone", newAgent},
 	{"cage", "`disabled`, where there was a cage", "a cage, where there was none", cage("")},
@@ -288,7 +288,7 @@ func languageServers(from, to Version) []Widening {
 	return differences("lsp.servers.", said(from), said(to), true)
 }
 
-// dormant compares the values of keys that are not in force: what is approved now will count once they are.
+// dormant compares the values of keys that are not in force: an approval of now will count once they are.
 func dormant(from, to Version) []Widening {
 	places := map[Place]bool{}
 	for at := range from.Dormant {

@@ -20,7 +20,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// Who approved a version.
+// Origins of an approval.
 const (
 	ByOperator  = "operator"
 	ByFirstLoad = "first_load"
@@ -38,21 +38,22 @@ type Approved struct {
 type Approval struct {
 	// Required says whether an operator has to approve the files.
 	Required bool
-	// ApprovedHash is "" before the first approval, PendingHash where nothing needs approval.
+	// ApprovedHash is "" before the first approval, PendingHash if no approval is needed.
 	ApprovedHash, PendingHash string
 	Widened                   []approval.Widening
 	Diff                      string
 }
 
-// candidate is what a compilation would change of the approved version of a project.
+// candidate is the difference of a compilation to the approved version of a project.
 type candidate struct {
 	compilation
 	version approval.Version
 	// hash is of the files as they are.
 	hash string
-	// widened is what needs approval before the files count; held are prompts whose accepted text stays until then.
+	// widened needs approval before the files count; held are prompts with an accepted text that stays until then.
 	widened, held []approval.Widening
-	// keeps and takes are the hashes of the accepted prompts by path: as they are without an approval of these files, and with one.
+	// keeps and takes are the hashes of the accepted prompts by path: as they are without an approval of these
+	// files, and with one.
 	keeps, takes map[string]string
 	// neutral is the hash of the files with the prompts that are kept.
 	neutral string
@@ -63,7 +64,7 @@ type candidate struct {
 	from []approval.Text
 }
 
-// compare holds c against the approved version of p, whose snapshot is up to date where it compiles.
+// compare compares c with the approved version of p, after an update of its snapshot if it compiles.
 func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Project, c compilation) (candidate, error) {
 	x := candidate{compilation: c, keeps: maps.Clone(p.AcceptedPrompts), takes: maps.Clone(p.AcceptedPrompts)}
 	x.was, x.writable = p.AcceptedPrompts, map[string]bool{}
@@ -119,11 +120,12 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 	return x, err
 }
 
-// acceptedAbsent stands for the hash of a prompt that was not there when its version was approved: its first text is accepted by the
-// next load, unlike that of a file which only a later, unapproved version named.
+// acceptedAbsent stands for the hash of a prompt that was not there when its version was approved: its first text
+// is accepted by the next load, unlike that of a file which only a later, unapproved version named.
 const acceptedAbsent = "absent"
 
-// takePrompt decides about one prompt: now is the hash of the file, "" for none, and accepted that of the accepted text.
+// takePrompt decides about one prompt: now is the hash of the file, "" if missing, and accepted that of the
+// accepted text.
 func (x *candidate) takePrompt(ref Reference, now, accepted string, writable, asks bool) {
 	if now == "" {
 		if accepted == "" || accepted == acceptedAbsent {
@@ -149,7 +151,7 @@ func (x *candidate) takePrompt(ref Reference, now, accepted string, writable, as
 	}
 }
 
-// defaultSteps is how many steps a run has where nobody says, as the harness has it.
+// defaultSteps is a run's default number of steps, as in the harness.
 const defaultSteps = 20
 
 // providers returns the providers that an alias leads to.
@@ -165,7 +167,7 @@ func providers(cfg *localconfig.Config, alias string) []string {
 	return list
 }
 
-// dormantIn returns what stands under keys that are not in force; nothing for files that do not compile.
+// dormantIn returns the values of keys that are not in force; it is empty for files that do not compile.
 func dormantIn(sources []dsl.File) map[approval.Place]string {
 	files := make([]dsl.File, len(sources))
 	for i, src := range sources {
@@ -201,7 +203,7 @@ func (s *Service) approvedTexts(ctx context.Context, p Project) ([]approval.Text
 	return list, err
 }
 
-// diff shows the files against the approved ones: the project files, and the prompts that stand in the list of what needs approval.
+// diff shows the files against the approved ones: the project files, and the prompts that need approval.
 func (x *candidate) diff() string {
 	var to []approval.Text
 	shown := map[string]bool{}
@@ -232,7 +234,7 @@ const (
 	approvalChanged  = "approval_changed"
 )
 
-// conflict refuses the files with what they widen and how to approve them.
+// conflict refuses the files with their widenings and the way to approve them.
 func (x *candidate) conflict(reason, id string) *fault.Error {
 	say := "The project's files grant more than was approved (%s); it goes on with the approved version. `kaged project approve` shows and approves them."
 	if reason == approvalChanged {
@@ -242,7 +244,7 @@ func (x *candidate) conflict(reason, id string) *fault.Error {
 		With("reason", reason).With("project_id", id).With("hash", x.hash).With("widened", widenings(x.all())).With("diff", x.diff())
 }
 
-// all is what an approval of the files would allow.
+// all are the widenings that an approval of the files would allow.
 func (x *candidate) all() []approval.Widening {
 	return append(x.widened[:len(x.widened):len(x.widened)], x.held...)
 }
@@ -303,8 +305,8 @@ func grant(text string) string {
 	return strings.ToValidUTF8(clip.Marked(text, maxGrant, "…"), "\uFFFD")
 }
 
-// Approval compares the files of a project, as they are, with its approved version. It fails with not_found, dsl_invalid and
-// local_config_invalid, and changes nothing.
+// Approval compares the files of a project, as they are, with its approved version. It fails with not_found,
+// dsl_invalid and local_config_invalid, and changes no row.
 func (s *Service) Approval(ctx context.Context, owner, id string) (Approval, error) {
 	_, p, x, err := s.candidate(ctx, owner, id)
 	if err != nil {
@@ -341,8 +343,8 @@ func (s *Service) candidate(ctx context.Context, owner, id string) (*localconfig
 	return cfg, p, x, err
 }
 
-// current returns a registered project with an approved version, under the operator's rules as of now. One that waits for its
-// first approval stays as it is.
+// current returns a registered project with an approved version, under the operator's rules as of now. One that
+// waits for its first approval stays as it is.
 func (s *Service) current(ctx context.Context, cfg *localconfig.Config, p Project) (Project, error) {
 	p, err := s.upgrade(ctx, p)
 	if err != nil {
@@ -351,9 +353,9 @@ func (s *Service) current(ctx context.Context, cfg *localconfig.Config, p Projec
 	return s.refresh(ctx, cfg, p)
 }
 
-// Approve makes the files with a hash the approved version of a project. It fails with validation_failed without a hash, with
-// conflict (details reason approval_changed, hash, widened, diff) if the files have another, and as [Service.Reload] does.
-// Approving the approved version again changes nothing.
+// Approve makes the files with a hash the approved version of a project. It fails with validation_failed without a
+// hash, with conflict (details reason approval_changed, hash, widened, diff) if the files have another, and as
+// [Service.Reload] does. Approving the approved version again has no effect.
 func (s *Service) Approve(ctx context.Context, owner, id, hash string) (Approved, error) {
 	if hash == "" {
 		return Approved{}, check.Field("hash", "hash must be that of the files that were shown.")
@@ -408,8 +410,8 @@ func (s *Service) storeTexts(ctx context.Context, texts map[string]string) error
 	return s.Contents.PutPrompts(ctx, byHash, now())
 }
 
-// take makes what was compiled the current version of a project, if that needs no approval. It fails with conflict (details reason
-// approval_required) if it does, and with [ErrOvertaken].
+// take makes a compilation the current version of a project, if that needs no approval. It fails with conflict
+// (details reason approval_required) if it does, and with [ErrOvertaken].
 func (s *Service) take(ctx context.Context, cfg *localconfig.Config, p Project, c compilation) (Project, bool, error) {
 	p, err := s.current(ctx, cfg, p)
 	if err != nil {
@@ -443,8 +445,9 @@ func (s *Service) take(ctx context.Context, cfg *localconfig.Config, p Project, 
 	return s.save(ctx, cfg, p, was, x, nil)
 }
 
-// fromCage reports whether an agent in a cage, of the approved version of any project, can have written a project file of x. A file
-// that the approved version was compiled from itself, as that of a nested project, is approved already.
+// fromCage reports whether an agent in a cage, of the approved version of any project, can have written a project
+// file of x. A file that the approved version was compiled from itself, as that of a nested project, is approved
+// already.
 func (s *Service) fromCage(ctx context.Context, workspace string, x candidate) (bool, error) {
 	others, err := s.Approvals.Approved(ctx, workspace)
 	if err != nil {
@@ -487,8 +490,8 @@ func (s *Service) await(ctx context.Context, p Project, x candidate) error {
 	return x.conflict(approvalRequired, p.ID)
 }
 
-// refuse records that files widen what was approved, and returns the conflict. A project whose files did not compile before is
-// what its approved version makes it.
+// refuse records that files widen the approved version, and returns the conflict. A project that did not compile
+// before takes its state from its approved version.
 func (s *Service) refuse(ctx context.Context, cfg *localconfig.Config, p Project, x candidate) error {
 	if p.State == Invalid {
 		p.State, p.RulesHash = Ready, ""
@@ -503,7 +506,8 @@ func (s *Service) refuse(ctx context.Context, cfg *localconfig.Config, p Project
 	return x.conflict(approvalRequired, p.ID)
 }
 
-// upgrade approves the version of a project that was registered before approvals were kept, with its prompts as they are.
+// upgrade approves the version of a project that was registered before approvals were kept, with its prompts as
+// they are.
 func (s *Service) upgrade(ctx context.Context, p Project) (Project, error) {
 	if p.ApprovedHash != "" || p.CompiledHash == "" {
 		return p, nil

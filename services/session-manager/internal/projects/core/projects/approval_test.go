@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// The project of the agents of music, whose writer may write ./src.
+// The project of the agents of music, with a writer that may write ./src.
 const (
 	wideOpen = "fs:\n          - {mode: rw, path: \"project:/\"}"
 	narrow   = "fs:\n          - {mode: rw, path: \"project:/src\"}"
@@ -33,8 +33,9 @@ func widen(f *fixture, dir string) {
 	write(f.t, filepath.Join(dir, yamlPath), strings.ReplaceAll(music, narrow, wideOpen))
 }
 
-// A file that widens what was approved is refused by load and reload with what it widens, the diff and the hash to approve; the
-// project stays ready on the approved version, and sessions begin on it. With the approval the file counts.
+// A file that widens the approved version is refused by load and reload with its widenings, the diff and the hash
+// to approve; the project stays ready on the approved version, and sessions begin on it. With the approval the file
+// counts.
 func TestWideningNeedsApproval(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -85,7 +86,7 @@ func TestWideningNeedsApproval(t *testing.T) {
 	}
 }
 
-// What narrows or changes nothing counts at the reload; taking it back widens and needs approval again.
+// A change that narrows, or has no effect, counts at the reload; taking it back widens and needs approval again.
 func TestNarrowingNeedsNoApproval(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -116,7 +117,7 @@ func TestWideningAfterAnInvalidFile(t *testing.T) {
 	}
 }
 
-// What is approved is what was shown: a file that changes after that is refused with its own diff.
+// Only the shown version can be approved: a file that changes after that is refused with its own diff.
 func TestApprovalOfAnotherFile(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -139,8 +140,8 @@ func TestApprovalOfAnotherFile(t *testing.T) {
 	}
 }
 
-// Of approvals of two versions that race, each answers for its own files: the one whose files are gone is refused, and what is
-// approved in the end is one of them as a whole.
+// Of approvals of two versions that race, each answers for its own files: the one with outdated files is refused,
+// and the version approved in the end is one of them as a whole.
 func TestApprovalsRace(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -172,7 +173,7 @@ func TestApprovalsRace(t *testing.T) {
 	}
 }
 
-// The operator who wants to be asked approves a project before anything of it runs.
+// The operator who wants to be asked approves a project before any of it runs.
 func TestFirstLoadAsks(t *testing.T) {
 	f := newFixture(t)
 	f.configure(bound + "[projects]\nfirst_load = \"ask\"\n")
@@ -203,8 +204,9 @@ func TestFirstLoadAsks(t *testing.T) {
 	f.pin()
 }
 
-// A project whose files an agent in a cage can have written waits for an operator's approval at its first load: one that lies in what
-// a registered project's agents can write. What was approved with that project needs no second approval.
+// A project file that a caged agent can have written waits for an operator's approval at its first load: one that
+// lies within a writable folder of a registered project's agents. Files that were approved with that project need
+// no second approval.
 func TestFirstLoadOfWhatAgentsWrote(t *testing.T) {
 	const inner = "version: 1\nproject: inner\nprimary: {model: fast, system_prompt: ./p.md, cage: disabled}\n"
 	const outer = "version: 1\nproject: outer\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  cage: {fs: [{mode: rw, path: \"project:/\"}]}\n"
@@ -259,8 +261,8 @@ func TestFirstLoadOfWhatAgentsWrote(t *testing.T) {
 // writers makes the root agent one that can write every file of the project.
 var writers = strings.ReplaceAll(music, "  cage: disabled\n  sub", "  cage: disabled\n  tools: {file.write: {enabled: true}}\n  sub")
 
-// A prompt that agents can write counts as it was accepted, though its file changes: runs go on with the accepted text and say so
-// until the change is approved. Its reload is no conflict.
+// A prompt that agents can write counts as it was accepted, though its file changes: runs go on with the accepted
+// text and say so until the change is approved. Its reload is no conflict.
 func TestPromptThatAgentsCanWriteIsHeld(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, writers, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.")
@@ -294,8 +296,8 @@ func TestPromptThatAgentsCanWriteIsHeld(t *testing.T) {
 	}
 }
 
-// A prompt that agents can write and that was not there at the first load counts once the operator reloads, not because it
-// appeared.
+// A prompt that agents can write and that was not there at the first load counts once the operator reloads, not
+// because it appeared.
 func TestPromptThatAppears(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, writers, "prompts/primary.md", "You play.")
@@ -310,7 +312,8 @@ func TestPromptThatAppears(t *testing.T) {
 	f.prepare(f.pin())
 }
 
-// A version that names a prompt which is not there grants nothing and needs no approval; the text that an agent puts there does.
+// A version that names a missing prompt grants no rights and needs no approval; the text that an agent puts there
+// does.
 func TestPromptThatALaterVersionNames(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, writers, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.")
@@ -336,8 +339,8 @@ func TestPromptThatALaterVersionNames(t *testing.T) {
 	}
 }
 
-// A project of before approvals were kept is approved as it is when it is next used, with its prompts, and recorded as upgraded;
-// from then on what widens needs approval.
+// A project from before approvals were kept is approved as it is at its next use, with its prompts, and recorded as
+// upgraded; from then on widenings need approval.
 func TestUpgrade(t *testing.T) {
 	for name, use := range map[string]func(*fixture, string, projects.Pin){
 		"a message": func(f *fixture, _ string, pin projects.Pin) { f.prepare(pin) },
@@ -401,7 +404,7 @@ func TestDiffIsBounded(t *testing.T) {
 	}
 }
 
-// A project whose folder lost its file is still approved as it was.
+// A project without its file is still approved as it was.
 func TestApprovalWithoutAFile(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()

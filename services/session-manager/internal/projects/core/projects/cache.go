@@ -2,8 +2,8 @@ package projects
 
 import "sync"
 
-// cache remembers the values that were put last, up to a number of them; which one makes room is of no importance. It is
-// safe for concurrent use.
+// cache remembers the values that were put last, up to a number of them; which one makes room is of no importance.
+// It is safe for concurrent use.
 type cache[K comparable, V any] struct {
 	mu     sync.Mutex // guards the fields below
 	values map[K]V

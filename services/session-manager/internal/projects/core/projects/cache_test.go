@@ -41,7 +41,7 @@ func TestCacheAtOnce(t *testing.T) {
 	}
 }
 
-// The prompts' texts together stay within their bound, and what was put last is there.
+// The prompts' texts together stay within their bound, and the last one put is there.
 func TestPromptCache(t *testing.T) {
 	const limit = 32 << 20
 	c := newPromptCache(limit)

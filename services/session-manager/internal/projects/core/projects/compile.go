@@ -22,7 +22,7 @@ const readBatch = 8
 
 // compilation is a compiled project and the files that made it.
 type compilation struct {
-	// root is the project's folder with every link resolved, "" if nothing could be read.
+	// root is the project's folder with every link resolved, "" if no file could be read.
 	root    string
 	sources []dsl.File
 	// hashes and texts are those of the prompts that are there, by path.
@@ -42,8 +42,9 @@ func (s *Service) compileWith(
 	return s.compileOn(ctx, compilation{given: &text}, p.Workspace, p.Path, rules)
 }
 
-// compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it holds no
-// project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds what is known.
+// compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it
+// holds no project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds
+// the known parts.
 func (s *Service) compileFolder(ctx context.Context, workspace, folder string, rules []catalogue.Switch) (compilation, error) {
 	return s.compileOn(ctx, compilation{}, workspace, folder, rules)
 }
@@ -168,7 +169,7 @@ func (s *Service) readFiles(ctx context.Context, workspace, root string, paths [
 	return all, nil
 }
 
-// promptReferences returns the prompts in use with what each was when it was read.
+// promptReferences returns the prompts in use with their hashes at the time of reading.
 func (x *candidate) promptReferences() []Reference {
 	refs := make([]Reference, len(x.Prompts))
 	for i, p := range x.Prompts {
@@ -178,7 +179,7 @@ func (x *candidate) promptReferences() []Reference {
 	return refs
 }
 
-// rulesHash tells what a snapshot depends on besides the project's files.
+// rulesHash identifies the inputs of a snapshot besides the project's files.
 func (s *Service) rulesHash(rules []catalogue.Switch) string {
 	// Strings and booleans can always be marshalled.
 	text, _ := json.Marshal(struct {

@@ -13,8 +13,8 @@ import (
 // evaluators is how many projects of a page are evaluated side by side.
 const evaluators = 8
 
-// evaluate finds out p's state from the bindings of its aliases and the prompts that are missing. Without a configuration,
-// because it cannot be read, nothing is bound. An invalid project is not evaluated: it stays so until it is reloaded.
+// evaluate finds out p's state from the bindings of its aliases and the prompts that are missing. Without a
+// readable configuration, no alias is bound. An invalid project is not evaluated: it stays so until it is reloaded.
 func (p *Project) evaluate(cfg *localconfig.Config, missing []Reference) {
 	p.Unresolved = Unresolved{Aliases: unbound(cfg, p.Aliases), Prompts: missing}
 	p.State = Ready
@@ -47,14 +47,14 @@ func (p *Project) missingPrompts() []Reference {
 	return list
 }
 
-// unaccepted reports whether a prompt needs an accepted text and has none.
+// unaccepted reports whether a prompt needs an accepted text and lacks it.
 func (p *Project) unaccepted(ref Reference) bool {
 	sha := p.AcceptedPrompts[ref.Name]
 	return ref.Writable && (sha == "" || sha == acceptedAbsent)
 }
 
-// reevaluate finds out p's state as of now and stores it if it is another. While the workspace cannot be asked, the prompts
-// are taken to be as they were.
+// reevaluate finds out p's state as of now and stores it if it is another. While the workspace cannot be asked, the
+// prompts are taken to be as they were.
 func (s *Service) reevaluate(ctx context.Context, cfg *localconfig.Config, p *Project) error {
 	if p.State == Invalid || p.CompiledHash == "" {
 		return nil
@@ -75,7 +75,7 @@ func (s *Service) reevaluate(ctx context.Context, cfg *localconfig.Config, p *Pr
 	return s.Registry.Evaluated(ctx, *p)
 }
 
-// lookForPrompts returns the prompts that are not there or cannot be used. What is unchanged is not transferred.
+// lookForPrompts returns the prompts that are not there or cannot be used. Unchanged files are not transferred.
 func (s *Service) lookForPrompts(ctx context.Context, p Project) ([]Reference, error) {
 	prompts := p.Prompts
 	if len(prompts) == 0 {

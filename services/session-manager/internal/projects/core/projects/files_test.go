@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A folder comes in pages of names, and a file as text where it is some; what is missing or outside has the API's
+// A folder comes in pages of names, and a file as text if it is text; missing and outside files have the API's
 // codes.
 func TestFiles(t *testing.T) {
 	f := newFixture(t)
@@ -48,7 +48,7 @@ func TestFiles(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// Each agent is shown with every tool of the catalogue and what decided about it, with its cage and its binding.
+// Each agent is shown with every tool of the catalogue and the reason of its state, with its cage and its binding.
 func TestAgents(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()

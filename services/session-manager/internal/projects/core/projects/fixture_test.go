@@ -48,7 +48,7 @@ type workspace struct {
 	mu    sync.Mutex // guards the fields below
 	bytes int        // transferred so far
 	err   error
-	// asked counts who asked for the catalogue, once per snapshot; toolsErr is what they get.
+	// asked counts requests for the catalogue, once per snapshot; toolsErr is their error.
 	asked    int
 	toolsErr error
 	servers  []contract.RunningLanguageServer
@@ -207,7 +207,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// restart replaces the registry by one that remembers nothing, as another version of kaged.
+// restart replaces the registry by one with empty caches, as another version of kaged.
 func (f *fixture) restart(version string) {
 	kept := store.NewProjects(f.pool)
 	f.Service = projects.New(projects.Deps{
@@ -286,7 +286,7 @@ func (f *fixture) get(id string) projects.Details {
 	return d
 }
 
-// recorded returns the types of what was recorded, oldest first.
+// recorded returns the types of the records, oldest first.
 func (f *fixture) recorded() string {
 	f.t.Helper()
 	records, _, err := auditstore.NewAudit(f.pool).Query(f.t.Context(), audit.Query{Owner: "ada", Limit: 100})

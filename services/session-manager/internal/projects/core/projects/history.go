@@ -166,7 +166,7 @@ func promptDiff(path, before, after string) string {
 
 // PromptWriting is a new text of a prompt.
 type PromptWriting struct {
-	// Text is nil where a version is restored; Restore is its number, 0 for none.
+	// Text is nil for a restored version; Restore is its number, or 0.
 	Text    *string
 	Restore int
 	// Match is the SHA-256 in hex of the text to be replaced, "" for any.

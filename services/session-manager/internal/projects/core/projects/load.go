@@ -14,12 +14,13 @@ import (
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// Load registers the project in folder for owner, or reads one again that is registered from there; it reports whether it
-// was not registered before. The first load approves the files unless the operator wants to be asked; later files count if they
-// widen nothing. It fails with conflict (details reason approval_required, project_id, hash, widened, diff) for files that need
-// approval, with validation_failed for a folder that is not absolute, not_found (details.path)
-// without a project file, dsl_invalid (details.errors) for one that does not compile, conflict if the id belongs to another
-// folder or the folder to another id, and local_config_invalid. A failed first load registers nothing.
+// Load registers the project in folder for owner, or reads one again that is registered from there; it reports
+// whether it was not registered before. The first load approves the files unless the operator wants to be asked;
+// later files count if they do not widen. It fails with conflict (details reason approval_required, project_id,
+// hash, widened, diff) for files that need approval, with validation_failed for a folder that is not absolute,
+// not_found (details.path) without a project file, dsl_invalid (details.errors) for one that does not compile,
+// conflict if the id belongs to another folder or the folder to another id, and local_config_invalid. A failed
+// first load registers no project.
 func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool, error) {
 	folder, err := cleanPath(folder)
 	if err != nil {
@@ -104,13 +105,14 @@ func (s *Service) Reload(ctx context.Context, owner, id string) (Project, error)
 	return Project{}, ErrOvertaken
 }
 
-// Renamed refuses a folder whose project file has another id than the one it is registered under: sessions hang on the id.
+// Renamed refuses a folder with a project file of another id than the one it is registered under: sessions hang on
+// the id.
 func Renamed(folder, existing, incoming string) *fault.Error {
 	return fault.New(fault.Conflict, "The folder is registered as project %q and its file now says %q; unregister %q first.", existing, incoming, existing).
 		With("existing_id", existing).With("incoming_id", incoming).With("path", folder)
 }
 
-// isBroken tells what is wrong with the project from what is wrong around it.
+// isBroken reports an error of the project itself, not of its surroundings.
 func isBroken(err error) bool {
 	return errors.Is(err, fault.DSLInvalid) || errors.Is(err, fault.NotFound)
 }
@@ -128,8 +130,8 @@ func (s *Service) broken(ctx context.Context, p Project, c compilation, failure 
 	return failure
 }
 
-// save evaluates what was compiled and stores it, with the record of its approval if that is not nil, unless another version was
-// approved meanwhile than was: then it fails with [ErrOvertaken].
+// save evaluates a compilation and stores it, with the record of its approval if that is not nil, unless another
+// version was approved meanwhile than was: then it fails with [ErrOvertaken].
 func (s *Service) save(ctx context.Context, cfg *localconfig.Config, p Project, was string, x candidate, approved map[string]any) (Project, bool, error) {
 	p = p.compiled(x, s.rulesHash(cfg.ToolRules()))
 	p.evaluate(cfg, p.missingPrompts())
@@ -150,7 +152,7 @@ func (s *Service) save(ctx context.Context, cfg *localconfig.Config, p Project, 
 	return saved, created, nil
 }
 
-// compiled returns p with what a compilation found out.
+// compiled returns p with the results of a compilation.
 func (p Project) compiled(c candidate, rulesHash string) Project {
 	p.Path = c.root
 	p.Description, p.DSLVersion = c.Description, c.Version
@@ -165,7 +167,7 @@ func reloaded(ctx context.Context, p Project) audit.Record {
 	return record(ctx, p, "project.reloaded", nil)
 }
 
-// record is about p, with what there is to say besides what it is.
+// record is about p, with the fields of more.
 func record(ctx context.Context, p Project, eventType string, more map[string]any) audit.Record {
 	payload := map[string]any{"path": p.Path, "state": string(p.State), "compiled_hash": p.CompiledHash, "approved_hash": p.ApprovedHash}
 	maps.Copy(payload, more)
@@ -174,8 +176,8 @@ func record(ctx context.Context, p Project, eventType string, more map[string]an
 	return r
 }
 
-// refresh makes the snapshot again from the stored sources where the operator's rules or kaged's version are others than it
-// was made with. A project that does not compile under them becomes invalid, which is no failure.
+// refresh makes the snapshot again from the stored sources where the operator's rules or kaged's version are others
+// than it was made with. A project that does not compile under them becomes invalid, which is no failure.
 func (s *Service) refresh(ctx context.Context, cfg *localconfig.Config, p Project) (Project, error) {
 	rules := cfg.ToolRules()
 	if p.State == Invalid || p.CompiledHash == "" || p.RulesHash == s.rulesHash(rules) {
@@ -199,7 +201,7 @@ func (s *Service) refresh(ctx context.Context, cfg *localconfig.Config, p Projec
 	}
 	saved, _, err := s.save(ctx, cfg, p, p.ApprovedHash, x, nil)
 	if errors.Is(err, ErrOvertaken) {
-		return s.Registry.Find(ctx, p.Owner, p.ID) // whoever approved the other version compiled it
+		return s.Registry.Find(ctx, p.Owner, p.ID) // the approval of the other version has compiled it
 	}
 	return saved, err
 }

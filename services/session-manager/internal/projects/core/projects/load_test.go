@@ -34,7 +34,7 @@ func TestLoadReady(t *testing.T) {
 	}
 }
 
-// What is missing is listed with who uses it. A-PROJ-LOAD-04, A-PROJ-STATE-02.
+// Missing parts are listed with the agents that use them. A-PROJ-LOAD-04, A-PROJ-STATE-02.
 func TestLoadPending(t *testing.T) {
 	f := newFixture(t)
 	f.configure("[models]\nfast = \"play:x\"\n")
@@ -48,7 +48,8 @@ func TestLoadPending(t *testing.T) {
 	}
 }
 
-// A project file that does not compile is refused with every error's place, and nothing is registered. A-PROJ-LOAD-05.
+// A project file that does not compile is refused with every error's place, and no project is registered.
+// A-PROJ-LOAD-05.
 func TestLoadInvalid(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, strings.ReplaceAll(music, "model: slow", "model: 7\n      surprise: true"))
@@ -70,7 +71,7 @@ func TestLoadInvalid(t *testing.T) {
 	}
 }
 
-// A prompt that is something else than a text file makes the project file invalid.
+// A prompt that is not a text file makes the project file invalid.
 func TestLoadRefusesPrompts(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, music, "prompts/primary.md", "a\x00b")
@@ -84,7 +85,7 @@ func TestLoadRefusesPrompts(t *testing.T) {
 	}
 }
 
-// Without a project file there is nothing to load, and the answer names the folder, and says if there is none. A-PROJ-LOAD-06.
+// Without a project file a load fails, and the answer names the folder, and says if there is none. A-PROJ-LOAD-06.
 func TestLoadNothing(t *testing.T) {
 	f := newFixture(t)
 	for dir, missing := range map[string]any{f.folder(): nil, "/no/such/folder": "folder"} {
@@ -98,7 +99,7 @@ func TestLoadNothing(t *testing.T) {
 	}
 }
 
-// A path that is none is refused by name. A-PROJ-LOAD-08.
+// An invalid path is refused by name. A-PROJ-LOAD-08.
 func TestLoadRefusesPaths(t *testing.T) {
 	f := newFixture(t)
 	for _, path := range []string{"", "rel", "./x", "/a\x00b", "/\xff", "/" + strings.Repeat("a", 5000)} {
@@ -124,7 +125,7 @@ func TestLoadCollision(t *testing.T) {
 	}
 }
 
-// Loading a folder again, by whatever name, is the same registration. A-PROJ-LOAD-09.
+// Loading a folder again, by any name, is the same registration. A-PROJ-LOAD-09.
 func TestLoadAgain(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -168,7 +169,7 @@ func TestLoadAtOnce(t *testing.T) {
 	}
 }
 
-// A reload follows the file: what is missing now, what is broken now, what is mended now. A-PROJ-RELOAD-01, A-PROJ-STATE-03.
+// A reload follows the file: missing, broken and mended parts. A-PROJ-RELOAD-01, A-PROJ-STATE-03.
 func TestReload(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -199,7 +200,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Loading a registered folder whose file broke marks the registration, like a reload.
+// Loading a registered folder with a broken file marks the registration, like a reload.
 func TestLoadBrokenAgain(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -212,7 +213,7 @@ func TestLoadBrokenAgain(t *testing.T) {
 	}
 }
 
-// A reload is refused for what is not registered, for a file that is gone, and for one that took another id; the
+// A reload is refused for an unregistered project, for a missing file, and for one that took another id; the
 // registration stays. A-PROJ-RELOAD-02.
 func TestReloadRefuses(t *testing.T) {
 	f := newFixture(t)
@@ -246,7 +247,7 @@ func TestReloadRefuses(t *testing.T) {
 	}
 }
 
-// What is wrong around a project changes nothing about it: a workspace that is away, a broken local.toml.
+// Trouble around a project leaves it unchanged: a workspace that is away, a broken local.toml.
 func TestLoadWhenThingsAreAway(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()

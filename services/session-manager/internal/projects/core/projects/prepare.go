@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// Pin is what a session holds on to of its project.
+// Pin is a session's hold on its project.
 type Pin struct {
 	Owner, ProjectID string
 	// Root is the project's folder as of the session's creation.
@@ -20,39 +20,39 @@ type Pin struct {
 	Workspace string
 	// CompiledHash names the snapshot.
 	CompiledHash string
-	// ModelOverride is the "provider:model" in place of the root agent's alias, "" for none.
+	// ModelOverride is the "provider:model" in place of the root agent's alias, or "".
 	ModelOverride string
 	// KnownPrompts are the SHA-256 (hex) of the prompts of the session's run before, by path.
 	KnownPrompts map[string]string
 }
 
-// Inputs is what a run of a pinned session works with, as of one message.
+// Inputs are the inputs of a pinned session's run, as of one message.
 type Inputs struct {
 	Snapshot *Snapshot
 	// Config is the operator's configuration as of now: rules for tools, limits, and the revision the routes are of.
 	Config *localconfig.Config
-	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts can
-	// be had again by their hash, whatever becomes of the files.
+	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts
+	// can be had again by their hash, also after changes of the files.
 	Prompts, PromptHashes map[string]string
-	// HeldPrompts are the prompts whose files agents can write and changed: the run uses the accepted texts.
+	// HeldPrompts are the prompts with files that agents can write and changed: the run uses the accepted texts.
 	HeldPrompts []HeldPrompt
-	// ChangedPrompts are the paths whose text is another than in the session's run before, sorted.
+	// ChangedPrompts are the paths of texts that differ from the session's run before, sorted.
 	ChangedPrompts []string
 	// Routes are where calls go, by alias.
 	Routes map[string]contract.Route
 }
 
-// HeldPrompt is a prompt whose file is another than the accepted text.
+// HeldPrompt is a prompt with a file that differs from the accepted text.
 type HeldPrompt struct {
 	Path string
 	// Accepted and Found are the SHA-256 (hex) of both.
 	Accepted, Found string
 }
 
-// Prepare gathers what a run needs, at the boundary of a message: prompts and bindings are those of now, the snapshot
-// is the session's. Of a prompt that agents can write it is the accepted text. It fails with local_config_invalid, and
-// with project_not_ready (details reason project_not_ready, state, unresolved) if an alias is not bound or a prompt is
-// not there; unavailable if the workspace cannot be asked.
+// Prepare gathers a run's inputs, at the boundary of a message: prompts and bindings are those of now, the snapshot
+// is the session's. Of a prompt that agents can write it is the accepted text. It fails with local_config_invalid,
+// and with project_not_ready (details reason project_not_ready, state, unresolved) if an alias is not bound or a
+// prompt is not there; unavailable if the workspace cannot be asked.
 func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	cfg, err := s.Config.Config(ctx, pin.Owner)
 	if err != nil {
@@ -204,7 +204,8 @@ func (s *Service) hold(ctx context.Context, pin Pin, snapshot *Snapshot, prompts
 	return prompts, held, unaccepted, nil
 }
 
-// accepted returns what of a session's project is approved; one of before approvals were kept is approved now.
+// accepted returns the approved version of a session's project; one from before approvals were kept is approved
+// now.
 func (s *Service) accepted(ctx context.Context, pin Pin) (Accepted, error) {
 	a, err := s.Approvals.Accepted(ctx, pin.Owner, pin.ProjectID)
 	if err != nil || a.ApprovedHash != "" {

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// pin is what a session created now holds on to.
+// pin is the pin of a session created now.
 func (f *fixture) pin() projects.Pin {
 	f.t.Helper()
 	r, err := f.Current(f.ctx, "ada", "music")

@@ -20,7 +20,7 @@ type State string
 const (
 	// Ready: everything is resolved.
 	Ready State = "ready"
-	// Pending: the project file is valid and something it names is missing.
+	// Pending: the project file is valid and refers to a missing part.
 	Pending State = "pending"
 	// Invalid: the project file does not compile.
 	Invalid State = "invalid"
@@ -49,8 +49,8 @@ type Project struct {
 	CompiledHash string
 	// Sources are the files it was compiled from: those of the approved version.
 	Sources []dsl.File
-	// ApprovedHash names the approved version, "" before the first approval; ApprovedAt and ApprovedBy are when it was approved and by
-	// whom: [ByOperator], [ByFirstLoad] or [ByUpgrade].
+	// ApprovedHash names the approved version, "" before the first approval; ApprovedAt and ApprovedBy are the time
+	// and origin of the approval: [ByOperator], [ByFirstLoad] or [ByUpgrade].
 	ApprovedHash, ApprovedBy string
 	ApprovedAt               int64
 	// AcceptedPrompts are the SHA-256 (hex) of the accepted texts of prompts, by path.
@@ -70,19 +70,19 @@ type Reference struct {
 	Name string `json:"name"`
 	// UsedBy are the tree paths that use it.
 	UsedBy []string `json:"used_by"`
-	// SHA256 is what a prompt was when it was last read, in hex; empty if it was not there.
+	// SHA256 is a prompt's hash when it was last read, in hex; empty if it was missing.
 	SHA256 string `json:"sha256,omitempty"`
 	// Writable is whether agents can write a prompt: then its accepted text counts, not the file.
 	Writable bool `json:"writable,omitempty"`
 }
 
-// Unresolved is what keeps a project pending.
+// Unresolved are the missing parts of a pending project.
 type Unresolved struct {
 	Aliases []Reference `json:"aliases,omitempty"`
 	Prompts []Reference `json:"prompts,omitempty"`
 }
 
-// Empty reports whether nothing is missing.
+// Empty reports whether all parts exist.
 func (u Unresolved) Empty() bool { return len(u.Aliases) == 0 && len(u.Prompts) == 0 }
 
 // details returns u as the API words it.
@@ -101,7 +101,7 @@ func (u Unresolved) details() map[string]any {
 	return map[string]any{"aliases": list(u.Aliases, "name"), "plugins": []any{}, "prompts": list(u.Prompts, "path")}
 }
 
-// Diagnostic is something wrong with a project's files, or worth knowing.
+// Diagnostic is an error or a warning about a project's files.
 type Diagnostic struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
@@ -112,7 +112,7 @@ type Diagnostic struct {
 	// Line and Column are from 1, or 0 if it is about a whole file.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
-	// Warning tells what is only worth knowing from what makes the project invalid.
+	// Warning marks a diagnostic that does not make the project invalid.
 	Warning bool `json:"warning,omitempty"`
 }
 
@@ -125,7 +125,7 @@ type Snapshot struct {
 	Outline
 }
 
-// Outline is what the registry needs to know about a snapshot.
+// Outline is the registry's view of a snapshot.
 type Outline struct {
 	// RootModel is the alias of the root agent.
 	RootModel string
@@ -141,15 +141,16 @@ type Outline struct {
 	Debugging dsl.Debugging
 	// Caged is whether the root agent has a cage.
 	Caged bool
-	// Capabilities is what it may do.
+	// Capabilities are its rights.
 	Capabilities Capabilities
 	// Aliases and Prompts are in use, by name.
 	Aliases, Prompts []Reference
 }
 
-// Capabilities is what a project's root agent may do, and the cages of all its agents. Lists are in the order of the project file and of the catalogue.
+// Capabilities are the rights of a project's root agent, and the cages of all its agents. Lists are in the order of
+// the project file and of the catalogue.
 type Capabilities struct {
-	// Mounts are the paths its cage grants, Net the "host:port" pairs it may reach; none without a cage.
+	// Mounts are the paths its cage grants, Net the "host:port" pairs it may reach; both are empty without a cage.
 	Mounts, Net []string
 	// Tools are those it has, ToolsOff the rest of the catalogue.
 	Tools, ToolsOff []string
@@ -157,7 +158,7 @@ type Capabilities struct {
 	Agents []AgentCage
 }
 
-// AgentCage says in which cage an agent works: Summary is what that grants as it is written.
+// AgentCage says in which cage an agent works: Summary are the cage's grants as written.
 type AgentCage struct {
 	Path    string
 	Caged   bool
@@ -169,7 +170,7 @@ func NotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no project %q.", id)
 }
 
-// notReady says why work cannot start, in the words of what is missing first.
+// notReady says why work cannot start, by the first missing part.
 func notReady(state State, missing Unresolved) *fault.Error {
 	sentence := "The project's file does not compile; correct it and reload the project."
 	switch {
@@ -213,7 +214,7 @@ func firstError(diagnostics []Diagnostic) string {
 	return "it has errors."
 }
 
-// warnings returns the sentences of what is only worth knowing.
+// warnings returns the sentences of the warnings.
 func warnings(diagnostics []Diagnostic) []string {
 	out := []string{}
 	for _, d := range diagnostics {
@@ -224,7 +225,7 @@ func warnings(diagnostics []Diagnostic) []string {
 	return out
 }
 
-// withConfig returns p with what is worth knowing about the operator's configuration besides.
+// withConfig returns p with the warnings about the operator's configuration.
 func (p Project) withConfig(cfg *localconfig.Config) Project {
 	if cfg == nil {
 		return p

@@ -7,7 +7,7 @@ type prompt struct{ text, sha256 string }
 
 type promptKey struct{ workspace, root, path string }
 
-// promptCache remembers the prompts last read, whose texts are stored, so that an unchanged one is neither transferred nor
+// promptCache remembers the prompts last read and stored, so that an unchanged one is neither transferred nor
 // stored again. When it is full it forgets everything and starts over. It is safe for concurrent use.
 type promptCache struct {
 	limit int // of the texts together, in bytes

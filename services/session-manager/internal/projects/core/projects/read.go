@@ -45,7 +45,7 @@ func (s *Service) List(ctx context.Context, owner string, limit int32, cursor st
 	return p, s.reevaluateAll(ctx, s.bindings(ctx, owner), p.Items)
 }
 
-// Details is a project with what its aliases are bound to: the first target of each that is bound.
+// Details is a project with the targets of its aliases: the first target of each that is bound.
 type Details struct {
 	Project
 	ResolvedAliases map[string]string
@@ -72,8 +72,8 @@ func (s *Service) Get(ctx context.Context, owner, id string) (Details, error) {
 	return d, nil
 }
 
-// Capabilities returns what the root agent of a project may do, under the operator's rules as of now where they can be read. Of a
-// project that has become invalid it is what the last snapshot says. It fails with not_found.
+// Capabilities returns the rights of a project's root agent, under the operator's current rules if they can be
+// read. For a project that has become invalid they are those of the last snapshot. It fails with not_found.
 func (s *Service) Capabilities(ctx context.Context, owner, id string) (Capabilities, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Service) Capabilities(ctx context.Context, owner, id string) (Capabilit
 	return snapshot.Capabilities, nil
 }
 
-// Known fails with not_found for a project that owner has not registered. It looks at nothing but the registry.
+// Known fails with not_found for a project that owner has not registered. It reads the registry alone.
 func (s *Service) Known(ctx context.Context, owner, id string) error {
 	if !check.Findable(id) {
 		return NotFound(id)
@@ -105,11 +105,11 @@ func (s *Service) Known(ctx context.Context, owner, id string) error {
 // Runtime is a project as new sessions get it.
 type Runtime struct {
 	Project
-	// Snapshot is what a session created now runs on: it pins Snapshot.Hash.
+	// Snapshot is the snapshot of a session created now, which pins Snapshot.Hash.
 	Snapshot *Snapshot
 }
 
-// Current returns what a session created now runs on. It fails with not_found, with local_config_invalid, and with
+// Current returns the inputs of a session created now. It fails with not_found, with local_config_invalid, and with
 // project_not_ready (details reason project_not_ready, state, unresolved) while work cannot start.
 func (s *Service) Current(ctx context.Context, owner, id string) (Runtime, error) {
 	p, err := s.Find(ctx, owner, id)
@@ -154,11 +154,12 @@ func (s *Service) Snapshot(ctx context.Context, hash string) (*Snapshot, error) 
 	return snapshot, nil
 }
 
-// openedEvery is how often last_opened_at is written at most, so that busy sessions do not queue for their project's row.
+// openedEvery is how often last_opened_at is written at most, so that busy sessions do not queue for their
+// project's row.
 const openedEvery = int64(60_000)
 
-// MarkOpened notes that a session of the project is in use. It is told often and writes at most once a minute; it never
-// fails, because nothing hangs on it.
+// MarkOpened notes that a session of the project is in use. It is called often and writes at most once a minute; it
+// never fails, because no decision depends on it.
 func (s *Service) MarkOpened(ctx context.Context, owner, id string) {
 	key, at := owner+"\x00"+id, now()
 	if last, ok := s.opened.get(key); ok && at-last < openedEvery {

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A project shows what its aliases are bound to, the first target of each. A-PROJ-GET-01.
+// A project shows the targets of its aliases, the first of each. A-PROJ-GET-01.
 func TestGet(t *testing.T) {
 	f := newFixture(t)
 	p := f.load(f.musicFolder())
@@ -28,7 +28,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// The state follows bindings and prompts without a reload, there and back, and what was found is kept. A-PROJ-STATE-02.
+// The state follows bindings and prompts without a reload, there and back, and is stored. A-PROJ-STATE-02.
 func TestStateFollowsTheWorld(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -141,7 +141,8 @@ func TestCurrent(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// Work cannot start on a project that is not ready, and the answer says what to do. A-PROJ-STATE-02, H-DSL-ERR-02.
+// Work cannot start on a project that is not ready, and the answer names the next step. A-PROJ-STATE-02,
+// H-DSL-ERR-02.
 func TestCurrentNotReady(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()

@@ -14,16 +14,16 @@ import (
 
 // Workspace reads projects' files where they are and lists the tools that are there.
 type Workspace interface {
-	// ReadProject returns files of the project in root, as they are now, in the order of paths; paths are relative to root
-	// with forward slashes. A file whose SHA-256 (hex) is known comes back as [Unchanged], without its content. It fails
-	// with not_found if root is not a folder.
+	// ReadProject returns files of the project in root, as they are now, in the order of paths; paths are relative
+	// to root with forward slashes. A file with a known SHA-256 (hex) comes back as [Unchanged], without its
+	// content. It fails with not_found if root is not a folder.
 	ReadProject(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error)
 	// WriteProject replaces a file of the project in root, or makes it, and returns the SHA-256 (hex) of its content. was
 	// is that of the replaced file, "" where there is no file yet: it fails with file_changed_since_read if the file is
 	// another, and with file_busy.
 	WriteProject(ctx context.Context, workspace, root, path string, content []byte, was string) (sha256 string, err error)
-	// ListFolder returns the entries of a folder of the project in root whose names come after a name, in order, at
-	// most limit, and whether there are more. It fails with file_not_found and invalid_params.
+	// ListFolder returns the entries of a folder of the project in root with names after a name, in order, at most
+	// limit, and whether there are more. It fails with file_not_found and invalid_params.
 	ListFolder(ctx context.Context, workspace, root, path, after string, limit int) ([]Entry, bool, error)
 	// ReadFile gives a file of the project in root to take, a piece at a time; the first may be empty. It fails with
 	// file_not_found, file_not_regular, invalid_params and capability_denied, and as take does.
@@ -38,14 +38,14 @@ type Workspace interface {
 	StopLanguageServers(ctx context.Context, workspace, project, root, lang string) ([]contract.RunningLanguageServer, error)
 }
 
-// Folder is what was read of a project.
+// Folder is a project as read.
 type Folder struct {
 	// Root is the project's folder with every link resolved.
 	Root  string
 	Files []File
 }
 
-// FileState is what became of a file that was asked for.
+// FileState is the result of reading one file.
 type FileState int
 
 // The states of a file.
@@ -54,7 +54,7 @@ const (
 	Missing FileState = iota
 	// Found: Content holds it.
 	Found
-	// Unchanged: it is what the caller already has.
+	// Unchanged: the caller already has its content.
 	Unchanged
 	// Refused: it is there and cannot be used; Reason says why.
 	Refused
@@ -70,11 +70,11 @@ type File struct {
 	Reason string
 }
 
-// CompileOutput is a snapshot, or what is missing for one.
+// CompileOutput is a snapshot, or the missing files for one.
 type CompileOutput struct {
 	// Snapshot is nil while there are errors or wanted files. Its outline is complete.
 	Snapshot *Snapshot
-	// ID, Description and Version are what the project file says; only with a snapshot.
+	// ID, Description and Version are those of the project file; only with a snapshot.
 	ID, Description string
 	Version         int
 	Diagnostics     []Diagnostic
@@ -94,17 +94,18 @@ type Registry interface {
 	FindByPath(ctx context.Context, owner, path string) (*Project, error)
 	// List returns up to limit projects of owner by id, after the id after.
 	List(ctx context.Context, owner, after string, limit int) ([]Project, error)
-	// Save registers p, or replaces what compilation, evaluation and approval found out about it, with its snapshot, nil for none, and
-	// the records of it; label, registered_at and last_opened_at of a registered project stay. It returns p as it is now and
-	// whether it was not registered before. It fails with [ErrOvertaken] if the approved version is another than was, and with conflict
-	// if the id belongs to another folder (details existing_path, incoming_id) or the folder to another id (details existing_id, incoming_id, path).
+	// Save registers p, or replaces the results of its compilation, evaluation and approval, with its snapshot,
+	// which may be nil, and the records of it; label, registered_at and last_opened_at of a registered project
+	// stay. It returns p as it is now and whether it was not registered before. It fails with [ErrOvertaken] if the
+	// approved version is another than was, and with conflict if the id belongs to another folder (details
+	// existing_path, incoming_id) or the folder to another id (details existing_id, incoming_id, path).
 	Save(ctx context.Context, p Project, was string, snapshot *Snapshot, records func(created bool) []audit.Record) (Project, bool, error)
 	// Invalidate marks a registered project invalid, and appends the record of it.
 	Invalidate(ctx context.Context, owner, id string, diagnostics []Diagnostic, now int64, record audit.Record) error
-	// Evaluated stores p's state and what is unresolved, unless the project was saved in between.
+	// Evaluated stores p's state and its unresolved parts, unless the project was saved in between.
 	Evaluated(ctx context.Context, p Project) error
-	// SetLabel changes what the operator calls a project, nil for no label, and appends the record of it. It fails with
-	// not_found.
+	// SetLabel changes the operator's name of a project, nil for no label, and appends the record of it. It fails
+	// with not_found.
 	SetLabel(ctx context.Context, owner, id string, label *string, record audit.Record) error
 	// Opened notes when a session of the project was last used.
 	Opened(ctx context.Context, owner, id string, now int64) error
@@ -112,9 +113,11 @@ type Registry interface {
 
 // Approvals keeps the approved versions of projects.
 type Approvals interface {
-	// Upgrade stores the approval of a project that has none, with the record of it. It does nothing if there is one.
+	// Upgrade stores the approval of a project without one, with the record of it. It has no effect on an approved
+	// project.
 	Upgrade(ctx context.Context, p Project, record audit.Record) error
-	// Accepted returns the approved hash, the compiled hash and the accepted prompts of a project. It fails with not_found.
+	// Accepted returns the approved hash, the compiled hash and the accepted prompts of a project. It fails with
+	// not_found.
 	Accepted(ctx context.Context, owner, id string) (Accepted, error)
 	// Approved returns the approved versions of all owners' projects of a workspace.
 	Approved(ctx context.Context, workspace string) ([]ApprovedVersion, error)
@@ -128,7 +131,7 @@ type Contents interface {
 	Snapshot(ctx context.Context, hash string) ([]byte, error)
 	// PutPrompts keeps prompts' texts by their SHA-256 (hex).
 	PutPrompts(ctx context.Context, texts map[string]string, now int64) error
-	// PromptTexts returns the texts of prompts by their SHA-256 (hex); what is not kept is missing.
+	// PromptTexts returns the kept texts of prompts by their SHA-256 (hex).
 	PromptTexts(ctx context.Context, hashes []string) (map[string]string, error)
 }
 
@@ -139,14 +142,14 @@ type ApprovedVersion struct {
 	Sources            []dsl.File
 }
 
-// Accepted is what a run needs to know of a project's approval.
+// Accepted is the part of a project's approval that a run needs.
 type Accepted struct {
 	ApprovedHash, CompiledHash string
 	// Prompts are the SHA-256 (hex) of the accepted texts, by path.
 	Prompts map[string]string
 }
 
-// Deps are what a Service works with.
+// Deps are a Service's dependencies.
 type Deps struct {
 	Registry  Registry
 	Approvals Approvals
@@ -160,13 +163,13 @@ type Deps struct {
 	Bounds  Bounds
 }
 
-// Bounds are what a project may take.
+// Bounds limit a project.
 type Bounds struct {
 	// Prompts bounds the prompts of one project together, in bytes: a run carries them in one message.
 	Prompts int
 	// Files is how many files one is compiled from.
 	Files int
-	// PromptCache bounds what of prompts is kept in memory, in bytes.
+	// PromptCache bounds the prompts in memory, in bytes.
 	PromptCache int
 }
 
@@ -178,7 +181,7 @@ type Service struct {
 	opened    *cache[string, int64]
 }
 
-// Sizes of what is kept in memory; all of it can be had again from the store or the files.
+// Sizes of caches; their entries can be had again from the store or the files.
 const (
 	cachedSnapshots = 256
 	cachedProjects  = 4096

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Declares fails with validation_failed for a workflow that the approved project file does not declare, and with not_found
-// for a project that owner has not registered.
+// Declares fails with validation_failed for a workflow that the approved project file does not declare, and with
+// not_found for a project that owner has not registered.
 func (s *Service) Declares(ctx context.Context, owner, id, workflow string) error {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {

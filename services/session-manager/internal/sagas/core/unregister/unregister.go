@@ -1,5 +1,6 @@
-// Package unregister removes a project and ends its sessions. It is a saga: each session ends in the process that holds it, and
-// only then one transaction removes the project, which fails to do so if another session was created meanwhile.
+// Package unregister removes a project and ends its sessions. It is a saga: each session ends in the process that
+// holds it, and only then one transaction removes the project, which fails to do so if another session was created
+// meanwhile.
 package unregister
 
 import (
@@ -63,9 +64,10 @@ type Removed struct {
 // maxEndings bounds how often sessions are ended that are created while others end.
 const maxEndings = 5
 
-// Unregister ends the project's sessions and removes it from the registry; no file is touched. It fails with bad_request
-// (details.reason confirm_required) without confirm, with not_found, and with conflict if sessions keep being created. After a
-// failure the project is registered, and some of its sessions may have ended; the same request goes on from there.
+// Unregister ends the project's sessions and removes it from the registry; no file is touched. It fails with
+// bad_request (details.reason confirm_required) without confirm, with not_found, and with conflict if sessions keep
+// being created. After a failure the project is registered, and some of its sessions may have ended; the same
+// request goes on from there.
 func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (Removed, error) {
 	if !confirm {
 		return Removed{}, fault.New(fault.BadRequest, "Unregistering a project ends its sessions; repeat the request with confirm=true.").
@@ -100,8 +102,8 @@ func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (
 // unloadTimeout is how long a workspace may take to end the language servers of a project.
 const unloadTimeout = 10 * time.Second
 
-// unload ends the language servers of a project and returns the records of that. The list is empty for a lost workspace:
-// its servers end with it or after their idle time.
+// unload ends the language servers of a project and returns the records of that. The list is empty for a lost
+// workspace: its servers end with it or after their idle time.
 func (s *Saga) unload(ctx context.Context, p projects.Project) (records []audit.Record) {
 	bounded, cancel := context.WithTimeout(ctx, unloadTimeout)
 	defer cancel()

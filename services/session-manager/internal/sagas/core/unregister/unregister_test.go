@@ -104,7 +104,8 @@ func TestUnregisterRefuses(t *testing.T) {
 	}
 }
 
-// Sessions that are created while others end are ended too, and a project that is never without sessions stays registered.
+// Sessions that are created while others end are ended too, and a project that is never without sessions stays
+// registered.
 func TestUnregisterRace(t *testing.T) {
 	t.Parallel()
 	var pool *pgxpool.Pool

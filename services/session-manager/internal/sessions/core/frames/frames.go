@@ -1,15 +1,16 @@
 // Package frames is the one sequencer of a session's frames.
 //
-// A frame goes out on a channel and carries the channel's next number. The process that holds a session's lease has one
-// [Writer] for it: the writer numbers frames, joins those that wait into batches of their channel, and appends each batch
-// to the [Stream] in order, behind the message it knows to be the last. Another process that took the lease over has put a
-// marker there, so a writer that was overtaken is refused by the stream itself and reports that it is lost.
+// A frame goes out on a channel and carries the channel's next number. The process that holds a session's lease has
+// one [Writer] for it: the writer numbers frames, joins those that wait into batches of their channel, and appends
+// each batch to the [Stream] in order, behind the message it knows to be the last. Another process that took the
+// lease over has put a marker there, so a writer that was overtaken is refused by the stream itself and reports
+// that it is lost.
 //
-// Nothing is ever dropped or reordered because the stream is away: the writer tries again until it is told to stop, its
-// buffer fills up, and [Writer.Emit] blocks, so whoever produces frames is read no further. A message that is larger than the
-// stream takes holds up nothing either: it is divided, and a frame that is too large alone is shortened. Frames that tell of a
-// change of state are [Durable]: they are listed in the store in the transaction of the change and struck out once they are
-// published, so that the next holder publishes what a crash left over.
+// While the stream is away no frame is dropped or reordered: the writer tries again until it is told to stop, its
+// buffer fills up, and [Writer.Emit] blocks, so the producer of frames is read no further. A message that is too
+// large for the stream holds up no other: it is divided, and a frame that is too large alone is shortened. Frames
+// that tell of a change of state are [Durable]: they are listed in the store in the transaction of the change and
+// struck out once they are published, so that the next holder publishes them after a crash.
 package frames
 
 import (
@@ -24,9 +25,9 @@ type Channel = frametype.Channel
 
 // The channels.
 const (
-	// Output is what the model and its tools say.
+	// Output is the output of the model and its tools.
 	Output = frametype.Output
-	// Events is what happens to the session.
+	// Events are the events of the session.
 	Events = frametype.Events
 	// Channels is how many there are.
 	Channels = frametype.Channels
@@ -47,7 +48,7 @@ type Durable struct {
 	Frame
 	// N orders the durable frames of a session and names them in the store.
 	N int64
-	// ID is the frame's name in the stream, the same whoever publishes it.
+	// ID is the frame's name in the stream, the same from every publisher.
 	ID string
 }
 
@@ -61,7 +62,8 @@ type Tail struct {
 	Epoch int64
 }
 
-// Message is a batch of frames of one channel, or a marker, which has none and says where the next one goes on.
+// Message is a batch of frames of one channel, or a marker, which has no frames and says where the next one goes
+// on.
 type Message struct {
 	Session string
 	Channel Channel
@@ -73,7 +75,7 @@ type Message struct {
 	ID string
 	// Data holds the frames, separated by newlines.
 	Data []byte
-	// After is the place of the message that must be the channel's last, 0 for none.
+	// After is the place of the message that must be the channel's last, 0 for an empty channel.
 	After uint64
 }
 
@@ -81,18 +83,19 @@ type Message struct {
 type Ack struct {
 	// Place is where the message is.
 	Place uint64
-	// Duplicate says that a message of this ID was there before and nothing was appended.
+	// Duplicate says that a message of this ID existed before and the append had no effect.
 	Duplicate bool
 }
 
 // Stream keeps frames in order and hands them to gateways.
 type Stream interface {
-	// Created returns when the stream was made: what was published before is not in it.
+	// Created returns when the stream was made: it lacks earlier messages.
 	Created(ctx context.Context) (time.Time, error)
 	// Tail returns a channel's last message.
 	Tail(ctx context.Context, session string, c Channel) (Tail, error)
-	// Append appends m. It returns ErrConflict if the channel's last message is not m.After, and fault.PayloadTooLarge if m
-	// is larger than the stream takes; any other error leaves open whether m was appended.
+	// Append appends m. It returns ErrConflict if the channel's last message is not m.After, and
+	// fault.PayloadTooLarge if m is larger than the stream takes; any other error leaves open whether m was
+	// appended.
 	Append(ctx context.Context, m Message) (Ack, error)
 }
 

@@ -153,7 +153,7 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// desk is a writer with what it reported.
+// desk is a writer with its reports.
 type desk struct {
 	*frames.Writer
 	mu        sync.Mutex
@@ -200,8 +200,8 @@ func durable(n int64, kind string) frames.Durable {
 	}
 }
 
-// Frames of a channel are numbered from 1 without a gap, those that wait while one message is on its way go out together
-// within the batch limit, and a durable frame goes alone under its name.
+// Frames of a channel are numbered from 1 without a gap, those that wait while one message is on its way go out
+// together within the batch limit, and a durable frame goes alone under its name.
 func TestNumbersAndBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -239,8 +239,8 @@ func TestNumbersAndBatches(t *testing.T) {
 	})
 }
 
-// While the stream is away nothing is lost: the buffer fills, Emit waits, durable frames are still taken, and everything
-// goes out in order when the stream is back.
+// While the stream is away no frame is lost: the buffer fills, Emit waits, durable frames are still taken, and
+// everything goes out in order when the stream is back.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -283,8 +283,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A wait for room ends with its context and the frame is taken all the same, within twice the buffer; a closed writer takes
-// nothing.
+// A wait for room ends with its context and the frame is taken all the same, within twice the buffer; a closed
+// writer takes no frame.
 func TestCancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -324,7 +324,7 @@ func TestCancelledWait(t *testing.T) {
 	})
 }
 
-// A stream that takes less than a message holds up nothing: what waits together goes out in parts.
+// A stream that takes less than a message holds up no frame: a waiting batch goes out in parts.
 func TestDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -350,8 +350,8 @@ func TestDivided(t *testing.T) {
 	})
 }
 
-// A frame that the stream does not take keeps its number and its fields, says that it is truncated, and those behind it
-// follow; also what a crash left over.
+// A frame that the stream refuses keeps its number and its fields, says that it is truncated, and those behind it
+// follow; also one left over by a crash.
 func TestTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -401,8 +401,8 @@ func TestCloseDuringOutage(t *testing.T) {
 	})
 }
 
-// Whatever fails between writer and stream, before or after a message was stored, the stream ends up with every frame
-// once and in order.
+// After any failure between writer and stream, before or after a message was stored, the stream ends up with every
+// frame once and in order.
 func TestFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")

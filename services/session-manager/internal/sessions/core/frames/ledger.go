@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Progress is what of a session has been published and may be noted in the store.
+// Progress is the published part of a session, as it may be noted in the store.
 type Progress struct {
 	Session string
 	// Acked is the last number that the stream holds, by channel; 0 for no news.
@@ -27,14 +27,14 @@ func (p *Progress) merge(q Progress) {
 	p.Published = append(p.Published, q.Published...)
 }
 
-// Saver notes progress in the store. Numbers never go back, and a frame that is not listed any more is no error, so that
-// doing it twice is harmless.
+// Saver notes progress in the store. Numbers never go back, and a frame that is not listed any more is no error, so
+// that doing it twice is harmless.
 type Saver interface {
 	SaveProgress(ctx context.Context, list []Progress) error
 }
 
-// Ledger notes the progress of all sessions in the store, many at once: as soon as durable frames were published, and once
-// in an interval for what else was. It is safe for concurrent use. [Ledger.Run] is its one goroutine.
+// Ledger notes the progress of all sessions in the store, many at once: as soon as durable frames were published,
+// and once in an interval for other frames. It is safe for concurrent use. [Ledger.Run] is its one goroutine.
 type Ledger struct {
 	store    Saver
 	interval time.Duration
@@ -102,7 +102,7 @@ func (l *Ledger) due() bool {
 	return l.urgent
 }
 
-// Flush saves everything noted so far. What could not be saved stays noted.
+// Flush saves everything noted so far. Unsaved entries stay noted.
 func (l *Ledger) Flush(ctx context.Context) error {
 	l.saving.Lock()
 	defer l.saving.Unlock()

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// saver remembers what it was given.
+// saver remembers its calls.
 type saver struct {
 	mu    sync.Mutex
 	saves [][]frames.Progress
@@ -42,8 +42,8 @@ func (s *saver) set(err error, saves [][]frames.Progress) {
 	s.err, s.saves = err, saves
 }
 
-// The ledger saves published durable frames at once and numbers within its interval, sums up per session, and keeps what
-// could not be saved.
+// The ledger saves published durable frames at once and numbers within its interval, sums up per session, and keeps
+// unsaved entries.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &saver{}

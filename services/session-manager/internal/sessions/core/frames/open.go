@@ -13,22 +13,22 @@ type Start struct {
 	Stored [Channels]int64
 	// Outbox are the durable frames that the store still lists, in order.
 	Outbox []Durable
-	// TakeOver says that somebody else may have published since this process last did: the channels are marked, so that
-	// whoever that was is refused from now on.
+	// TakeOver says that another process may have published since this one last did: the channels are marked, so
+	// that the other is refused from now on.
 	TakeOver bool
-	// WorkSince is since when, in milliseconds, the session has work that its last holder left unfinished; 0 for none. Since
-	// then more may have been published than Stored says.
+	// WorkSince is since when, in milliseconds, the session has work that its last holder left unfinished, or 0.
+	// Since then more may have been published than Stored says.
 	WorkSince int64
 }
 
-// lostStream is how far a channel's numbers jump when the stream was lost together with the holder: numbers may have gone
-// out that nobody remembers, and a client that has seen them must find a gap rather than other frames under the same
-// numbers.
+// lostStream is the jump of a channel's numbers when the stream was lost together with the holder: forgotten
+// numbers may have gone out, and a client that has seen them must find a gap rather than other frames under the
+// same numbers.
 const lostStream = 1 << 20
 
-// New returns the writer of a session and begins to find out where each channel stands: it marks the channels if s.TakeOver
-// says so and publishes what s.Outbox lists and is not in the stream yet. Frames can be emitted at once; they follow. A
-// stream that is away delays all this like everything else.
+// New returns the writer of a session and begins to find the end of each channel: it marks the channels if
+// s.TakeOver says so and publishes the frames of s.Outbox that the stream lacks. Frames can be emitted at once;
+// they follow. A stream that is away delays all this like everything else.
 func New(cfg Config, s Start) *Writer {
 	w := &Writer{cfg: cfg, room: make(chan struct{}), opened: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -44,8 +44,8 @@ func New(cfg Config, s Start) *Writer {
 	return w
 }
 
-// Opened waits until it is known where the channels stand: from then on [Writer.Acked] is true. It returns ctx's error if
-// that ends first, and the writer's if it is lost or closed.
+// Opened waits until it is known where the channels stand: from then on [Writer.Acked] is true. It returns ctx's
+// error if that ends first, and the writer's if it is lost or closed.
 func (w *Writer) Opened(ctx context.Context) error {
 	select {
 	case <-w.opened:

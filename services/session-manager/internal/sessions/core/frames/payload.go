@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Payload is what a frame says. Each type here is the payload of the one type of frame that Kind names; their fields are
-// those of kaged.api.v1.
+// Payload is the content of a frame. Each type here is the payload of the one type of frame that Kind names; their
+// fields are those of kaged.api.v1.
 type Payload interface {
 	// Kind returns the type of the frame, which says where it goes.
 	Kind() frametype.Type
@@ -16,13 +16,13 @@ type Payload interface {
 
 // Renderer writes payloads as clients read them.
 type Renderer interface {
-	// Append appends p as JSON to dst, at most Limit bytes where its texts have at most MaxText: what else is too long is
+	// Append appends p as JSON to dst, at most Limit bytes if its texts have at most MaxText: other long values are
 	// shortened, and the input and the output of a tool say so. The stored message has them whole.
 	Append(dst []byte, p Payload) ([]byte, error)
 }
 
-// Limit is the largest payload in bytes, MaxFrame the largest frame, and MaxText the longest text, as it is in JSON, of a
-// frame whose text is split rather than shortened.
+// Limit is the largest payload in bytes, MaxFrame the largest frame, and MaxText the longest text, as it is in
+// JSON, of a frame with text that is split rather than shortened.
 const (
 	Limit    = 256 << 10
 	MaxFrame = Limit + 128
@@ -37,7 +37,7 @@ type MessageStart struct {
 	StartedAt int64
 }
 
-// MessageDelta is a piece of what a model writes, at most MaxText of it.
+// MessageDelta is a piece of a model's output, at most MaxText of it.
 type MessageDelta struct {
 	MessageID, Delta string
 	Thinking         bool
@@ -49,7 +49,7 @@ type MessageToolCall struct {
 	Call      llm.ToolCall
 }
 
-// MessageToolOutput is what a running tool wrote, at most MaxText of it.
+// MessageToolOutput is a piece of a running tool's output, at most MaxText of it.
 type MessageToolOutput struct{ MessageID, ToolCallID, Stream, Text string }
 
 // MessageToolResult is a tool's result.
@@ -88,7 +88,8 @@ type SubagentRetract struct {
 // RunStarted says that a message is being worked on.
 type RunStarted struct{ RunID, MessageID string }
 
-// RunEnded says how a run ended and what it used. Error is nil if it did not fail, CostUSD where no price is known.
+// RunEnded holds the outcome and the use of a run. Error is nil if it did not fail, CostUSD where no price is
+// known.
 type RunEnded struct {
 	RunID, Outcome      string
 	Error               *fault.Error
@@ -137,13 +138,13 @@ type SubagentEnd struct {
 // here and below.
 type RunCage struct {
 	RunID, InvocationID, AgentPath, Status, Tier string
-	// BestEffort says what of the policy is held by watching.
+	// BestEffort are the parts of the policy that are enforced by watching.
 	BestEffort []string
 	// Policy is the policy in one line, Ended why the cage has ended before the run.
 	Policy, Ended string
-	// Notes are what an operator is told of a cage that was made, each a sentence.
+	// Notes are an operator's hints about a new cage, each a sentence.
 	Notes []string
-	// Found is what was made in its writable folders, known at its end.
+	// Found are the findings in its writable folders, known at its end.
 	Found []contract.Finding
 }
 
@@ -163,10 +164,10 @@ type CompactionFlagged struct {
 // CompactionUndone says that a compaction counts no more.
 type CompactionUndone struct{ SessionID, CompactionID, AgentPath string }
 
-// PromptHeld says that a run goes on with the accepted text of a prompt that agents can write, and whose file is another.
+// PromptHeld says that a run goes on with the accepted text of a prompt that agents can write and have changed.
 type PromptHeld struct{ RunID, Path, Accepted, Found string }
 
-// SessionState says what the session is doing from now on.
+// SessionState is the session's state from now on.
 type SessionState struct{ State, BlockedReason string }
 
 // ApprovalRequested says that a tool call waits for an operator.
@@ -176,7 +177,7 @@ type ApprovalRequested struct {
 	RequestedAt, ExpiresAt                                 int64
 }
 
-// ApprovalResolved says that a tool call waits no longer. ResolvedBy and Comment are "" for none.
+// ApprovalResolved says that a tool call waits no longer. ResolvedBy and Comment may be "".
 type ApprovalResolved struct {
 	ApprovalID, RunID, InvocationID, ToolCallID, State, ResolvedBy, Comment string
 	ResolvedAt                                                              int64
@@ -230,8 +231,8 @@ func Render(r Renderer, dst []byte, p Payload) (Frame, error) {
 	return Frame{Channel: kind.Channel, Type: kind.Name, Payload: payload}, nil
 }
 
-// RenderDurable returns the durable frame of p under a name that is the same whoever publishes it. Its place in the store
-// is given when the change it belongs to is applied.
+// RenderDurable returns the durable frame of p under a name that is the same from every publisher. Its place in the
+// store is given when the change it belongs to is applied.
 func RenderDurable(r Renderer, id string, p Payload) (Durable, error) {
 	f, err := Render(r, nil, p)
 	return Durable{Frame: f, ID: id}, err

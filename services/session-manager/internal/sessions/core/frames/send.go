@@ -19,8 +19,8 @@ func (w *Writer) send(c Channel, b *batch, after uint64) (Ack, error) {
 	})
 }
 
-// append publishes m. It tries until it succeeds, the writer is closed, or it turns out that another holder took over, which
-// is stale_lease. What the stream finds too large is divided and, where it is one frame, shortened.
+// append publishes m. It tries until it succeeds, the writer is closed, or it turns out that another holder took
+// over, which is stale_lease. A message that the stream finds too large is divided; a single frame is shortened.
 func (w *Writer) append(m Message) (Ack, error) {
 	for try := range pauses.Each(w.ctx) {
 		ack, done, err := w.tryAppend(&m)
@@ -38,7 +38,8 @@ func (w *Writer) append(m Message) (Ack, error) {
 	return Ack{}, errClosed
 }
 
-// tryAppend publishes m and mends m as often as the stream's answer allows that. It is not done while the stream is away.
+// tryAppend publishes m and mends m as often as the stream's answer allows that. It is not done while the stream is
+// away.
 func (w *Writer) tryAppend(m *Message) (ack Ack, done bool, err error) {
 	for {
 		ack, err := w.cfg.Stream.Append(w.ctx, *m)

@@ -7,7 +7,8 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// What is left of a frame that is shortened without knowing what it says: of a text, and of an object within it, as JSON.
+// The kept sizes of a frame that is shortened without knowledge of its type: of a text, and of an object within it,
+// as JSON.
 const (
 	keptText   = 256
 	keptObject = 4 << 10
@@ -26,8 +27,8 @@ func divide(m Message) (first, second Message) {
 	return first, second
 }
 
-// shortened returns a frame of [AppendFrame] whose payload keeps its fields and says that it is truncated: texts are cut,
-// lists and large objects are empty. A frame that is not one of AppendFrame's stays as it is.
+// shortened returns a frame of [AppendFrame] with the fields of its payload and the mark of truncation: texts are
+// cut, lists and large objects are empty. A frame that is not one of AppendFrame's stays as it is.
 func shortened(frame []byte) []byte {
 	const mark = `"payload":`
 	at := bytes.Index(frame, []byte(mark)) + len(mark)

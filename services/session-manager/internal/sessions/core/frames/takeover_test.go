@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// A new holder marks the channels, goes on behind what was published, publishes what the store still lists unless the
-// stream has it, and from then on the holder before it is refused and says so.
+// A new holder marks the channels, goes on behind the last published frame, publishes the frames that the store
+// still lists unless the stream has them, and from then on the holder before it is refused and says so.
 func TestTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -59,8 +59,8 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// Where the channel's messages have aged out the writer goes on with the numbers it knows, if the store says that the lease
-// is still its own, and is lost otherwise.
+// Where the channel's messages have aged out the writer goes on with the numbers it knows, if the store says that
+// the lease is still its own, and is lost otherwise.
 func TestAgedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -90,8 +90,8 @@ func TestAgedOut(t *testing.T) {
 	})
 }
 
-// When the stream was lost together with a holder at work, the numbers jump, so that no client takes other frames for ones
-// it has seen; when it merely holds nothing, they do not.
+// When the stream was lost together with a holder at work, the numbers jump, so that no client takes other frames
+// for ones it has seen; when it is merely empty, they do not.
 func TestLostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -106,7 +106,8 @@ func TestLostStream(t *testing.T) {
 	})
 }
 
-// Frames that come while the stream cannot be reached wait for their numbers and follow what the last holder left over.
+// Frames that come while the stream cannot be reached wait for their numbers and follow the last holder's
+// unpublished ones.
 func TestOpenDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Config is what a Writer works with. Every field is required.
+// Config are a Writer's settings and dependencies. Every field is required.
 type Config struct {
 	Session string
 	Epoch   int64
@@ -24,18 +24,18 @@ type Config struct {
 	// Held fails with stale_lease if another process holds the session's lease, and with another error if that cannot be
 	// found out now.
 	Held func(context.Context) error
-	// Progress is told what was published. It must not block nor call the writer.
+	// Progress is called with the published part. It must not block nor call the writer.
 	Progress func(Progress)
 	// Lost is called once, in a goroutine of the writer, when the writer finds that it was overtaken.
 	Lost func(error)
 	Log  *slog.Logger
 }
 
-// Writer numbers and publishes the frames of one session. Make one with [New]. It is safe for concurrent use; frames of one
-// caller stay in their order.
+// Writer numbers and publishes the frames of one session. Make one with [New]. It is safe for concurrent use;
+// frames of one caller stay in their order.
 //
-// Goroutines: one until it is known where the channels stand; then one per channel while the channel has something to
-// publish, none while it is idle. [Writer.Close] ends them.
+// Goroutines: one until the ends of the channels are known; then one per channel while the channel has frames to
+// publish, and not one while it is idle. [Writer.Close] ends them.
 type Writer struct {
 	cfg    Config
 	ctx    context.Context // ends with Close
@@ -45,11 +45,11 @@ type Writer struct {
 
 	mu       sync.Mutex // guards the fields below
 	isOpen   bool
-	early    []Durable // what came before
+	early    []Durable // earlier frames
 	channels [Channels]channel
 	buffered int
-	room     chan struct{} // closed and replaced when there may be room or nothing left to publish
-	err      error         // why nothing is taken any more
+	room     chan struct{} // closed and replaced when there may be room or the queue may be empty
+	err      error         // why the writer takes no frames any more
 }
 
 // channel is one channel of a writer.
@@ -71,19 +71,19 @@ type batch struct {
 	n  int64
 }
 
-// errClosed is what a closed writer answers.
+// errClosed is a closed writer's error.
 var errClosed = fault.New(fault.Unavailable, "The session is being handed over; try again.").With("subsystem", "session-manager")
 
-// buffers are reused between batches; a session that is idle keeps none.
+// buffers are reused between batches; an idle session keeps no buffer.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 // maxReused is the largest buffer worth keeping.
 const maxReused = 512 << 10
 
-// Emit numbers a frame and takes it for publication. While the buffer is full it waits; when ctx ends first, the frame is
-// taken all the same, so that a cancelled run can say its last words, unless twice the buffer waits already: then it is
-// dropped, and no number with it. f.Payload may be used again when Emit returns. It fails only when the writer is lost or
-// closed.
+// Emit numbers a frame and takes it for publication. While the buffer is full it waits; when ctx ends first, the
+// frame is taken all the same, so that a cancelled run can say its last words, unless twice the buffer waits
+// already: then it is dropped, and no number with it. f.Payload may be used again when Emit returns. It fails only
+// when the writer is lost or closed.
 func (w *Writer) Emit(ctx context.Context, f Frame) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,8 +105,8 @@ func (w *Writer) Emit(ctx context.Context, f Frame) error {
 	return nil
 }
 
-// EmitDurable takes frames that the store lists already. It never waits and never fails: what a lost or closed writer does
-// not publish, the next holder does.
+// EmitDurable takes frames that the store lists already. It never waits and never fails: frames that a lost or
+// closed writer does not publish are published by the next holder.
 func (w *Writer) EmitDurable(list []Durable) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *Writer) enqueue(d Durable) {
 	w.start(d.Channel)
 }
 
-// overhead is about what a frame has besides its payload.
+// overhead is about the size of a frame besides its payload.
 const overhead = 80
 
 // open returns the batch that a frame of a size can join.
@@ -188,7 +188,7 @@ func (w *Writer) start(c Channel) {
 	}
 }
 
-// publish publishes a channel's batches until there are none.
+// publish publishes a channel's batches until it is empty.
 func (w *Writer) publish(c Channel) {
 	defer w.work.Done()
 	for {
@@ -242,7 +242,7 @@ func (w *Writer) done(c Channel, b *batch, ack Ack) {
 	w.cfg.Progress(p)
 }
 
-// wake lets those look again who wait for room or for the end of the queue. w.mu is held.
+// wake wakes the waiters for room or for the end of the queue. w.mu is held.
 func (w *Writer) wake() {
 	close(w.room)
 	w.room = make(chan struct{})
@@ -278,8 +278,8 @@ func (w *Writer) idle() bool {
 	return true
 }
 
-// Flush waits until everything taken was published. It returns ctx's error if that ends first, and the writer's if it is
-// lost or closed.
+// Flush waits until everything taken was published. It returns ctx's error if that ends first, and the writer's if
+// it is lost or closed.
 func (w *Writer) Flush(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,8 +297,8 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.err
 }
 
-// Close stops publishing, at the latest when ctx ends, and waits for the writer's goroutines: what was taken before is
-// published if the stream can be reached. Close is idempotent.
+// Close stops publishing, at the latest when ctx ends, and waits for the writer's goroutines: frames taken before
+// are published if the stream can be reached. Close is idempotent.
 func (w *Writer) Close(ctx context.Context) {
 	w.Flush(ctx)
 	w.fail(errClosed)

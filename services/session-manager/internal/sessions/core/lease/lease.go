@@ -1,9 +1,9 @@
-// Package lease says who may write a session.
+// Package lease decides which process may write a session.
 //
-// A session has at most one holder at a time. Each holder has an epoch, larger than those before, and everything it writes
-// names it: a write of a holder that was replaced is refused in the transaction itself, however late it comes. A lease is
-// kept by renewing it; one that was not renewed for its lifetime may be taken by another process. Time is the database's,
-// so that the clocks of processes need not agree.
+// A session has at most one holder at a time. Each holder has an epoch, larger than those before, and everything it
+// writes names it: a write of a holder that was replaced is refused in the transaction itself, however late it
+// comes. A lease is kept by renewing it; one that was not renewed for its lifetime may be taken by another process.
+// Time is the database's, so that the clocks of processes need not agree.
 package lease
 
 import "context"
@@ -12,7 +12,7 @@ import "context"
 type Holder struct {
 	// Instance is unique to one start of the process.
 	Instance string
-	// Node stays the same over restarts on the same data: what an instance before held can be taken at once.
+	// Node stays the same over restarts on the same data: leases of an earlier instance can be taken at once.
 	Node string
 	// Address is where the process can be asked.
 	Address string
@@ -29,19 +29,19 @@ type Fence struct {
 // Taken is a lease that was just taken.
 type Taken struct {
 	Fence
-	// Before is the instance that held it last, "" if nobody did.
+	// Before is the instance that held it last, or "".
 	Before string
 }
 
 // Store keeps leases. Lifetimes are milliseconds.
 type Store interface {
-	// Take takes the lease of a session that nobody else holds. It fails with stale_lease (details.holder is the holder's
-	// address) while somebody does.
+	// Take takes the lease of a session that no other process holds. It fails with stale_lease (details.holder is
+	// the holder's address) while one does.
 	Take(ctx context.Context, session string, by Holder, lifetime int64) (Taken, error)
-	// Renew renews leases of an instance and returns the sessions among those given whose lease it still holds. It waits for no
-	// change that is under way; a lease that is being taken counts as held, and the next renewal tells.
+	// Renew renews leases of an instance and returns those of the given sessions that it still holds. It waits for
+	// no change that is under way; a lease that is being taken counts as held, and the next renewal tells.
 	Renew(ctx context.Context, instance string, sessions []string, lifetime int64) ([]string, error)
-	// Release gives leases up. A lease somebody else has taken is left alone.
+	// Release gives leases up. A lease that another process has taken is left alone.
 	Release(ctx context.Context, list []Fence) error
 	// ReleaseNode gives up the leases of a node's instances but one, which have died, and returns how many there were.
 	ReleaseNode(ctx context.Context, node, except string) (int64, error)

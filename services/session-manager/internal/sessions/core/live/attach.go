@@ -32,10 +32,11 @@ const (
 	ServerShutdown = "server_shutdown"
 )
 
-// Attach gives the session to one socket, until [Attachment.Detach]. With takeover the hold of a socket before it ends as
-// replaced. Without, that one is told that it is wanted, and Attach waits for it to be gone: a client that lost its
-// connection and comes back at once may be faster than the news of the loss. It fails with gone if the session has ended, with session_attached if the other socket
-// stays for longer than patience, and with ctx's error.
+// Attach gives the session to one socket, until [Attachment.Detach]. With takeover the hold of a socket before it
+// ends as replaced. Without, that one is told that it is wanted, and Attach waits for it to be gone: a client that
+// lost its connection and comes back at once may be faster than the news of the loss. It fails with gone if the
+// session has ended, with session_attached if the other socket stays for longer than patience, and with ctx's
+// error.
 func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Duration) (*Attachment, error) {
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
@@ -58,8 +59,8 @@ func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Durat
 	}
 }
 
-// tryAttach returns the hold, or the one that is in its way. Who ends a session changes its state first and then ends the
-// hold there is, so that nobody holds an ended one.
+// tryAttach returns the hold, or the one that is in its way. The end of a session changes its state first and then
+// ends the current hold, so that no socket holds an ended one.
 func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +82,8 @@ func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
 	return a, nil, nil
 }
 
-// Seq returns the last number of each channel that is published, once that is known. It returns ctx's error if that ends
-// first, and unavailable if the session is no longer live.
+// Seq returns the last number of each channel that is published, once that is known. It returns ctx's error if that
+// ends first, and unavailable if the session is no longer live.
 func (a *Attachment) Seq(ctx context.Context) ([frames.Channels]int64, error) {
 	if err := a.s.frames.Opened(ctx); err != nil {
 		return [frames.Channels]int64{}, err

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// load takes a session's lease and puts in order what the holder before left behind.
+// load takes a session's lease and repairs the state after the holder before.
 func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, error) {
 	taken, err := g.Store.Take(ctx, id, g.Self, g.LeaseTTL.Milliseconds())
 	if err != nil {
@@ -29,7 +29,7 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 		record: loaded.Session, idleSince: time.Now(),
 	}
 	start := frames.Start{Stored: loaded.Stored, Outbox: loaded.Outbox}
-	// A holder that gave the lease up itself, with nothing left to do, publishes nothing any more.
+	// A holder that gave the lease up itself, with no work left, publishes no more.
 	start.TakeOver = taken.Before != "" || loaded.Run != nil || len(loaded.Outbox) > 0
 	if loaded.Run != nil {
 		start.WorkSince = max(loaded.Run.CreatedAt, 1)
@@ -58,7 +58,8 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 	return s, nil
 }
 
-// recover ends the run that the holder before left at work, and lets it go on in a new one where the project wants that.
+// recover ends the run that the holder before left at work, and lets it go on in a new one where the project wants
+// that.
 func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 	resume, err := g.resumes(ctx, l)
 	if err != nil {

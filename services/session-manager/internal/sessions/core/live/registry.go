@@ -16,14 +16,16 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Store keeps sessions and their leases. A change is refused with stale_lease if its fence no longer stands. Where a failure
-// leaves open whether a change was committed, its details hold commit_unknown; applying the same change again finds out.
+// Store keeps sessions and their leases. A change is refused with stale_lease if its fence no longer stands. Where
+// a failure leaves open whether a change was committed, its details hold commit_unknown; applying the same change
+// again finds out.
 type Store interface {
 	lease.Store
 	frames.Saver
-	// Load returns what a new holder needs to know of a session. It fails with not_found.
+	// Load returns a session's state for a new holder. It fails with not_found.
 	Load(ctx context.Context, session string) (Loaded, error)
-	// Apply applies a change. With again the change may have been applied by an earlier try, and then nothing happens.
+	// Apply applies a change. With again the change may have been applied by an earlier try, and then it has no
+	// effect.
 	Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error
 	// Reserve judges a claim and stores its reservation if the call may be made. A claim that an earlier try stored is
 	// allowed.
@@ -39,12 +41,12 @@ type Store interface {
 	Cut(ctx context.Context, run string, calls []string) ([]record.Invocation, record.Below, error)
 }
 
-// Loaded is what a new holder needs to know of a session.
+// Loaded is a session's state for a new holder.
 type Loaded struct {
 	Session record.Session
-	// Run is the run that is pending or at work, nil for none.
+	// Run is the run that is pending or at work; it may be nil.
 	Run *record.Run
-	// Resume is a run that was cut off and is to go on in a new one, nil for none.
+	// Resume is a run that was cut off and is to go on in a new one; it may be nil.
 	Resume *record.Run
 	// Tries is how many runs the message of either has had, itself included.
 	Tries int
@@ -53,9 +55,9 @@ type Loaded struct {
 	Outbox []frames.Durable
 }
 
-// Projects is what running sessions needs of the registry of projects.
+// Projects is the part of the registry of projects that sessions need.
 type Projects interface {
-	// Prepare gathers what a run needs, as [projects.Service.Prepare] says.
+	// Prepare gathers a run's inputs, as [projects.Service.Prepare] says.
 	Prepare(ctx context.Context, pin projects.Pin) (projects.Inputs, error)
 	// Snapshot returns a snapshot by its hash.
 	Snapshot(ctx context.Context, hash string) (*projects.Snapshot, error)
@@ -71,7 +73,7 @@ type Config struct {
 	Sweep time.Duration
 	// LoadTimeout bounds making a session live.
 	LoadTimeout time.Duration
-	// Settle is how long to try to find out whether a change was committed whose answer was lost.
+	// Settle is how long to try to find out whether a change with a lost answer was committed.
 	Settle time.Duration
 	// Buffer and Batch bound frames, as [frames.Config] says.
 	Buffer, Batch int
@@ -84,7 +86,7 @@ type Config struct {
 	CutGrace, Farewell time.Duration
 }
 
-// Deps are what a Registry works with. Every field is required.
+// Deps are a Registry's dependencies. Every field is required.
 type Deps struct {
 	Config
 	Self     lease.Holder
@@ -108,7 +110,7 @@ type Registry struct {
 
 	mu      sync.Mutex // guards the fields below and the registry's part of sessions
 	entries map[string]*entry
-	refuse  error // why nothing is acquired any more
+	refuse  error // why no session can be acquired any more
 }
 
 // entry is a session in the registry: being loaded, live, or going.
@@ -118,7 +120,7 @@ type entry struct {
 	err     error
 }
 
-// NewRegistry returns a Registry. Nothing is live before [Registry.Run] has begun.
+// NewRegistry returns a Registry. No session is live before [Registry.Run] has begun.
 func NewRegistry(deps Deps) *Registry {
 	g := &Registry{
 		Deps: deps, ledger: frames.NewLedger(deps.Store, deps.Flush, deps.Log),
@@ -133,9 +135,9 @@ func stopping() error {
 	return fault.New(fault.Unavailable, "kaged is stopping; try again shortly.").With("subsystem", "session-manager")
 }
 
-// Acquire makes a session live, which must exist, and keeps it so until release is called. It fails with stale_lease
-// (details.holder) while another process holds it, with unavailable while the store is away or this process stops, and with
-// ctx's error.
+// Acquire makes a session live, which must exist, and keeps it so until release is called. It fails with
+// stale_lease (details.holder) while another process holds it, with unavailable while the store is away or this
+// process stops, and with ctx's error.
 func (g *Registry) Acquire(ctx context.Context, id string) (s *Session, release func(), err error) {
 	select {
 	case <-g.booted:
@@ -173,7 +175,7 @@ func (g *Registry) Acquire(ctx context.Context, id string) (s *Session, release 
 	}
 }
 
-// Live returns a session that is live already, as [Registry.Acquire] does, without waiting for anything.
+// Live returns a session that is live already, as [Registry.Acquire] does, without waiting.
 func (g *Registry) Live(id string) (s *Session, release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +188,7 @@ func (g *Registry) Live(id string) (s *Session, release func(), ok bool) {
 	return s, sync.OnceFunc(func() { g.release(s) }), true
 }
 
-// entry returns the session's entry, and begins to load it if there is none.
+// entry returns the session's entry, and begins to load a missing one.
 func (g *Registry) entry(id string) (*entry, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,7 +201,7 @@ func (g *Registry) entry(id string) (*entry, error) {
 	e := &entry{loaded: make(chan struct{})}
 	g.entries[id] = e
 	g.work.Go(func() {
-		// Whoever asked first may go away; others wait for the same load.
+		// The first caller may go away; others wait for the same load.
 		ctx, cancel := context.WithTimeout(g.ctx, g.LoadTimeout)
 		defer cancel()
 		s, err := g.load(ctx, id, e)
@@ -235,8 +237,8 @@ func (g *Registry) release(s *Session) {
 	s.idleSince = time.Now()
 }
 
-// claim begins to take a session out: from now on nobody gets it. It reports false if somebody else has begun, or, unless
-// it must go, if it is in use.
+// claim begins to take a session out: from now on it cannot be acquired. It reports false if another goroutine has
+// begun, or, unless it must go, if it is in use.
 func (g *Registry) claim(s *Session, must bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// interrupted is a run that was cut off and is to go on in a new one, which the session's ResumeRun says until that begins.
+// interrupted is a run that was cut off and is to go on in a new one, which the session's ResumeRun says until that
+// begins.
 type interrupted struct {
 	run record.Run
 	// tries is how many runs the message has had.
@@ -23,8 +24,8 @@ type interrupted struct {
 // errUnwanted is a run that need not go on any more.
 var errUnwanted = errors.New("the session was used, ended, or its run cancelled meanwhile")
 
-// resumeLater begins a run that goes on where another was cut off. It returns at once. While this process stops it does
-// nothing: the next holder finds what is to be done.
+// resumeLater begins a run that goes on where another was cut off. It returns at once. While this process stops it
+// returns: the next holder finds the run to resume.
 func (g *Registry) resumeLater(s *Session, was interrupted) {
 	if held, err := g.hold(s); !held || err != nil {
 		return
@@ -35,7 +36,7 @@ func (g *Registry) resumeLater(s *Session, was interrupted) {
 	})
 }
 
-// resume tries to begin the run for as long as what it needs is not there, and then gives it up.
+// resume tries to begin the run as long as its dependencies are away, and then gives it up.
 func (g *Registry) resume(s *Session, was interrupted) {
 	ctx, cancel := context.WithTimeout(g.ctx, g.ResumeFor)
 	defer cancel()
@@ -49,8 +50,8 @@ func (g *Registry) resume(s *Session, was interrupted) {
 	}
 }
 
-// tryResume begins a run that answers the same message as the interrupted one and goes on from its last completed step, once
-// the harness has it.
+// tryResume begins a run that answers the same message as the interrupted one and goes on from its last completed
+// step, once the harness has it.
 func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) error {
 	before := s.Record()
 	if before.ResumeRun != was.run.ID {
@@ -108,8 +109,8 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 	return err
 }
 
-// resumable fails if the run that was got ready for a session as it was before may not begin: with unavailable if it can be
-// tried again.
+// resumable fails if the run that was got ready for a session as it was before may not begin: with unavailable if
+// it can be tried again.
 func (g *Registry) resumable(current, before record.Session) error {
 	switch {
 	case current.ResumeRun != before.ResumeRun:
@@ -120,7 +121,7 @@ func (g *Registry) resumable(current, before record.Session) error {
 	return g.refused()
 }
 
-// giveUp notes that a run does not go on after all, so that nobody tries again.
+// giveUp notes that a run does not go on after all, so that no later holder tries again.
 func (g *Registry) giveUp(s *Session, was interrupted, why error) error {
 	return s.Update(g.ctx, "", func(current record.Session) (record.Change, error) {
 		if current.ResumeRun != was.run.ID {
@@ -149,7 +150,7 @@ func (g *Registry) persist(ctx context.Context, s *Session, f func() error) erro
 	return err
 }
 
-// about records something of a run that this process does by itself.
+// about records an action of this process on a run.
 func about(s record.Session, event, requestID string, at int64, run string, payload map[string]any) audit.Record {
 	return s.Audited(audit.Record{TS: at, EventType: event, RequestID: requestID, RunID: run, Payload: payload})
 }

@@ -31,7 +31,7 @@ type Session struct {
 	lastN  int64 // of the durable frames; guarded by change
 
 	mu sync.Mutex // guards the fields below
-	// record is the session as the store has it: nobody else writes it. It changes only under change.
+	// record is the session as the store has it: this process alone writes it. It changes only under change.
 	record     record.Session
 	run        *runs.Run
 	attachment *Attachment
@@ -60,8 +60,8 @@ var pauses = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second}
 // Emit implements [runs.Desk].
 func (s *Session) Emit(ctx context.Context, f frames.Frame) error { return s.frames.Emit(ctx, f) }
 
-// Settled returns the session once the change that is under way, if there is one, is done: what others can read of it in
-// the store by then is part of it.
+// Settled returns the session after the change that is under way, if there is one: it includes every change that
+// others can read in the store by then.
 func (s *Session) Settled(ctx context.Context) (record.Session, error) {
 	if err := s.lock(ctx); err != nil {
 		return record.Session{}, err
@@ -119,7 +119,7 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 		}
 		if !errors.Is(err, fault.Unavailable) {
 			if ctx.Err() == nil {
-				// It is somebody else's, or it holds what the store cannot keep: whoever loads it next puts it in order.
+				// The lease is lost, or the store refuses the state: drop the session; the next holder repairs it.
 				s.g.drop(s, err)
 			}
 			return err
@@ -144,10 +144,11 @@ func (s *Session) Reserve(ctx context.Context, c record.Claim) (record.Verdict, 
 	return record.Verdict{}, ctx.Err()
 }
 
-// Update changes the session as decide says, which is given it as it is and cannot be overtaken. then, unless nil, is
-// called when the change is committed, before any other change. Update fails with decide's error, and with unavailable if
-// the store is away or the session leaves this process. If it cannot be found out whether the change was committed, or the
-// store refuses what should be right, the session is dropped: whoever acquires it next finds what there is.
+// Update changes the session as decide says, which is given it as it is and cannot be overtaken. then, unless nil,
+// is called when the change is committed, before any other change. Update fails with decide's error, and with
+// unavailable if the store is away or the session leaves this process. If it cannot be found out whether the change
+// was committed, or the store refuses a change that is valid here, the session is dropped: the next holder reads it
+// from the store.
 func (s *Session) Update(ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func()) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -183,7 +184,7 @@ func unknown(err error) bool {
 	return err != nil && fault.From(err).Details[fault.CommitUnknown] == true
 }
 
-// harmless reports whether a failure means that nothing was stored and the store holds what this process thinks it does.
+// harmless reports whether a failure means that the change was not stored and the store agrees with this process.
 func harmless(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.Unavailable:
@@ -194,7 +195,7 @@ func harmless(err error) bool {
 	return record.IsNoSlot(err)
 }
 
-// settle applies a change again whose answer was lost, and returns the loss if it cannot be found out what became of it.
+// settle applies a change with a lost answer again, and returns the loss if its result stays unknown.
 func (s *Session) settle(ctx context.Context, c record.Change, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.g.Settle)
 	defer cancel()
@@ -233,9 +234,9 @@ func (s *Session) applied(c record.Change, between crash.Point) {
 // Ready gives a run to the harness while its row is being stored; see [runs.Ready].
 func (s *Session) Ready(spec runs.Spec) *runs.Run { return runs.Ready(s.g.Runs, spec) }
 
-// Begin carries out a run whose row is committed. It is called by an Update's then.
+// Begin carries out a run with a committed row. It is called by an Update's then.
 func (s *Session) Begin(run *runs.Run) {
-	// The session is in use by whoever calls, so it can be held.
+	// The caller uses the session, so it can be held.
 	s.g.mu.Lock()
 	s.users++
 	s.g.mu.Unlock()
@@ -264,7 +265,7 @@ func (s *Session) left() bool {
 	return s.going
 }
 
-// CurrentRun returns the run at work here, nil for none.
+// CurrentRun returns the run at work here; it may be nil.
 func (s *Session) CurrentRun() *runs.Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()

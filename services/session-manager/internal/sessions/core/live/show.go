@@ -6,8 +6,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// Show shows a frame to the sessions of a project that are live here, which all sessions with a socket are. It never
-// waits: a session whose buffer is full twice over goes without.
+// Show shows a frame to the sessions of a project that are live here, which all sessions with a socket are. It
+// never waits: a session with a buffer that is full twice over goes without.
 func (g *Registry) Show(owner, project string, p frames.Payload) {
 	f, err := frames.Render(g.Runs.Renderer, nil, p)
 	if err != nil {

@@ -16,9 +16,9 @@ const (
 	sweepers   = 8
 )
 
-// Run gives up what dead instances of this node held, and then keeps leases, looks for runs without a holder, and unloads
-// what is not used, until ctx ends. Then it takes every session out, in order, and returns when all its goroutines have
-// ended.
+// Run gives up the leases of dead instances of this node, and then keeps leases, looks for runs without a holder,
+// and unloads unused sessions, until ctx ends. Then it takes every session out, in order, and returns when all its
+// goroutines have ended.
 func (g *Registry) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	upkeep, stopUpkeep := context.WithCancel(context.WithoutCancel(ctx))
@@ -33,7 +33,7 @@ func (g *Registry) Run(ctx context.Context) {
 	g.close(context.WithoutCancel(ctx))
 	g.stop()
 	g.work.Wait()
-	g.close(context.WithoutCancel(ctx)) // what was being loaded
+	g.close(context.WithoutCancel(ctx)) // sessions that were being loaded
 	stopUpkeep()
 	loops.Wait()
 	g.work.Wait()
@@ -68,7 +68,7 @@ func (g *Registry) boot(ctx context.Context) bool {
 	return false
 }
 
-// renew keeps the leases of live sessions and drops those that turn out to be somebody else's.
+// renew keeps the leases of live sessions and drops sessions with a lost lease.
 func (g *Registry) renew(ctx context.Context) {
 	list := g.live()
 	if len(list) == 0 {
@@ -80,7 +80,7 @@ func (g *Registry) renew(ctx context.Context) {
 	}
 	held, err := g.Store.Renew(ctx, g.Self.Instance, ids, g.LeaseTTL.Milliseconds())
 	if err != nil {
-		// Until somebody takes them they stay ours: a write tells.
+		// Until another process takes them they stay ours: a write tells.
 		g.Log.Warn("leases were not renewed", "error", err)
 		return
 	}
@@ -95,7 +95,8 @@ func (g *Registry) renew(ctx context.Context) {
 	}
 }
 
-// sweep makes sessions live whose run has no holder, which ends the run, and those that have one to resume, which begins it.
+// sweep makes two kinds of sessions live: those with a run without a holder, which ends the run, and those with a
+// run to resume, which begins it.
 func (g *Registry) sweep(ctx context.Context) {
 	ids, err := g.Store.Abandoned(ctx, sweepBatch)
 	if err != nil {
@@ -138,7 +139,7 @@ func (g *Registry) unused(s *Session) bool {
 	return s.users == 0 && time.Since(s.idleSince) >= g.UnloadAfter
 }
 
-// takeOut closes sessions that are claimed, notes what they published, and gives up their leases.
+// takeOut closes claimed sessions, notes their published frames, and gives up their leases.
 func (g *Registry) takeOut(ctx context.Context, list []*Session) {
 	if len(list) == 0 {
 		return
@@ -161,7 +162,7 @@ func (g *Registry) takeOut(ctx context.Context, list []*Session) {
 	g.forget(list...)
 }
 
-// drop takes a session out that is somebody else's, or whose state is not known: nothing more is written for it here.
+// drop takes a session out after a lost lease or in an unknown state: it is not written here any more.
 func (g *Registry) drop(s *Session, cause error) {
 	if !g.claim(s, true) {
 		return
@@ -181,8 +182,8 @@ func (g *Registry) drop(s *Session, cause error) {
 	})
 }
 
-// Drain stops taking sessions in and lets every run end or reach its next completed step, at the latest when ctx ends; then
-// the holds of sockets end. Requests fail with unavailable from now on.
+// Drain stops taking sessions in and lets every run end or reach its next completed step, at the latest when ctx
+// ends; then the holds of sockets end. Requests fail with unavailable from now on.
 func (g *Registry) Drain(ctx context.Context) {
 	g.shut()
 	list := g.live()

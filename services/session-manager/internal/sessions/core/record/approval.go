@@ -5,7 +5,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// ApprovalState is what became of a request for approval.
+// ApprovalState is the state of a request for approval.
 type ApprovalState string
 
 // The states; all but the first are final.
@@ -13,9 +13,9 @@ const (
 	ApprovalPending  ApprovalState = "pending"
 	ApprovalApproved ApprovalState = "approved"
 	ApprovalDenied   ApprovalState = "denied"
-	// ApprovalExpired: nobody answered in time, which counts as a refusal.
+	// ApprovalExpired: no answer came in time, which counts as a refusal.
 	ApprovalExpired ApprovalState = "expired"
-	// ApprovalClosed: its run ended before anybody answered.
+	// ApprovalClosed: its run ended before an answer.
 	ApprovalClosed ApprovalState = "closed"
 )
 
@@ -30,8 +30,8 @@ type Approval struct {
 	State                  ApprovalState
 	Subject                contract.Subject
 	RequestedAt, ExpiresAt int64
-	// ResolvedAt is 0 while it is pending. ResolvedBy is the operator who answered, "" for none; Comment is what the
-	// operator says to the agent.
+	// ResolvedAt is 0 while it is pending. ResolvedBy is the operator who answered, or ""; Comment is the
+	// operator's text for the agent.
 	ResolvedAt          int64
 	ResolvedBy, Comment string
 }
@@ -46,7 +46,7 @@ func (a Approval) Resolved(r Resolution, at int64) Approval {
 type Resolution struct {
 	// State is one of the final ones.
 	State ApprovalState
-	// By is the operator who answered, "" for none; Comment is what the operator says to the agent.
+	// By is the operator who answered, or ""; Comment is the operator's text for the agent.
 	By, Comment string
 }
 

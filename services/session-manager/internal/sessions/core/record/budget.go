@@ -63,7 +63,7 @@ type Verdict struct {
 	// settled.
 	Refused *fault.Error
 	Waits   bool
-	// Walltime is the session's limit in time of work, 0 for none, and Left what its run has of it, from its beginning.
+	// Walltime is the session's limit in time of work, or 0, and Left the rest for its run, from its beginning.
 	Walltime, Left time.Duration
 	// States are the budgets as they are with the call, if it may be made.
 	States []contract.BudgetState

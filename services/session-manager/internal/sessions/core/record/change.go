@@ -9,8 +9,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Change is what one transaction does to a session. What is nil or empty stays as it is. Its ids are made before it
-// is first applied, so that applying it again after an answer was lost is noticed and changes nothing.
+// Change is one transaction on a session. Nil and empty fields leave the session as it is. Its ids are made before
+// it is first applied, so that applying it again after a lost answer is noticed and has no effect.
 type Change struct {
 	// At is when it happens, in milliseconds.
 	At      int64
@@ -29,14 +29,14 @@ type Change struct {
 	EndRun *RunEnd
 	// Worked is how long a run has worked so far, nil where that is not kept.
 	Worked *RunWorked
-	// Cage is what became of a run's cage.
+	// Cage is the new state of a run's cage.
 	Cage *RunCage
-	// CancelRequested is the run whose cancellation is noted.
+	// CancelRequested is the run with a noted cancellation.
 	CancelRequested string
 	// Steps are added to runs.
 	Steps []StepHalf
-	// Invocations are added, Ended are over, Cages are changes of their cages, Files what they have changed so far. The end
-	// of a run ends all of its own.
+	// Invocations are added, Ended are over, Cages are changes of their cages, Files their changed files so far.
+	// The end of a run ends all of its own.
 	Invocations []Invocation
 	Ended       []Invocation
 	Cages       []InvocationCage
@@ -56,8 +56,8 @@ type Change struct {
 	Approvals []Approval
 	Answered  *Approval
 	Closed    []Approval
-	// Reserved are model calls that are about to be made, Settled are those that are over. The end of a run settles those of
-	// its own that are left.
+	// Reserved are model calls that are about to be made, Settled are those that are over. The end of a run settles
+	// those of its own that are left.
 	Reserved []Spend
 	Settled  []Settlement
 	// Audit is appended to the record.
@@ -76,15 +76,15 @@ type Patch struct {
 	MaxSteps        *int32
 	MaxOutputTokens *int32
 	AuditHead       *contract.AuditHead
-	// Issue is the number of the issue to work on, 0 for none.
+	// Issue is the number of the issue to work on, or 0.
 	Issue *int64
 	// Budget is one that bounds no use to clear it.
 	Budget *contract.Budget
-	// ResumeRun is a run that is to go on in a new one, "" for none any more.
+	// ResumeRun is a run that is to go on in a new one, "" to clear it.
 	ResumeRun *string
 }
 
-// Empty reports whether the patch changes nothing.
+// Empty reports whether the patch has no field set.
 func (p Patch) Empty() bool { return p == Patch{} }
 
 // On returns s as it is after the patch.
@@ -104,8 +104,8 @@ func (p Patch) On(s Session) Session {
 	return s
 }
 
-// Fields returns what the change does to the session's own fields. Where a run begins, or the session ends, none is
-// left to go on.
+// Fields returns the change of the session's own fields. The beginning of a run, or the end of the session, clears
+// the run to resume.
 func (c Change) Fields() Patch {
 	p := c.Session
 	if c.NewRun != nil || p.State == Ended {
@@ -114,8 +114,8 @@ func (c Change) Fields() Patch {
 	return p
 }
 
-// Given returns the change for a session that is s: a run whose cancellation is on disk is not to go on in a new one,
-// also where it was cut off before it heard of that.
+// Given returns the change for a session that is s: a run with a stored cancellation is not resumed, even if it was
+// cut off before it heard of that.
 func (c Change) Given(s Session) Change {
 	if c.EndRun != nil && s.CancelRequested {
 		c.Session.ResumeRun = nil
@@ -153,7 +153,7 @@ func (c Change) On(s Session) Session {
 	return s
 }
 
-// plus sums totals up; a cost that is not known counts for nothing beside one that is.
+// plus sums totals up; an unknown cost counts as zero beside a known one.
 func (t Totals) plus(u Totals) Totals {
 	sum := Totals{TokensIn: t.TokensIn + u.TokensIn, TokensOut: t.TokensOut + u.TokensOut, CostUSD: t.CostUSD}
 	if u.CostUSD != nil {

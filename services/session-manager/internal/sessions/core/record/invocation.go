@@ -47,7 +47,7 @@ func (s InvocationState) Outcome() contract.Outcome {
 	return contract.Failed
 }
 
-// Invocation is one call of an agent by another. Empty texts and zero times stand for none.
+// Invocation is one call of an agent by another. Empty texts and zero times are absent values.
 type Invocation struct {
 	ID, SessionID, RunID string
 	// ParentID is the invocation that called it, "" for the root agent; CallID is the call.

@@ -1,8 +1,8 @@
-// Package record holds what is kept of sessions: the session, its messages and runs, the states they go through, and
-// the one form in which they change.
+// Package record holds the stored state of sessions: the session, its messages and runs, the states they go
+// through, and the one form in which they change.
 //
 // Everything that happens to a session is one [Change], which the store applies in one transaction under the
-// session's lease, or not at all. Nothing else writes these tables.
+// session's lease, or not at all. No other code writes these tables.
 package record
 
 import (
@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Overrides stand in place of what the project says; zero means none.
+// Overrides replace the project's settings; zero fields do not.
 type Overrides struct {
 	// Model is "provider:model".
 	Model string
@@ -21,7 +21,8 @@ type Overrides struct {
 	MaxSteps, MaxOutputTokens int32
 }
 
-// Session is a conversation. Times are milliseconds since the Unix epoch; empty texts and zero times stand for none.
+// Session is a conversation. Times are milliseconds since the Unix epoch; empty texts and zero times are absent
+// values.
 type Session struct {
 	ID, Owner, ProjectID string
 	Label                string
@@ -55,10 +56,11 @@ type Session struct {
 	Totals       Totals
 }
 
-// Untold is an ended session whose workspace may not have heard of it.
+// Untold is an ended session with a workspace that may not have heard of it.
 type Untold struct{ Session, Workspace string }
 
-// ResumePending is shown as the blocked_reason of a session whose interrupted run is about to go on in a new one.
+// ResumePending is shown as the blocked_reason of a session with an interrupted run that is about to go on in a new
+// one.
 const ResumePending = "resume_pending"
 
 // Audited returns a record as one of the session.
@@ -67,7 +69,7 @@ func (s Session) Audited(r audit.Record) audit.Record {
 	return r.Clean()
 }
 
-// Blocked returns the blocked_reason as it is shown, "" for none.
+// Blocked returns the blocked_reason for clients, or "".
 func (s Session) Blocked() string {
 	if s.BlockedReason == "" && s.ResumeRun != "" {
 		return ResumePending
@@ -75,14 +77,14 @@ func (s Session) Blocked() string {
 	return s.BlockedReason
 }
 
-// Totals sums up what runs used.
+// Totals sums up the use of runs.
 type Totals struct {
 	TokensIn, TokensOut int64
 	// CostUSD is nil where no price is known.
 	CostUSD *float64
 }
 
-// Role is who a message is from.
+// Role is the author of a message.
 type Role string
 
 // The roles.
@@ -102,7 +104,7 @@ type Message struct {
 	Content string
 	// Blocks is the message in full, nil for one that is one text.
 	Blocks []llm.Block
-	// Metadata is nil for what no model wrote.
+	// Metadata is nil without a model's text.
 	Metadata             *transcript.Metadata
 	RunID, AgentPath     string
 	SubagentInvocationID string
@@ -134,7 +136,7 @@ type ActiveRun struct {
 // Run is one operator's message and the work it caused.
 type Run struct {
 	ID, SessionID, Owner, ProjectID string
-	// TriggerMessageID started it, MessageID is what it writes.
+	// TriggerMessageID started it, MessageID is its own message.
 	TriggerMessageID, MessageID string
 	State                       RunState
 	StopReason                  llm.StopReason
@@ -142,7 +144,7 @@ type Run struct {
 	Error  *fault.Error
 	Totals Totals
 	Steps  int
-	// CompiledHash and PromptHashes (path to SHA-256) are what it ran on.
+	// CompiledHash and PromptHashes (path to SHA-256) are its inputs.
 	CompiledHash                  string
 	PromptHashes                  map[string]string
 	CreatedAt, StartedAt, EndedAt int64
@@ -152,7 +154,7 @@ type Run struct {
 	Cage contract.CageStatus
 	// Issue is the number of the issue that it works on.
 	Issue int64
-	// Asking are its requests for approval that are pending; only of a run whose session is being loaded.
+	// Asking are its pending requests for approval, set only while the session is being loaded.
 	Asking []Approval
 	// Cut are the invocations that it was cut off in, and those that answer the open calls of its root agent, with
 	// the oldest first; Below is the usage of those that are over. Both are set only while the session is being
@@ -163,8 +165,8 @@ type Run struct {
 
 //convert:one storedAs(role llm.Role) Message transcript.Stored >Role=role
 
-// History returns messages as far as a model is concerned: what was superseded is left out, and so is what
-// agents below the root wrote.
+// History returns messages as a model reads them: without superseded ones, and without those of agents below the
+// root.
 func History(messages []Message) []transcript.Stored {
 	roles := map[Role]llm.Role{Operator: llm.RoleUser, Primary: llm.RoleAssistant, System: llm.RoleSystem}
 	stored := make([]transcript.Stored, 0, len(messages))
@@ -212,7 +214,7 @@ func NoSlot(f FullSlots) *fault.Error {
 		With("reason", f.Reason).With("running_count", f.Running).With("limit", f.Limit)
 }
 
-// NoSlotOf returns what [NoSlot] says.
+// NoSlotOf returns the details of [NoSlot].
 func NoSlotOf(err error) (f FullSlots) {
 	d := fault.From(err).Details
 	f.Reason, _ = d["reason"].(string)

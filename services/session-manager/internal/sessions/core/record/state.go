@@ -2,7 +2,7 @@ package record
 
 import "kaged.dev/pkg/fault"
 
-// State is what a session is doing.
+// State is the state of a session.
 type State string
 
 // The states of a session.
@@ -21,7 +21,7 @@ const (
 	Ended State = "ended"
 )
 
-// Event is what happens to a session.
+// Event is a cause of a session's change of state.
 type Event string
 
 // The events.
@@ -42,13 +42,13 @@ const (
 	Continued Event = "continued"
 	// Settled: a checkpoint was left and no work is pending.
 	Settled Event = "settled"
-	// Unrestorable: what a crash left behind could not be put in order.
+	// Unrestorable: the state after a crash could not be repaired.
 	Unrestorable Event = "unrestorable"
 	// Closed: the operator ended the session.
 	Closed Event = "closed"
 )
 
-// transitions is the whole life of a session: from a state, by an event, to a state. What is not here is refused.
+// transitions is the whole life of a session: from a state, by an event, to a state. Other transitions are refused.
 var transitions = map[State]map[Event]State{
 	Idle:    {Posted: Running, Throttled: Queued, Closed: Ended},
 	Queued:  {Resumed: Running, Discarded: Idle, Closed: Ended},
@@ -75,7 +75,7 @@ func Gone() *fault.Error {
 	return fault.New(fault.Gone, "The session has ended; create a new one.").With("current_state", string(Ended))
 }
 
-// RunState is what became of a run.
+// RunState is the state of a run.
 type RunState string
 
 // The states of a run; from RunCompleted on they are outcomes.
@@ -88,5 +88,5 @@ const (
 	RunCancelled RunState = "cancelled"
 )
 
-// Over reports whether the run does nothing any more.
+// Over reports whether the run has ended.
 func (s RunState) Over() bool { return s != RunPending && s != RunRunning }

@@ -27,8 +27,8 @@ func TestCancelledDoesNotGoOn(t *testing.T) {
 
 var states = []record.State{record.Idle, record.Queued, record.Running, record.Paused, record.Failed, record.Ended}
 
-// A session goes through its life by these steps and no others; what an ended session refuses is gone, what another refuses
-// is a conflict that names its state. A-MSG-POST-09, H-STORE-03.
+// A session goes through its life by these steps and no others; an ended session refuses with gone, another with a
+// conflict that names its state. A-MSG-POST-09, H-STORE-03.
 func TestTransitions(t *testing.T) {
 	type step struct {
 		from  record.State

@@ -15,15 +15,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// agent is an agent at work: the root, whose invocation has no id, or one below it.
+// agent is an agent at work: the root, with an invocation without id, or one below it.
 type agent struct {
 	record.Invocation
 	steps []transcript.Step
-	// settled are calls whose turn follows.
+	// settled are calls without a stored turn yet.
 	settled []record.Settlement
 }
 
-// errUnknownAgent is a harness that reports something of an agent that it did not start, or that has ended.
+// errUnknownAgent is a harness that reports an event of an agent that it did not start, or that has ended.
 var errUnknownAgent = fault.New(fault.Internal, "The harness reported an event of an agent that is not at work.")
 
 // CancelInvocation asks an agent below the root to stop, and those that it called, and returns at once; the channel
@@ -71,7 +71,7 @@ func (l *relay) child(id string, event contract.Event) error {
 	return l.step(a, event)
 }
 
-// childText shows what an agent below the root, or a tool of it, wrote.
+// childText shows the output of an agent below the root, or of a tool of it.
 func (l *relay) childText(p frames.SubagentOutput, text string) error {
 	for _, p.Text = range clip.JSONPieces(text, frames.MaxText) {
 		if err := l.emit(p); err != nil {
@@ -104,7 +104,7 @@ func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
 	return l.stored(job{started: []record.Invocation{a.Invocation}, audit: l.abouts(e.Audit), now: true})
 }
 
-// policyOf returns the policy of an agent's cage, nil for none.
+// policyOf returns the policy of an agent's cage; it may be nil.
 func policyOf(s *projects.Snapshot, path string) *dsl.Cage {
 	for _, a := range s.Agents {
 		if a.Path == path {
@@ -179,7 +179,7 @@ func (r *Run) closeAgents() {
 	r.agents = nil
 }
 
-// questionsOf takes the questions of an agent that nobody has answered: it has ended.
+// questionsOf takes the open questions of an agent that has ended.
 func (r *Run) questionsOf(id string) []record.Approval {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,13 +195,13 @@ func (r *Run) questionsOf(id string) []record.Approval {
 	return left
 }
 
-// overAgent is an invocation that is over, with what is stored and shown of it.
+// overAgent is an invocation that is over, with its stored and shown results.
 type overAgent struct {
 	record.Invocation
 	usage llm.Usage
 	// message is the id of the message that keeps its text.
 	message string
-	// closed are its requests for approval that nobody has answered.
+	// closed are its open requests for approval.
 	closed []record.Approval
 }
 

@@ -15,16 +15,16 @@ var verdicts = map[record.ApprovalState]contract.Verdict{
 	record.ApprovalApproved: contract.Approved, record.ApprovalDenied: contract.Denied, record.ApprovalExpired: contract.Expired,
 }
 
-// question is an approval that nobody has answered.
+// question is an open approval.
 type question struct {
 	approval record.Approval
 	// answered is closed when it is no longer open.
 	answered chan struct{}
 }
 
-// Answer ends a request for approval that is stored as pending: it is on disk when Answer returns, and the harness knows. It
-// fails with conflict if another answer was first, time was, or the run is ending, and with stale_lease or unavailable if the
-// session leaves this process meanwhile.
+// Answer ends a request for approval that is stored as pending: it is on disk when Answer returns, and the harness
+// knows. It fails with conflict if another answer was first, time was, or the run is ending, and with stale_lease
+// or unavailable if the session leaves this process meanwhile.
 func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) {
 	q, err := r.claim(id)
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) 
 	if err := announce(r.Renderer, &c, id, resolvedFrame(answered)); err != nil {
 		return record.Approval{}, err
 	}
-	// Whoever answers may leave; the answer is on its way all the same.
+	// The caller may leave; the answer is on its way all the same.
 	if err := r.desk.Commit(r.life, c, crash.ApprovalAnswered); err != nil {
 		if r.life.Err() != nil {
 			err = fault.Wrap(err, fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
@@ -69,7 +69,7 @@ func (r *Run) claim(id string) (*question, error) {
 	return q, nil
 }
 
-// closeQuestions takes all questions that are left: the run ends before anybody answered them. Later ones are not taken in.
+// closeQuestions takes all open questions: the run ends before their answers. Later ones are not taken in.
 func (r *Run) closeQuestions() []record.Approval {
 	r.mu.Lock()
 	var left []record.Approval
@@ -171,7 +171,7 @@ func resolved(s record.Session, requestID string, a record.Approval) audit.Recor
 
 //convert:one resolvedFrame record.Approval frames.ApprovalResolved ID=ApprovalID CallID=ToolCallID
 
-// closing adds to the end of a run or of an agent that what it asked is asked no longer.
+// closing adds the closing of open questions to the end of a run or of an agent.
 func closing(render frames.Renderer, c *record.Change, s record.Session, requestID string, left []record.Approval) error {
 	for _, a := range left {
 		a = a.Resolved(record.Resolution{State: record.ApprovalClosed}, c.At)

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// question is what the harness asks of an operator.
+// question is a question of the harness to an operator.
 func question(id string) contract.ApprovalRequested {
 	return contract.ApprovalRequested{ID: id, CallID: "c", Subject: contract.Subject{Tool: "shell.bash", Command: "git push --force"}, Audit: []contract.Record{
 		{Type: "tool.called", Payload: map[string]any{}}, {Type: "tool.approval.requested", Payload: map[string]any{}},
@@ -30,8 +30,8 @@ func sent(c record.Change) string {
 	return strings.Join(list, " ")
 }
 
-// A question is stored with its records and announced before anybody can answer it; the answer is stored before the harness
-// knows it; a second answer is refused (T-CAT-04).
+// A question is stored with its records and announced before it can be answered; the answer is stored before the
+// harness knows it; a second answer is refused (T-CAT-04).
 func TestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -71,7 +71,7 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// What nobody answers in time is denied.
+// A question without an answer in time is denied.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -90,7 +90,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// The end of a run, whatever it is, closes what it asked: in one change, with a frame and a record of each.
+// The end of a run, of any kind, closes its questions: in one change, with a frame and a record of each.
 func TestEndClosesQuestions(t *testing.T) {
 	for name, end := range map[string]func(*harness, *runs.Run){
 		"completed": func(h *harness, _ *runs.Run) { h.events <- contract.Finished{Outcome: contract.Completed} },
@@ -148,7 +148,7 @@ func TestHandOverWhileAsked(t *testing.T) {
 	})
 }
 
-// Of many who answer at once one is heard, and the run's end waits until the harness has heard it.
+// Of many simultaneous answers one is heard, and the run's end waits until the harness has heard it.
 func TestRacingAnswers(t *testing.T) {
 	t.Parallel()
 	for range 50 {

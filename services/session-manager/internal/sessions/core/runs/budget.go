@@ -77,7 +77,7 @@ func (k *keeper) timed(v record.Verdict) {
 	})
 }
 
-// overtime returns why a run ends whose session has no time of work left, nil for another reason.
+// overtime returns the error of a run in a session without time of work left, nil for another reason.
 func overtime(reason error) *fault.Error {
 	f := new(fault.Error)
 	if errors.As(reason, &f) && f.Code == fault.BudgetExceeded {

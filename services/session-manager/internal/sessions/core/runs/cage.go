@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// CageAtStart is the status of the root agent's cage before the harness has said anything about it.
+// CageAtStart is the status of the root agent's cage before the harness has reported on it.
 func CageAtStart(s *projects.Snapshot) contract.CageStatus {
 	if s.Caged {
 		return contract.CagePending
@@ -15,7 +15,7 @@ func CageAtStart(s *projects.Snapshot) contract.CageStatus {
 	return contract.Uncaged
 }
 
-// cage stores and shows what became of an agent's cage.
+// cage stores and shows the new state of an agent's cage.
 func (l *relay) cage(a *agent, e contract.CageChanged) error {
 	j := job{audit: l.abouts(e.Audit)}
 	switch {

@@ -19,14 +19,14 @@ import (
 type ending struct {
 	contract.Finished
 	steps []transcript.Step
-	// asking are the requests for approval that nobody has answered.
+	// asking are the open requests for approval.
 	asking []record.Approval
 	// open are the invocations that have not ended, as they began; answers those of the root's last step that have;
-	// used is what all that have ended used.
+	// used is the use of all that have ended.
 	open    []*agent
 	answers []record.Invocation
 	used    record.Below
-	// provider and model answered first, "" if none did.
+	// provider and model answered first; they may be "".
 	provider, model string
 	// resume says that a new run is to go on from there.
 	resume bool
@@ -39,7 +39,7 @@ var outcomes = map[contract.Outcome]record.RunState{
 
 // describe writes the end of a run into a change.
 func (e *ending) describe(r *Run, c *record.Change) error {
-	// Whoever cancels a run that is cut off at this moment does not want it to go on.
+	// A run that is cancelled while it is cut off must not go on.
 	e.resume = e.Err != nil && e.Err.Code == fault.Interrupted && r.reason() == nil && r.Resumes(r.spec.Inputs.Snapshot, r.spec.Tries)
 	return e.write(r.Renderer, r.spec.Run, r.spec.Session, r.spec.RequestID, c)
 }
@@ -93,7 +93,7 @@ func (e *ending) write(render frames.Renderer, run record.Run, s record.Session,
 		frames.SessionState{State: string(c.Session.State), BlockedReason: blocked})
 }
 
-// announce adds the frames of a change to it, named after what they are about.
+// announce adds the frames of a change to it, named after their subject.
 func announce(render frames.Renderer, c *record.Change, about string, payloads ...frames.Payload) error {
 	for _, p := range payloads {
 		id := about + "." + p.Kind().Name
@@ -112,7 +112,7 @@ func announce(render frames.Renderer, c *record.Change, about string, payloads .
 	return nil
 }
 
-// measure returns what the run used: as the harness sums it up, or as its steps say where it did not get to.
+// measure returns the run's use: the harness's sum, or the sum of its steps if the harness did not finish.
 func (e *ending) measure() (llm.Usage, *llm.Stats) {
 	if e.Usage != (llm.Usage{}) || e.Stats != nil {
 		return e.Usage, e.Stats
@@ -132,7 +132,7 @@ func (e *ending) message(run record.Run, usage llm.Usage, stats *llm.Stats, at i
 		Metadata: &transcript.Metadata{Provider: e.provider, Model: e.model, StopReason: e.Stop, Stats: stats},
 	}
 	if n := len(e.steps); n > 0 {
-		// What answered last is what the message ends with.
+		// The message ends with the model of the last step.
 		m.Metadata.Provider, m.Metadata.Model = e.steps[n-1].Provider, e.steps[n-1].Model
 	}
 	if usage != (llm.Usage{}) {
@@ -148,7 +148,7 @@ func (e *ending) message(run record.Run, usage llm.Usage, stats *llm.Stats, at i
 	return m
 }
 
-// blocked returns what the end says about the session's blocked_reason, nil for nothing.
+// blocked returns the session's new blocked_reason, nil for no change.
 func (e *ending) blocked() *string {
 	reason := ""
 	switch {
@@ -174,8 +174,8 @@ func (e *ending) audit(run record.Run, s record.Session, requestID string, usage
 	return about(run, s, requestID, "run.ended", at, payload)
 }
 
-// cutOff records the calls whose results were not kept, because the run was cut off in between: whether they ran, and what
-// they did, nobody knows, and the record must not be silent about it.
+// cutOff records the calls without stored results, because the run was cut off in between: whether they ran, and
+// with which effect, is unknown, and the record must not be silent about it.
 func (e *ending) cutOff(run record.Run, s record.Session, requestID string, at int64) []audit.Record {
 	if e.Outcome == contract.Completed {
 		return nil
@@ -220,9 +220,9 @@ func about(run record.Run, s record.Session, requestID, event string, at int64, 
 	})
 }
 
-// Interrupted describes the end of a run whose process died: its stored steps are kept, it has failed as interrupted, or was
-// cancelled where an operator had wanted that, and the session is in the state next. With resume a new run is to go on from
-// there, unless it was cancelled.
+// Interrupted describes the end of a run after the death of its process: its stored steps are kept, it has failed
+// as interrupted, or was cancelled if an operator had wanted that, and the session is in the state next. With
+// resume a new run is to go on from there, unless it was cancelled.
 func Interrupted(
 	render frames.Renderer, s record.Session, run record.Run, steps []transcript.Step, next record.State, resume bool,
 ) (record.Change, error) {
@@ -245,8 +245,8 @@ func Interrupted(
 	return c, err
 }
 
-// Announce adds the frames that say that a run has begun, and which prompts it does not take from their files, to the change that
-// begins it.
+// Announce adds the frames that say that a run has begun, and which prompts it does not take from their files, to
+// the change that begins it.
 func Announce(render frames.Renderer, c *record.Change, run record.Run, held []projects.HeldPrompt, blockedReason string) error {
 	say := []frames.Payload{
 		frames.RunStarted{RunID: run.ID, MessageID: run.TriggerMessageID},

@@ -6,10 +6,11 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// Harness runs agents. It keeps nothing between runs.
+// Harness runs agents. It has no state between runs.
 type Harness interface {
-	// Start gives a run to the harness, which gets it ready and asks no model before [Stream.Go]. The stream ends with ctx: the
-	// provider's request and the run's tools end with it. It fails with unavailable if the harness cannot be reached.
+	// Start gives a run to the harness, which gets it ready and asks no model before [Stream.Go]. The stream ends
+	// with ctx: the provider's request and the run's tools end with it. It fails with unavailable if the harness
+	// cannot be reached.
 	Start(ctx context.Context, s Start) (Stream, error)
 }
 
@@ -25,7 +26,7 @@ type Start struct {
 type Stream interface {
 	// Go lets the run ask models.
 	Go() error
-	// Recv returns the next event; after [contract.Finished] or an error there is none.
+	// Recv returns the next event; [contract.Finished] or an error is the last.
 	Recv() (contract.Happening, error)
 	// Stored tells the harness that a half of a step is on disk, the routes if they have changed, and with results of the
 	// root agent the open todos of the run's issue.
@@ -34,7 +35,7 @@ type Stream interface {
 	Decide(approvalID string, d contract.Decision) error
 	// Grant answers a model call that is wanted in an invocation, "" for the root agent's.
 	Grant(invocation string, g contract.CallGranted) error
-	// Cancel asks the harness to stop. It reports what there is and finishes.
+	// Cancel asks the harness to stop. It reports its results and finishes.
 	Cancel(reason string) error
 	// CancelInvocation asks an agent below the root to stop; its caller goes on.
 	CancelInvocation(id, reason string) error

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// endAgents ends the agents that are still at work when their run ends, the deepest first, so that none ends before
+// endAgents ends the agents that are still at work when their run ends, the deepest first, so that each ends after
 // those that it called, and answers the open calls of the root with how far its children came.
 func (e *ending) endAgents(render frames.Renderer, s record.Session, requestID string, c *record.Change) error {
 	for _, a := range deepestFirst(e.open) {

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// job is something to be kept, in the order it happened.
+// job is a set of records to be stored, in the order of their events.
 type job struct {
 	halves []record.StepHalf
 	// acks are the halves that the harness is told of once they are on disk.
@@ -40,7 +40,7 @@ type job struct {
 	question *question
 	// end is the end of the run and the last job.
 	end *ending
-	// now says that somebody waits for it.
+	// now says that a reader waits for it.
 	now bool
 }
 
@@ -77,8 +77,8 @@ type keeper struct {
 	shown time.Time
 }
 
-// keep commits jobs until there are no more. When one cannot be committed because the session is no longer ours, the rest
-// is left to the next holder.
+// keep commits jobs until there are no more. When one cannot be committed because the session is no longer ours,
+// the rest is left to the next holder.
 func (k *keeper) keep() {
 	for j := range k.jobs {
 		k.gather(&j)
@@ -224,8 +224,8 @@ func passing(halves []Half, turn, results, childTurn, childResults crash.Point) 
 	}
 }
 
-// tell lets the harness know what is on disk, unless the run ends here. When the root has the results of a step,
-// those that it called are over.
+// tell lets the harness know which halves are on disk, unless the run ends here. When the root has the results of a
+// step, those that it called are over.
 func (k *keeper) tell(acks []Half) {
 	for _, half := range acks {
 		if half.Results && half.InvocationID == "" && k.atBoundary() {
@@ -244,8 +244,8 @@ func (k *keeper) tell(acks []Half) {
 	}
 }
 
-// routes returns the routes as of now if they are others than the harness has. While the operator's configuration cannot
-// be used, or leaves an alias unbound, those it has stay.
+// routes returns the routes as of now if they are others than the harness has. While the operator's configuration
+// cannot be used, or leaves an alias unbound, those it has stay.
 func (k *keeper) routes() map[string]contract.Route {
 	cfg, err := k.Config.Config(k.life, k.spec.Session.Owner)
 	if err != nil || cfg.Revision() == k.revision {

@@ -16,18 +16,18 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// relay turns a run's events into frames and into what is to be kept. It is used by one goroutine.
+// relay turns a run's events into frames and records. It is used by one goroutine.
 type relay struct {
 	*Run
 	scratch []byte // for payloads
 	root    agent
 	started *contract.MessageStart
-	// below are the agents at work below the root by their invocations, which order holds as they began; used is what
-	// those that are over used.
+	// below are the agents at work below the root by their invocations, in the order of order; used is the use of
+	// those that are over.
 	below map[string]*agent
 	order []string
 	used  record.Below
-	// answers are the children of the root that are over, and whose results are not stored.
+	// answers are the children of the root that are over, without stored results.
 	answers []record.Invocation
 	// debugged are the debug sessions that are not over, by their ids: the last event of each.
 	debugged map[string]contract.DebugEvent
@@ -201,8 +201,8 @@ func (l *relay) took(a *agent, e contract.ToolFinished) {
 	}
 }
 
-// changed notes files that an agent below the root changed, and returns what is stored of it: its caller is told of
-// them also where it is cut off.
+// changed notes files that an agent below the root changed, and returns the rows for them: its caller is told of
+// them even if it is cut off.
 func changed(a *agent, paths []string) []record.InvocationFiles {
 	if a == nil || a.ID == "" || !a.Change(paths...) {
 		return nil

@@ -25,13 +25,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk keeps what a run commits and publishes, with the time since the test began.
+// desk keeps a run's commits and frames, with the time since the test began.
 type desk struct {
 	mu      sync.Mutex // guards the fields below
 	begun   time.Time
 	log     []string
 	changes []record.Change
-	// slow is how long a commit takes, refuse what it fails with.
+	// slow is how long a commit takes, refuse its error.
 	slow   time.Duration
 	refuse error
 }
@@ -117,7 +117,7 @@ type harness struct {
 	taken   context.Context
 	failure error
 	halted  atomic.Bool
-	deaf    error // what telling the run to go fails with
+	deaf    error // the error of telling the run to go
 }
 
 func newHarness() *harness {

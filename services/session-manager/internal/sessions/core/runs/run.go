@@ -24,7 +24,7 @@ type Spec struct {
 	// RequestID correlates the records of the run.
 	RequestID string
 	Inputs    projects.Inputs
-	// Stored is the conversation so far, oldest first, ending with what the run answers.
+	// Stored is the conversation so far, oldest first, ending with the message that the run answers.
 	Stored []transcript.Stored
 	// Ledger is the session's so far.
 	Ledger contract.Ledger
@@ -42,21 +42,21 @@ type Desk interface {
 	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
 	// away. It fails with ctx's error, and otherwise only if the session is lost to this process.
 	Commit(ctx context.Context, c record.Change, between crash.Point) error
-	// Reserve judges a claim, and stores its reservation if the call may be made. It tries again while the store is away, and
-	// fails as Commit does.
+	// Reserve judges a claim, and stores its reservation if the call may be made. It tries again while the store is
+	// away, and fails as Commit does.
 	Reserve(ctx context.Context, c record.Claim) (record.Verdict, error)
 }
 
-// Deps are what runs work with. Every field is required.
+// Deps are the dependencies of runs. Every field is required.
 type Deps struct {
 	Harness  Harness
 	Issues   Issues
 	Renderer frames.Renderer
 	Config   localconfig.Source
 	Log      *slog.Logger
-	// HoldBack is how long something the harness does not wait for may wait for company before it is stored.
+	// HoldBack is how long an unawaited record may wait for company before it is stored.
 	HoldBack time.Duration
-	// CancelGrace is how long a cancelled run may take to report what there is.
+	// CancelGrace is how long a cancelled run may take to report its results.
 	CancelGrace time.Duration
 	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
 	ApprovalTimeout time.Duration
@@ -85,7 +85,7 @@ type Run struct {
 	// life is the run's on this process: it ends with Abandon, and everything else with it.
 	life  context.Context
 	leave context.CancelFunc
-	// ctx is the harness's stream and what comes before it.
+	// ctx covers the harness's stream and its preparation.
 	ctx  context.Context
 	stop context.CancelCauseFunc
 	// patience bounds waiting for room among the frames: a run that is to end does not wait.
@@ -104,7 +104,7 @@ type Run struct {
 	why    error      // why the run is to end early, nil if it is not
 	// boundary says that the run is to end after the next completed step.
 	boundary bool
-	// questions are the requests for approval that nobody has answered, by id; nil once the run is ending.
+	// questions are the open requests for approval, by id; nil once the run is ending.
 	questions map[string]*question
 	// agents are closed when the ends of the agents at work below the root are stored, by their invocations; nil once
 	// the run is ending.
@@ -113,8 +113,8 @@ type Run struct {
 	asking sync.WaitGroup
 }
 
-// Ready gives a run to the harness while its row is being stored: until [Run.Begin] no model is asked, nothing is shown
-// and nothing is spent. Either Begin or [Run.Drop] must follow.
+// Ready gives a run to the harness while its row is being stored: until [Run.Begin] no model is asked, no frame is
+// shown and no budget is spent. Either Begin or [Run.Drop] must follow.
 func Ready(deps Deps, spec Spec) *Run {
 	r := &Run{
 		Deps: deps, spec: spec, questions: map[string]*question{}, agents: map[string]chan struct{}{},
@@ -140,14 +140,14 @@ func (r *Run) Taken(ctx context.Context) error {
 	}
 }
 
-// Drop takes a run back from the harness whose row was not stored.
+// Drop takes a run without a stored row back from the harness.
 func (r *Run) Drop() {
 	r.leave()
 	<-r.ready
 }
 
-// Begin carries the run out, whose row is committed. over is called, once, when it has ended and before [Run.Done] is
-// closed.
+// Begin carries out the run after its row is committed. over is called, once, when it has ended and before
+// [Run.Done] is closed.
 func (r *Run) Begin(desk Desk, over func(*Run)) {
 	r.desk = desk
 	go func() {
@@ -164,11 +164,11 @@ func (r *Run) ID() string { return r.spec.Run.ID }
 // Done is closed when the run has ended.
 func (r *Run) Done() <-chan struct{} { return r.done }
 
-// Spec returns what the run was begun with.
+// Spec returns the run's parameters.
 func (r *Run) Spec() Spec { return r.spec }
 
-// Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends as it
-// would have. A harness that does not stop within the grace is cut off.
+// Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends
+// as it would have. A harness that does not stop within the grace is cut off.
 func (r *Run) Cancel(reason string) { r.end(errCancelled, reason) }
 
 // end is [Run.Cancel] for any reason.
@@ -189,7 +189,7 @@ func (r *Run) end(why error, reason string) {
 	go r.stream.Cancel(reason) // it may wait for the network; it ends with the stream
 }
 
-// Abandon ends the run here and writes nothing: the session belongs to another process now, or will.
+// Abandon ends the run here and writes no row: the session belongs to another process now, or will.
 func (r *Run) Abandon() {
 	r.mu.Lock()
 	r.why = errAbandoned
@@ -232,8 +232,8 @@ func (r *Run) atBoundary() bool {
 	return true
 }
 
-// Cut ends the run at once as HandOver would. One that is ending already ends as it would have, only without waiting for the
-// harness: what an operator cancelled is not left to a holder who would resume it.
+// Cut ends the run at once as HandOver would. One that is ending already ends as it would have, only without
+// waiting for the harness: a cancelled run is not left to a holder that would resume it.
 func (r *Run) Cut() {
 	why := errInterrupted
 	if r.spec.Inputs.Snapshot.ResumeOnCrash {
@@ -296,7 +296,7 @@ func (r *Run) open() (Stream, error) {
 	return r.opened, nil
 }
 
-// cutOff says what a broken stream means for the run.
+// cutOff returns a run's error for a broken stream.
 func cutOff(err error) *fault.Error {
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Cancelled, fault.DeadlineExceeded, fault.Internal:

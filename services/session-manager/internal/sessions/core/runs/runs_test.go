@@ -46,8 +46,8 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// What the harness waits for is committed at once; what it does not wait for goes with what follows, or alone after
-// the hold-back.
+// Records that the harness waits for are committed at once; others go with the next ones, or alone after the
+// hold-back.
 func TestHoldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -83,7 +83,7 @@ func TestHoldBack(t *testing.T) {
 	})
 }
 
-// A model call is granted once its record is committed, at once, with what has come meanwhile: agents at work side by
+// A model call is granted once its record is committed, at once, with the records since: agents at work side by
 // side share a commit.
 func TestRecordsOfRequestsAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestSlowStore(t *testing.T) {
 	})
 }
 
-// A cancel reaches the harness, which reports what there is; one that does not is cut off after the grace.
+// A cancel reaches the harness, which reports its results; one that does not is cut off after the grace.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -234,7 +234,7 @@ func TestCutWhileCancelled(t *testing.T) {
 	}
 }
 
-// A run whose session belongs to another process writes nothing more and ends.
+// A run in a session of another process writes no more and ends.
 func TestLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -299,7 +299,7 @@ func TestBrokenStream(t *testing.T) {
 	})
 }
 
-// Results are kept in the order of their calls, whatever order they came in, and records are those of the run.
+// Results are kept in the order of their calls, not of their arrival, and records are those of the run.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -353,7 +353,7 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// What becomes of a cage is shown at once and stored with its record; its end changes no status.
+// A cage's states are shown at once and stored with its record; its end changes no status.
 func TestCage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -432,8 +432,8 @@ func TestHandOverOfATree(t *testing.T) {
 	})
 }
 
-// Cancelling one agent tells the harness its id and waits for the end of it to be stored; where it is not at work
-// there is none to wait for, and the end of the run ends the wait.
+// Cancelling one agent tells the harness its id and waits for the end of it to be stored; it does not wait for an
+// agent that is not at work, and the end of the run ends the wait.
 func TestCancelInvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()

@@ -7,7 +7,7 @@ import (
 
 // worktime is the time that a run has worked. It stands while an operator is asked. It is safe for concurrent use.
 type worktime struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	since  time.Time  // zero while it stands
 	worked time.Duration
 	asked  int
@@ -54,7 +54,7 @@ func (w *worktime) total() time.Duration {
 	return w.worked + time.Since(w.since)
 }
 
-// bound has over called when the time has come to most. It replaces an earlier bound; without over there is none.
+// bound has over called when the time has come to most. It replaces an earlier bound; a nil over removes it.
 func (w *worktime) bound(most time.Duration, over func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

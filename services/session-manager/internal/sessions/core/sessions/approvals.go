@@ -15,8 +15,8 @@ import (
 // maxComment is the longest comment of an answer in characters.
 const maxComment = 2000
 
-// Approvals returns a page of the requests for approval of a session, newest first; with a state only those in it. It fails
-// with not_found and validation_failed.
+// Approvals returns a page of the requests for approval of a session, newest first; with a state only those in it.
+// It fails with not_found and validation_failed.
 func (s *Service) Approvals(ctx context.Context, session, state string, limit int32, cursor string) (page.Page[record.Approval], error) {
 	req, err := parseApprovals("approvals", state, limit, cursor)
 	if err != nil {
@@ -71,8 +71,9 @@ func (s *Service) approval(ctx context.Context, session, id string) (record.Appr
 // decisions are the answers an operator can give.
 var decisions = map[string]record.ApprovalState{"approve": record.ApprovalApproved, "deny": record.ApprovalDenied}
 
-// Answer allows or refuses a tool call that waits; the answer is on disk when it returns. It fails with validation_failed,
-// not_found, gone for an ended session, and conflict (details.current_state) if there is nothing to answer any more.
+// Answer allows or refuses a tool call that waits; the answer is on disk when it returns. It fails with
+// validation_failed, not_found, gone for an ended session, and conflict (details.current_state) for an approval
+// that is no longer pending.
 func (s *Service) Answer(ctx context.Context, session, id, decision, comment string) (record.Approval, error) {
 	state, ok := decisions[decision]
 	if !ok {

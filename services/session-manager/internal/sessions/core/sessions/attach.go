@@ -12,8 +12,9 @@ type Hold struct {
 	release func()
 }
 
-// Attach holds the caller's session for a socket, until [Hold.Detach]. It fails with not_found, with gone for an ended
-// session, with session_attached if another socket holds it, goes on doing so and takeover is not set, and with stale_lease.
+// Attach holds the caller's session for a socket, until [Hold.Detach]. It fails with not_found, with gone for an
+// ended session, with session_attached if another socket holds it, goes on doing so and takeover is not set, and
+// with stale_lease.
 func (s *Service) Attach(ctx context.Context, id string, takeover bool) (*Hold, error) {
 	l, release, err := s.acquire(ctx, id)
 	if err != nil {

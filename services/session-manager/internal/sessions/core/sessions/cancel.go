@@ -10,8 +10,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// Cancel stops a run and returns it as it ended. It fails with not_found, with conflict (details.current_state) if the run
-// is over already, and with unavailable if it does not end in time.
+// Cancel stops a run and returns it as it ended. It fails with not_found, with conflict (details.current_state) if
+// the run is over already, and with unavailable if it does not end in time.
 func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, error) {
 	detail, err := s.Run(ctx, session, run)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 	}
 	current := l.CurrentRun()
 	if current == nil || current.ID() != run {
-		// It ended in between, or nobody carried it out and it ended when the session became live.
+		// It ended in between, or it had no holder and ended when the session became live.
 		if detail, err = s.detail(ctx, session, run); err == nil {
 			err = nothingToCancel(detail.Run)
 		}
@@ -45,10 +45,10 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 	return s.detail(ctx, session, run)
 }
 
-// stop cancels a run and waits for its end. That an operator wants it is stored meanwhile: should this process die first,
-// whoever ends the run knows that it is not to go on. It fails with unavailable if the run does not end in time.
+// stop cancels a run and waits for its end. The operator's wish is stored meanwhile: should this process die first,
+// the next holder knows that the run is not to go on. It fails with unavailable if the run does not end in time.
 func (s *Service) stop(ctx context.Context, l *live.Session, run *runs.Run, reason string) error {
-	run.Cancel(reason) // whatever becomes of the record of it
+	run.Cancel(reason) // even if its record fails
 	bounded, cancel := context.WithTimeout(ctx, s.StopTimeout)
 	defer cancel()
 	if err := l.Update(bounded, crash.CancelStored, func(current record.Session) (record.Change, error) {

@@ -49,10 +49,9 @@ type ProposedMessage struct {
 // compactTimeout bounds a manual compaction, its summarizer included.
 const compactTimeout = 10 * time.Minute
 
-// Compact compacts the conversation of an agent between runs, and returns when that has begun; a dry run returns what
-// it
-// would do, asks no model and stores nothing. It fails with validation_failed, not_found, gone, project_not_ready,
-// unavailable, and conflict (details.reason run_active or compaction_active).
+// Compact compacts the conversation of an agent between runs, and returns when that has begun; a dry run returns
+// the plan, without a model and without a write. It fails with validation_failed, not_found, gone,
+// project_not_ready, unavailable, and conflict (details.reason run_active or compaction_active).
 func (s *Service) Compact(ctx context.Context, o CompactOrder) (CompactAnswer, error) {
 	if o.Strategy != "" && !slices.Contains(strategies, o.Strategy) {
 		return CompactAnswer{}, check.Field("strategy", "strategy must be one of %s.", strings.Join(strategies, ", "))

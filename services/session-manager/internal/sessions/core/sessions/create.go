@@ -17,9 +17,9 @@ type NewSession struct {
 	ProjectID string
 	// Name and Label are the same value under two names; where both are given they must agree.
 	Name, Label string
-	// ResumeFrom is a session of the same project whose conversation the new one continues, "" for none.
+	// ResumeFrom is a session of the same project with the conversation that the new one continues, or "".
 	ResumeFrom string
-	// Issue is the number of the project's issue to work on, 0 for none.
+	// Issue is the number of the project's issue to work on, or 0.
 	Issue int64
 	// Budget bounds all its runs together.
 	Budget contract.Budget
@@ -70,8 +70,8 @@ func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, er
 	return session, nil
 }
 
-// checkIssue fails with validation_failed for a number that none has, and with not_found for an issue that the project
-// does not have; 0 is no issue.
+// checkIssue fails with validation_failed for an impossible number, and with not_found for an issue that the
+// project does not have; 0 is no issue.
 func (s *Service) checkIssue(ctx context.Context, project string, number int64) error {
 	switch {
 	case number == 0:

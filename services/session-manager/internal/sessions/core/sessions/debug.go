@@ -21,7 +21,7 @@ type DebugLook struct {
 	Output      int64
 }
 
-// Debugged is what agents debug: all debug sessions of a session, and the selected one, nil where there is none.
+// Debugged is the state of debugging: all debug sessions of a session, and the selected one, or nil.
 type Debugged struct {
 	Sessions []contract.DebugSession
 	View     *contract.DebugView
@@ -37,7 +37,7 @@ type DebugMove struct {
 	Frame      int32
 }
 
-// DebugMoved is what came of it: one of them is set.
+// DebugMoved is the result: one field is set.
 type DebugMoved struct {
 	State  *contract.DebugState
 	Result *contract.DebugVariable
@@ -50,11 +50,11 @@ const (
 	maxExpression   = 4 << 10
 )
 
-// debugActions are what an operator can do with a debugged program.
+// debugActions are an operator's actions on a debugged program.
 var debugActions = []string{"pause", "continue", "step_into", "step_over", "step_out", "evaluate"}
 
-// Debug shows what agents of a session of the caller debug. It fails with not_found, with validation_failed and with
-// unavailable.
+// Debug shows the debug sessions of a session of the caller. It fails with not_found, with validation_failed and
+// with unavailable.
 func (s *Service) Debug(ctx context.Context, l DebugLook) (Debugged, error) {
 	found, err := s.find(ctx, l.Session)
 	if err != nil {

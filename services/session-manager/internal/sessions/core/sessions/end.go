@@ -27,8 +27,8 @@ const (
 // errBusy is a run that began between the last one's end and the session's.
 var errBusy = errors.New("a run has begun")
 
-// End ends a session: its run is cancelled, sockets are told, and what runs for it in its workspace is killed. It fails
-// with bad_request (details.reason confirm_required) without confirm, with not_found and with gone.
+// End ends a session: its run is cancelled, sockets are told, and its commands in its workspace are killed. It
+// fails with bad_request (details.reason confirm_required) without confirm, with not_found and with gone.
 func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Session, error) {
 	if !confirm {
 		return record.Session{}, notConfirmed()
@@ -87,7 +87,7 @@ func (s *Service) end(ctx context.Context, l *live.Session) error {
 	return fault.New(fault.Conflict, "The session keeps being given work; try again.").With("current_state", string(record.Running))
 }
 
-// endTools kills what runs for an ended session in its workspace. The session has ended whatever becomes of it.
+// endTools kills the commands of an ended session in its workspace. The session has ended even if that fails.
 func (s *Service) endTools(ctx context.Context, of record.Untold) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ToolsTimeout)
 	defer cancel()
@@ -98,8 +98,9 @@ func (s *Service) endTools(ctx context.Context, of record.Untold) error {
 	return s.Store.ToolsEnded(bounded, of.Session, ended)
 }
 
-// TellWorkspaces tells workspaces of ended sessions that they have not heard of, because the process that ended them died
-// or could not reach them, until ctx ends. Processes that do so at the same time do it twice, which is harmless.
+// TellWorkspaces tells workspaces of ended sessions that they have not heard of, because the process that ended
+// them died or could not reach them, until ctx ends. Processes that do so at the same time do it twice, which is
+// harmless.
 func (s *Service) TellWorkspaces(ctx context.Context) {
 	ticker := time.NewTicker(s.ToolsRetry)
 	defer ticker.Stop()
@@ -118,8 +119,8 @@ func (s *Service) TellWorkspaces(ctx context.Context) {
 // untoldBatch is how many ended sessions are told of in one go.
 const untoldBatch = 100
 
-// endUntold tells of the sessions that ended long enough ago for the process that ended them to have done so. A workspace that is
-// away is left out until the next time, and keeps no other waiting.
+// endUntold tells of the sessions that ended long enough ago for the process that ended them to have done so. A
+// workspace that is away is left out until the next time, and keeps no other waiting.
 func (s *Service) endUntold(ctx context.Context) (err error) {
 	var away []string
 	for {

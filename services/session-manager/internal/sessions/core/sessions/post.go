@@ -22,7 +22,7 @@ import (
 // Post is an operator's message. Overrides that are given are kept for the session.
 type Post struct {
 	SessionID string
-	// Content is nil where the request has none.
+	// Content is nil if absent.
 	Content                   *string
 	Model                     *string
 	MaxSteps, MaxOutputTokens *int32
@@ -39,7 +39,7 @@ type Posted struct {
 // Post stores a message and starts a run, or lets it wait where there is no slot for it; both are on disk when it
 // returns. It fails with validation_failed and payload_too_large, with not_found, with gone for an ended session,
 // with conflict for a running one (details.current_message), a queued or paused one (details.current_state) and one
-// on whose issue another run is at work (details.reason issue_busy), and with project_not_ready.
+// with an issue that another run is at work on (details.reason issue_busy), and with project_not_ready.
 func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	patch, err := s.checkPost(in)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 		message: ident.New(), run: ident.New(), answer: ident.New(),
 	}
 	for range postTries {
-		// The session may still change; what it refuses now is not worth preparing for.
+		// The session may still change; a message that it refuses now is not worth preparing.
 		settled, err := l.Settled(ctx)
 		if err == nil {
 			err = accepts(settled)
@@ -95,9 +95,9 @@ func (s *Service) awaitStart(ctx context.Context) error {
 // Waiting returns how many messages wait to be stored because so many others are being stored.
 func (s *Service) Waiting() int { return int(s.waiting.Load()) }
 
-// start stores the message and begins its run, which the harness gets ready meanwhile. One that was not stored is taken back
-// from the harness. A turn is waited for when the session is this message's, so that a session somebody else changes holds up
-// no other.
+// start stores the message and begins its run, which the harness gets ready meanwhile. One that was not stored is
+// taken back from the harness. A turn is waited for when the session is this message's, so that a session locked by
+// another change holds up no other.
 func (p *posting) start(l *live.Session) error {
 	return p.begin(l, func(current record.Session) (record.Change, error) { return p.decide(current, record.Posted) })
 }
@@ -128,7 +128,7 @@ func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Cha
 	return err
 }
 
-// posted notes that the project is in use and returns what the caller is told.
+// posted notes that the project is in use and returns the caller's answer.
 func (p *posting) posted() Posted {
 	of := p.spec.Session
 	p.s.Projects.MarkOpened(p.ctx, of.Owner, of.ProjectID)
@@ -141,7 +141,7 @@ const postTries = 3
 // errOvertaken is another message that came and was answered while this one was prepared.
 var errOvertaken = fault.New(fault.Conflict, "Other messages keep coming first; try again.")
 
-// checkPost refuses what no session would take, and returns the overrides as a patch.
+// checkPost refuses values that no session would take, and returns the overrides as a patch.
 func (s *Service) checkPost(in Post) (record.Patch, error) {
 	var p record.Patch
 	switch {
@@ -188,7 +188,7 @@ type posting struct {
 	in                              Post
 	patch                           record.Patch
 	message, run, answer, requestID string
-	// history and inputs are what the run works with; set by prepare.
+	// history and inputs are the run's inputs; set by prepare.
 	history []record.Message
 	shaped  int64 // of the session when history was read
 	ledger  contract.Ledger
@@ -199,7 +199,7 @@ type posting struct {
 	full *Full
 }
 
-// prepare gathers what the run works with: the conversation so far, and prompts and routes as of now.
+// prepare gathers the run's inputs: the conversation so far, and prompts and routes as of now.
 func (p *posting) prepare(l *live.Session) error {
 	var reading sync.WaitGroup
 	var failure, unread error
@@ -247,8 +247,8 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 	return c, err
 }
 
-// notResumed records that the interrupted run of a session does not go on because of what an operator does now; none where
-// no run is to go on.
+// notResumed records that the interrupted run of a session does not go on because of an operator's action; it
+// returns no record without such a run.
 func notResumed(ctx context.Context, current record.Session, why string) []audit.Record {
 	if current.ResumeRun == "" {
 		return nil

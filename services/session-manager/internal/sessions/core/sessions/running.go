@@ -10,14 +10,14 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Running is what runs in workspaces, the oldest first. Times are milliseconds since the Unix epoch.
+// Running are the runs and commands in workspaces, the oldest first. Times are milliseconds since the Unix epoch.
 type Running struct {
 	Runs []record.ActiveRun
 	contract.Running
 }
 
-// Running returns what runs for a session of the caller, or for all of the caller's where id is empty. It fails with not_found, and with
-// unavailable while a workspace of theirs cannot be asked.
+// Running returns the running commands of a session of the caller, or of all of the caller's if id is empty. It
+// fails with not_found, and with unavailable while a workspace of theirs cannot be asked.
 func (s *Service) Running(ctx context.Context, id string) (Running, error) {
 	running, err := s.inWorkspaces(ctx, id)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Service) inWorkspaces(ctx context.Context, id string) (Running, error) 
 	return s.owned(ctx, all)
 }
 
-// owned leaves out what runs for other operators.
+// owned leaves out the commands of other operators.
 func (s *Service) owned(ctx context.Context, all Running) (Running, error) {
 	var ids []string
 	for _, p := range all.Processes {

@@ -1,9 +1,9 @@
-// Package sessions is what operators can do with sessions: create, read, change and end them, post messages, and cancel
-// runs.
+// Package sessions has the operators' actions on sessions: create, read, change and end them, post messages, and
+// cancel runs.
 //
-// Reading needs no lease and goes to the store. Whatever changes a session makes it live first (package live), so it
-// happens in the one process that holds the session's lease; elsewhere it is refused with stale_lease, whose
-// details.holder is the address to ask. Sessions of other operators are answered like ones that do not exist.
+// Reading needs no lease and goes to the store. A change makes the session live first (package live), so it happens
+// in the one process that holds the session's lease; elsewhere it is refused with stale_lease, with the address to
+// ask as details.holder. Sessions of other operators are answered like ones that do not exist.
 package sessions
 
 import (
@@ -27,10 +27,10 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Store is what is read of sessions, and how they come to be.
+// Store reads and creates sessions.
 type Store interface {
-	// Create adds a session of a registered project. With a session to fork from, its messages so far that are not superseded
-	// are copied. It fails with not_found if the project is not there any more.
+	// Create adds a session of a registered project. With a session to fork from, its messages so far that are not
+	// superseded are copied. It fails with not_found if the project is not there any more.
 	Create(ctx context.Context, s record.Session, forkFrom string, created audit.Record) error
 	// Session returns a session of an operator. It fails with not_found.
 	Session(ctx context.Context, owner, id string) (record.Session, error)
@@ -52,20 +52,21 @@ type Store interface {
 	Owned(ctx context.Context, owner string, ids []string) ([]string, error)
 	// Open returns the sessions of a project that have not ended.
 	Open(ctx context.Context, owner, project string) ([]string, error)
-	// Workspaces returns the names of the workspaces, other than the default one, in which something may run for an operator.
+	// Workspaces returns the names of the workspaces, other than the default one, in which commands may run for an
+	// operator.
 	Workspaces(ctx context.Context, owner string) ([]string, error)
-	// LateRecord stores a record of a session under an id, once however often it is called. It stores none of a session that
-	// has ended, whose records come with its end, or that is not there.
+	// LateRecord stores a record of a session under an id, once however often it is called. It stores no record of
+	// an unknown session, or of one that has ended, because those come with its end.
 	LateRecord(ctx context.Context, session, id string, r contract.Record) (stored bool, err error)
-	// ToolsToEnd returns up to limit sessions that ended at or before a moment, in milliseconds, and whose workspace may not
-	// have heard of it, oldest first; those of the workspaces in except are left out. ToolsEnded notes that it has, and appends the records of what that ended there; noted
-	// again, it does nothing.
+	// ToolsToEnd returns up to limit sessions that ended at or before a moment, in milliseconds, with a workspace
+	// that may not have heard of it, oldest first; those of the workspaces in except are left out. ToolsEnded notes
+	// that it has, and appends the records of the ended processes there; noted again, it has no effect.
 	ToolsToEnd(ctx context.Context, endedUntil int64, except []string, limit int) ([]record.Untold, error)
 	ToolsEnded(ctx context.Context, session string, ended []contract.Record) error
 	// Ordinal returns a message's place in its session. It fails with not_found.
 	Ordinal(ctx context.Context, session, message string) (int64, error)
-	// Messages returns up to limit messages of a session after an ordinal, and whether there are more. It returns fewer where
-	// they are large, and at least one if there is one.
+	// Messages returns up to limit messages of a session after an ordinal, and whether there are more. It returns
+	// fewer where they are large, and at least one if there is one.
 	Messages(ctx context.Context, session string, after int64, limit int32) (list []record.Message, more bool, err error)
 	// Runs returns up to limit runs of a session after a place, oldest first.
 	Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error)
@@ -73,8 +74,8 @@ type Store interface {
 	Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error)
 	// Status returns the counts of a project: sessions as of now, work since a moment, and its last runs.
 	Status(ctx context.Context, owner, project string, since int64, runs int32) (record.Status, error)
-	// ActiveRuns returns an operator's runs that are pending or at work, of one session or of all where session is empty, oldest
-	// first.
+	// ActiveRuns returns an operator's runs that are pending or at work, of one session or of all where session is
+	// empty, oldest first.
 	ActiveRuns(ctx context.Context, owner, session string) ([]record.ActiveRun, error)
 	// Run returns a run of a session. It fails with not_found.
 	Run(ctx context.Context, session, run string) (record.Run, error)
@@ -95,9 +96,8 @@ type Store interface {
 	Invocation(ctx context.Context, session, id string) (record.Invocation, error)
 	// InvocationsOf returns the first invocations of some runs, without their texts.
 	InvocationsOf(ctx context.Context, runs []string, limit int32) ([]record.Invocation, error)
-	// LiveInvocations returns what is at work below the root agents in an operator's sessions, or in one of them, the
-	// oldest first;
-	// only what such a list shows is set.
+	// LiveInvocations returns the invocations at work below the root agents in an operator's sessions, or in one of
+	// them, the oldest first; only the fields of such a list are set.
 	LiveInvocations(ctx context.Context, owner, session string) ([]record.Invocation, error)
 	// History returns all messages of a session in order, with their superseded parts.
 	History(ctx context.Context, session string) ([]record.Message, error)
@@ -117,35 +117,36 @@ type Store interface {
 	Use(ctx context.Context, owner, session string) (record.Use, error)
 }
 
-// Projects is what sessions need of the registry of projects.
+// Projects is the part of the registry of projects that sessions need.
 type Projects interface {
 	live.Projects
 	// Known fails with not_found for a project the operator does not have.
 	Known(ctx context.Context, owner, id string) error
-	// Current returns what a session created now runs on, as [projects.Service.Current] says.
+	// Current returns the inputs of a session created now, as [projects.Service.Current] says.
 	Current(ctx context.Context, owner, id string) (projects.Runtime, error)
 	// MarkOpened notes that a session of the project is in use.
 	MarkOpened(ctx context.Context, owner, id string)
 }
 
-// Tools is what runs for sessions in their workspaces.
+// Tools are the commands of sessions in their workspaces.
 type Tools interface {
-	// EndSession ends what runs for a session and returns the records of what it ended; whose they are is for the caller to
-	// say. Ending it twice is like ending it once, and returns the same records.
+	// EndSession ends the commands of a session and returns the records of their ends, without an operator, which
+	// the caller sets. Ending it twice is like ending it once, and returns the same records.
 	EndSession(ctx context.Context, workspace, session string) ([]contract.Record, error)
-	// Running returns what runs for a session, or for all where that is empty, the oldest first. It fails with unavailable.
+	// Running returns the commands of a session, or of all if that is empty, the oldest first. It fails with
+	// unavailable.
 	Running(ctx context.Context, workspace, session string) (Running, error)
 	// Changes returns the files that a session has changed. It fails with not_found and unavailable.
 	Changes(ctx context.Context, workspace string, q ChangesQuery) (Changes, error)
 	// SignalProcess sends a signal to a command of a session. It fails with the codes of ToolRunnerService.SignalProcess.
 	SignalProcess(ctx context.Context, workspace, session, process, signal string) error
-	// Debug shows what agents of a session debug. It fails with not_found for an unknown debug session and with
+	// Debug shows the debug sessions of a session. It fails with not_found for an unknown debug session and with
 	// unavailable.
 	Debug(ctx context.Context, workspace string, l DebugLook) (Debugged, error)
 	// ControlDebug moves a debugged program for an operator. It fails with the codes of ToolRunnerService.ControlDebug.
 	ControlDebug(ctx context.Context, workspace, operator string, m DebugMove) (DebugMoved, error)
-	// Watch gives the records of what ended between calls in a workspace to store, one at a time, until ctx ends or the workspace
-	// is lost. A record that was stored is not given again; the same record has the same id.
+	// Watch gives the records of ends between calls in a workspace to store, one at a time, until ctx ends or the
+	// workspace is lost. A record that was stored is not given again; the same record has the same id.
 	Watch(ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error)) error
 }
 
@@ -170,8 +171,8 @@ type Config struct {
 	RunStarts int
 	// StopTimeout is how long cancelling a run may take.
 	StopTimeout time.Duration
-	// ToolsTimeout is how long ending what runs for a session may take, ToolsRetry how often a workspace that could not be
-	// told is told again.
+	// ToolsTimeout is how long ending the commands of a session may take, ToolsRetry the retry interval for an
+	// unreachable workspace.
 	ToolsTimeout, ToolsRetry time.Duration
 	// AttachWait is how long a socket waits for the one before it to be gone.
 	AttachWait time.Duration
@@ -179,7 +180,7 @@ type Config struct {
 	Farewell time.Duration
 }
 
-// Deps are what a Service works with. Every field is required.
+// Deps are a Service's dependencies. Every field is required.
 type Deps struct {
 	Config
 	Store    Store
@@ -265,7 +266,7 @@ func about(ctx context.Context, of record.Session, eventType string, payload map
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// notConfirmed is the answer to what ends a session without confirm.
+// notConfirmed is the answer to an end of a session without confirm.
 func notConfirmed() error {
 	return fault.New(fault.BadRequest, "Ending a session cannot be taken back; repeat the request with confirm=true.").
 		With("reason", "confirm_required")

@@ -9,20 +9,20 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Spent is what model calls used. Estimated counts those whose use is not known.
+// Spent is the use of model calls. Estimated counts those of unknown use.
 type Spent struct {
 	contract.Amount
 	Estimated int64
 }
 
-// SpentOn is what the model calls of one project to one model used.
+// SpentOn is the use of the model calls of one project to one model.
 type SpentOn struct {
 	ProjectID, Model string
 	Spent
 }
 
-// Spending is what an operator's model calls used between two moments, in milliseconds since the epoch. By has at most
-// MaxSpentOn entries, the most expensive first.
+// Spending is the use of an operator's model calls between two moments, in milliseconds since the epoch. By has at
+// most MaxSpentOn entries, the most expensive first.
 type Spending struct {
 	Since, Until int64
 	Total        Spent
@@ -36,7 +36,7 @@ const MaxSpentOn = 200
 // spendSince is how far back a Spending reaches by default.
 const spendSince = 24 * time.Hour
 
-// Spending sums up what the caller's model calls used since a moment, nil for 24 hours ago. It fails with
+// Spending sums up the use of the caller's model calls since a moment, nil for 24 hours ago. It fails with
 // validation_failed.
 func (s *Service) Spending(ctx context.Context, since *int64) (Spending, error) {
 	at := now()

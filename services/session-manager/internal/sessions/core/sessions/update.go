@@ -34,9 +34,9 @@ const (
 	maxModel        = 300
 )
 
-// Update changes a session and returns it as it is then. It fails with bad_request if e gives nothing, with
-// validation_failed (422 for a number out of range), with not_found, for the issue too, with gone, and with conflict
-// for another issue while a run is at work.
+// Update changes a session and returns it as it is then. It fails with bad_request if e is empty, with
+// validation_failed (422 for a number out of range), with not_found, for the issue too, with gone, and with
+// conflict for another issue while a run is at work.
 func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session, error) {
 	patch, err := e.patch()
 	if err != nil {
@@ -120,7 +120,7 @@ func valueOr[T any](f Field[T], otherwise T) T {
 	return otherwise
 }
 
-// override checks a number; a given null becomes 0, which is none.
+// override checks a number; a given null becomes 0, which clears it.
 func override(field string, f Field[int64], most int64) (*int32, error) {
 	if !f.Given {
 		return nil, nil
@@ -135,7 +135,7 @@ func override(field string, f Field[int64], most int64) (*int32, error) {
 	return &n, nil
 }
 
-// checkModel refuses what cannot be "provider:model". Whether there is such a provider shows when it is used.
+// checkModel refuses text that cannot be "provider:model". Whether there is such a provider shows when it is used.
 func checkModel(model string) error {
 	const field = "model_override"
 	if err := check.Text(field, model, maxModel); err != nil {
@@ -147,7 +147,7 @@ func checkModel(model string) error {
 	return nil
 }
 
-// fields returns what a patch changes, for the record.
+// fields returns a patch's changes, for the record.
 func fields(p record.Patch) map[string]any {
 	out := map[string]any{}
 	if p.Label != nil {

@@ -8,8 +8,8 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// WatchWorkspaces stores what the default workspace has to say between calls, until ctx ends. Each process does: a record that
-// several of them are given is stored once.
+// WatchWorkspaces stores the default workspace's records between calls, until ctx ends. Each process does: a record
+// that several of them are given is stored once.
 func (s *Service) WatchWorkspaces(ctx context.Context) {
 	for range (retry.Pauses{First: 100 * time.Millisecond, Last: s.ToolsRetry, Spread: true}).Each(ctx) {
 		err := s.Tools.Watch(ctx, "", func(session, id string, r contract.Record) (bool, error) {

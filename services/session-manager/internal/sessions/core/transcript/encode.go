@@ -30,7 +30,7 @@ type block struct {
 	IsError    bool   `json:"is_error,omitempty"`
 }
 
-// EncodeBlocks returns blocks as JSON for the store; see [Storable] for what it cannot hold.
+// EncodeBlocks returns blocks as JSON for the store, which [Storable] limits.
 func EncodeBlocks(blocks []llm.Block) ([]byte, error) {
 	kept := make([]block, 0, len(blocks))
 	for _, b := range blocks {
@@ -55,7 +55,7 @@ func EncodeBlocks(blocks []llm.Block) ([]byte, error) {
 	return json.Marshal(kept)
 }
 
-// DecodeBlocks is the reverse of [EncodeBlocks]. It fails for what EncodeBlocks cannot have written.
+// DecodeBlocks is the reverse of [EncodeBlocks]. It fails for data that EncodeBlocks cannot have written.
 func DecodeBlocks(data []byte) ([]llm.Block, error) {
 	var kept []block
 	if err := json.Unmarshal(data, &kept); err != nil {
@@ -79,7 +79,8 @@ func DecodeBlocks(data []byte) ([]llm.Block, error) {
 	return blocks, nil
 }
 
-// Storable returns s as the store can keep it: Postgres holds neither NUL nor what is not UTF-8, so these become U+FFFD.
+// Storable returns s as the store can keep it: Postgres holds neither NUL nor invalid UTF-8, so these become
+// U+FFFD.
 func Storable(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.ReplaceAll(s, "\x00", "\uFFFD")

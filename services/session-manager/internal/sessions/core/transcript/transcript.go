@@ -1,8 +1,9 @@
-// Package transcript turns what a run did into the message that is kept, and kept messages into what a model is given.
+// Package transcript turns a run's steps into the stored message, and stored messages into a model's conversation.
 //
-// A run is a list of [Step]s: a turn of the model and the results of its tools. [Compose] joins the steps of a run into one
-// flat list of blocks, which is the run's message; [History] cuts such lists back into turns and results. Both repair what
-// a crash or a cancellation left open, because providers refuse a conversation in which a tool call has no result.
+// A run is a list of [Step]s: a turn of the model and the results of its tools. [Compose] joins the steps of a run
+// into one flat list of blocks, which is the run's message; [History] cuts such lists back into turns and results.
+// Both repair the open ends after a crash or a cancellation, because providers refuse a conversation in which a
+// tool call has no result.
 package transcript
 
 import (
@@ -25,7 +26,7 @@ type Turn struct {
 type Step struct {
 	Turn
 	Results []llm.ToolResult
-	// Done says that all results are there; a turn without calls has none to wait for.
+	// Done says that all results are there; a turn without calls is done at once.
 	Done bool
 }
 
@@ -50,9 +51,9 @@ const KindSummary = "compaction_summary"
 // In is how many input tokens u stands for, cached ones included.
 func In(u llm.Usage) int64 { return u.TotalInput() }
 
-// Sum adds up what steps used and how they went: usage and cost are summed, the first step's time to first token counts, and
-// the duration is the model's streaming time. Stats are nil if no step was measured; the cost is nil if any measured step's
-// is not known.
+// Sum adds up the use and the measures of steps: usage and cost are summed, the first step's time to first token
+// counts, and the duration is the model's streaming time. Stats are nil if no step was measured; the cost is nil if
+// any measured step's is not known.
 func Sum(steps []Step) (llm.Usage, *llm.Stats) {
 	var usage llm.Usage
 	var stats *llm.Stats
@@ -85,9 +86,9 @@ func addCost(a, b *llm.Cost) *llm.Cost {
 	return &sum
 }
 
-// Compose returns the blocks of a run's message: every turn with the results of its tools, then what was received of an
-// unfinished turn, then closing as a last text if it is not empty. Every call has a result; one that got none is given a
-// failed one whose code is why: interrupted or cancelled.
+// Compose returns the blocks of a run's message: every turn with the results of its tools, then the received part
+// of an unfinished turn, then closing as a last text if it is not empty. Every call has a result; a call without
+// one is given a failed one with the code why: interrupted or cancelled.
 func Compose(steps []Step, partial []llm.Block, closing string, why fault.Code) []llm.Block {
 	var blocks []llm.Block
 	for _, s := range steps {
@@ -129,8 +130,8 @@ func Content(blocks []llm.Block) string {
 	return strings.Join(texts, "") // of one text this is no copy
 }
 
-// Repair returns blocks with a result for every call: missing ones follow their turn as failures with the code why, and a
-// result that answers no call is left out.
+// Repair returns blocks with a result for every call: missing ones follow their turn as failures with the code why,
+// and a result that answers no call is left out.
 func Repair(blocks []llm.Block, why fault.Code) []llm.Block {
 	out := make([]llm.Block, 0, len(blocks))
 	var open []llm.ToolCall // calls of the turn that have no result yet

@@ -49,7 +49,7 @@ func show(blocks []llm.Block) string {
 	return strings.Join(out, " ")
 }
 
-// Every call gets a result in its own turn, those that are there keep their place, and results of nothing go.
+// Every call gets a result in its own turn, present ones keep their place, and results without a call go.
 func TestRepair(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -78,7 +78,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// A run's message is its turns with their results, what came of an unfinished turn, and a closing word.
+// A run's message is its turns with their results, the received part of an unfinished turn, and a closing word.
 func TestCompose(t *testing.T) {
 	steps := []transcript.Step{
 		{Turn: transcript.Turn{Turn: contract.Turn{Step: 1, Blocks: []llm.Block{text("a"), call("1")}}}, Results: []llm.ToolResult{*result("1").Result}, Done: true},
@@ -99,8 +99,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// A stored run becomes turns and results again, in the order of its messages; what has no blocks is one text; empty
-// messages go; tools go as pairs where they are not wanted. H-PERS-03, H-STORE-02.
+// A stored run becomes turns and results again, in the order of its messages; a message without blocks is one text;
+// empty messages go; tools go as pairs if they are not wanted. H-PERS-03, H-STORE-02.
 func TestHistory(t *testing.T) {
 	stored := []transcript.Stored{
 		{ID: "m1", Role: llm.RoleUser, Content: "Hi."},
