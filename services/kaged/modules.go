@@ -1,5 +1,5 @@
-// Package kaged is the command people type. This package is the list of what it runs; internal/daemon runs it, internal/cli
-// is the command line, client speaks the public API.
+// Package kaged is the command people type. This package is the list of its services; internal/daemon runs it,
+// internal/cli is the command line, client speaks the public API.
 package kaged
 
 import (

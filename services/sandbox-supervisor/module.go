@@ -17,7 +17,8 @@ func newModule(env *host.Env) (host.Service, error) {
 	deps := Deps{
 		Log: env.Log, DataDir: env.DataDir, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private,
 		Forbidden: env.Own, Telemetry: env.Telemetry,
-		TryCage: os.Getenv("KAGED_CONTAINER") != "" && !env.Private, // in a container the compose file decides, and operators rarely run doctor first
+		// in a container the compose file decides, and operators rarely run doctor first
+		TryCage: os.Getenv("KAGED_CONTAINER") != "" && !env.Private,
 	}
 	if !env.DataDir.IsZero() && !env.Private {
 		deps.Lock = env.DataDir.Join("run", "sandbox-supervisor.lock")

@@ -22,8 +22,9 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Every tool declares the fields of a registry: its source, which needs no plugin, its category, its requirements, and
-// its bounds, each with the key that sets it (T-REG-01, T-REG-03, T-REG-04, T-REG-28, T-ARCH-02, T-ARCH-08, T-TOOLS-01).
+// Every tool declares the fields of a registry: its source, which needs no plugin, its category, its requirements,
+// and its bounds, each with the key that sets it (T-REG-01, T-REG-03, T-REG-04, T-REG-28, T-ARCH-02, T-ARCH-08,
+// T-TOOLS-01).
 func TestEveryToolIsDeclaredInFull(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -110,9 +111,9 @@ func TestListToolsForACaller(t *testing.T) {
 	}
 }
 
-// Each namespace holds its tools and no others (T-ARCH-01, T-REG-02, T-REG-09, T-REG-10, T-REG-11, T-REG-14, T-REG-25,
-// T-REG-29), tools have no versions (T-REG-31), edit.text takes exact strings and no anchors (T-REG-30), and nothing tells
-// which engine searches code (T-ARCH-11).
+// Each namespace holds its tools and no others (T-ARCH-01, T-REG-02, T-REG-09, T-REG-10, T-REG-11, T-REG-14,
+// T-REG-25, T-REG-29), tools have no versions (T-REG-31), edit.text takes exact strings and no anchors (T-REG-30),
+// and no text tells which engine searches code (T-ARCH-11).
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -199,8 +200,8 @@ func TestEveryToolIsHeldAgainstTheCage(t *testing.T) {
 	}
 }
 
-// No tool reaches out of the project by any of its names, and nothing is read or written there (T-ARCH-06, T-BI-02 to
-// T-BI-04, T-TOOLS-S6.10).
+// No tool reaches out of the project by any of its names, and no file is read or written there (T-ARCH-06, T-BI-02
+// to T-BI-04, T-TOOLS-S6.10).
 func TestEveryToolKeepsToTheProject(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())

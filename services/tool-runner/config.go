@@ -30,16 +30,16 @@ import (
 type Config struct {
 	// AllowedPaths are folders outside the project that tools may reach, absolute or starting with ~/.
 	AllowedPaths []string `toml:"allowed_paths"`
-	// DeniedPaths are paths and glob patterns no tool may reach, nor anything below them; they win over everything. One that starts with
-	// neither / nor ~/ is meant below the project's root.
+	// DeniedPaths are paths and glob patterns no tool may reach, nor anything below them; they win over everything.
+	// One that starts with neither / nor ~/ is meant below the project's root.
 	DeniedPaths []string `toml:"denied_paths"`
 
 	// BlockedCommands are commands that never run, DestructiveCommands those that run only once an operator has approved
 	// them: a name, then words that must be among its arguments, all as patterns. A project cannot change them.
 	BlockedCommands     []string `toml:"blocked_commands"`
 	DestructiveCommands []string `toml:"destructive_commands"`
-	// SystemPaths are paths that are changed only with an operator's approval, absolute, starting with ~/, or relative: those are
-	// meant in every folder of a project. One that is a link means what it leads to as well.
+	// SystemPaths are paths that are changed only with an operator's approval, absolute, starting with ~/, or
+	// relative: those are meant in every folder of a project. For a link, its target is meant as well.
 	SystemPaths []string `toml:"system_paths"`
 
 	// LockWait is how long a call waits for another that changes the same file.
@@ -49,16 +49,16 @@ type Config struct {
 	// AuditValueBytes is the longest parameter that is recorded as it is; longer ones are recorded by size and hash.
 	AuditValueBytes int `toml:"audit_value_bytes"`
 
-	// KeptResults, KeptBytes and KeptFor bound the results that are remembered for repeated calls: per session, in all, and
-	// for how long.
+	// KeptResults, KeptBytes and KeptFor bound the results that are remembered for repeated calls: per session, in
+	// all, and for how long.
 	KeptResults int             `toml:"kept_results"`
 	KeptBytes   int             `toml:"kept_bytes"`
 	KeptFor     config.Duration `toml:"kept_for"`
-	// OutputEvery is how long a running tool's output is gathered before people see it, OutputBytes how much waits for a slow
-	// reader.
+	// OutputEvery is how long a running tool's output is gathered before people see it, OutputBytes how much waits
+	// for a slow reader.
 	OutputEvery config.Duration `toml:"output_every"`
 	OutputBytes int             `toml:"output_bytes"`
-	// ReadRecordSessions and ReadRecordFiles bound what is remembered about files that were read.
+	// ReadRecordSessions and ReadRecordFiles bound the records of read files.
 	ReadRecordSessions int `toml:"read_record_sessions"`
 	ReadRecordFiles    int `toml:"read_record_files"`
 
@@ -74,18 +74,19 @@ type Config struct {
 	AfterEdit     string          `toml:"after_edit"`
 	AfterEditWait config.Duration `toml:"after_edit_wait"`
 
-	// EditFileBytes is the largest file that is edited or shown in a diff, DiffBytes the largest diff an edit answers with.
+	// EditFileBytes is the largest file that is edited or shown in a diff, DiffBytes the largest diff an edit
+	// answers with.
 	EditFileBytes int `toml:"edit_file_bytes"`
 	DiffBytes     int `toml:"diff_bytes"`
-	// PatchFiles is how many files one patch may change, PatchTotalBytes how much is read for them together, and how much of the
-	// files it changes edit.ast holds before it reads them again.
+	// PatchFiles is how many files one patch may change, PatchTotalBytes how much is read for them together, and
+	// how much of the files it changes edit.ast holds before it reads them again.
 	PatchFiles      int   `toml:"patch_files"`
 	PatchTotalBytes int64 `toml:"patch_total_bytes"`
 	// ListEntries bounds the entries file.list answers with.
 	ListEntries int `toml:"list_entries"`
 
-	// SearchWorkers is how many goroutines one search has, SearchTimeout how long it may take; what was found until then is the
-	// answer.
+	// SearchWorkers is how many goroutines one search has, SearchTimeout how long it may take; a timed-out search
+	// answers with its findings so far.
 	SearchWorkers int             `toml:"search_workers"`
 	SearchTimeout config.Duration `toml:"search_timeout"`
 	// SearchOutputBytes bounds the answer of search.grep, GlobFiles that of search.glob.
@@ -93,58 +94,63 @@ type Config struct {
 	GlobFiles         int `toml:"glob_files"`
 	// IssueOutputBytes bounds the updates of an issue that kaged.issue answers with; the oldest are left out.
 	IssueOutputBytes int `toml:"issue_output_bytes"`
-	// HideOutsideCage leaves out what search.grep finds outside the caller's cage, instead of naming path and line.
+	// HideOutsideCage leaves out matches of search.grep outside the caller's cage, instead of naming path and line.
 	HideOutsideCage bool `toml:"hide_outside_cage"`
 
-	// MemoryFiles, MemoryFileBytes and MemoryTotalBytes bound the notes of a project that memory.search looks at: how
-	// many, the largest, and all together. MemoryKeptBytes bounds the notes held in memory for all projects and cages; with
-	// the index they take about twice as much. MemorySnippetChars is the part of a passage that is shown.
+	// MemoryFiles, MemoryFileBytes and MemoryTotalBytes bound the notes of a project that memory.search looks at:
+	// how many, the largest, and all together. MemoryKeptBytes bounds the notes held in memory for all projects and
+	// cages; with the index they take about twice as much. MemorySnippetChars is the part of a passage that is
+	// shown.
 	MemoryFiles        int   `toml:"memory_files"`
 	MemoryFileBytes    int64 `toml:"memory_file_bytes"`
 	MemoryTotalBytes   int64 `toml:"memory_total_bytes"`
 	MemoryKeptBytes    int64 `toml:"memory_kept_bytes"`
 	MemorySnippetChars int   `toml:"memory_snippet_chars"`
 
-	// SyntaxFileBytes is the largest file search.ast and edit.ast parse, SyntaxNodes how many nodes its tree may have (16 bytes
-	// each, and as much again while it is made), SyntaxParsers how many files all calls together parse at once.
+	// SyntaxFileBytes is the largest file search.ast and edit.ast parse, SyntaxNodes how many nodes its tree may
+	// have (16 bytes each, and as much again while it is made), SyntaxParsers how many files all calls together
+	// parse at once.
 	SyntaxFileBytes int64 `toml:"syntax_file_bytes"`
 	SyntaxNodes     int   `toml:"syntax_nodes"`
 	SyntaxParsers   int   `toml:"syntax_parsers"`
 
-	// ShellTimeout, ShellMinTimeout and ShellMaxTimeout are the time a command may run: when the caller does not say, at least,
-	// and at most. ShellGrace is how long after that the sandbox may take to report its end.
+	// ShellTimeout, ShellMinTimeout and ShellMaxTimeout are the time a command may run: when the caller does not
+	// say, at least, and at most. ShellGrace is how long after that the sandbox may take to report its end.
 	ShellTimeout    config.Duration `toml:"shell_timeout"`
 	ShellMinTimeout config.Duration `toml:"shell_min_timeout"`
 	ShellMaxTimeout config.Duration `toml:"shell_max_timeout"`
 	ShellGrace      config.Duration `toml:"shell_grace"`
-	// ShellCommandBytes and ShellEnvEntries bound what a call may hold, ShellOutputBytes what of the output is kept, and
-	// BashOutputBytes the same for the alias bash. ShellAuditChars is how much of a command is recorded.
+	// ShellCommandBytes and ShellEnvEntries bound a call, ShellOutputBytes the kept output, and BashOutputBytes the
+	// same for the alias bash. ShellAuditChars is how much of a command is recorded.
 	ShellCommandBytes int `toml:"shell_command_bytes"`
 	ShellEnvEntries   int `toml:"shell_env_entries"`
 	ShellOutputBytes  int `toml:"shell_output_bytes"`
 	BashOutputBytes   int `toml:"bash_output_bytes"`
 	ShellAuditChars   int `toml:"shell_audit_chars"`
 
-	// ExecTimeout, ExecMinTimeout and ExecMaxTimeout are the same for shell.exec, in the background too, and ExecOutputChars is
-	// how many characters of the output come back.
+	// ExecTimeout, ExecMinTimeout and ExecMaxTimeout are the same for shell.exec, in the background too, and
+	// ExecOutputChars is how many characters of the output come back.
 	ExecTimeout     config.Duration `toml:"exec_timeout"`
 	ExecMinTimeout  config.Duration `toml:"exec_min_timeout"`
 	ExecMaxTimeout  config.Duration `toml:"exec_max_timeout"`
 	ExecOutputChars int             `toml:"exec_output_chars"`
-	// ProcessOutputChars is how many characters of a background process's output one poll answers with; ProcessPollWait is how
-	// long a poll waits for output when the caller does not say, ProcessMaxWait how long at most, ProcessSignalWait how long a
-	// signal waits for the end it should bring. ProcessInputBytes is how much can be written at once.
+	// ProcessOutputChars is how many characters of a background process's output one poll answers with;
+	// ProcessPollWait is how long a poll waits for output when the caller does not say, ProcessMaxWait how long at
+	// most, ProcessSignalWait how long a signal waits for the end it should bring. ProcessInputBytes is how much
+	// can be written at once.
 	ProcessOutputChars int             `toml:"process_output_chars"`
 	ProcessPollWait    config.Duration `toml:"process_poll_wait"`
 	ProcessMaxWait     config.Duration `toml:"process_max_wait"`
 	ProcessSignalWait  config.Duration `toml:"process_signal_wait"`
 	ProcessInputBytes  int             `toml:"process_input_bytes"`
-	// EndedProcesses is how many background processes of a session are remembered after their end, ProcessSessions how many
-	// sessions' are held in memory, and ProcessesKeptFor for how long after its last change a session's table is kept.
+	// EndedProcesses is how many background processes of a session are remembered after their end, ProcessSessions
+	// how many sessions' are held in memory, and ProcessesKeptFor for how long after its last change a session's
+	// table is kept.
 	EndedProcesses   int             `toml:"ended_processes"`
 	ProcessSessions  int             `toml:"process_sessions"`
 	ProcessesKeptFor config.Duration `toml:"processes_kept_for"`
-	// DebugTimeout is how long debug waits for a program to stop if its caller does not say, DebugMaxTimeout how long at most.
+	// DebugTimeout is how long debug waits for a program to stop if its caller does not say, DebugMaxTimeout how
+	// long at most.
 	DebugTimeout    config.Duration `toml:"debug_timeout"`
 	DebugMaxTimeout config.Duration `toml:"debug_max_timeout"`
 	// LateEvery is how often ends of background processes are looked for while no run of their session is held.
@@ -152,14 +158,14 @@ type Config struct {
 
 	// ToolsFile declares the operator's commands that agents have as tools; tools.yaml beside local.toml if it is empty.
 	ToolsFile string `toml:"tools_file"`
-	// CLITimeout is how long one of these commands may run whose entry does not say, CLIOutputBytes how much of each of its
-	// two output streams is kept, CLIValueBytes the longest value of a call.
+	// CLITimeout is how long one of these commands may run whose entry does not say, CLIOutputBytes how much of
+	// each of its two output streams is kept, CLIValueBytes the longest value of a call.
 	CLITimeout     config.Duration `toml:"cli_timeout"`
 	CLIOutputBytes int             `toml:"cli_output_bytes"`
 	CLIValueBytes  int             `toml:"cli_value_bytes"`
 
-	// ProjectFiles, ProjectFileBytes and ProjectTotalBytes bound ReadProject: how many files at once, the largest where the
-	// caller does not say, and all together.
+	// ProjectFiles, ProjectFileBytes and ProjectTotalBytes bound ReadProject: how many files at once, the largest
+	// where the caller does not say, and all together.
 	ProjectFiles      int   `toml:"project_files"`
 	ProjectFileBytes  int64 `toml:"project_file_bytes"`
 	ProjectTotalBytes int64 `toml:"project_total_bytes"`
@@ -221,8 +227,8 @@ func destructive() []string {
 	}
 }
 
-// system are paths that decide what programs outside the agent's reach do: the system's, where people keep keys and what
-// their shells start with, and what git and kaged itself run or believe.
+// system are paths that decide the behaviour of programs outside the agent's reach: the system's, people's keys and
+// the startup files of their shells, and files that git and kaged itself run or trust.
 func system() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
@@ -236,7 +242,7 @@ func system() []string {
 // maxSearchWorkers is from how many goroutines on a search waits for the disk or the kernel's locks.
 const maxSearchWorkers = 8
 
-// Validate refuses limits that would make every call fail, and paths that name nothing.
+// Validate refuses limits that would make every call fail, and invalid paths.
 func (c Config) Validate() error {
 	home := homeFolder()
 	limits := reflect.ValueOf(c)
@@ -296,8 +302,8 @@ func homeFolder() string {
 // atHome reports whether a path is one below a home.
 func atHome(name string) bool { return name == "~" || strings.HasPrefix(name, "~/") }
 
-// systemPaths returns the system paths, and where those lead to that are links or lie behind one. Where there is no home there is
-// nothing below it.
+// systemPaths returns the system paths, and where those lead to that are links or lie behind one. Without a home
+// the paths below it are left out.
 func (c Config) systemPaths(home string) []string {
 	var list []string
 	for _, name := range c.SystemPaths {

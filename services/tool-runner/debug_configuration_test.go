@@ -67,7 +67,7 @@ func TestDebugConfigurationOfABlockedCommand(t *testing.T) {
 	c.want(result, "command_blocked", "sudo")
 }
 
-// An entry that would run another program, or asks for what kaged does not know, is refused with the reason.
+// An entry that would run another program, or has unknown keys, is refused with the reason.
 func TestDebugConfigurationRefusals(t *testing.T) {
 	t.Parallel()
 	c := withDebuggers(t)

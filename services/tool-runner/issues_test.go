@@ -176,8 +176,8 @@ func TestACallFilesOneIssue(t *testing.T) {
 	}
 }
 
-// An action that agents may not do is refused with the sentence that says what is legal (T-ISSUE-01, T-ISSUE-UPDATE-01,
-// -TRANS-02, -03, -07; T-FM-14, -15).
+// An action that agents may not do is refused with a sentence that names the legal ones (T-ISSUE-01,
+// T-ISSUE-UPDATE-01, -TRANS-02, -03, -07; T-FM-14, -15).
 func TestIssuesRefuse(t *testing.T) {
 	t.Parallel()
 	c := withIssues(t)

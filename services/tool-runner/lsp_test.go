@@ -93,8 +93,8 @@ func (c *client) want(got any, parts ...string) {
 	}
 }
 
-// An agent asks about a program, breaks it, reads what is wrong, and mends it; every answer is about the files as
-// they are (T-LSP-DIAG-02, -DIAG-05, -DEF-01, -REFS-01, -REFS-02, -SYM-01, -SYM-04, -HOVER-01, -EXT-02..07,
+// An agent asks about a program, breaks it, reads the diagnostics, and mends it; every answer is about the current
+// files (T-LSP-DIAG-02, -DIAG-05, -DEF-01, -REFS-01, -REFS-02, -SYM-01, -SYM-04, -HOVER-01, -EXT-02..07,
 // T-LSP-SYNC-02, T-LSP-LIFE-05).
 func TestCodeLsp(t *testing.T) {
 	t.Parallel()
@@ -236,8 +236,8 @@ func TestCodeLspRename(t *testing.T) {
 	}
 }
 
-// T-FM-10, T-LSP-RENAME-03, T-LSP-COMMON-06, T-AVAIL-05, -06: a caged agent asks a server that sees what its cage
-// shows, and a rename outside it is refused.
+// T-FM-10, T-LSP-RENAME-03, T-LSP-COMMON-06, T-AVAIL-05, -06: a caged agent asks a server with the cage's view, and
+// a rename outside it is refused.
 func TestCodeLspInACage(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)

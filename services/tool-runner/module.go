@@ -41,7 +41,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		deps.Journal = env.DataDir.Join("tool-runner", "journal")
 		deps.Memory = env.DataDir.Join("repositories")
 	}
-	if !env.DataDir.IsZero() && !env.Private { // what a process for one command starts ends with it
+	if !env.DataDir.IsZero() && !env.Private { // processes of one command's kaged end with it
 		deps.Processes = env.DataDir.Join("tool-runner", "processes")
 		deps.Images = env.DataDir.Join("tool-runner", "changes")
 	}

@@ -377,7 +377,7 @@ func TestNoSecretLeaks(t *testing.T) {
 	}
 }
 
-// A poll that waits shows people output as it comes, and ends with the process; one whose caller leaves ends at once.
+// A waiting poll shows people output as it comes, and ends with the process, or at once with its caller.
 func TestPollWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

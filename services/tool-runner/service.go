@@ -35,7 +35,7 @@ type Deps struct {
 	DAP     dappoolv1.DAPPoolServiceClient
 	// Issues keeps issues; without it the tools that need it fail.
 	Issues issuev1.IssueToolServiceClient
-	// Journal is the folder where changes of files are noted while they are made; empty for none, as in a test.
+	// Journal is the folder of the journal of file changes; empty for no journal, as in a test.
 	Journal string
 	// Images is the folder of files as they were before sessions changed them; empty for no images.
 	Images string
@@ -45,7 +45,7 @@ type Deps struct {
 	Tools ToolsFile
 	// Forbidden are the places of kaged's own, which no cage may see.
 	Forbidden []ownpath.Path
-	// Memory is the folder in which it is remembered where repositories were found in projects, empty for none. The sandbox
+	// Memory is the folder that stores the places of repositories in projects; it may be empty. The sandbox
 	// supervisor of the same data directory has the same.
 	Memory string
 	// NoSandbox says that cages are switched off on this daemon.
@@ -61,7 +61,7 @@ type Service struct {
 	server    *server.Server
 }
 
-// New builds the service; it starts nothing, dials nothing and touches no file.
+// New builds the service; it starts no goroutine, dials no peer and touches no file.
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
 	opts.Journal, opts.Images, opts.Processes.Dir = deps.Journal, deps.Images, deps.Processes

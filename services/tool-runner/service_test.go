@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The service starts, stops, and leaves nothing behind.
+// The service starts, stops, and leaves no goroutine behind.
 func TestLifecycle(t *testing.T) {
 	testkit.Lifecycle(t, toolrunner.Module, func() host.Options { return testkit.Options(t) })
 }
@@ -59,7 +59,7 @@ func TestRunToolReadsAFile(t *testing.T) {
 	}
 }
 
-// What a caged subagent reads is read for it, here, and recorded under its name; what its cage does not show is not
+// Files are read for a caged subagent here, and recorded under its name; files outside its cage's view are not
 // (T-ARCH-03).
 func TestRunToolForACagedAgent(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestRunToolFailsAsAResult(t *testing.T) {
 	}
 }
 
-// ReadProject says for each file what became of it and fails for none.
+// ReadProject reports on each file by itself; a bad file does not fail the call.
 func TestReadProject(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
@@ -232,8 +232,8 @@ func TestRunToolHappensOnce(t *testing.T) {
 	}
 }
 
-// A call is known by its session, invocation and id: the same id of another invocation is another call, and is cancelled apart;
-// the same one for another agent, run or project is refused.
+// A call is known by its session, invocation and id: the same id of another invocation is another call, and is
+// cancelled apart; the same one for another agent, run or project is refused.
 func TestTheIdentityOfACall(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -289,7 +289,7 @@ func TestDeepInputIsAnswered(t *testing.T) {
 	}
 }
 
-// Ending a session ends its commands and forgets what it read.
+// Ending a session ends its commands and drops its read records.
 func TestEndSession(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -307,7 +307,8 @@ func TestEndSession(t *testing.T) {
 	}
 }
 
-// The catalogue is the frozen list, in its order, with what a project's tools resolve by (T-REG-24, decision 1).
+// The catalogue is the frozen list, in its order, with the fields by which a project's tools resolve (T-REG-24,
+// decision 1).
 func TestListTools(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -357,7 +358,7 @@ memory.get memory CATEGORY_READ root=true parallel=true memory_get
 	}
 }
 
-// A limit that makes every call fail is refused by its name, and the defaults are none.
+// A limit that makes every call fail is refused by its name, and the defaults pass.
 func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	if err := toolrunner.DefaultConfig().Validate(); err != nil {
@@ -377,7 +378,7 @@ func TestConfigIsValidated(t *testing.T) {
 	}
 }
 
-// Where a home lies behind a link, what is denied below it and what nobody changes unasked is so by every name.
+// Where a home lies behind a link, denied and protected paths below it are so by every name.
 func TestHomeBehindALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -412,7 +413,7 @@ func TestHomeBehindALink(t *testing.T) {
 	}
 }
 
-// The lists of commands are patterns, and one that is none is refused at start.
+// The lists of commands are patterns, and an invalid one is refused at start.
 func TestRulesForCommandsAreChecked(t *testing.T) {
 	t.Parallel()
 	cfg := toolrunner.DefaultConfig()

@@ -29,7 +29,7 @@ type Client struct {
 	open bool
 }
 
-// SignIn returns a client of the daemon whose gateway listens on the unix socket.
+// SignIn returns a client of the daemon with a gateway on the unix socket.
 func SignIn(ctx context.Context, socket string) (*Client, error) {
 	conn, err := grpc.NewClient("unix:"+socket, rpc.DialOptions()...)
 	if err != nil {
@@ -39,7 +39,7 @@ func SignIn(ctx context.Context, socket string) (*Client, error) {
 	return SignInWith(ctx, conn)
 }
 
-// SignInWith returns a client of the daemon whose gateway conn reaches.
+// SignInWith returns a client of the daemon with the gateway that conn reaches.
 func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, error) {
 	gateway := gatewayv1.NewGatewayServiceClient(conn)
 	info, err := gateway.GetInfo(ctx, &gatewayv1.GetInfoRequest{})

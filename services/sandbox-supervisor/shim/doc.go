@@ -1,11 +1,11 @@
 // Package shim is the process that owns commands.
 //
-// The supervisor starts the small static program that is embedded in it (command cageinit) as the shim and talks to it
-// over a socket (package frame). A supervisor without the embedded program starts its own executable a second time. The
-// shim's work is package commands. The shim is the subreaper of its commands: a daemon that forks twice, changes its
-// session and empties its environment is still its child in the end, so none escapes. When its socket ends, which the
-// death of the supervisor brings about, it kills all it ever started and ends. Then it also removes the cgroups of a
-// killed supervisor.
+// The supervisor starts the small static program that is embedded in it (command cageinit) as the shim and talks to
+// it over a socket (package frame). A supervisor without the embedded program starts its own executable a second
+// time. The shim's work is package commands. The shim is the subreaper of its commands: a daemon that forks twice,
+// changes its session and empties its environment is still its child in the end and cannot escape. When its socket
+// ends, which the death of the supervisor brings about, it kills all it ever started and ends. Then it also removes
+// the cgroups of a killed supervisor.
 //
 // Every main function of a program that runs the sandbox supervisor begins with
 //
@@ -13,7 +13,7 @@
 //		shim.Main()
 //	}
 //
-// and so does every TestMain of a package whose tests run it.
+// and so does every TestMain of a package with tests that run it.
 //
 // Goroutines of the shim: those of package commands, and one that drains signals. They end with the process.
 package shim

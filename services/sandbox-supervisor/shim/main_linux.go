@@ -22,7 +22,7 @@ func Main() {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err)
 		syscall.Exit(1)
 	}
-	syscall.Exit(0) // not os.Exit, whose hooks have no work here while the supervisor waits
+	syscall.Exit(0) // not os.Exit: its hooks have no work here while the supervisor waits
 }
 
 func run() error {

@@ -9,7 +9,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// Watch tells what happens in the debug sessions of a run.
+// Watch streams the events of a run's debug sessions.
 func (s *Server) Watch(req *dappoolv1.WatchRequest, stream grpc.ServerStreamingServer[dappoolv1.WatchEvent]) error {
 	if req.GetSessionId() == "" || req.GetRunId() == "" {
 		return fault.New(fault.BadRequest, "A watcher names a session_id and a run_id.")

@@ -1,5 +1,4 @@
-// Package checkup looks at a machine and says what of kaged works on it, and what mends the rest. It changes nothing and asks
-// nobody on the network.
+// Package checkup checks a machine for kaged and suggests fixes. It changes no state and uses no network.
 package checkup
 
 import (
@@ -25,18 +24,18 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// State is how something is.
+// State is the state of one check.
 type State string
 
 // The states of a check. Only Missing keeps kaged from working.
 const (
-	// OK is something that is as it should be.
+	// OK is a passed check.
 	OK State = "ok"
-	// Warning is something that works and may not be what was meant.
+	// Warning is a working part that may not be set as intended.
 	Warning State = "warning"
-	// Optional is something that is not there and need not be.
+	// Optional is a missing part that kaged can do without.
 	Optional State = "optional"
-	// Missing is something kaged cannot do without.
+	// Missing is a missing part that kaged needs.
 	Missing State = "missing"
 )
 
@@ -50,18 +49,18 @@ const (
 type Check struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
-	// Detail says what was found, Fix what mends it, empty where there is nothing to mend.
+	// Detail is the finding, Fix the remedy, if one is needed.
 	Detail string `json:"detail"`
 	Fix    string `json:"fix,omitempty"`
 }
 
-// Cages is what the machine gives to cages.
+// Cages is the machine's support for cages.
 type Cages struct {
-	// Tier is how they are enforced, empty where there can be none; Unavailable says why then.
+	// Tier is how they are enforced, empty if cages are unavailable; Unavailable is the reason then.
 	Tier        string  `json:"tier"`
 	Unavailable string  `json:"unavailable,omitempty"`
 	Layers      []Layer `json:"layers"`
-	// Elsewhere says where cages are made, if not here; nothing is tried then.
+	// Elsewhere names another place that makes the cages, if it is not this one; no cage is tried then.
 	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
@@ -69,29 +68,29 @@ type Cages struct {
 type Layer struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// By is what enforces it, Reason why it is not enforced, Fix the command or setting that mends it.
+	// By is the enforcing mechanism, Reason why it is not enforced, Fix the command or setting that enables it.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Fix    string `json:"fix,omitempty"`
 }
 
-// Report is what was found.
+// Report is the result of the checks.
 type Report struct {
-	// OK says that nothing is missing and cages can be made.
+	// OK is true if no needed part is missing and cages can be made.
 	OK     bool    `json:"ok"`
 	Cages  Cages   `json:"cages"`
 	Checks []Check `json:"checks"`
-	// LanguageServers are those of the tool code.lsp, by language. None is needed.
+	// LanguageServers are those of the tool code.lsp, by language. All are optional.
 	LanguageServers []LanguageServer `json:"language_servers"`
 }
 
-// Machine is what is looked at.
+// Machine is the machine under test.
 type Machine struct {
 	ConfigPath, DataDir string
 	// Listen is where a daemon would listen.
 	Listen string
 	Getenv func(string) string
-	// Probe asks a supervisor what this machine gives to cages.
+	// Probe asks a supervisor for this machine's support of cages.
 	Probe func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error)
 	// LanguageServers looks for the programs of language servers; nil where they run elsewhere.
 	LanguageServers func(context.Context) ([]*lsppoolv1.FoundServer, error)
@@ -140,7 +139,7 @@ func (m Machine) cages(ctx context.Context) Cages {
 //convert:one FromProbe *sandboxsupervisorv1.ProbeCagesResponse Cages >list >Elsewhere=-
 //convert:one layer *sandboxsupervisorv1.CageLayer Layer
 
-// dataDir looks whether the data directory can be written, or whose it is.
+// dataDir checks that the data directory is writable, or names its owner.
 func (m Machine) dataDir(ctx context.Context) Check {
 	c := Check{Name: "data directory", State: OK, Detail: m.DataDir}
 	ctx, cancel := context.WithCancel(ctx)
@@ -194,7 +193,7 @@ func (m Machine) configuration() (*config.File, Check) {
 	return file, c
 }
 
-// models says where each alias goes, and what is missing on the way.
+// models reports the target of each alias, and the missing parts on the way.
 func (m Machine) models(file *config.File) []Check {
 	if file == nil {
 		return nil
@@ -235,7 +234,8 @@ func (m Machine) model(file *config.File, alias string) Check {
 	return c
 }
 
-// unset returns the variables that texts refer to and that are not set, none where they are another container's.
+// unset returns the variables that texts refer to and that are not set; it returns no name if they belong to
+// another container.
 func (m Machine) unset(texts ...string) []string {
 	if KeysElsewhere(m.Getenv) {
 		return nil

@@ -1,5 +1,5 @@
-// Package cli is the kaged command: what people type, and what scripts rely on. The daemon it starts is package daemon's,
-// everything else is a client of the public API. Each noun is a package below; kit is what they share.
+// Package cli is the kaged command: the commands of people and scripts. The daemon it starts is package daemon's,
+// everything else is a client of the public API. Each noun is a package below; kit has their shared parts.
 //
 // stdout belongs to results; progress, logs and errors go to stderr. kit/exit.go has the exit codes.
 package cli
@@ -88,7 +88,7 @@ func root(a kit.App) *cobra.Command {
 	root.SetHelpCommand(explain())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" { // a group as all others are: it refuses what it does not have
+		if cmd.Name() == "completion" { // a group like all others: it refuses unknown commands
 			cmd.Args, cmd.RunE = kit.Known, kit.Help
 		}
 	}
@@ -110,7 +110,7 @@ func explain() *cobra.Command {
 	}
 }
 
-// schema prints what editors check a project file with.
+// schema prints the JSON Schema by which editors check a project file.
 func schema(out io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the project file", Args: kit.Nothing,

@@ -1,5 +1,5 @@
-// Package configref writes the reference page of local.toml from its one source: the Config structs of the services and of
-// package config, with their comments and defaults.
+// Package configref writes the reference page of local.toml from its one source: the Config structs of the services
+// and of package config, with their comments and defaults.
 package configref
 
 import (
@@ -99,8 +99,8 @@ type group struct {
 
 type field struct{ name, key string }
 
-// groupsOf reads a struct's fields that are keys, and those of embedded structs. A field without a comment belongs to the comment
-// before it.
+// groupsOf reads a struct's fields that are keys, and those of embedded structs. A field without a comment belongs
+// to the comment before it.
 func groupsOf(root, file, name string) ([]group, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ParseComments)
 	if err != nil {
@@ -140,8 +140,8 @@ func groupsOf(root, file, name string) ([]group, error) {
 	return groups, nil
 }
 
-// embedded reads the keys of an embedded struct. It is embedded by an alias, declared in the same file, of a struct in the file
-// config.go of another package.
+// embedded reads the keys of an embedded struct. It is embedded by an alias, declared in the same file, of a struct
+// in the file config.go of another package.
 func embedded(root string, in *ast.File, typ ast.Expr) ([]group, error) {
 	alias, ok := typ.(*ast.Ident)
 	if !ok || alias.Obj == nil {
@@ -160,7 +160,7 @@ func embedded(root string, in *ast.File, typ ast.Expr) ([]group, error) {
 	return nil, fmt.Errorf("the package of %s is not imported", alias.Name)
 }
 
-// sayNotInForce adds to the comments of a table's keys what of them has no effect.
+// sayNotInForce marks the keys of a table that have no effect.
 func (t table) sayNotInForce(groups []group) {
 	for i := range groups {
 		for _, f := range groups[i].fields {
@@ -199,7 +199,7 @@ func (g group) write(b *strings.Builder, defaults any) {
 	fmt.Fprintf(b, "| %s | %s |\n", strings.Join(cells, " | "), strings.ReplaceAll(doc, "|", `\|`))
 }
 
-// byMachine are the keys whose defaults differ from machine to machine.
+// byMachine are the keys with defaults that depend on the machine.
 var byMachine = map[string]string{
 	"run_starts": "as the machine has cores", "search_workers": "as the machine has cores", "syntax_parsers": "as the machine has cores",
 }

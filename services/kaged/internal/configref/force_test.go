@@ -14,9 +14,9 @@ import (
 	"kaged.dev/services/kaged"
 )
 
-// Every key of local.toml is read by the code that it configures, or stands on the list of keys that have no effect and are
-// warned of. A key is read where its field is selected, by name, other than to validate it: in its service for a service's table,
-// anywhere for a shared one.
+// Every key of local.toml is read by the code that it configures, or stands on the list of keys that have no effect
+// and are warned of. A key is read where its field is selected, by name, other than to validate it: in its service
+// for a service's table, anywhere for a shared one.
 func TestEveryKeyIsReadOrSaidToHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	const root = "../../../.."
@@ -47,8 +47,8 @@ func TestEveryKeyIsReadOrSaidToHaveNoEffect(t *testing.T) {
 	}
 }
 
-// selected returns the names that are selected from values in the Go files below dir, but for tests, generated code, the
-// functions that validate and the shared configuration itself.
+// selected returns the names that are selected from values in the Go files below dir, but for tests, generated
+// code, the functions that validate and the shared configuration itself.
 func selected(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

@@ -58,7 +58,7 @@ func (a *Audit) Append(records []*commonv1.AuditRecord) error {
 	return nil
 }
 
-// decision is the record of what an operator answered, or would have been asked; refused is nil for a yes.
+// decision is the record of an operator's answer, given or assumed; refused is nil for a yes.
 func decision(as Caller, req *toolrunnerv1.RunToolRequest, refused error) *commonv1.AuditRecord {
 	event, fields := "tool.approval.granted", map[string]*structpb.Value{
 		"call_id": structpb.NewStringValue(req.GetCallId()), "tool_name": structpb.NewStringValue(req.GetTool()),

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// Cage is what an agent of the project may do, before it does anything.
+// Cage is the set of rights of an agent of the project, before any run.
 type Cage struct {
 	// Project is the project's slug, Root its folder, Agent the tree path of the agent.
 	Project string `json:"project"`
@@ -16,14 +16,15 @@ type Cage struct {
 	Agent   string `json:"agent"`
 	// Caged says whether it is in a cage; all that follows is empty where it is not.
 	Caged bool `json:"caged"`
-	// May says in one sentence what it may read, write and reach, Summary what its cage grants as it is written.
+	// May says in one sentence which files and hosts it can read, write and reach, Summary the grants of its cage
+	// as written.
 	May     string `json:"may"`
 	Summary string `json:"summary"`
 	// Says describes the cage in plain words, a thing a line.
 	Says []cage.Line `json:"says"`
 	// Grants are the paths that can be seen.
 	Grants []Grant `json:"grants"`
-	// Net are the rules of what can be reached, in the spelling that all of theirs share.
+	// Net are the rules for reachable hosts, in the one spelling of all rules.
 	Net []string `json:"net"`
 	// Seccomp is default or relaxed, State ephemeral or persistent.
 	Seccomp      string            `json:"seccomp"`
@@ -41,12 +42,12 @@ type Grant struct {
 	// Mode is ro or rw, Kind is file or folder.
 	Mode string `json:"mode"`
 	Kind string `json:"kind"`
-	// Why is "policy"; "protected" for what makes tools outside the cage run code, and "missing" where that is not there;
-	// "pinned" for a folder that leads to something read-only.
+	// Why is "policy"; "protected" for files that make tools outside the cage run code, and "missing" for such a
+	// path without a file; "pinned" for a folder that leads to a read-only entry.
 	Why string `json:"why"`
 }
 
-// CageLimits are a cage's limits, 0 for none.
+// CageLimits are a cage's limits; 0 is unlimited.
 type CageLimits struct {
 	MemoryBytes int64   `json:"memory_bytes"`
 	CPU         float64 `json:"cpu"`
@@ -55,8 +56,8 @@ type CageLimits struct {
 	WalltimeMS  int64   `json:"walltime_ms"`
 }
 
-// Cage says what an agent may do, "" for the root. No cage can grant what is kaged's own, dataDir included. It fails as
-// [Bench.Explain] does, and with cage_policy_invalid if the cage names what cannot be granted.
+// Cage returns the rights of an agent, "" for the root. No cage can grant kaged's own folders, dataDir included. It
+// fails as [Bench.Explain] does, and with cage_policy_invalid if the cage names an ungrantable path.
 func (b *Bench) Cage(ctx context.Context, agent string, dataDir ownpath.Path) (Cage, error) {
 	if project, err := b.HasProject(ctx); err != nil || !project {
 		if err == nil {

@@ -74,7 +74,8 @@ func warningsOf(diagnostics []dsl.Diagnostic) []string {
 	return list
 }
 
-// refusal says what is wrong with the project, nil for nothing: dsl_invalid with details.errors, as a daemon has it.
+// refusal returns the project's errors as one, nil if it has none: dsl_invalid with details.errors, as a daemon has
+// it.
 func refusal(diagnostics []dsl.Diagnostic) error {
 	var wrong []any
 	for _, d := range diagnostics {

@@ -51,8 +51,8 @@ type Tool struct {
 	DefaultRoot    bool   `json:"default_root"`
 	Parallel       bool   `json:"parallel"`
 
-	// Enabled says that the agent has the tool, DecidedBy which layer decided, Pattern by which pattern, and Place where that
-	// is written.
+	// Enabled says that the agent has the tool, DecidedBy which layer decided, Pattern by which pattern, and Place
+	// where that is written.
 	Enabled   bool   `json:"enabled"`
 	DecidedBy string `json:"decided_by"`
 	Pattern   string `json:"pattern,omitempty"`
@@ -61,8 +61,8 @@ type Tool struct {
 	Actions []string `json:"actions,omitempty"`
 	// ShownAs is the alias the model is shown.
 	ShownAs string `json:"shown_as,omitempty"`
-	// Usable says that the agent has the tool and that a call of it can succeed; Why says why, or why not. Denied is the code
-	// a call would fail with.
+	// Usable says that the agent has the tool and that a call of it can succeed; Why says why, or why not. Denied
+	// is the code a call would fail with.
 	Usable bool   `json:"usable"`
 	Why    string `json:"why"`
 	Denied string `json:"denied,omitempty"`
@@ -74,12 +74,12 @@ type Tool struct {
 	Returns    map[string]any `json:"returns"`
 }
 
-// Requirement is what a caller's cage must grant.
+// Requirement is one grant that a caller's cage must have.
 type Requirement struct {
 	Kind string `json:"kind"`
 	Mode string `json:"mode,omitempty"`
 	Path string `json:"path,omitempty"`
-	// Name is the capability, or what net and seccomp name.
+	// Name is the capability, or the target of net and seccomp.
 	Name    string `json:"name,omitempty"`
 	Target  string `json:"target,omitempty"`
 	Profile string `json:"profile,omitempty"`
@@ -143,7 +143,7 @@ func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
 	return l, nil
 }
 
-// projectToolsFile is where somebody may look for a project's own commands, in vain.
+// projectToolsFile is where a project's own commands would be looked for, in vain.
 const projectToolsFile = ".kaged/tools.yaml"
 
 // projectTools reports whether the project holds such a file.
@@ -206,7 +206,7 @@ func requirementOf(r *toolrunnerv1.ToolRequirement) Requirement {
 	return out
 }
 
-// why says in a few words what decided about a tool, and for one that is off how to get it.
+// why gives in a few words the reason of a decision about a tool, and for one that is off how to get it.
 func why(t Tool, d compile.Decision, reason *fault.Error) string {
 	if t.Enabled && reason != nil {
 		return strings.TrimSuffix(reason.Msg, ".")

@@ -14,7 +14,8 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Sandbox runs commands in cages. It is a supervisor like a daemon's, private to this process; --no-sandbox is not for it.
+// Sandbox runs commands in cages. It is a supervisor like a daemon's, private to this process; --no-sandbox is not
+// for it.
 type Sandbox struct {
 	*process
 	client sandboxsupervisorv1.SandboxServiceClient
@@ -29,7 +30,7 @@ func OpenSandbox(opts Options) (*Sandbox, error) {
 	return &Sandbox{p, sandboxsupervisorv1.NewSandboxServiceClient(p.host.Dial("sandbox-supervisor"))}, nil
 }
 
-// Probe says what this machine gives to cages, by making one.
+// Probe reports this machine's support for cages, by making one.
 func (s *Sandbox) Probe(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
 	return s.client.ProbeCages(ctx, &sandboxsupervisorv1.ProbeCagesRequest{})
 }
@@ -52,15 +53,15 @@ type Size struct{ Cols, Rows uint32 }
 // Command is one command in a cage of its own.
 type Command struct {
 	Argv []string
-	// Dir is its working folder, Root what project paths of the policy are relative to, both absolute.
+	// Dir is its working folder, Root the base of the policy's project paths, both absolute.
 	Dir, Root string
 	Env       map[string]string
 	Policy    *dsl.Cage
 	// Terminal is the size of its terminal, nil for pipes.
 	Terminal *Size
-	// Stdin is what it reads. Who waits in it is not ended with the command.
+	// Stdin is its standard input. A pending Read does not end with the command.
 	Stdin io.Reader
-	// Output is given what it writes, from one goroutine.
+	// Output receives its output, from one goroutine.
 	Output func(stderr bool, data []byte)
 	// Refused is given the connections that its cage refused, as Output is given the rest.
 	Refused func(*commonv1.NetworkAttempt)
@@ -69,11 +70,11 @@ type Command struct {
 	Signals <-chan string
 }
 
-// Exec runs a command to its end. It fails with shell_spawn_failed, whose details tell a program that is missing, with
+// Exec runs a command to its end. It fails with shell_spawn_failed, with details for a missing program, with
 // cage_policy_invalid and cage_unavailable. The end of ctx kills it.
 //
-// Goroutines: one that hands over standard input, one that hands over sizes and signals. The second ends with Exec; the first
-// when what it reads from does, because a read cannot be called back.
+// Goroutines: one that hands over standard input, one that hands over sizes and signals. The second ends with Exec;
+// the first when its reader ends, because a read cannot be called back.
 func (s *Sandbox) Exec(ctx context.Context, c Command) (*sandboxsupervisorv1.ExecExited, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

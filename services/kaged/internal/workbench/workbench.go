@@ -1,6 +1,6 @@
-// Package workbench runs tools without a daemon: the tool runner and what it needs, private to this process, for one
-// command. They are the services a daemon runs, wired by the same host; only the stores are missing, which none of them
-// needs.
+// Package workbench runs tools without a daemon: the tool runner and the services it needs, private to this
+// process, for one command. They are the services a daemon runs, wired by the same host; only the stores are
+// missing, which these services do not use.
 //
 // Goroutines: those of the services, which end before [Bench.Close] returns.
 package workbench
@@ -28,12 +28,12 @@ import (
 // services are those that tools need.
 var services = []string{"tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor"}
 
-// Options is what a bench is opened with.
+// Options configure a bench.
 type Options struct {
 	// ConfigPath is local.toml.
 	ConfigPath ownpath.Path
-	// DataDir is where changes of files are noted while they are made, so that what a killed process left half done is taken
-	// back; the zero Path where nothing will be changed.
+	// DataDir is the folder for the journal of file changes, by which the half-done work of a killed process is
+	// taken back; the zero Path if no file will be changed.
 	DataDir ownpath.Path
 	// Root is the project's folder, absolute.
 	Root string
@@ -117,13 +117,13 @@ func (p *process) own(dataDir ownpath.Path) ([]ownpath.Path, error) {
 	return host.Own(p.file, p.opts.ConfigPath, dataDir, p.opts.Getenv, p.opts.Modules...)
 }
 
-// Close ends what still runs and returns when it is gone.
+// Close cancels the services and returns when they have ended.
 func (p *process) Close() error {
 	p.cancel()
 	return <-p.ended
 }
 
-// Caller is on whose behalf tools are called.
+// Caller is the agent on whose behalf tools are called.
 type Caller struct {
 	// Agent is the tree path of an agent of the project.
 	Agent string
@@ -176,20 +176,20 @@ func (b *Bench) context(as Caller) *toolrunnerv1.ToolContext {
 	return p
 }
 
-// operator is who works at a terminal, in records.
+// operator is the person at the terminal, in records.
 const operator = "operator"
 
 // Call is one tool call.
 type Call struct {
 	// Tool is a name or an alias, Input its parameters as JSON text.
 	Tool, Input string
-	// Show is given what the tool prints while it runs.
+	// Show receives the tool's output while it runs.
 	Show func(text string)
-	// Approve is asked about a call that needs an operator's approval. What it fails with is what comes of the call.
+	// Approve is asked about a call that needs an operator's approval. Its error is the call's result.
 	Approve func(*commonv1.ApprovalSubject) error
 }
 
-// Outcome is what came of a call.
+// Outcome is the result of a call.
 type Outcome struct {
 	// Content is the result as canonical JSON, or an error object if Failed.
 	Content string
@@ -227,7 +227,7 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 	}
 }
 
-// patience is how long a call that is cancelled may take to end before nobody waits for its records.
+// patience is the time that a cancelled call may take to end before its records are given up.
 const patience = 5 * time.Second
 
 // run makes one request and returns its last event.

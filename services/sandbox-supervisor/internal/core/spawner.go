@@ -83,8 +83,8 @@ func BadFolder(dir, reason string) error {
 	return invalid("cwd", "The working folder %s cannot be used: %s.", dir, reason)
 }
 
-// BadProgram is the refusal of a program, with the system's reason: details.program names it, and details.missing says that it is not
-// there, as shells tell the two apart.
+// BadProgram is the refusal of a program, with the system's reason: details.program names it, and details.missing
+// says that it is not there, as shells tell the two apart.
 func BadProgram(name, reason string) error {
 	return fault.New(fault.ShellSpawnFailed, "The program %s cannot be started: %s.", name, reason).
 		With("program", name).With("missing", reason == syscall.ENOENT.Error())

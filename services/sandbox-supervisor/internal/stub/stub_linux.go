@@ -75,8 +75,8 @@ func Remove(x Stub) (gone bool) {
 	return true
 }
 
-// Sweep removes the stubs in those journals of a folder whose supervisors have ended and whose stubs are unlocked, and
-// the journals. It removes a stub by remove, which does as [Remove]. It reports failures by failed.
+// Sweep removes the journals of a folder that belong to ended supervisors and have only unlocked stubs, and these
+// stubs. It removes a stub by remove, which does as [Remove]. It reports failures by failed.
 func Sweep(dir string, remove func(Stub) (gone bool), failed func(journal string, err error)) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+Suffix))
 	if err != nil {

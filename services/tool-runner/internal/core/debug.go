@@ -11,15 +11,15 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/project"
 )
 
-// The source that people are shown around a line: how many lines on each side, for a stop and for a view, and how much of
-// each.
+// The source that people are shown around a line: how many lines on each side, for a stop and for a view, and how
+// much of each.
 const (
 	stopAround  = 3
 	viewAround  = 10
 	sourceRunes = 400
 )
 
-// tellDebug tells what happens in the debug sessions of a run, until ctx ends. It fails as tell does.
+// tellDebug reports the events of a run's debug sessions, until ctx ends. It fails as tell does.
 func (r *Runner) tellDebug(ctx context.Context, from contract.Caller, tell func(contract.DebugEvent) error) error {
 	return r.debuggers.Tell(ctx, from.SessionID, from.RunID, func(e contract.DebugEvent, root string) error {
 		if e.Stop != nil && len(e.Stop.Frames) > 0 {
@@ -43,7 +43,7 @@ func (r *Runner) ControlDebug(ctx context.Context, m debugging.Move) (debugging.
 	return r.debuggers.Control(ctx, m)
 }
 
-// source returns the lines around that of a frame, none of a file that is not the project's or cannot be read.
+// source returns the lines around that of a frame, an empty list for an unreadable file or one outside the project.
 func (r *Runner) source(ctx context.Context, root string, at contract.DebugFrame, around int) []contract.DebugLine {
 	if root == "" || at.Line < 1 || !filepath.IsLocal(at.Path) {
 		return nil

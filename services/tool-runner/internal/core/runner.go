@@ -1,5 +1,5 @@
-// Package core is tool-runner without its wires: a catalogue of tools, the dispatcher they are called through, and what is
-// remembered between calls of a session.
+// Package core is tool-runner without its wires: a catalogue of tools, the dispatcher they are called through, and
+// the memory between calls of a session.
 package core
 
 import (
@@ -55,23 +55,23 @@ type Options struct {
 	// Changes bounds the images of changed files, Images is their folder, empty for no images.
 	Changes changes.Limits
 	Images  string
-	// Journal is the folder where changes of files are noted while they are made, empty for none.
+	// Journal is the folder of the journal of file changes; it may be empty.
 	Journal string
 	// LateEvery is how often watchers are told of processes that ended between runs.
 	LateEvery time.Duration
-	// Changed is told of each file that a tool changes, nil for none.
+	// Changed receives each file that a tool changes; it may be nil.
 	Changed change.Observer
 }
 
-// Deps are what the core needs from outside.
+// Deps are the core's dependencies.
 type Deps struct {
 	Log *slog.Logger
 	// Sniff names a file's content type.
 	Sniff text.Sniffer
-	// Commands runs what tools want run, Background what outlives the call that started it.
+	// Commands runs the tools' commands, Background those that outlive the call that started them.
 	Commands   sandbox.Runner
 	Background sandbox.Background
-	// Cages makes the cages of agents, Inventory knows what runs.
+	// Cages makes the cages of agents, Inventory lists running commands.
 	Cages     sandbox.Cages
 	Inventory sandbox.Inventory
 	// Servers asks language servers.
@@ -82,11 +82,11 @@ type Deps struct {
 	Debuggers debugging.Debuggers
 	// NoSandbox says that cages are switched off: commands of caged agents run without.
 	NoSandbox bool
-	// Languages are those whose grammars have to work.
+	// Languages are the required grammars.
 	Languages []*syntax.Language
 	// LookupEnv reads the process's own environment.
 	LookupEnv func(string) (string, bool)
-	// ToolsFile is what declares the operator's commands, Tools its content.
+	// ToolsFile is the name of the operator's file of commands, Tools its content.
 	ToolsFile string
 	Tools     []byte
 }
@@ -118,15 +118,15 @@ type Runner struct {
 	rules      paths.Rules
 	lookupEnv  func(string) (string, bool)
 	sniff      text.Sniffer
-	journal    *change.Journal // nil for none
+	journal    *change.Journal // may be nil
 	languages  []*syntax.Language
-	journalDir string // "" for none
+	journalDir string // may be ""
 	log        *slog.Logger
-	// shell bounds what is recorded of commands.
+	// shell bounds the records of commands.
 	shell tools.ShellLimits
 }
 
-// New returns a runner of the whole catalogue. It starts nothing and touches no file; see [Runner.Start].
+// New returns a runner of the whole catalogue. It starts no goroutine and touches no file; see [Runner.Start].
 func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told), servers: deps.Servers, commands: deps.Commands, project: opts.Project,
@@ -177,9 +177,9 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	return r, err
 }
 
-// Start makes the runner ready for its first call: it tries every grammar, and takes back changes of files that an earlier
-// process left half made, so that no call sees them. It fails with internal if a grammar does not work: without its parsers the
-// service would answer wrongly.
+// Start makes the runner ready for its first call: it tries every grammar, and takes back changes of files that an
+// earlier process left half made, so that no call sees them. It fails with internal if a grammar does not work:
+// without its parsers the service would answer wrongly.
 func (r *Runner) Start(ctx context.Context) error {
 	if err := syntax.SelfTest(ctx, r.languages); err != nil {
 		return fault.Wrap(err, fault.Internal, "The self-test of structural search failed: %v.", err)
@@ -199,7 +199,7 @@ func (r *Runner) Available(from contract.Caller) ([]*fault.Error, error) {
 	return r.dispatcher.Available(from, r.catalogue)
 }
 
-// Run runs a call once and returns what came of it; see [calls.Calls.Do]. A tool that fails is an outcome. call.Emit is
+// Run runs a call once and returns its outcome; see [calls.Calls.Do]. A tool that fails is an outcome. call.Emit is
 // replaced: output goes to show.
 func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, text string) error) (dispatch.Outcome, error) {
 	if call.ID == "" || call.From.SessionID == "" {
@@ -221,8 +221,8 @@ func (r *Runner) Cancel(session, invocation, id string) error {
 	return r.calls.Cancel(session, invocation, id)
 }
 
-// digest stands for what a call asks for and for whom: the agent, in which run and project, with which parameters. A grant and
-// the cage that the commands run in are no part of it.
+// digest identifies a call's request and caller: the agent, in which run and project, with which parameters. A
+// grant and the cage that the commands run in are no part of it.
 func digest(call *tool.Call) calls.Digest {
 	sum := sha256.New()
 	for _, part := range []string{call.Name, call.From.RunID, call.From.InvocationID, call.From.Agent, call.From.Root} {
@@ -236,7 +236,7 @@ func digest(call *tool.Call) calls.Digest {
 }
 
 // HoldRun holds a caller's run until ctx ends, and then ends its calls. opened is called once the run is held, then
-// tell with what happens in its debug sessions.
+// tell with the events of its debug sessions.
 func (r *Runner) HoldRun(
 	ctx context.Context, from contract.Caller, opened func() error, tell func(contract.DebugEvent) error,
 ) error {
@@ -257,7 +257,7 @@ func (r *Runner) HoldRun(
 		return err
 	}
 	r.calls.EndRun(from.SessionID, from.RunID)
-	// The caller has left; what the run owns in the sandbox ends all the same.
+	// The caller has left; the run's commands and cages end all the same.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endRunTimeout)
 	defer cancel()
 	// First, so that programs that were attached to are let go.
@@ -277,7 +277,7 @@ func (r *Runner) HoldRun(
 	return err
 }
 
-// attend tells what happens in the debug sessions of a run until ctx ends, the process drains, or tell fails.
+// attend reports the events of a run's debug sessions until ctx ends, the process drains, or tell fails.
 //
 // Goroutines: one that listens to the pool; it ends before attend returns.
 func (r *Runner) attend(
@@ -312,7 +312,7 @@ func (r *Runner) attend(
 	}
 }
 
-// endRunTimeout is how long the sandbox may take to end what belongs to a run.
+// endRunTimeout is how long the sandbox may take to end a run's commands and cages.
 const endRunTimeout = 30 * time.Second
 
 // Late is the record of a process or a debug session that ended between calls. The process's id is the record's.
@@ -379,8 +379,8 @@ func (r *Runner) Told(session, id string) {
 // Drain ends the streams that hold runs, and leaves the runs' calls.
 func (r *Runner) Drain() { r.drain() }
 
-// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. It fails with
-// bad_request for a caller without a cage.
+// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. It
+// fails with bad_request for a caller without a cage.
 func (r *Runner) HoldCage(ctx context.Context, id string, from contract.Caller, event func(contract.CageEvent) error) error {
 	if id == "" || from.SessionID == "" || from.Cage == nil {
 		return fault.New(fault.BadRequest, "A cage needs a cage_id, a session_id and a policy.")
@@ -391,12 +391,12 @@ func (r *Runner) HoldCage(ctx context.Context, id string, from contract.Caller, 
 	}, event)
 }
 
-// ReleaseCage lets go of a cage and returns what it leaves; see [sandbox.Cages].
+// ReleaseCage lets go of a cage and returns its findings; see [sandbox.Cages].
 func (r *Runner) ReleaseCage(ctx context.Context, id, session string) ([]contract.Finding, error) {
 	return r.cages.Release(ctx, id, session)
 }
 
-// Running returns what runs for a session, or for all where it is empty.
+// Running returns the running commands of a session, or of all for "".
 func (r *Runner) Running(ctx context.Context, session string) (contract.Running, error) {
 	return r.inventory.Running(ctx, session)
 }
@@ -435,8 +435,8 @@ func (r *Runner) Changes(ctx context.Context, root, session, path string, since 
 	})
 }
 
-// EndSession cancels a session's calls, forgets what it read and ends its commands, those in the background too. It returns
-// the records of those whose end nobody was told of; see [processes.Table.EndSession].
+// EndSession cancels a session's calls, forgets its read records and ends its commands, those in the background
+// too. It returns the records of unreported ends; see [processes.Table.EndSession].
 func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Record, error) {
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
@@ -460,7 +460,7 @@ func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Rec
 	return append(records, r.debuggers.Take(session)...), err
 }
 
-// foundRecord is the record of what was made in cages that nobody held any more and that tools outside run.
+// foundRecord is the record of files that unheld cages made and that tools outside run.
 func foundRecord(session string, found []contract.Finding) contract.Record {
 	payload := audit.Found(found)
 	payload["session_id"] = session

@@ -10,7 +10,8 @@ import (
 	"kaged.dev/pkg/contract/toolwire"
 )
 
-// ListTools returns the catalogue, which does not change while the service runs, and what a caller can use of it.
+// ListTools returns the catalogue, which does not change while the service runs, and the tools that a caller can
+// use.
 func (s *Server) ListTools(
 	_ context.Context,
 	req *toolrunnerv1.ListToolsRequest,

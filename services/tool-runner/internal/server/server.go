@@ -1,5 +1,5 @@
-// Package server is tool-runner's gRPC side: messages in, core's types out, and back. One file per RPC; convert.go holds
-// the only code that knows both sides.
+// Package server is tool-runner's gRPC side: messages in, core's types out, and back. One file per RPC; convert.go
+// holds the only code that knows both sides.
 package server
 
 import (
@@ -17,7 +17,8 @@ type Server struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	runner  *core.Runner
 	machine Machine
-	// listing renders the catalogue, once and when it is first asked for: a command that calls one tool does not pay for it.
+	// listing renders the catalogue, once and when it is first asked for: a command that calls one tool does not
+	// pay for it.
 	listing func() ([]*toolrunnerv1.Tool, error)
 }
 

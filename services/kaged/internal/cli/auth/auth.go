@@ -40,7 +40,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 
 func printURL(a kit.App, resp interface{ GetUrl() string }, err error) error {
 	if err != nil {
-		return kit.Exit(kit.ExitFailed, err) // whatever is not found was not named by the command line
+		return kit.Exit(kit.ExitFailed, err) // a missing name was not typed by the user
 	}
 	_, err = fmt.Fprintln(a.Stdout, resp.GetUrl())
 	return err

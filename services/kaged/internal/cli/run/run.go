@@ -305,8 +305,8 @@ func newSession(ctx context.Context, a kit.App, c *client.Client, dir string, is
 // cancelTimeout bounds how long a cancelled run may take to end.
 const cancelTimeout = 15 * time.Second
 
-// follow shows the session's frames until the run has ended, and cancels the run when ctx ends. Asked to hurry, it does not
-// wait for the end.
+// follow shows the session's frames until the run has ended, and cancels the run when ctx ends. Asked to hurry, it
+// does not wait for the end.
 func follow(ctx context.Context, a kit.App, c *client.Client, socket *client.Socket, session, run string, yes bool, show *printer) (outcome string, err error) {
 	ended := make(chan struct{})
 	defer close(ended)

@@ -120,7 +120,7 @@ func cageFor(ctx context.Context, a kit.App, p *kit.Places, dir, choice string) 
 	return scaffold.Cage{Needs: scaffold.Look(ctx, dir, a.Getenv)}
 }
 
-// sayCage says what the agent of a new project may do.
+// sayCage prints the rights of a new project's agent.
 func sayCage(a kit.App, c scaffold.Cage) {
 	if c.Off != "" {
 		fmt.Fprintf(a.Stderr, "kaged: warning: the agent has no cage and every right you have. %s\n", c.Off)

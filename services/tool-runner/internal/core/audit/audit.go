@@ -1,7 +1,7 @@
-// Package audit makes the records of tool calls: what was called by whom with what, and what came of it. Records are
-// returned with the call's result and stored by session-manager; nothing here is kept.
+// Package audit makes the records of tool calls: tool, caller, parameters and outcome. Records are returned with
+// the call's result and stored by session-manager; this package keeps no record.
 //
-// What a record shows is bounded and masked, see [kaged.dev/pkg/redact].
+// The texts in a record are bounded and masked, see [kaged.dev/pkg/redact].
 package audit
 
 import (
@@ -19,12 +19,12 @@ const (
 	FileWritten   = contract.FileWritten
 	FileEdited    = contract.FileEdited
 	ShellExecuted = "shell.executed"
-	// A background process has been started; shell.executed follows when a call learns of its end or its session ends, or that it
-	// was lost.
+	// A background process has been started; shell.executed follows when a call learns of its end or its session
+	// ends, or that it was lost.
 	ProcessStarted = "process.started"
 	ProcessLost    = "process.lost"
-	// CageFound is what was made in a cage and is run by tools outside it: in the cage of one command, or in one that was no longer
-	// held at its end.
+	// CageFound lists files that a cage made and that tools outside it run: the cage of one command, or one that
+	// was no longer held at its end.
 	CageFound = "cage.found"
 	// Changes of issues and todos by agents.
 	IssueCreated      = "kaged.issue.created"
@@ -44,15 +44,15 @@ const (
 
 // Command is how a command fared, as shell.executed records it.
 type Command struct {
-	// Line is what was run, shortened and masked, and Cwd where.
+	// Line is the command, shortened and masked, and Cwd its folder.
 	Line, Cwd string
-	// ExitCode is nil where nobody knows how it ended.
+	// ExitCode is nil if the end is unknown.
 	ExitCode *int
 	TimedOut bool
 	// Timeout is how long it might run, Duration how long it did.
 	Timeout, Duration time.Duration
-	// Process is the background process it was and Killed the limit of its cage that ended it, "" for none. Failure is the
-	// code of what its call failed with, "" if it did not.
+	// Process is the background process and Killed the limit of its cage that ended it; both may be "". Failure is
+	// the error code of its call, "" on success.
 	Process, Killed, Failure string
 }
 

@@ -178,10 +178,9 @@ func (c *Calls) leave(k *call, r *reader) {
 	}
 }
 
-// finish publishes the outcome of a call and stores it. A call that failed in the machinery is
-// forgotten, so that it can be asked for again, unless it may have changed state; an unreachable
-// executor has changed none. A call that ended as a question to the operator is asked for again
-// with the answer.
+// finish publishes the outcome of a call and stores it. A call that failed in the machinery is forgotten, so that
+// it can be asked for again, unless it may have changed state; an unreachable executor has not. A call that ended
+// as a question to the operator is asked for again with the answer.
 func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ type output struct {
 // people the end matters most.
 type reader struct {
 	out     *output
-	ready   chan struct{} // holds a token when something waits
+	ready   chan struct{} // holds a token while output waits
 	limit   int
 	pending []piece
 	bytes   int

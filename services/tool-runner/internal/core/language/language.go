@@ -33,7 +33,7 @@ const (
 // Query is one question.
 type Query struct {
 	ProjectID, Root, SessionID string
-	// Cage is the caller's, nil for none; NoCommands says that the caller cannot run commands, ProjectCaged that an agent
+	// Cage is the caller's, or nil; NoCommands says that the caller cannot run commands, ProjectCaged that an agent
 	// of the project has a cage.
 	Cage                     *dsl.Cage
 	NoCommands, ProjectCaged bool

@@ -22,11 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // host is a fake that runs no processes; the test sets their states.
 type host struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	processes map[string]*ran
-	refuse    error // what starts fail with
-	away      error // what everything fails with
-	silent    bool  // nothing is answered before the caller leaves
+	refuse    error // error of every start
+	away      error // error of every method
+	silent    bool  // calls are not answered before the caller leaves
 	listed    int   // how often all were asked for
 }
 
@@ -58,7 +58,7 @@ func (h *host) Start(ctx context.Context, id string, spec sandbox.Spec) error {
 	if err == nil {
 		err = h.refuse
 	}
-	if err == nil || h.silent { // who does not answer may have started it
+	if err == nil || h.silent { // a silent host may have started it
 		h.processes[id] = &ran{session: spec.Owner.SessionID, changed: make(chan struct{})}
 	}
 	return err

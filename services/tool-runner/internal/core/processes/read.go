@@ -27,7 +27,7 @@ const (
 	nothing = math.MaxInt64
 	// gather is how long output that has begun to come is waited for: programs write a line in several pieces.
 	gather = 50 * time.Millisecond
-	// unsettled is the bound of bytes whose reading depends on the next ones.
+	// unsettled is the bound of bytes with a reading that depends on the next ones.
 	unsettled = 4 << 10
 )
 
@@ -185,7 +185,7 @@ func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from in
 		case start < 0:
 			start = at
 		case at != start+int64(len(raw)):
-			return errEnough // what follows is behind a gap
+			return errEnough // the rest is behind a gap
 		}
 		if raw = append(raw, data...); len(raw) > most {
 			return errEnough

@@ -76,7 +76,7 @@ func (s store) pending() (sessions []string) {
 	for _, name := range names {
 		var f file
 		if data, err := os.ReadFile(name); err != nil || json.Unmarshal(data, &f) != nil {
-			continue // load says what is wrong with it
+			continue // load reports the error
 		}
 		if f.Processes = slices.DeleteFunc(f.Processes, func(p *Process) bool { return p == nil }); hasNews(f.Processes) {
 			sessions = append(sessions, f.Session)

@@ -37,7 +37,7 @@ type Table struct {
 	sessions map[string]*session
 
 	pendingMu sync.Mutex      // guards pending; taken last
-	pending   map[string]bool // sessions with a process that runs, or whose end is news
+	pending   map[string]bool // sessions with a running process, or with an unreported end
 }
 
 // session is one session's part. One instance exists at a time: it is forgotten only while unused.
@@ -46,7 +46,7 @@ type session struct {
 	users int
 	used  time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	loaded bool
 	list   []*entry // in the order they were started
 }
@@ -54,7 +54,7 @@ type session struct {
 // entry is a process and the facts known to this kaged process alone.
 type entry struct {
 	Process
-	starting bool  // it is on its way: that its host does not know it says nothing
+	starting bool  // the start is under way: an unknown process is no lost one
 	read     int64 // up to which byte polls have shown its output
 }
 
@@ -74,9 +74,9 @@ func (t *Table) Open() {
 	}
 }
 
-// Start notes a process and starts it. The table fills in the fields of p it knows better. A call
-// that has started a process already gets that one. Start fails as [sandbox.Background.Start] does,
-// and then no process runs and none is noted.
+// Start notes a process and starts it. The table fills in the fields of p it knows better. A call that has started
+// a process already gets that one. Start fails as [sandbox.Background.Start] does, and then no process runs and no
+// entry is made.
 func (t *Table) Start(ctx context.Context, p Process, spec sandbox.Spec) (Process, error) {
 	s := t.open(p.Session)
 	defer t.close(s)
@@ -299,7 +299,7 @@ func (e *entry) learn(known contract.Process, isKnown bool) bool {
 	if isKnown {
 		e.Start, e.End = known.OutputStart, known.OutputEnd
 	} else {
-		e.Start = e.End // nothing is kept
+		e.Start = e.End // no byte is kept
 	}
 	if e.Status != Running {
 		return false

@@ -1,5 +1,5 @@
-// Package reads remembers which content of which file an agent has seen, so that no file is overwritten blindly and no
-// change made by somebody else is lost.
+// Package reads remembers which content of which file an agent has seen, so that no file is overwritten blindly and
+// no change by another writer is lost.
 //
 // A record is the hash of a file's bytes per session, agent and real path. Records live in memory and are bounded: a
 // forgotten record costs the agent another read, never a file.
@@ -42,7 +42,7 @@ func (s *Summing) Sum() Hash { return Hash(s.hash.Sum64()) }
 
 // Records holds the read records of all sessions. It is safe for concurrent use.
 type Records struct {
-	mu       sync.Mutex // guards what is below
+	mu       sync.Mutex // guards the fields below
 	sessions *simplelru.LRU[string, *simplelru.LRU[key, Hash]]
 	files    int
 }
@@ -73,8 +73,8 @@ func (r *Records) Saw(session, agent, path string, content Hash) {
 	files.Add(key{agent, path}, content)
 }
 
-// Check fails with file_not_read if the agent has not seen the file and with file_changed_since_read if it has seen other
-// content. show names the file in the message.
+// Check fails with file_not_read if the agent has not seen the file and with file_changed_since_read if it has seen
+// other content. show names the file in the message.
 func (r *Records) Check(session, agent, path, show string, content Hash) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

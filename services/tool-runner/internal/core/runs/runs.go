@@ -1,7 +1,7 @@
 // Package runs knows which runs of agents the workspace is told of.
 //
-// A run lives while it is held, by as many callers as there are. It ends when the last of them leaves; then its late calls are
-// refused until it is held again. A run that was never held is unknown, and its calls are made.
+// A run lives while it is held, by as many callers as there are. It ends when the last of them leaves; then its
+// late calls are refused until it is held again. A run that was never held is unknown, and its calls are made.
 package runs
 
 import (
@@ -35,8 +35,8 @@ func New() *Runs {
 	return &Runs{holders: map[Run]int{}, sessions: map[string]int{}, ended: ended}
 }
 
-// Hold holds a run until release is called, once. release reports whether the run has ended with it, and whether it was the last
-// one of its session.
+// Hold holds a run until release is called, once. release reports whether the run has ended with it, and whether it
+// was the last one of its session.
 func (r *Runs) Hold(run Run) (release func() (ended, last bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

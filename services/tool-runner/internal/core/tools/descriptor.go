@@ -29,8 +29,8 @@ func readEach(ctx context.Context, folder *walk.Folder, names []string, read fun
 // the file.
 const page = 4 << 10
 
-// descriptor reads an open regular file without the cost of an os.File, and without asking once more at the end: that would
-// be one system call in four for a small file, and a search spends its time in system calls.
+// descriptor reads an open regular file without the cost of an os.File, and without asking once more at the end:
+// that would be one system call in four for a small file, and a search spends its time in system calls.
 type descriptor int
 
 func (d descriptor) Read(p []byte) (int, error) {

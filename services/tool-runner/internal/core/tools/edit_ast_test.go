@@ -288,7 +288,8 @@ func TestEditAstInACage(t *testing.T) {
 	b.fails(fault.CapabilityDenied, "edit.ast", in{"rewrites": log, "lang": "typescript", "path": "lib"})
 }
 
-// A file that the cage grants by itself stays that file, also where it was found below a folder: the box has it, and not its name.
+// A file that the cage grants by itself stays that file, also where it was found below a folder: the box has it,
+// and not its name.
 func TestEditAstKeepsGrantedFiles(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -364,8 +365,8 @@ func TestEditAstKeepsLayout(t *testing.T) {
 	}
 }
 
-// A replacement that makes much of little is refused before it has taken the memory: of one file it is left out, of many the
-// call fails.
+// A replacement that makes much of little is refused before it has taken the memory: of one file it is left out, of
+// many the call fails.
 func TestEditAstBounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile, b.limits.PatchBytes = 2<<20, 3<<20 })

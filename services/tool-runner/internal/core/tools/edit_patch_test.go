@@ -110,7 +110,8 @@ func TestPatchMovesModes(t *testing.T) {
 	}
 }
 
-// The specification's example: files are added, updated and deleted by one patch, and each has its diff (T-T20-PATCH-01 to -05).
+// The specification's example: files are added, updated and deleted by one patch, and each has its diff
+// (T-T20-PATCH-01 to -05).
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -302,8 +303,8 @@ func TestPatchThroughLinks(t *testing.T) {
 	}
 }
 
-// Each path of a patch must be writable in the caller's cage and allowed by the operator; one that is not stops all of it
-// (T-T20-PATCH-06, T-PERM-03, T-PATH-05).
+// Each path of a patch must be writable in the caller's cage and allowed by the operator; one that is not stops all
+// of it (T-T20-PATCH-06, T-PERM-03, T-PATH-05).
 func TestPatchInACage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.rules.Denied = []string{"src/secret"} })

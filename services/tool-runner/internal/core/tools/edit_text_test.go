@@ -211,8 +211,8 @@ func TestEditAndBack(t *testing.T) {
 	})
 }
 
-// A replacement that would make a file larger than one that is edited, or be made too often, is refused before it has taken the
-// memory.
+// A replacement that would make a file larger than one that is edited, or be made too often, is refused before it
+// has taken the memory.
 func TestEditTextBounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile = 1 << 20 })

@@ -82,7 +82,8 @@ func TestReadPages(t *testing.T) {
 	b.fails(fault.InvalidParams, "file.read", in{})
 }
 
-// One answer holds at most 512 KiB and says where to go on; a long line is cut and marked (T-FILE-READ-05, decision 18).
+// One answer holds at most 512 KiB and says where to go on; a long line is cut and marked (T-FILE-READ-05, decision
+// 18).
 func TestReadIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -99,7 +100,8 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// The alias read counts from 0, gives pages of 50 KB or by lines, and says in the text where to go on (T-T20-READ-01..03).
+// The alias read counts from 0, gives pages of 50 KB or by lines, and says in the text where to go on
+// (T-T20-READ-01..03).
 func TestReadAsTheFlatTool(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -49,7 +49,8 @@ func TestWriteANewFile(t *testing.T) {
 	}
 }
 
-// A file that was not read is not overwritten, one that was is replaced as a whole (T-FILE-WRITE-04, -05, T-FILE-READ-11).
+// A file that was not read is not overwritten, one that was is replaced as a whole (T-FILE-WRITE-04, -05,
+// T-FILE-READ-11).
 func TestWriteNeedsARead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -292,7 +293,8 @@ func TestWriteInACage(t *testing.T) {
 	}
 }
 
-// The operator's denied paths win over everything, allowed ones widen the project (T-PATH-01..06, S6.10, S6.11, S6.12, T-BI-03).
+// The operator's denied paths win over everything, allowed ones widen the project (T-PATH-01..06, S6.10, S6.11,
+// S6.12, T-BI-03).
 func TestOperatorsBoundaries(t *testing.T) {
 	t.Parallel()
 	extra := t.TempDir()
@@ -365,8 +367,8 @@ func TestDeniedWinsOverEverythingAllowed(t *testing.T) {
 	b.ok("list_directory", in{"path": home}, nil)
 }
 
-// The flat names write and edit are the same tools: folders are made, an overwrite needs a read, old_text must occur once
-// (T-T20-WRITE-01, T-T20-EDIT-01, -02).
+// The flat names write and edit are the same tools: folders are made, an overwrite needs a read, old_text must
+// occur once (T-T20-WRITE-01, T-T20-EDIT-01, -02).
 func TestFlatWriteAndEdit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -168,7 +168,8 @@ func (b *bench) do(ctx context.Context, name string, params in) (dispatch.Outcom
 	})
 }
 
-// ok runs a call that succeeds and reads its result into out, after holding it against the tool's output schema (T-REG-07).
+// ok runs a call that succeeds and reads its result into out, after holding it against the tool's output schema
+// (T-REG-07).
 func (b *bench) ok(name string, params in, out any) dispatch.Outcome {
 	b.t.Helper()
 	o, err := b.do(b.t.Context(), name, params)

@@ -64,7 +64,8 @@ func below(start, path paths.Path, name string) string {
 	return rel + "/" + name
 }
 
-// includes returns a filter for file names by glob, nil for an empty glob. A glob without a slash is about the name alone.
+// includes returns a filter for file names by glob, nil for an empty glob. A glob without a slash is about the name
+// alone.
 func includes(field, glob string, start paths.Path) (func(paths.Path, string) bool, error) {
 	if glob == "" {
 		return nil, nil

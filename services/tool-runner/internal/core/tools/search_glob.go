@@ -121,7 +121,8 @@ func (n *newest) visit(_ context.Context, folder *walk.Folder, names []string) {
 	}
 }
 
-// wants reports whether a file of that age may be among the newest; of most files in a large tree no path has to be made.
+// wants reports whether a file of that age may be among the newest; of most files in a large tree no path has to be
+// made.
 func (n *newest) wants(changed int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -124,7 +124,8 @@ func (m *matches[T]) add(f fileMatches[T]) {
 	}
 }
 
-// result returns the entries of the answer and whether they are not all; late says that the search did not come to its end.
+// result returns the entries of the answer and whether they are not all; late says that the search did not come to
+// its end.
 func (m *matches[T]) result(late bool) (list []T, truncated bool) {
 	slices.SortFunc(m.files, func(a, b fileMatches[T]) int { return strings.Compare(a.file, b.file) })
 	list = []T{}

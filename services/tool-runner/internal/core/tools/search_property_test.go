@@ -38,7 +38,8 @@ func (b *bench) gitFiles() []string {
 	return files
 }
 
-// randomTree fills the project anew: text in several encodings, binary files, empty ones, ignored ones, nested and negated.
+// randomTree fills the project anew: text in several encodings, binary files, empty ones, ignored ones, nested and
+// negated.
 func (b *bench) randomTree(t *rapid.T) map[string]string {
 	b.t.Helper()
 	entries, err := os.ReadDir(b.root)
@@ -155,8 +156,8 @@ func TestGrepEqualsNaiveOnRandomTrees(t *testing.T) {
 	})
 }
 
-// On any tree a glob finds the files git does not ignore that a naive matcher takes, the last changed first, those of one time
-// by path (T-SEARCH-GLOB-01, -04, -05).
+// On any tree a glob finds the files git does not ignore that a naive matcher takes, the last changed first, those
+// of one time by path (T-SEARCH-GLOB-01, -04, -05).
 func TestGlobEqualsNaiveOnRandomTrees(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)

@@ -233,7 +233,8 @@ type globResult struct {
 	Truncated bool
 }
 
-// Files are found by name, the last changed first, at most a hundred (T-SEARCH-GLOB-01..05, TN-SEARCH-4, T-T20-GLOB-01).
+// Files are found by name, the last changed first, at most a hundred (T-SEARCH-GLOB-01..05, TN-SEARCH-4,
+// T-T20-GLOB-01).
 func TestGlob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -118,8 +118,8 @@ func readSource(r io.Reader, limit int64) ([]byte, error) {
 // maxGlobs bounds a list of globs: each is tried for each name.
 const maxGlobs = 100
 
-// globs returns a filter for file names by a list of globs: the last one that matches decides, one that begins with ! against
-// the file. Without any that is for files, all are for.
+// globs returns a filter for file names by a list of globs: the last one that matches decides, one that begins with
+// ! against the file. Without any that is for files, all are for.
 func globs(field string, list []string, start paths.Path) (func(paths.Path, string) bool, error) {
 	type rule struct {
 		match func(paths.Path, string) bool
