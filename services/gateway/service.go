@@ -33,7 +33,7 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/secretcache"
 	"kaged.dev/services/gateway/internal/core/access"
 	"kaged.dev/services/gateway/internal/server"
-	"kaged.dev/services/gateway/internal/server/desk"
+	"kaged.dev/services/gateway/internal/server/systemsocket"
 	"kaged.dev/services/gateway/internal/server/socket"
 )
 
@@ -72,7 +72,7 @@ type Service struct {
 	audit   *auditlog.Log
 	frames  *frames.Frames
 	hub     *socket.Hub
-	desk    *desk.Hub
+	system  *systemsocket.Hub
 	control *server.Control
 
 	listening chan struct{} // closed when the fields below are set
@@ -104,10 +104,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	limits := s.socketDeps()
 	s.hub = socket.New(limits)
-	s.desk = desk.New(desk.Deps{
+	s.system = systemsocket.New(systemsocket.Deps{
 		Log: deps.Log, Version: deps.Version, Ready: s.frames.Ready, Count: notices.Count(conn), Limits: limits.Limits,
 	})
-	deps.Telemetry.Observe(telemetry.Sockets, func() float64 { return float64(s.hub.Count() + s.desk.Count()) })
+	deps.Telemetry.Observe(telemetry.Sockets, func() float64 { return float64(s.hub.Count() + s.system.Count()) })
 	s.control = &server.Control{
 		Info: s.info, Operators: operators, Audit: s.audit, Renew: secrets.Set, Listener: s.BaseURL,
 		Launcher: &server.Launcher{Operators: operators, Base: s.uiURL},
@@ -181,8 +181,8 @@ func (s *Service) Run(ctx context.Context) error {
 	var audit, others sync.WaitGroup
 	auditing, stopAudit := context.WithCancel(work)
 	audit.Go(func() { s.audit.Run(auditing) })
-	others.Go(func() { s.frames.Run(work, listeners{s.hub, s.desk, s.deps.Log}) })
-	others.Go(func() { s.desk.Run(work) })
+	others.Go(func() { s.frames.Run(work, listeners{s.hub, s.system, s.deps.Log}) })
+	others.Go(func() { s.system.Run(work) })
 	others.Go(func() { s.hub.Run(work) })
 	err = s.serve(ctx, listener)
 	stop()
@@ -196,19 +196,19 @@ func (s *Service) Run(ctx context.Context) error {
 // listeners passes on messages of the bus: frames to the sockets of sessions, notices to system sockets.
 type listeners struct {
 	*socket.Hub
-	desk *desk.Hub
+	system *systemsocket.Hub
 	log  *slog.Logger
 }
 
 // Connected implements [frames.Listener].
 func (l listeners) Connected(ctx context.Context, conn *bus.Conn) error {
-	return notices.Listen(ctx, conn, l.log, l.desk.Tell)
+	return notices.Listen(ctx, conn, l.log, l.system.Tell)
 }
 
 // Missed implements [frames.Listener].
 func (l listeners) Missed(storeLost bool) {
 	l.Hub.Missed(storeLost)
-	l.desk.Missed()
+	l.system.Missed()
 }
 
 // listen opens the HTTP listener. It fails with fault.Unavailable, in the system's words.
@@ -234,7 +234,7 @@ func (s *Service) open(address string) error {
 	}
 	s.http, err = server.New(server.Deps{
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn, Backend: s.backend,
-		Launcher: s.control.Launcher, Sockets: s.hub, SystemSocket: s.desk.Upgrade, Frames: s.frames,
+		Launcher: s.control.Launcher, Sockets: s.hub, SystemSocket: s.system.Upgrade, Frames: s.frames,
 		Watch: func(session string) server.Watch {
 			return s.hub.Watch(session)
 		}, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
@@ -273,7 +273,7 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	}
 	s.http.Drain()
 	s.hub.Close()
-	s.desk.Close()
+	s.system.Close()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownTimeout.D())
 	defer cancel()
 	if err := srv.Shutdown(end); err != nil {
@@ -295,7 +295,7 @@ func (s *Service) Drain(ctx context.Context) {
 	default:
 	}
 	s.hub.Close()
-	s.desk.Close()
+	s.system.Close()
 	s.hub.Wait(ctx)
 }
 

@@ -29,7 +29,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 	sagasstore "kaged.dev/services/session-manager/internal/sagas/store"
 	"kaged.dev/services/session-manager/internal/sessions"
-	"kaged.dev/services/session-manager/internal/sessions/core/desk"
+	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
@@ -91,7 +91,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Version: deps.Version,
 		Workspace: workspaces,
 		Changed: func(owner, id string, state projectscore.State) {
-			s.sessions.Desk.Tell(owner, desk.Project{ID: id, State: string(state)})
+			s.sessions.Notices.Tell(owner, notices.Project{ID: id, State: string(state)})
 		},
 	})
 	s.sessions = sessions.New(cfg.Sessions, sessions.Deps{
@@ -101,7 +101,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Telemetry: deps.Telemetry,
 	})
 	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces,
-		func(owner, id string) { s.sessions.Desk.Tell(owner, desk.Removed{ID: id}) })
+		func(owner, id string) { s.sessions.Notices.Tell(owner, notices.Removed{ID: id}) })
 	return s, nil
 }
 

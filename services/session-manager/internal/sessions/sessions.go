@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/pkg/telemetry"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	deskadapter "kaged.dev/services/session-manager/internal/adapter/desk"
+	noticesadapter "kaged.dev/services/session-manager/internal/adapter/notices"
 	"kaged.dev/services/session-manager/internal/adapter/framejson"
 	"kaged.dev/services/session-manager/internal/adapter/harness"
 	"kaged.dev/services/session-manager/internal/adapter/issues"
@@ -23,7 +23,7 @@ import (
 	"kaged.dev/services/session-manager/internal/adapter/metered"
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
-	"kaged.dev/services/session-manager/internal/sessions/core/desk"
+	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/live"
@@ -60,8 +60,8 @@ type Sessions struct {
 	// Service answers for sessions, for sagas.
 	Service *sessions.Service
 	cfg     Config
-	// Desk tells consoles of changes, also for other contexts.
-	Desk   *desk.Desk
+	// Notices tells consoles of changes, also for other contexts.
+	Notices *notices.Sender
 	live   *live.Registry
 	stream *jetstream.Stream
 }
@@ -79,8 +79,8 @@ func New(cfg Config, deps Deps) *Sessions {
 			})
 		},
 	}, deps.Log)
-	told := desk.New(
-		desk.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: deskadapter.Send(stream), Log: deps.Log},
+	told := notices.New(
+		notices.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: noticesadapter.Send(stream), Log: deps.Log},
 	)
 	runner := harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry)
 	registry = live.NewRegistry(live.Deps{
@@ -109,7 +109,7 @@ func New(cfg Config, deps Deps) *Sessions {
 	})
 	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })
 	deps.Telemetry.Observe(telemetry.Queue, func() float64 { return float64(service.Waiting()) })
-	return &Sessions{cfg: cfg, Desk: told, live: registry, stream: stream, Service: service}
+	return &Sessions{cfg: cfg, Notices: told, live: registry, stream: stream, Service: service}
 }
 
 // limitsOf returns how many sessions may have a run at work by an operator's configuration: in a project, and of the
@@ -120,14 +120,14 @@ func limitsOf(local localconfig.Source) func(ctx context.Context, owner string) 
 		if cfg, err := local.Config(ctx, owner); err == nil {
 			limits = cfg.Limits()
 		}
-		return cmp.Or(limits.SessionsPerProject, desk.PerProject), cmp.Or(limits.SessionsPerOperator, desk.PerOperator)
+		return cmp.Or(limits.SessionsPerProject, notices.PerProject), cmp.Or(limits.SessionsPerOperator, notices.PerOperator)
 	}
 }
 
 // Register adds the context's services.
 func (s *Sessions) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterSessionServiceServer(r, server.New(s.Service))
-	sessionmanagerv1.RegisterDeskServiceServer(r, server.NewDesk(s.Desk))
+	sessionmanagerv1.RegisterDeskServiceServer(r, server.NewNotices(s.Notices))
 	sessionmanagerv1.RegisterAttachServiceServer(r, server.NewAttach(s.Service, s.cfg.AttachTimeout.D()))
 }
 
@@ -148,7 +148,7 @@ func (s *Sessions) Run(ctx context.Context) {
 	work.Go(func() { s.Service.TellWorkspaces(ctx) })
 	work.Go(func() { s.Service.WatchWorkspaces(ctx) })
 	work.Go(func() { s.Service.FillWords(ctx) })
-	work.Go(func() { s.Desk.Run(ctx) })
+	work.Go(func() { s.Notices.Run(ctx) })
 	work.Go(func() { s.Service.CompactSessions(ctx) })
 	s.live.Run(ctx)
 	work.Wait()

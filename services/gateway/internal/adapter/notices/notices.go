@@ -13,21 +13,23 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/gateway/internal/server/desk"
+	"kaged.dev/services/gateway/internal/server/systemsocket"
 )
 
 // issuesChanged is the subject of the service issue, kaged.issue.v1.IssueChanged each.
 const issuesChanged = "issues.changed"
 
 // Listen calls tell with each notice on conn, until that is closed. It fails with unavailable.
-func Listen(ctx context.Context, conn *bus.Conn, log *slog.Logger, tell func(owner string, f desk.Frame)) error {
+func Listen(
+	ctx context.Context, conn *bus.Conn, log *slog.Logger, tell func(owner string, f systemsocket.Frame),
+) error {
 	err := conn.Listen(ctx, bus.DeskSubject, func(data []byte) {
 		var n sessionmanagerv1.DeskNotice
 		if err := proto.Unmarshal(data, &n); err != nil {
 			log.Warn("a notice cannot be read", "error", err)
 			return
 		}
-		tell(n.GetOwnerUserId(), desk.Frame{Type: n.GetType(), Payload: n.GetPayload(), Version: n.GetVersion()})
+		tell(n.GetOwnerUserId(), systemsocket.Frame{Type: n.GetType(), Payload: n.GetPayload(), Version: n.GetVersion()})
 	})
 	if err != nil {
 		return err
@@ -44,20 +46,20 @@ func Listen(ctx context.Context, conn *bus.Conn, log *slog.Logger, tell func(own
 		}
 		payload, err := wirejson.Marshal(&apiv1.IssueUpdated{ProjectId: n.GetProjectId(), Number: n.GetNumber()})
 		if err == nil {
-			tell(n.GetOwnerUserId(), desk.Frame{Type: kind, Payload: payload})
+			tell(n.GetOwnerUserId(), systemsocket.Frame{Type: kind, Payload: payload})
 		}
 	})
 }
 
 // Count returns how many sessions of the caller in ctx have a run at work, as a frame.
-func Count(conn grpc.ClientConnInterface) func(ctx context.Context) (desk.Frame, error) {
+func Count(conn grpc.ClientConnInterface) func(ctx context.Context) (systemsocket.Frame, error) {
 	client := sessionmanagerv1.NewDeskServiceClient(conn)
-	return func(ctx context.Context) (desk.Frame, error) {
+	return func(ctx context.Context) (systemsocket.Frame, error) {
 		resp, err := client.CountRunning(ctx, &apiv1.CountRunningRequest{})
 		if err != nil {
-			return desk.Frame{}, err
+			return systemsocket.Frame{}, err
 		}
 		payload, err := wirejson.Marshal(resp.GetCount())
-		return desk.Frame{Type: desk.RunningCount, Payload: payload, Version: resp.GetVersion()}, err
+		return systemsocket.Frame{Type: systemsocket.RunningCount, Payload: payload, Version: resp.GetVersion()}, err
 	}
 }

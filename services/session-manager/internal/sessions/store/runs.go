@@ -139,7 +139,7 @@ func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, e
 	return steps, nil
 }
 
-// Running implements [desk.Store]. The version is the time of the count by the database's clock.
+// Running implements [notices.Store]. The version is the time of the count by the database's clock.
 func (s *Sessions) Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error) {
 	rows, err := db.New(s.db).CountRunning(ctx, owner)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Session) Compacting() (done func(), ok bool) {
 // pauses are between the tries while the store is away.
 var pauses = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second}
 
-// Emit implements [runs.Desk].
+// Emit implements [runs.Writer].
 func (s *Session) Emit(ctx context.Context, f frames.Frame) error { return s.frames.Emit(ctx, f) }
 
 // Settled returns the session after the change that is under way, if there is one: it includes every change that
@@ -103,7 +103,7 @@ func (s *Session) lock(ctx context.Context) error {
 
 func (s *Session) unlock() { <-s.change }
 
-// Commit implements [runs.Desk].
+// Commit implements [runs.Writer].
 func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Point) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 	return ctx.Err()
 }
 
-// Reserve implements [runs.Desk].
+// Reserve implements [runs.Writer].
 func (s *Session) Reserve(ctx context.Context, c record.Claim) (record.Verdict, error) {
 	for range pauses.Each(ctx) {
 		v, err := s.g.Store.Reserve(ctx, s.fence, c)

@@ -38,7 +38,7 @@ func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) 
 		return record.Approval{}, err
 	}
 	// The caller may leave; the answer is on its way all the same.
-	if err := r.desk.Commit(r.life, c, crash.ApprovalAnswered); err != nil {
+	if err := r.writer.Commit(r.life, c, crash.ApprovalAnswered); err != nil {
 		if r.life.Err() != nil {
 			err = fault.Wrap(err, fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
 		}

@@ -47,7 +47,7 @@ func (k *keeper) judge(c record.Claim) error {
 	}
 	c.Worked = k.worked.total()
 	c.Operator, c.Since = cfg.Budget(), cfg.BudgetSince(time.Now())
-	v, err := k.desk.Reserve(k.life, c)
+	v, err := k.writer.Reserve(k.life, c)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (k *keeper) show(invocation string, v record.Verdict) {
 	for _, state := range v.States {
 		f, err := frames.Render(k.Renderer, nil, frames.Told{RunID: k.ID(), InvocationID: invocation, Event: state})
 		if err == nil {
-			err = k.desk.Emit(k.patience, f)
+			err = k.writer.Emit(k.patience, f)
 		}
 		if err != nil {
 			return // the run is ending

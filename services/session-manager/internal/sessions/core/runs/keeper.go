@@ -177,7 +177,7 @@ func (k *keeper) commit(j job) error {
 		between = crash.ApprovalStored
 	}
 	passing(j.acks, crash.TurnBeforeStore, crash.ResultsBeforeStore, "", "")
-	if err := k.desk.Commit(k.life, change, between); err != nil {
+	if err := k.writer.Commit(k.life, change, between); err != nil {
 		return err
 	}
 	if len(j.settled) > 0 {

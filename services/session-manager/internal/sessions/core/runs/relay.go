@@ -161,7 +161,7 @@ func (l *relay) emit(p frames.Payload) error {
 		return err
 	}
 	l.scratch = f.Payload
-	return l.desk.Emit(l.patience, f)
+	return l.writer.Emit(l.patience, f)
 }
 
 func (l *relay) delta(d contract.Delta) error {

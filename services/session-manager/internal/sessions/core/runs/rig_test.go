@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk keeps a run's commits and frames, with the time since the test began.
-type desk struct {
+// writer keeps a run's commits and frames, with the time since the test began.
+type writer struct {
 	mu      sync.Mutex // guards the fields below
 	begun   time.Time
 	log     []string
@@ -36,29 +36,29 @@ type desk struct {
 	refuse error
 }
 
-func (d *desk) note(format string, args ...any) {
+func (d *writer) note(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.log = append(d.log, fmt.Sprintf("%v ", time.Since(d.begun))+fmt.Sprintf(format, args...))
 }
 
-func (d *desk) said() []string {
+func (d *writer) said() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]string{}, d.log...)
 }
 
-func (d *desk) Emit(_ context.Context, f frames.Frame) error {
+func (d *writer) Emit(_ context.Context, f frames.Frame) error {
 	d.note("%s", f.Type)
 	return nil
 }
 
-func (d *desk) Reserve(_ context.Context, c record.Claim) (record.Verdict, error) {
+func (d *writer) Reserve(_ context.Context, c record.Claim) (record.Verdict, error) {
 	d.note("claim %d", c.Call)
 	return record.Verdict{}, nil
 }
 
-func (d *desk) Commit(ctx context.Context, c record.Change, _ crash.Point) error {
+func (d *writer) Commit(ctx context.Context, c record.Change, _ crash.Point) error {
 	d.mu.Lock()
 	slow, refuse := d.slow, d.refuse
 	d.mu.Unlock()
@@ -87,14 +87,14 @@ func (d *desk) Commit(ctx context.Context, c record.Change, _ crash.Point) error
 	return nil
 }
 
-func (d *desk) last() record.Change {
+func (d *writer) last() record.Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.changes[len(d.changes)-1]
 }
 
 // resumes reports whether the run's end says that a new one is to go on from there.
-func (d *desk) resumes() bool { return d.last().Session.ResumeRun != nil }
+func (d *writer) resumes() bool { return d.last().Session.ResumeRun != nil }
 
 // decision is an operator's answer to a request.
 type decision struct {
@@ -205,9 +205,9 @@ func (noIssues) OpenTodos(context.Context, string, string, int64) (contract.Open
 }
 
 // begin starts a run at a harness that the test plays.
-func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *desk) {
+func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *writer) {
 	t.Helper()
-	d := &desk{begun: time.Now()}
+	d := &writer{begun: time.Now()}
 	r := ready(t, h, resume)
 	r.Begin(d, func(*runs.Run) { d.note("over") })
 	return r, d

@@ -35,8 +35,8 @@ type Spec struct {
 // Metered reports whether the session or its operator has a budget.
 func (s Spec) Metered() bool { return s.Session.Budget.Set() || s.Inputs.Config.Budget().Set() }
 
-// Desk is the session a run works in, for as long as this process holds its lease.
-type Desk interface {
+// Writer writes the session that a run works in, as long as this process holds its lease.
+type Writer interface {
 	// Emit publishes a frame; see [frames.Writer.Emit].
 	Emit(ctx context.Context, f frames.Frame) error
 	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
@@ -80,7 +80,7 @@ var (
 type Run struct {
 	Deps
 	spec Spec
-	desk Desk // set by Begin
+	writer Writer // set by Begin
 
 	// life is the run's on this process: it ends with Abandon, and everything else with it.
 	life  context.Context
@@ -148,8 +148,8 @@ func (r *Run) Drop() {
 
 // Begin carries out the run after its row is committed. over is called, once, when it has ended and before
 // [Run.Done] is closed.
-func (r *Run) Begin(desk Desk, over func(*Run)) {
-	r.desk = desk
+func (r *Run) Begin(writer Writer, over func(*Run)) {
+	r.writer = writer
 	go func() {
 		defer close(r.done)
 		defer over(r)

@@ -31,7 +31,7 @@ func TestReady(t *testing.T) {
 		if h.taken == nil || h.taken.Err() != nil {
 			t.Error("the harness was not given the run")
 		}
-		d := &desk{begun: time.Now()}
+		d := &writer{begun: time.Now()}
 		r.Begin(d, func(*runs.Run) {})
 		<-h.gone
 		h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}

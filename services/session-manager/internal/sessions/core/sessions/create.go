@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
-	"kaged.dev/services/session-manager/internal/sessions/core/desk"
+	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
@@ -66,7 +66,7 @@ func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, er
 		return record.Session{}, err
 	}
 	s.Projects.MarkOpened(ctx, owner, project.ID)
-	s.Told(owner, desk.Session{Session: session})
+	s.Told(owner, notices.Session{Session: session})
 	return session, nil
 }
 

@@ -189,7 +189,7 @@ type Deps struct {
 	Tools    Tools
 	Issues   Issues
 	Peers    Peers
-	// Told takes notices for an operator's consoles; see package desk.
+	// Told takes notices for an operator's consoles; see package notices.
 	Told func(owner string, what any)
 	// Limits returns how many sessions may have a run at work in a project of an operator, and of the operator.
 	Limits func(ctx context.Context, owner string) (perProject, perOperator int)

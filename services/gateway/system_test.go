@@ -29,13 +29,13 @@ func (m *manager) CountRunning(ctx context.Context, _ *apiv1.CountRunningRequest
 	}}, nil
 }
 
-// deskSocket is a client's system socket.
-type deskSocket struct {
+// systemSocket is a client's system socket.
+type systemSocket struct {
 	t    *testing.T
 	conn *websocket.Conn
 }
 
-func (c *client) desk(t *testing.T) *deskSocket {
+func (c *client) systemSocket(t *testing.T) *systemSocket {
 	t.Helper()
 	header := http.Header{"X-Kaged-CSRF": {c.cookie("kaged_csrf")}}
 	dialer := websocket.Dialer{Subprotocols: []string{"kaged.v1"}, Jar: c.http.Jar}
@@ -47,7 +47,7 @@ func (c *client) desk(t *testing.T) *deskSocket {
 	}
 	resp.Body.Close()
 	t.Cleanup(func() { conn.Close() })
-	return &deskSocket{t, conn}
+	return &systemSocket{t, conn}
 }
 
 // userID returns the id that the client is signed in as.
@@ -62,7 +62,7 @@ func (c *client) userID() string {
 	return me.UserID
 }
 
-func (s *deskSocket) next() string {
+func (s *systemSocket) next() string {
 	s.t.Helper()
 	_ = s.conn.SetReadDeadline(time.Now().Add(time.Minute))
 	_, data, err := s.conn.ReadMessage()
@@ -95,13 +95,13 @@ func tell(t *testing.T, nats *bustest.Private, subject string, m proto.Message) 
 func TestSystemSocket(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)
-	var sockets []*deskSocket
+	var sockets []*systemSocket
 	var owner string
 	for range 2 {
 		d := start(t, setup{config: quick(nil), nats: nats}).ready()
 		c := d.operator()
 		owner = c.userID()
-		sockets = append(sockets, c.desk(t), c.desk(t))
+		sockets = append(sockets, c.systemSocket(t), c.systemSocket(t))
 	}
 	count := fmt.Sprintf(`{"channel":"system","seq":2,"type":"sessions.running_count","payload":{"total":1,`+
 		`"per_project":{"p":1},`+

@@ -1,5 +1,5 @@
-// Package desk sends notices for consoles on NATS.
-package desk
+// Package notices sends notices for consoles on NATS.
+package notices
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/wirejson"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/sessions/core/desk"
+	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
@@ -19,9 +19,9 @@ type Notifier interface {
 	Notify(ctx context.Context, subject string, messages ...[]byte) error
 }
 
-// Send returns the Send of a desk. Notices that cannot be written are left out.
-func Send(to Notifier) func(context.Context, []desk.Notice) error {
-	return func(ctx context.Context, list []desk.Notice) error {
+// Send returns the Send of a sender. Notices that cannot be written are left out.
+func Send(to Notifier) func(context.Context, []notices.Notice) error {
+	return func(ctx context.Context, list []notices.Notice) error {
 		messages := make([][]byte, 0, len(list))
 		for _, n := range list {
 			kind, payload, version := Frame(n.What)
@@ -43,26 +43,26 @@ func Send(to Notifier) func(context.Context, []desk.Notice) error {
 // Frame returns the type and the payload of the frame that tells of something, and the version of a count.
 func Frame(what any) (kind string, payload proto.Message, version int64) {
 	switch w := what.(type) {
-	case desk.Session:
+	case notices.Session:
 		return "session.changed", sessionChanged(w.Session), 0
-	case desk.Project:
+	case notices.Project:
 		p := &apiv1.ProjectChanged{ProjectId: w.ID}
 		if state, known := states[w.State]; known {
 			p.State = &state
 		}
 		return "project.changed", p, 0
-	case desk.Removed:
+	case notices.Removed:
 		return "project.changed", &apiv1.ProjectChanged{ProjectId: w.ID, Removed: true}, 0
-	case desk.Waiting:
+	case notices.Waiting:
 		return "approval.requested", &apiv1.ApprovalWaiting{
 			Id: w.ID, SessionId: w.SessionID, ProjectId: w.ProjectID, RunId: w.RunID, Tool: w.Subject.Tool,
 			AgentPath: w.Subject.Agent, RequestedAt: w.RequestedAt, ExpiresAt: w.ExpiresAt,
 		}, 0
-	case desk.Over:
+	case notices.Over:
 		return "approval.resolved", &apiv1.ApprovalOver{
 			Id: w.ID, SessionId: w.SessionID, ProjectId: w.ProjectID, State: string(w.State),
 		}, 0
-	case desk.Count:
+	case notices.Count:
 		return "sessions.running_count", CountProto(w), w.Version
 	}
 	return "system.missed", &apiv1.SystemMissed{}, 0
@@ -95,7 +95,7 @@ func unlessEmpty(text string) *string {
 }
 
 // CountProto returns a count as the API shows it.
-func CountProto(c desk.Count) *apiv1.RunningCount {
+func CountProto(c notices.Count) *apiv1.RunningCount {
 	out := &apiv1.RunningCount{
 		Total: int32(c.Total()), PerProject: map[string]int32{}, PerOperator: map[string]int32{
 			c.Owner: int32(c.Total()),

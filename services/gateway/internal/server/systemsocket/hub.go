@@ -1,11 +1,11 @@
-// Package desk serves system sockets: GET /api/v1/socket, one channel system with the changes of an operator's
+// Package systemsocket serves system sockets: GET /api/v1/socket, one channel system with the changes of an operator's
 // sessions, anywhere in kaged.
 //
 // Frames are numbered by the socket, from 1, and not kept: a client that comes back, or that is told system.missed,
 // fetches its view again. Every socket of an operator gets the same frames, at any gateway.
 //
 // A socket has two goroutines, which end with it: one reads, one writes. [Hub.Run] waits for all.
-package desk
+package systemsocket
 
 import (
 	"context"

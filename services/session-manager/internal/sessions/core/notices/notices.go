@@ -1,10 +1,10 @@
-// Package desk tells the consoles of operators of changes: sessions, projects, approvals that wait, and how many
+// Package notices tells the consoles of operators of changes: sessions, projects, approvals that wait, and how many
 // sessions have a run at work.
 //
 // Notices are told after the change was committed and are kept nowhere: a console that misses some fetches again. A
 // count is taken after the commit that made it necessary, by one goroutine, so that a crowd of changes costs few
 // counts; of two counts the one that was taken later is right, which its version tells.
-package desk
+package notices
 
 import (
 	"context"
@@ -78,7 +78,7 @@ type Store interface {
 	Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error)
 }
 
-// Deps are the collaborators of a Desk. Every field is needed.
+// Deps are the collaborators of a Sender. Every field is needed.
 type Deps struct {
 	Store Store
 	// Limits returns how many sessions may have a run at work in a project of an operator, and of the operator.
@@ -88,10 +88,10 @@ type Deps struct {
 	Log  *slog.Logger
 }
 
-// Desk collects notices and sends them. It is safe for concurrent use.
+// Sender collects notices and sends them. It is safe for concurrent use.
 //
-// Goroutines: [Desk.Run] is one.
-type Desk struct {
+// Goroutines: [Sender.Run] is one.
+type Sender struct {
 	Deps
 	wake chan struct{} // has room for one
 
@@ -104,19 +104,19 @@ type Desk struct {
 // maxWaiting is how many notices wait for NATS; of more their operators are told that they missed some.
 const maxWaiting = 4096
 
-// New returns a Desk.
-func New(deps Deps) *Desk {
-	return &Desk{Deps: deps, wake: make(chan struct{}, 1), lost: map[string]bool{}, count: map[string]bool{}}
+// New returns a Sender.
+func New(deps Deps) *Sender {
+	return &Sender{Deps: deps, wake: make(chan struct{}, 1), lost: map[string]bool{}, count: map[string]bool{}}
 }
 
 // Tell takes a notice. It never waits.
-func (d *Desk) Tell(owner string, what any) {
+func (d *Sender) Tell(owner string, what any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tell(owner, what)
 }
 
-func (d *Desk) tell(owner string, what any) {
+func (d *Sender) tell(owner string, what any) {
 	if len(d.waiting) < maxWaiting {
 		d.waiting = append(d.waiting, Notice{owner, what})
 	} else {
@@ -129,7 +129,7 @@ func (d *Desk) tell(owner string, what any) {
 }
 
 // Changed takes a committed change of a session that was another before. It never waits.
-func (d *Desk) Changed(before, after record.Session, c record.Change) {
+func (d *Sender) Changed(before, after record.Session, c record.Change) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if shown(before) != shown(after) {
@@ -158,7 +158,7 @@ func shown(s record.Session) [4]string {
 }
 
 // Run sends notices until ctx ends.
-func (d *Desk) Run(ctx context.Context) {
+func (d *Sender) Run(ctx context.Context) {
 	for {
 		select {
 		case <-d.wake:
@@ -169,7 +169,7 @@ func (d *Desk) Run(ctx context.Context) {
 	}
 }
 
-func (d *Desk) send(ctx context.Context) {
+func (d *Sender) send(ctx context.Context) {
 	d.mu.Lock()
 	list, owners, lost := d.waiting, d.count, d.lost
 	d.waiting, d.count, d.lost = nil, map[string]bool{}, map[string]bool{}
@@ -192,7 +192,7 @@ func (d *Desk) send(ctx context.Context) {
 }
 
 // Count counts the sessions of an operator that have a run at work.
-func (d *Desk) Count(ctx context.Context, owner string) (Count, error) {
+func (d *Sender) Count(ctx context.Context, owner string) (Count, error) {
 	c := Count{Owner: owner}
 	c.PerProjectLimit, c.PerOperatorLimit = d.Limits(ctx, owner)
 	var err error

@@ -1,4 +1,4 @@
-package desk
+package systemsocket
 
 import (
 	"encoding/json"
