@@ -50,7 +50,7 @@ type Budget struct {
 
 var budgetShape = &shape{
 	kind: objectShape, def: "budget",
-	doc: "What one call of the agent may use, with all agents below it. For the root agent it bounds a run. The smallest " +
+	doc: "The budget of one call of the agent, with all agents below it. For the root agent it bounds a run. The smallest " +
 		"of all budgets above an agent holds.",
 	fields: []field{
 		{name: "usd", shape: &shape{
@@ -72,7 +72,7 @@ var budgetShape = &shape{
 		}},
 		{name: "live_agents", shape: wholeNumber("Agents at work at once, this one included.", 1, MaxLiveAgents)},
 		{name: "depth", shape: wholeNumber("Levels of agents at work below this one.", 1, MaxDepth)},
-		{name: "unpriced", shape: oneWord("What is done under usd with a model without a known price: refuse it, or "+
+		{name: "unpriced", shape: oneWord("The action under usd on a model without a known price: refuse it, or "+
 			"count it as free.", unpricedRefuse, unpricedAllow)},
 	},
 }

@@ -78,13 +78,13 @@ var (
 		kind: oneOfShape, options: []*shape{
 			oneWord("No cage: the agent works with the rights of kaged itself.", "disabled"), cageShape,
 		},
-		doc: "What the agent may reach: disabled, or a mapping.",
+		doc: "The agent's cage: disabled, or a mapping.",
 	}
 
 	cageShape = &shape{
 		kind: objectShape,
 		def:  "cage",
-		doc:  "A cage: nothing but what is named here can be reached.",
+		doc:  "A cage: only the paths and hosts named here can be reached.",
 		fields: []field{
 			{name: "fs", shape: &shape{
 				kind: listShape, most: 256, doc: "The files and folders that can be seen. Of several that a path lies in the deepest decides, of equals the last.",
@@ -151,7 +151,7 @@ var (
 		},
 	}
 
-	limitsShape = &shape{kind: objectShape, doc: "What the cage may use.", fields: []field{
+	limitsShape = &shape{kind: objectShape, doc: "The limits of the cage.", fields: []field{
 		{
 			name: "memory",
 			shape: sizeFrom(

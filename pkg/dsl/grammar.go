@@ -56,7 +56,7 @@ var (
 
 // The shapes of a project file. agentShape contains itself, so it is completed in init.
 var (
-	projectShape = &shape{kind: objectShape, doc: "A kaged project: its agents and what each of them may do."}
+	projectShape = &shape{kind: objectShape, doc: "A kaged project: its agents and their rights."}
 	agentShape   = &shape{
 		kind: objectShape,
 		def:  "agent",
@@ -64,7 +64,7 @@ var (
 	}
 	subagentShape = &shape{
 		kind: oneOfShape, def: "subagent", key: "path", options: []*shape{referenceShape, agentShape},
-		doc: "An agent, or a reference to another project whose root agent stands here.",
+		doc: "An agent, or a reference to another project, which stands for its root agent.",
 	}
 
 	referenceShape = &shape{
@@ -74,7 +74,7 @@ var (
 		fields: []field{
 			{name: "path", required: true, shape: text("The other project's folder.", 512, referencePattern)},
 			{name: "name", shape: text("A name to show.", 120, nil)},
-			{name: "description", shape: text("What a parent is told about the agent.", 4096, nil)},
+			{name: "description", shape: text("The agent's description for its parent.", 4096, nil)},
 			{name: "overrides", shape: overridesShape},
 		},
 	}
@@ -111,17 +111,17 @@ var (
 		kind: objectShape,
 		doc:  "How the conversation is kept inside the model's window.",
 		fields: []field{
-			{name: "strategy", shape: oneWord("What is done when it is full.", "drop", "summarize", "delegate", "checkpoint")},
+			{name: "strategy", shape: oneWord("How room is made when it is full.", "drop", "summarize", "delegate", "checkpoint")},
 			{name: "upper_threshold", shape: fraction("Compact when the window is filled to this share.")},
 			{name: "lower_threshold", shape: fraction("Compact down to this share.")},
-			{name: "summarize", shape: &shape{kind: objectShape, doc: "Who summarizes, and how.", fields: []field{
+			{name: "summarize", shape: &shape{kind: objectShape, doc: "The summarizer.", fields: []field{
 				{name: "model", shape: text("The alias of the model.", 64, aliasPattern)},
 				{name: "prompt", shape: text("The prompt file.", 512, promptPattern)},
 			}}},
 			{name: "delegate", shape: &shape{kind: objectShape, doc: "The plugin that compacts.", fields: []field{
 				{name: "plugin", required: true, shape: text("The plugin's slot.", 48, keyPattern)},
 			}}},
-			{name: "checkpoint", shape: &shape{kind: objectShape, doc: "What is proposed at the checkpoint.", fields: []field{
+			{name: "checkpoint", shape: &shape{kind: objectShape, doc: "The proposal at the checkpoint.", fields: []field{
 				{name: "fallback", shape: oneWord("The strategy of the proposal.", "drop")},
 			}}},
 			{name: "always_keep", shape: &shape{
@@ -142,25 +142,25 @@ var (
 		{name: "minimum_savings", shape: wholeNumber("The least number of saved tokens; 20000 by default.", 0, mostTokens)},
 		{name: "protected_tools", shape: &shape{
 			kind: listShape, most: 100, items: text("", 128, nil),
-			doc: "The tools whose results stay, by canonical names; file.read and project.skill by default.",
+			doc: "The tools with results that stay, by canonical names; file.read and project.skill by default.",
 		}},
 	}}
 
-	policyShape = &shape{kind: objectShape, doc: "Hard rules for what may be sent to a model.", fields: []field{
+	policyShape = &shape{kind: objectShape, doc: "Hard rules for requests to a model.", fields: []field{
 		{name: "token_hard_limit", shape: wholeNumber("The most tokens of one request, by estimate.", 1, mostTokens)},
 		{name: "on_exceed", shape: oneWord(
-			"What is done with a larger one; truncate is not in force yet and means abort.", "abort", "truncate",
+			"The action on a larger one; truncate is not in force yet and means abort.", "abort", "truncate",
 		)},
 		{name: "redact_secrets", shape: &shape{
 			kind: booleanShape, doc: "Whether secrets of known forms are replaced by [redacted:RULE]; true by default.",
 		}},
 		{name: "content_gates", shape: &shape{
-			kind: listShape, most: 100, doc: "What the model must not see.",
+			kind: listShape, most: 100, doc: "Text that the model must not see.",
 			items: &shape{kind: oneOfShape, options: []*shape{
 				text("Text to redact.", 1024, nil),
 				{kind: objectShape, fields: []field{
 					{name: "pattern", required: true, shape: text("Text to look for.", 1024, nil)},
-					{name: "action", shape: oneWord("What is done with it.", GateRedact, GateStrip)},
+					{name: "action", shape: oneWord("The action on it.", GateRedact, GateStrip)},
 				}},
 			}},
 		}},
@@ -168,11 +168,11 @@ var (
 
 	workflowShape = &shape{kind: objectShape, doc: "A workflow that can be invoked by name.", fields: []field{
 		{name: "name", required: true, shape: text("Its name.", 48, keyPattern)},
-		{name: "description", shape: text("What it does.", 4096, nil)},
+		{name: "description", shape: text("Its purpose.", 4096, nil)},
 		{name: "inputs", shape: &shape{
 			kind: mapShape, keys: keyPattern, most: 64, doc: "Its inputs by name.",
 			values: &shape{kind: objectShape, fields: []field{
-				{name: "type", required: true, shape: oneWord("What it holds.", "string", "integer", "number", "boolean", "file")},
+				{name: "type", required: true, shape: oneWord("Its type.", "string", "integer", "number", "boolean", "file")},
 				{name: "required", shape: boolean},
 				{name: "default", shape: anything},
 				{name: "description", shape: text("", 4096, nil)},
@@ -180,7 +180,7 @@ var (
 		}},
 		{
 			name:  "invokable_by",
-			shape: &shape{kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "Who may invoke it."},
+			shape: &shape{kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "The roles that may invoke it."},
 		},
 		{name: "timeout_seconds", shape: wholeNumber("How long it may take.", 1, 86_400)},
 	}}
@@ -251,10 +251,10 @@ func init() {
 		{
 			name:     "model",
 			required: true,
-			shape:    text("The alias of its model; local.toml says what is behind it.", 64, aliasPattern),
+			shape:    text("The alias of its model; local.toml has its targets.", 64, aliasPattern),
 		},
 		{name: "system_prompt", required: true, shape: text("The file with its instructions.", 512, promptPattern)},
-		{name: "description", shape: text("What a parent is told about it.", 4096, nil)},
+		{name: "description", shape: text("Its description for its parent.", 4096, nil)},
 		{name: "tools", shape: toolsShape},
 		{name: "tools_profile", shape: oneWord("A ready-made set of tools, before tools.", Flat20)},
 		{name: "max_steps", shape: wholeNumber("The most model calls of one run.", 1, MaxSteps)},
@@ -273,7 +273,7 @@ func init() {
 		},
 		{
 			name:  "on_crash",
-			shape: oneWord("What happens to a run that a crash cut off; only the root agent's counts.", "stop", "resume"),
+			shape: oneWord("The policy for a run that a crash cut off; only the root agent's counts.", "stop", "resume"),
 		},
 		{
 			name: "include_tool_results_in_context",
@@ -282,11 +282,11 @@ func init() {
 				doc:  "Whether results of earlier runs' tools are shown to the model again; true unless set.",
 			},
 		},
-		{name: "context", shape: oneWord("What each call of it is given besides the prompt: with parent, what its caller "+
-			"and the operator have said, without tools and without what came of files that it cannot see. "+
+		{name: "context", shape: oneWord("The context of each call besides the prompt: with parent, the texts of its caller "+
+			"and the operator, without tools and without text about files that it cannot see. "+
 			"Of agents below the root alone.", "none", "parent")},
 		{name: "todo_review", shape: oneWord(
-			"What becomes of todos that it proposes for the issue of a session: written down as they are, or left to "+
+			"The fate of todos that it proposes for the issue of a session: written down as they are, or left to "+
 				"the root agent. Review unless set; without meaning for the root agent.", "auto", "review")},
 		{name: "plugins", shape: pluginsShape},
 		{name: "compaction", shape: compactionShape},

@@ -20,11 +20,11 @@ func cageShow(a kit.App, p *kit.Places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show [flags] [AGENT_PATH]",
-		Short: "Say what an agent of the project may do, before it does anything",
-		Long: "Says in plain words what an agent's cage allows: what it may read, write and reach, what stays read-only in that and\n" +
-			"why, which tools it enables, and what it is limited to. The agent is named by its tree path; without one it is the\n" +
-			"root agent. What an agent may do is never more than the agents above it may, and the paths are looked at as a cage\n" +
-			"would: one that is missing or a link is an error. No daemon is needed.",
+		Short: "Show the rights of an agent of the project, before any run",
+		Long: "Shows in plain words the grants of an agent's cage: the paths it may read and write, the hosts it may reach, the\n" +
+			"places that stay read-only, with the reason, its tools, and its limits. The agent is named by its tree path; the\n" +
+			"default is the root agent. An agent never has more rights than the agents above it. Paths are checked as for a\n" +
+			"cage: one that is missing or a link is an error. No daemon is needed.",
 		Example: "  kaged cage show primary.subagents.tester\n  kaged cage show --project ~/src/demo --json",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) > 1 {

@@ -31,7 +31,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		&cobra.Command{
 			Use:   "check",
 			Short: "Check the configuration",
-			Long: "Reads the configuration as kaged does and says what is in it. Invalid settings are errors; missing pieces, such as an\n" +
+			Long: "Reads the configuration as kaged does and prints its content. Invalid settings are errors; missing pieces, such as an\n" +
 				"unset API key, are warnings on stderr.",
 			Args: kit.Nothing,
 			RunE: func(*cobra.Command, []string) error { return checkConfig(a, p.Config.String()) },
@@ -53,7 +53,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		&cobra.Command{
 			Use:   "set KEY VALUE",
 			Short: "Set a key in place, keeping comments and order",
-			Long: "Writes the key into the configuration and changes nothing else in it. Refuses values that would make the file invalid;\n" +
+			Long: "Writes the key into the configuration and leaves the rest as it is. Refuses values that would make the file invalid;\n" +
 				"warns about names that are not defined yet, such as a provider.",
 			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set limits.max_steps 30\n" +
 				"  kaged config set 'default_tools.\"shell.bash\".enabled' true",

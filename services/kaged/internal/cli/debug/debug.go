@@ -99,7 +99,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		Short: "Watch and step a program that an agent debugs",
 		Long: "Shows the program that an agent of the session debugs: source line, stack, variables, breakpoints and\n" +
 			"output. On a terminal it follows the program, and keys move it; ? lists them. Elsewhere, or with a flag for a\n" +
-			"move, it shows the state once. The agent's next result says who moved its program.",
+			"move, it shows the state once. The agent's next result names the operator that moved its program.",
 		Example: "  kaged debug 01K0000000000000000000000A\n  kaged debug 01K0000000000000000000000A --once --json\n" +
 			"  kaged debug 01K0000000000000000000000A --pause\n  kaged debug 01K0000000000000000000000A --evaluate 'len(list)'",
 		Args: cobra.ExactArgs(1),
@@ -119,7 +119,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&w.id, "debug-session", "", "the debug session (default: the last active one)")
-	f.IntVar(&w.frame, "frame", 0, "the frame whose source and variables are shown, from 0, the top")
+	f.IntVar(&w.frame, "frame", 0, "the frame to show, with source and variables, from 0, the top")
 	f.Int64Var(&w.from, "output-from", 0, "the first byte of output to show: next of an answer before")
 	f.BoolVar(&w.pause, "pause", false, "pause the program")
 	f.BoolVar(&w.goOn, "continue", false, "let the program run on")

@@ -27,11 +27,11 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and suggest fixes",
-		Long: "Makes a cage as an agent would get it and says of each layer what enforces it here, or why nothing does; then looks at\n" +
-			"the data directory, the configuration, where the model aliases go, PostgreSQL, the address a daemon would\n" +
-			"take, and the server of each language, with and without a cage. For each gap it prints a fix. It changes\n" +
-			"nothing and uses no network.\n\n" +
-			"Exits 0 when nothing that is needed is missing, 1 when cages cannot be made or kaged could not start.",
+		Long: "Makes a cage as an agent would get it and names for each layer the enforcing mechanism, or why it is missing; then\n" +
+			"checks the data directory, the configuration, the targets of the model aliases, PostgreSQL, the address of a\n" +
+			"daemon, and the server of each language, with and without a cage. For each gap it prints a fix. It makes no\n" +
+			"changes and uses no network.\n\n" +
+			"Exits 0 if every needed part is there, 1 if cages cannot be made or kaged could not start.",
 		Args: kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := look(cmd.Context(), a, p)
@@ -49,7 +49,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as one JSON object")
 	return cmd
 }
 

@@ -103,7 +103,7 @@ func status(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	at.flags(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "those of all projects")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func restart(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	at.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	return cmd
 }
 
@@ -138,7 +138,7 @@ func logs(a kit.App, p *kit.Places) *cobra.Command {
 	var at place
 	cmd := &cobra.Command{
 		Use:     "logs [LANG]",
-		Short:   "Print the end of what the project's language servers wrote to standard error",
+		Short:   "Print the end of the standard error of the project's language servers",
 		Long:    "Prints the last 8 KiB of standard error of each language server, of the last run if it has ended.",
 		Example: "  kaged lsp logs go",
 		Args:    cobra.MaximumNArgs(1),

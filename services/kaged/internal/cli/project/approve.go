@@ -20,7 +20,7 @@ import (
 )
 
 func Command(a kit.App, p *kit.Places) *cobra.Command {
-	cmd := kit.Group("project", "Approve what a project's files grant")
+	cmd := kit.Group("project", "Approve the grants of a project's files")
 	cmd.AddCommand(projectApprove(a, p))
 	return cmd
 }
@@ -30,10 +30,10 @@ func projectApprove(a kit.App, p *kit.Places) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "approve [flags] [DIR]",
-		Short: "Show what a project's files grant beyond the approved version, and approve them",
-		Long: "Shows what the files of the project in DIR (default: the nearest one upwards) grant beyond the version that was approved, and the prompts\n" +
-			"that agents can write and that changed, with the diff, and asks whether to approve them. Without a terminal nothing is\n" +
-			"approved unless --yes is given. What is approved is what was shown: if the files change meanwhile, they are shown again.\n" +
+		Short: "Show the grants of a project's files beyond the approved version, and approve them",
+		Long: "Shows the grants of the files of the project in DIR (default: the nearest one upwards) beyond the approved version,\n" +
+			"and the changed prompts that agents can write, with the diff, and asks whether to approve them. Without a terminal\n" +
+			"it needs --yes. Only the shown files can be approved: if they change meanwhile, they are shown again.\n" +
 			"An agent without a cage that has a shell can run this command, too.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) > 1 {
@@ -225,7 +225,7 @@ func (p pending) show(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(w, "They grant, beyond what was approved:")
+	fmt.Fprintln(w, "They grant, beyond the approved version:")
 	for _, g := range p.Widened {
 		where := g.AgentPath
 		if where == "" {

@@ -66,5 +66,5 @@ func kill(ctx context.Context, a kit.App, c *client.Client, which, signal string
 		return err
 	}
 	return fault.New(fault.ProcessNotFound,
-		"No command of your sessions has the PID %.40q; `kaged ps` lists what runs.", which)
+		"No command of your sessions has the PID %.40q; `kaged ps` lists the running ones.", which)
 }

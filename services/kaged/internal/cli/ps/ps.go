@@ -87,9 +87,9 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the runs, commands and cages of your sessions, and language servers",
-		Long: "Lists the runs of your sessions that are pending or at work with the agents in them, the commands that agents have started and the cages they work\n" +
-			"in: whose, since when, with how much memory and CPU time. A cage's line is followed by what runs in it. All of these end\n" +
-			"with their session. `kaged cancel SESSION` stops a run. Language servers are the projects';\n" +
+		Long: "Lists the runs of your sessions that are pending or at work, with their agents, the commands that agents have\n" +
+			"started and their cages: owner, start, memory and CPU time. The lines below a cage are its commands. All of these\n" +
+			"end with their session. `kaged cancel SESSION` stops a run. Language servers are the projects';\n" +
 			"they follow, see `kaged lsp`. `kaged kill PID` sends a signal to a command.",
 		Example: "  kaged ps\n  kaged ps --session 01K0000000000000000000000A --json",
 		Args:    kit.Nothing,
@@ -107,10 +107,10 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			return writeRunning(a.Stdout, now, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&session, "session", "", "only what runs for this session")
+	cmd.Flags().StringVar(&session, "session", "", "only runs, commands and cages of this session")
 	cmd.Flags().
 		StringVar(&address, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	return cmd
 }
 

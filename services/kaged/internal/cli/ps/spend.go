@@ -44,7 +44,7 @@ func SpendCommand(a kit.App, p *kit.Places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "spend",
-		Short: "Show what your agents' model calls cost",
+		Short: "Show the cost of your agents' model calls",
 		Long: "Sums up the model calls of your sessions by project and model, the most expensive first.\n" +
 			"Calls in flight do not count yet, and calls to models without a known price cost 0.",
 		Example: "  kaged spend\n  kaged spend --since 720h",
@@ -68,7 +68,7 @@ func SpendCommand(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&since, "since", 24*time.Hour, "how far to look back")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	kit.AddURL(cmd, &address)
 	return cmd
 }

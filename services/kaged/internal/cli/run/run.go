@@ -65,7 +65,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] PROMPT...|-",
 		Short: "Send a prompt to the project's agent and stream its work",
-		Long: "Posts the prompt to a session of the project and shows what the agent does: its text on stdout, its steps on\n" +
+		Long: "Posts the prompt to a session of the project and shows the agent's work: its text on stdout, its steps on\n" +
 			"stderr. Uses the daemon that runs on the data directory, or starts a temporary one, which ends with the last command\n" +
 			"that uses it. Without --project the project is the nearest folder with a project file, from the working folder upwards.\n\n" +
 			"The arguments are joined by spaces. Piped standard input is added below them; where it stays silent for " + firstInput.String() + ", the\n" +
@@ -119,8 +119,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().Int64Var(&f.budgetTokens, "budget-tokens", 0, "give the session a budget in tokens")
 	cmd.Flags().DurationVar(&f.budgetWalltime, "budget-walltime", 0,
 		"give the session a budget in time of work, such as 30m")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve what needs approval")
-	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached, whose connection then ends")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve every call that needs approval")
+	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached; its connection ends")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
 	return cmd
 }

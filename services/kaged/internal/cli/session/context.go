@@ -37,7 +37,7 @@ func sessionLedger(a kit.App, p *kit.Places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ledger SESSION",
-		Short: "Show what agents of a session did, were denied and wrote down",
+		Short: "Show the work, denials and notes of the agents of a session",
 		Long: "Shows the ledger of a session, oldest first: files read and changed, commands with their exit codes,\n" +
 			"refusals, and the decisions, todos and failures that agents wrote down. The ledger stays whole when\n" +
 			"the older part of a conversation gives way.",
@@ -145,7 +145,7 @@ func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
 		Short: "Make room in the conversation of a session",
 		Long: "Compacts the conversation of an idle session: its older part gives way to a note with the session's " +
 			"ledger.\n" +
-			"The messages stay stored. With --dry-run it says what that would do and changes nothing.",
+			"The messages stay stored. With --dry-run it prints the plan and makes no change.",
 		Example: "  kaged compact SESSION --dry-run\n  kaged compact SESSION --strategy drop",
 		Args:    oneSession,
 		RunE: func(cmd *cobra.Command, list []string) error {
@@ -163,8 +163,8 @@ func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "the tree path of the agent (default: primary)")
 	cmd.Flags().StringVar(&strategy, "strategy", "", "drop or summarize (default: the agent's)")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be done")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print the plan")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	kit.AddURL(cmd, &address)
 	return cmd
 }

@@ -30,7 +30,7 @@ func sessionExport(a kit.App, p *kit.Places) *cobra.Command {
 		Use:   "export SESSION",
 		Short: "Write a session with all its messages, as Markdown or JSON lines",
 		Long: "Writes a session and all its messages, calls of tools and results included, to the standard output.\n" +
-			"Markdown is for people. JSON lines are what the API says: the session first, then a message a line.",
+			"Markdown is for people. JSON lines are the API's answers: the session first, then a message a line.",
 		Example: "  kaged session export SESSION >session.md\n" +
 			"  kaged session export SESSION --format jsonl | jq .message.content",
 		Args: oneSession,

@@ -137,7 +137,7 @@ func sessionShow(a kit.App, p *kit.Places) *cobra.Command {
 	var address string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show SESSION", Short: "Show a session: its state, its run, what it used", Args: oneSession,
+		Use: "show SESSION", Short: "Show a session: its state, its run, its use", Args: oneSession,
 		RunE: func(cmd *cobra.Command, list []string) error {
 			var raw map[string]any
 			var s sessionDetails
@@ -161,7 +161,7 @@ func sessionShow(a kit.App, p *kit.Places) *cobra.Command {
 			return writeDetails(a.Stdout, s)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the API says as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	kit.AddURL(cmd, &address)
 	return cmd
 }

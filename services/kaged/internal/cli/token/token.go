@@ -84,7 +84,7 @@ func create(a kit.App, p *kit.Places) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&scope, "scope", "read", "what it allows: read, run or admin")
+	cmd.Flags().StringVar(&scope, "scope", "read", "its scope: read, run or admin")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it is valid, such as 720h (default: until it is revoked)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the token as one JSON object")
 	return cmd

@@ -20,9 +20,9 @@ func WriteReference(w io.Writer, l workbench.Listing) {
 		w,
 		"# The tools of agents\n\nGenerated from the catalogue itself; `kaged tools list --json` says the same of the kaged you run, with the commands its\n"+
 			"operator declares ([how](../howto/give-agents-a-command.md)).\n\n"+
-			"A call passes one dispatcher: resolve, validate, principal scope, permission, approval, lock, run, audit. What a tool refuses is a\n"+
+			"A call passes one dispatcher: resolve, validate, principal scope, permission, approval, lock, run, audit. A refusal of a tool is a\n"+
 			"result, `{\"error\": {\"code\", \"message\", \"hint\", \"details\", \"rpc_code\"}}`, with a code of [errors.md](errors.md).\n\n"+
-			"*Root* says whether a root agent has the tool when nobody says anything; other agents start with nothing. A tool of category\n"+
+			"*Root* says whether a root agent has the tool by default; other agents start without tools. A tool of category\n"+
 			"*read* only looks, one of *write* changes files or runs commands, one of *admin* needs an operator's approval each time.\n\n"+
 			"| tool | category | root | aliases |\n|---|---|---|---|\n",
 	)

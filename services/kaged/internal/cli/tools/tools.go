@@ -23,7 +23,7 @@ func (f *Flags) add(cmd *cobra.Command, agent string) {
 
 func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := kit.Group("tools", "List the tools of agents, and call them yourself")
-	cmd.Long = "The tools of agents, without a daemon: which there are, which an agent can use and why, and what they answer."
+	cmd.Long = "The tools of agents, without a daemon: list them, with the reason why an agent has one, and call them."
 	cmd.AddCommand(toolsList(a, p), toolsCall(a, p))
 	return cmd
 }

@@ -32,7 +32,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run kaged: every service in this process",
-		Long: "Runs every service in this process until Ctrl-C; what runs then may finish its step, unless Ctrl-C comes twice.\n" +
+		Long: "Runs every service in this process until Ctrl-C; runs may then finish their step, unless Ctrl-C comes twice.\n" +
 			"Without --database-url and --nats-url it starts a private Postgres under the data directory and NATS in the\n" +
 			"process. Once it serves, it prints one line on stdout:\n\n" +
 			"  kaged ready URL\n\nThe URL signs a browser in, once; `kaged auth launch` prints another.",
@@ -76,7 +76,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().
 		StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"), "a NATS to use instead of the embedded one (KAGED_NATS_URL)")
 	cmd.Flags().
-		BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "disable sign-in: anyone who reaches the address has full control (KAGED_INSECURE)")
+		BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "disable sign-in: every client that reaches the address has full control (KAGED_INSECURE)")
 	cmd.Flags().
 		BoolVar(&f.anywhere, "insecure-anywhere", config.True(a.Getenv("KAGED_INSECURE_ANYWHERE")), "allow --insecure on an address that other machines reach (KAGED_INSECURE_ANYWHERE)")
 	cmd.Flags().

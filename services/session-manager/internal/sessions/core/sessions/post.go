@@ -174,7 +174,7 @@ func given(n *int32) Field[int64] {
 // accepts fails if the session takes no message now.
 func accepts(of record.Session) error {
 	if of.State == record.Running {
-		return fault.New(fault.Conflict, "The session is still working on a message; wait for it or cancel its run.").
+		return fault.New(fault.Conflict, "A run is at work in this session. Wait for it, or stop it: kaged cancel %s", of.ID).
 			With("current_message", of.CurrentMessage).With("current_state", string(of.State))
 	}
 	_, err := of.State.On(record.Posted)
