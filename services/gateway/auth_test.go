@@ -48,7 +48,7 @@ func TestAuthOfEveryRoute(t *testing.T) {
 			"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
 			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"wrong"}},
 			"missing_user":  {"X-Kaged-Auth-Nonce": {"nonce"}},
-		// A-AUTH-NOVAL-01, A-AUTH-SIDE-04
+			// A-AUTH-NOVAL-01, A-AUTH-SIDE-04
 		}, http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"nonce"}, "Authorization": {"Bearer bogus"}, "X-Kaged-User-Groups": {"a"}}},
 		"a system's without a nonce": {setup{config: map[string]any{"deployment": "system", "audit_denials": 10_000}}, map[string]http.Header{
 			"missing_nonce": {"X-Kaged-User-Id": {"ann"}},

@@ -33,8 +33,8 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/secretcache"
 	"kaged.dev/services/gateway/internal/core/access"
 	"kaged.dev/services/gateway/internal/server"
-	"kaged.dev/services/gateway/internal/server/systemsocket"
 	"kaged.dev/services/gateway/internal/server/socket"
+	"kaged.dev/services/gateway/internal/server/systemsocket"
 )
 
 // Deps are the dependencies of a [Service]; every field but UIURL and Telemetry is needed.
@@ -197,7 +197,7 @@ func (s *Service) Run(ctx context.Context) error {
 type listeners struct {
 	*socket.Hub
 	system *systemsocket.Hub
-	log  *slog.Logger
+	log    *slog.Logger
 }
 
 // Connected implements [frames.Listener].

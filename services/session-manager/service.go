@@ -29,8 +29,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 	sagasstore "kaged.dev/services/session-manager/internal/sagas/store"
 	"kaged.dev/services/session-manager/internal/sessions"
-	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
+	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 )
 
 // Deps are the dependencies of a [Service]. Every field but AppURL and LocalConfig is needed.

@@ -48,7 +48,7 @@ export interface AddIssueUpdateResponse {
 export interface AgentCage {
   /** Whether the agent has one. */
   caged: boolean;
-  /** What it grants and bounds, a sentence each; for an agent without one what that means. */
+  /** Its grants and bounds, a sentence each; for an agent without one its meaning. */
   sentences: string[];
   /** The same as one line, as records have it. */
   summary: string;
@@ -58,9 +58,9 @@ export interface AgentCage {
 export interface AgentCapabilities {
   /** The tree path. */
   agent_path: string;
-  /** Whether it has a cage; without one it may do what the workspace's user may do. */
+  /** Whether it has a cage; without one it has the rights of the workspace's user. */
   caged: boolean;
-  /** What the cage grants as it is written, "none" without a cage. */
+  /** The grants of the cage as written, "none" without a cage. */
   summary: string;
 }
 
@@ -98,7 +98,7 @@ export interface AgentTool {
   place?: string;
   /** The alias that the model is shown. */
   shown_as?: string;
-  /** What decided that, in a few words; for a tool that is off how to turn it on. */
+  /** The reason of that, in a few words; for a tool that is off how to turn it on. */
   why: string;
   /** Whether it changes files or runs programs. */
   writes: boolean;
@@ -124,27 +124,27 @@ export interface AnswerApprovalResponse {
 
 /** Approval is a tool call an operator was asked about. */
 export interface Approval {
-  /** What the operator said to the agent, null for nothing. */
+  /** The operator's text for the agent, or null. */
   comment: string | null;
   /** When it counts as denied. */
   expires_at: number;
   /** The approval. */
   id: string;
-  /** The invocation whose call it is, absent for the root agent. */
+  /** The invocation with the call, absent for the root agent. */
   invocation_id?: string;
   /** When it was asked. */
   requested_at: number;
   /** When it was answered, expired or closed, null while it is pending. */
   resolved_at: number | null;
-  /** The operator who answered, null for none. */
+  /** The operator who answered, or null. */
   resolved_by: string | null;
   /** The run it belongs to. */
   run_id: string;
   /** Its session. */
   session_id: string;
-  /** What became of it. */
+  /** Its state. */
   state: "unspecified" | "pending" | "approved" | "denied" | "expired" | "closed";
-  /** What the call would do. */
+  /** The effects of the call. */
   subject: ApprovalSubject | null;
   /** The call. */
   tool_call_id: string;
@@ -164,11 +164,11 @@ export interface ApprovalRequested {
   requested_at: number;
   /** The run. */
   run_id: string;
-  /** What it would do. */
+  /** Its effects. */
   subject: ApprovalSubject | null;
   /** The call. */
   tool_call_id: string;
-  /** Whether something of subject was shortened; the approval itself has it whole. */
+  /** Whether a part of subject was shortened; the approval itself has it whole. */
   truncated?: boolean;
 }
 
@@ -176,13 +176,13 @@ export interface ApprovalRequested {
 export interface ApprovalResolved {
   /** The approval. */
   approval_id: string;
-  /** What the operator said to the agent. */
+  /** The operator's text for the agent. */
   comment?: string;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
   /** When. */
   resolved_at: number;
-  /** The operator who answered, null for none. */
+  /** The operator who answered, or null. */
   resolved_by: string | null;
   /** The run. */
   run_id: string;
@@ -192,17 +192,17 @@ export interface ApprovalResolved {
   tool_call_id: string;
 }
 
-/** ApprovalSubject is what an operator is asked to allow: one tool call, as it would act if it were made now. */
+/** ApprovalSubject is a tool call for an operator to allow, as it would act if it were made now. */
 export interface ApprovalSubject {
   /** The tree path of the agent that calls. */
   agent_path: string;
   /** The exact command, for tools that run one; empty for others. */
   command: string;
-  /** The folder the command runs in, empty for none. */
+  /** The folder the command runs in, or empty. */
   cwd: string;
   /** The files it changes, as results name them. */
   paths: string[];
-  /** The change as a unified diff, shortened where it is long; empty for what cannot be shown before it happens. */
+  /** The change as a unified diff, shortened if long; empty for a change that cannot be shown before it happens. */
   preview: string;
   /** Why it needs approval: one sentence each, at least one. */
   reasons: string[];
@@ -228,15 +228,15 @@ export interface AuditEntry {
   event_type: string;
   /** Its id. */
   id: string;
-  /** What happened. */
+  /** The facts. */
   payload: Record<string, unknown> | null;
-  /** The project, null for none. */
+  /** The project, or null. */
   project_id: string | null;
   /** The request it came from. */
   request_id: string;
   /** The run it belongs to. */
   run_id?: string;
-  /** The session, null for none. */
+  /** The session, or null. */
   session_id: string | null;
   /** When, in milliseconds. */
   ts: number;
@@ -252,7 +252,7 @@ export interface AuditWarning {
   warning: string;
 }
 
-/** BudgetLimit is what a budget allows. A missing field is not bounded. */
+/** BudgetLimit is the limits of a budget. A missing field is not bounded. */
 export interface BudgetLimit {
   /** Requests to models. */
   calls?: number;
@@ -262,25 +262,25 @@ export interface BudgetLimit {
   unpriced?: string;
   /** US dollars. */
   usd?: number;
-  /** Milliseconds of work, of a session's budget. While an operator is asked none pass. */
+  /** Milliseconds of work, of a session's budget. Time while an operator is asked does not count. */
   walltime_ms?: number;
 }
 
 /** BudgetState is events budget.state: how much of a budget is left. It comes at most once a second for a budget, and at each call that a budget refuses. */
 export interface BudgetState {
-  /** The tree path of the agent whose budget it is; missing for other scopes. */
+  /** The tree path of the budget's agent; missing for other scopes. */
   agent_path?: string;
   /** The invocation in which it changed; missing for the root agent. */
   invocation_id?: string;
-  /** What it allows. An agent's budget is that of one call of it; the root agent's bounds a run. */
+  /** Its limits. An agent's budget is that of one call of it; the root agent's bounds a run. */
   limit: BudgetLimit | null;
-  /** What calls in flight may use at most. */
+  /** The most that calls in flight may use. */
   reserved: BudgetUse | null;
   /** The run. */
   run_id: string;
   /** agent, session or operator. */
   scope: string;
-  /** What is spent. */
+  /** The used part. */
   spent: BudgetUse | null;
 }
 
@@ -296,9 +296,9 @@ export interface BudgetUse {
   walltime_ms?: number;
 }
 
-/** CageFinding is something that was made while a cage lived and that may make tools outside run code. */
+/** CageFinding is a file that was made while a cage lived and that may make tools outside run code. */
 export interface CageFinding {
-  /** What it is: gitlink, repository, hook_path, name, partial or policy. */
+  /** Its kind: gitlink, repository, hook_path, name, partial or policy. */
   kind: string;
   /** Where, absolute; empty for partial and policy. */
   path: string;
@@ -308,7 +308,7 @@ export interface CageFinding {
 
 /** CageLayerReport is one thing cages are made of. */
 export interface CageLayerReport {
-  /** What enforces it. */
+  /** The enforcing mechanism. */
   by?: string;
   /** The command or setting that mends it. */
   fix?: string;
@@ -320,13 +320,13 @@ export interface CageLayerReport {
   state: string;
 }
 
-/** CageReport is what a machine gives to cages. */
+/** CageReport is a machine's support for cages. */
 export interface CageReport {
-  /** What cages are made of. */
+  /** The layers of a cage. */
   layers: CageLayerReport[];
-  /** How they are enforced: userns, setuid, or "" where there can be none. */
+  /** How they are enforced: userns, setuid, or "" if unavailable. */
   tier: string;
-  /** Why there can be none. */
+  /** Why they are unavailable. */
   unavailable?: string;
 }
 
@@ -376,7 +376,7 @@ export interface CompactionCompleted {
   run_id: string;
   /** The session. */
   session_id: string;
-  /** The message with the summary, null for none. */
+  /** The message with the summary, or null. */
   summary_message_id: string | null;
   /** The number of superseded messages, results of tools included. */
   superseded_count: number;
@@ -402,7 +402,7 @@ export interface CompactionFailed {
   session_id: string;
 }
 
-/** CompactionFlagged is events compaction.flagged: the operator has said what they think of a compaction. */
+/** CompactionFlagged is events compaction.flagged: the operator has rated a compaction. */
 export interface CompactionFlagged {
   /** The compaction. */
   compaction_id: string;
@@ -462,7 +462,7 @@ export interface CompactionTriggered {
   trigger: string;
 }
 
-/** CompactionUndone is events compaction.undone: the conversation has again what a compaction superseded. */
+/** CompactionUndone is events compaction.undone: the conversation has the superseded parts of a compaction again. */
 export interface CompactionUndone {
   /** The tree path of the agent. */
   agent_path: string;
@@ -486,11 +486,11 @@ export interface CompactorCost {
   provider: string;
 }
 
-/** ControlDebugResponse says what came of it. */
+/** ControlDebugResponse is the result. */
 export interface ControlDebugResponse {
   /** The value of an expression. */
   result?: DebugVariable;
-  /** What the program does, after a move; running where it did not stop in time. */
+  /** The state of the program, after a move; running if it did not stop in time. */
   state?: DebugState;
 }
 
@@ -524,11 +524,11 @@ export interface CreateSessionResponse {
   created_at: number;
   /** The session. */
   id: string;
-  /** The issue it works on, null for none. */
+  /** The issue it works on, or null. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
-  /** The name to show, null for none. */
+  /** The name to show, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
@@ -546,13 +546,13 @@ export interface CreateTokenResponse {
   id: string;
   /** Its name. */
   name: string;
-  /** What it allows. */
+  /** Its rights. */
   scope: "unspecified" | "read" | "run" | "admin";
   /** The text for "Authorization: Bearer". It is shown this once. */
   token: string;
 }
 
-/** Daemon says what runs. */
+/** Daemon describes the running kaged. */
 export interface Daemon {
   /** loopback, sidecar or insecure. */
   auth_mode: string;
@@ -568,13 +568,13 @@ export interface Daemon {
 
 /** DebugBreakpoint is a place where a program is to stop. */
 export interface DebugBreakpoint {
-  /** The line that the adapter chose, 0 for none. */
+  /** The line that the adapter chose, or 0. */
   actual_line?: number;
-  /** The condition, empty for none. */
+  /** The condition, or empty. */
   condition?: string;
-  /** The function, empty for none. */
+  /** The function, or empty. */
   function?: string;
-  /** The hit count, 0 for none. */
+  /** The hit count, or 0. */
   hit_count?: number;
   /** Its id. */
   id: number;
@@ -582,13 +582,13 @@ export interface DebugBreakpoint {
   kind: string;
   /** The line that was asked for. */
   line?: number;
-  /** The text to log, empty for none. */
+  /** The text to log, or empty. */
   log_message?: string;
   /** Why not, or more about it. */
   message?: string;
   /** The file; empty for unknown. */
   path?: string;
-  /** The instruction or the data, empty for none. */
+  /** The instruction or the data, or empty. */
   reference?: string;
   /** The program can stop there. */
   verified: boolean;
@@ -642,7 +642,7 @@ export interface DebugMove {
   action: string;
   /** When, in milliseconds. */
   at: number;
-  /** The operator who moved it, absent for the agent. */
+  /** The operator of the move, absent for the agent. */
   operator_id?: string;
 }
 
@@ -668,7 +668,7 @@ export interface DebugSession {
   debug_session_id: string;
   /** The agent's invocation within the run, absent for the root agent. */
   invocation_id?: string;
-  /** The adapter's process id, 0 for none. */
+  /** The adapter's process id, or 0. */
   pid: number;
   /** The program, relative to the project's root where it is in it; empty for one that was attached to. */
   program: string;
@@ -684,9 +684,9 @@ export interface DebugSession {
   status: string;
 }
 
-/** DebugState is what a debugged program does. */
+/** DebugState is the state of a debugged program. */
 export interface DebugState {
-  /** The breakpoint at which it stopped, 0 for none. */
+  /** The breakpoint at which it stopped, or 0. */
   breakpoint_id?: number;
   /** The debug session. */
   debug_session_id: string;
@@ -694,7 +694,7 @@ export interface DebugState {
   exit_code?: number;
   /** Where it stopped, unset for unknown. */
   location: DebugFrame | null;
-  /** What it wrote. */
+  /** Its output. */
   output: DebugOutput | null;
   /** "running", "stopped" or "exited". */
   status: string;
@@ -714,7 +714,7 @@ export interface DebugStopped {
   agent_path: string;
   /** When. */
   at: number;
-  /** The breakpoint, absent for none. */
+  /** The breakpoint; may be absent. */
   breakpoint_id?: number;
   /** The debug session. */
   debug_session_id: string;
@@ -726,7 +726,7 @@ export interface DebugStopped {
   locals: DebugVariable[];
   /** Where, null for unknown. */
   location: DebugFrame | null;
-  /** Who moved it last, absent at its start. */
+  /** The author of the last move, absent at its start. */
   moved?: DebugMove;
   /** The run. */
   run_id: string;
@@ -750,7 +750,7 @@ export interface DebugThread {
 
 /** DebugVariable is a named value. */
 export interface DebugVariable {
-  /** Its memory reference, absent for none. */
+  /** Its memory reference; may be absent. */
   memory_reference?: string;
   /** The name. */
   name: string;
@@ -758,7 +758,7 @@ export interface DebugVariable {
   type: string;
   /** The value, cut. */
   value: string;
-  /** What its parts are asked for by, absent for none. */
+  /** The reference of its parts; may be absent. */
   variables_reference?: number;
 }
 
@@ -770,13 +770,13 @@ export interface DebugView {
   frame_id: number;
   /** The calls of the thread that stopped, the top one first. */
   frames: DebugFrame[];
-  /** Who moved it last, null for a program that was not moved. */
+  /** The author of the last move, null for a program that was not moved. */
   moved: DebugMove | null;
   /** The debug session. */
   session: DebugSession | null;
   /** The lines around the frame's, where the file is the project's. */
   source: DebugLine[];
-  /** What the program does. */
+  /** The state of the program. */
   state: DebugState | null;
   /** How many there are. */
   total_frames: number;
@@ -800,7 +800,7 @@ export interface DiscardQueuedResponse {
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
 }
 
-/** DslDiagnostic is something wrong with a project file. */
+/** DslDiagnostic is an error or a warning about a project file. */
 export interface DslDiagnostic {
   /** The column, from 1; 0 if it is not about one. */
   col: number;
@@ -838,11 +838,11 @@ export interface Error {
 
 /** ErrorBody is the body of every refusal. */
 export interface ErrorBody {
-  /** What went wrong. */
+  /** The error. */
   error: ErrorObject | null;
 }
 
-/** ErrorObject says what went wrong. */
+/** ErrorObject describes an error. */
 export interface ErrorObject {
   /** The code. */
   code: "unspecified" | "bad_request" | "validation_failed" | "invalid_parameter" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "gone" | "payload_too_large" | "dsl_invalid" | "rate_limited" | "internal" | "provider_unreachable" | "unavailable" | "cancelled" | "deadline_exceeded" | "provider_not_configured" | "provider_auth_failed" | "provider_rate_limited" | "provider_bad_response" | "provider_rejected" | "context_overflow" | "model_alias_not_found" | "prompt_not_found" | "project_not_ready" | "cage_unavailable" | "interrupted" | "session_attached" | "stale_lease" | "audit_failed" | "script_mismatch" | "tool_not_found" | "invalid_params" | "capability_denied" | "seccomp_insufficient" | "principal_scope_violation" | "file_not_found" | "file_exists" | "file_not_read" | "file_changed_since_read" | "file_busy" | "file_not_text" | "file_too_large" | "file_not_regular" | "file_io" | "old_string_not_found" | "multiple_matches" | "no_change" | "invalid_pattern" | "shell_spawn_failed" | "timeout" | "local_config_invalid" | "process_not_found" | "process_ended" | "command_blocked" | "approval_required" | "approval_denied" | "approval_expired" | "patch_invalid" | "hunk_not_found" | "hunk_ambiguous" | "cage_policy_invalid" | "cage_limit_reached" | "budget_exceeded" | "policy_violation" | "loop_detected" | "redacted_text" | "issue_not_found" | "invalid_transition" | "no_bound_issue" | "todo_not_found" | "content_addressing_hint" | "lsp_server_not_found" | "lsp_server_unavailable" | "rename_not_possible" | "rename_scope_exceeds_cage" | "dap_requires_relaxed_seccomp" | "dap_session_ended" | "dap_adapter_not_found" | "dap_request_failed";
@@ -854,19 +854,19 @@ export interface ErrorObject {
   request_id: string;
 }
 
-/** FileChange is a file that differs from what it was. */
+/** FileChange is a changed file. */
 export interface FileChange {
   /** Added and removed lines; null where they cannot be counted. */
   added: number | null;
-  /** The tree paths of the agents whose tools changed it. */
+  /** The tree paths of the agents with tools that changed it. */
   agents: string[];
   /** A unified diff, null for a file that is no text or too large. */
   diff: string | null;
   /** created, modified or deleted. */
   kind: string;
-  /** Why there is no diff: binary, too_large, or image_lost for a file whose earlier content is kept no more. */
+  /** Why there is no diff: binary, too_large, or image_lost if the earlier content has expired. */
   no_diff: string | null;
-  /** tool: a file tool of the session changed it, and it is compared with what it was before the session's first change. outside: no file tool of the session did, but a command of an agent, or somebody else; it is compared with HEAD. */
+  /** tool: a file tool of the session changed it, and it is compared with its content before the session's first change. outside: a command of an agent or another program changed it; it is compared with HEAD. */
   origin: string;
   /** Its path, relative to the project's root. */
   path: string;
@@ -902,31 +902,31 @@ export interface FoundSession {
   created_at: number;
   /** The session. */
   id: string;
-  /** The issue it works on, null for none. */
+  /** The first message that has the words of q, null if the name has them and without q. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
   /** The first message that has the words of q, null where the name has them and without q. */
   matched_message_id: string | null;
-  /** In place of the project's max_output_tokens, null for none. */
+  /** In place of the project's max_output_tokens, or null. */
   max_output_tokens_override: number | null;
-  /** In place of the project's max_steps, null for none. */
+  /** In place of the project's max_steps, or null. */
   max_steps_override: number | null;
   /** How many messages it has. */
   message_count: number;
-  /** "provider:model" in place of the project's alias, null for none. */
+  /** "provider:model" in place of the project's alias, or null. */
   model_override: string | null;
-  /** The name to show, null for none. */
+  /** The name to show, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
-  /** What it is doing. */
+  /** Its state. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
   /** When it last changed. */
   updated_at: number;
 }
 
-/** DebugOutput is output debug.output: what a debugged program wrote. From a program that writes much, pieces are left out. */
+/** DebugOutput is output debug.output: output of a debugged program. From a program that writes much, pieces are left out. */
 export interface FrameDebugOutput {
   /** The debug session. */
   debug_session_id: string;
@@ -936,7 +936,7 @@ export interface FrameDebugOutput {
   invocation_id?: string;
   /** Which byte comes next. */
   next: number;
-  /** How many bytes before it are left out, absent for none. */
+  /** How many bytes before it are left out; may be absent. */
   omitted?: number;
   /** The run. */
   run_id: string;
@@ -954,7 +954,7 @@ export interface FrameDebugSession {
   debug_session_id: string;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** Who moved it, absent at its start. */
+  /** The author of the move, absent at its start. */
   moved?: DebugMove;
   /** The program, relative to the project's root where it is in it; empty for one that was attached to. */
   program: string;
@@ -972,7 +972,7 @@ export interface FrameStats {
   duration: number;
   /** Output tokens per second of duration. */
   tps: number;
-  /** Milliseconds to the first text or thinking, null if there was none. */
+  /** Milliseconds to the first text or thinking; may be null. */
   ttft: number | null;
 }
 
@@ -1020,23 +1020,23 @@ export interface GetContextEstimateResponse {
   reserved_output_tokens: number;
 }
 
-/** GetDebugResponse is what agents debug at the moment. */
+/** GetDebugResponse is the debug sessions at the moment. */
 export interface GetDebugResponse {
-  /** The selected one, null where there is none. */
+  /** The selected one, null without one. */
   debug: DebugView | null;
-  /** All debug sessions of the run at work, the oldest first; empty where there are none. */
+  /** All debug sessions of the run at work, the oldest first; may be empty. */
   sessions: DebugSession[];
 }
 
-/** GetDoctorResponse is what was found, in the form of `kaged doctor --json`. */
+/** GetDoctorResponse is the findings, in the form of `kaged doctor --json`. */
 export interface GetDoctorResponse {
-  /** What the workspace gives to cages. */
+  /** The workspace's support for cages. */
   cages: CageReport | null;
   /** The rest that was looked at. */
   checks: MachineCheck[];
   /** The language servers of the workspace. */
   language_servers: LanguageServerReport[];
-  /** Whether nothing is missing and cages can be made. */
+  /** Whether every needed part is there and cages can be made. */
   ok: boolean;
   /** The version of kaged. */
   version: string;
@@ -1082,17 +1082,17 @@ export interface GetLedgerResponse {
 export interface GetProjectApprovalResponse {
   /** The hash of the approved version, null before the first approval. */
   approved_hash: string | null;
-  /** The files against the approved ones as a unified diff, at most 64 KiB; empty where nothing needs approval. */
+  /** The files against the approved ones as a unified diff, at most 64 KiB; empty if no approval is needed. */
   diff: string;
-  /** The hash to approve; null where nothing needs approval. */
+  /** The hash to approve; null if no approval is needed. */
   pending_hash: string | null;
   /** Whether an operator has to approve the files. */
   state: "unspecified" | "approved" | "required";
-  /** What the files grant beyond the approved version. */
+  /** The grants of the files beyond the approved version. */
   widened: Widening[];
 }
 
-/** GetProjectCapabilitiesResponse is what a project's root agent may do. */
+/** GetProjectCapabilitiesResponse is the rights of a project's root agent. */
 export interface GetProjectCapabilitiesResponse {
   /** Every agent of the project with its cage, parents before children. The fields above are about the first. */
   agents: AgentCapabilities[];
@@ -1164,7 +1164,7 @@ export interface GetSessionResponse {
   session: Session | null;
 }
 
-/** GetSpendResponse is what the model calls of an operator used. */
+/** GetSpendResponse is the use of an operator's model calls. */
 export interface GetSpendResponse {
   /** The calls by project and model, the most expensive first, at most 200. */
   groups: SpendGroup[];
@@ -1180,9 +1180,9 @@ export interface GetSpendResponse {
 
 /** GetSynthesizedDslResponse is a project as one document. Its status on HTTP is 422 where the project does not compile. */
 export interface GetSynthesizedDslResponse {
-  /** Which of what is wrong is about names that do not fit each other. */
+  /** The errors about names that do not fit each other. */
   cross_ref_errors: string[];
-  /** What is wrong. */
+  /** The errors. */
   diagnostics?: DslDiagnostic[];
   /** Why there is no document, as in the body of any refusal. */
   error?: ErrorObject;
@@ -1192,7 +1192,7 @@ export interface GetSynthesizedDslResponse {
   has_project_references: boolean;
   /** The tools of the root agent, in canonical order; null where the project does not compile. */
   resolved_tools: unknown;
-  /** What is worth knowing, each with the tree path it is about. */
+  /** The warnings, each with its tree path. */
   warnings: string[];
   /** The document: overlay merged, references replaced, defaults written out; null where the project does not compile. */
   yaml: string | null;
@@ -1204,7 +1204,7 @@ export interface GetToolResultResponse {
   result: MessagePart | null;
 }
 
-/** GetUnresolvedResponse lists what keeps a project pending; nothing for one that is ready. */
+/** GetUnresolvedResponse lists the missing parts of a pending project; it is empty for one that is ready. */
 export interface GetUnresolvedResponse {
   /** The lists; the whole body on HTTP. */
   unresolved: Unresolved | null;
@@ -1216,7 +1216,7 @@ export interface Invocation {
   agent_path: string;
   /** Its cage's policy, null without one. */
   cage_policy: InvocationCage | null;
-  /** Whether the agent works in a cage: caged, uncaged, or pending while there is none yet. */
+  /** Whether the agent works in a cage: caged, uncaged, or pending before it is made. */
   cage_status: string;
   /** US dollars, null where no price is known. */
   cost_usd: number | null;
@@ -1232,11 +1232,11 @@ export interface Invocation {
   invocation_id: string;
   /** The agent's key. */
   name: string;
-  /** What it said last. */
+  /** Its last text. */
   output: string;
   /** The invocation that called it, null for the root agent. */
   parent_invocation_id: string | null;
-  /** What its caller asked for. */
+  /** Its caller's prompt. */
   prompt: string;
   /** The run. */
   run_id: string;
@@ -1268,7 +1268,7 @@ export interface InvocationCage {
   fs: InvocationMount[];
   /** writable or read_only. */
   git: string;
-  /** The reachable "host:port" pairs; none means no network. */
+  /** The reachable "host:port" pairs; an empty list means no network. */
   net_allow: string[];
   /** Paths that cannot be written although a grant may hold them. */
   read_only: string[];
@@ -1288,13 +1288,13 @@ export interface InvocationMount {
 
 /** Issue is an issue. */
 export interface Issue {
-  /** Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody. */
+  /** The assignee: "primary", "workflow:NAME" or "session:ID", or null. */
   assignment: string | null;
   /** The body, Markdown. */
   body: string;
   /** When it was filed. */
   created_at: number;
-  /** Who filed it: an operator's name, or "agent:PATH". */
+  /** The author: an operator's name, or "agent:PATH". */
   created_by: string;
   /** The id, a ULID. */
   id: string;
@@ -1310,7 +1310,7 @@ export interface Issue {
   project_id: string;
   /** When it was resolved, null while it is not. */
   resolved_at: number | null;
-  /** Who resolved it, null while it is not. */
+  /** The resolver, null before. */
   resolved_by: string | null;
   /** Where it stands. */
   status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
@@ -1332,15 +1332,15 @@ export interface IssueCreated {
   project_id: string;
 }
 
-/** IssueDetail is an issue with what happened to it. */
+/** IssueDetail is an issue with its history. */
 export interface IssueDetail {
-  /** Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody. */
+  /** The assignee: "primary", "workflow:NAME" or "session:ID", or null. */
   assignment: string | null;
   /** The body, Markdown. */
   body: string;
   /** When it was filed. */
   created_at: number;
-  /** Who filed it: an operator's name, or "agent:PATH". */
+  /** The author: an operator's name, or "agent:PATH". */
   created_by: string;
   /** The id, a ULID. */
   id: string;
@@ -1356,7 +1356,7 @@ export interface IssueDetail {
   project_id: string;
   /** When it was resolved, null while it is not. */
   resolved_at: number | null;
-  /** Who resolved it, null while it is not. */
+  /** The resolver, null before. */
   resolved_by: string | null;
   /** Where it stands. */
   status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
@@ -1372,11 +1372,11 @@ export interface IssueDetail {
 
 /** IssueSummary is an issue in a list. */
 export interface IssueSummary {
-  /** Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody. */
+  /** The assignee: "primary", "workflow:NAME" or "session:ID", or null. */
   assignment: string | null;
   /** When it was filed. */
   created_at: number;
-  /** Who filed it: an operator's name, or "agent:PATH". */
+  /** The author: an operator's name, or "agent:PATH". */
   created_by: string;
   /** The id, a ULID. */
   id: string;
@@ -1386,7 +1386,7 @@ export interface IssueSummary {
   project_id: string;
   /** When it was resolved, null while it is not. */
   resolved_at: number | null;
-  /** Who resolved it, null while it is not. */
+  /** The resolver, null before. */
   resolved_by: string | null;
   /** Where it stands. */
   status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
@@ -1402,19 +1402,19 @@ export interface IssueSummary {
 export interface IssueTodo {
   /** When it was completed, null while it is not. */
   completed_at: number | null;
-  /** What is to be done. */
+  /** The task. */
   content: string;
   /** When it was written down. */
   created_at: number;
   /** The id, a ULID. */
   id: string;
-  /** What it is for. */
+  /** Its purpose. */
   kind: "unspecified" | "step" | "criterion";
-  /** What was noted on it. */
+  /** Its notes. */
   notes: TodoNote[];
   /** The agent that proposed it, null for the one that wrote it down. */
   origin_agent: string | null;
-  /** The phase that it belongs to, null for none. */
+  /** The phase that it belongs to, or null. */
   phase: string | null;
   /** Its place in the list, from 0. */
   position: number;
@@ -1422,13 +1422,13 @@ export interface IssueTodo {
   status: "unspecified" | "pending" | "in_progress" | "completed" | "abandoned";
   /** When the operator verified it, null while it is not. */
   verified_at: number | null;
-  /** Who verified it, null while it is not. */
+  /** The verifier, null before. */
   verified_by: string | null;
 }
 
 /** IssueUpdate is one thing that happened to an issue. Updates never change. */
 export interface IssueUpdate {
-  /** Who did it: an operator's name, or "agent:PATH". */
+  /** Its author: an operator's name, or "agent:PATH". */
   author: string;
   /** The text of a comment, Markdown. */
   body: string;
@@ -1438,15 +1438,15 @@ export interface IssueUpdate {
   id: string;
   /** The issue. */
   issue_number: number;
-  /** What it records. */
+  /** Its kind. */
   kind: "unspecified" | "comment" | "status_change" | "title_edit" | "body_edit" | "assignment_change";
-  /** What changed, by kind; an object. */
+  /** The change, by kind; an object. */
   metadata: Record<string, unknown> | null;
-  /** Who reads it. */
+  /** Its audience. */
   visibility: "unspecified" | "all" | "operator_only";
 }
 
-/** IssueUpdated is events issue.updated: an issue of the session's project, one of its todos, or the list of what happened to it has changed. */
+/** IssueUpdated is events issue.updated: an issue of the session's project, one of its todos, or its history has changed. */
 export interface IssueUpdated {
   /** The issue's number. */
   number: number;
@@ -1596,7 +1596,7 @@ export interface ListMessagesResponse {
   next_cursor: string | null;
 }
 
-/** ListProcessesResponse is what runs. */
+/** ListProcessesResponse lists the running commands. */
 export interface ListProcessesResponse {
   /** The cages. */
   cages: RunningCage[];
@@ -1654,7 +1654,7 @@ export interface ListRunsResponse {
   next_cursor: string | null;
 }
 
-/** ListSessionChangesResponse holds the files that differ from what they were, in the order of their paths. */
+/** ListSessionChangesResponse holds the changed files, in the order of their paths. */
 export interface ListSessionChangesResponse {
   /** The commit that files without a kept image are compared with, null outside a repository of git. */
   head: string | null;
@@ -1694,7 +1694,7 @@ export interface LiveSubagent {
   parent_invocation_id: string | null;
   /** When it began. */
   started_at: number;
-  /** What it is doing. */
+  /** Its state. */
   state: string;
 }
 
@@ -1708,9 +1708,9 @@ export interface LoadProjectResponse {
 
 /** MachineCheck is one thing that was looked at. */
 export interface MachineCheck {
-  /** What was found. */
+  /** The finding. */
   detail: string;
-  /** What mends it. */
+  /** The remedy. */
   fix?: string;
   /** Its name. */
   name: string;
@@ -1750,7 +1750,7 @@ export interface MessageDelta {
 export interface MessageEnd {
   /** When. */
   ended_at: number;
-  /** What went wrong. */
+  /** The error. */
   error_message?: string;
   /** The message. */
   message_id: string;
@@ -1758,7 +1758,7 @@ export interface MessageEnd {
   stats?: FrameStats;
   /** Why the model stopped. */
   stop_reason: string;
-  /** What it used. */
+  /** Its use of tokens. */
   usage?: FrameUsage;
 }
 
@@ -1766,7 +1766,7 @@ export interface MessageEnd {
 export interface MessageMetadata {
   /** Its code. */
   error_code?: string;
-  /** What went wrong. */
+  /** The error. */
   error_message?: string;
   /** The provider's HTTP status. */
   error_status?: number;
@@ -1780,7 +1780,7 @@ export interface MessageMetadata {
   stats?: FrameStats;
   /** Why the model stopped. */
   stop_reason: string;
-  /** What it used. */
+  /** Its use of tokens. */
   usage?: FrameUsage;
 }
 
@@ -1794,7 +1794,7 @@ export interface MessagePart {
   is_error?: boolean;
   /** The tool. */
   name?: string;
-  /** What the tool said. */
+  /** The tool's result. */
   output?: string;
   /** The text of a text or thinking. */
   text?: string;
@@ -1824,7 +1824,7 @@ export interface MessageStart {
   provider: string;
   /** Whether a script plays the model. */
   rehearsal?: boolean;
-  /** Who it is from. */
+  /** Its author. */
   role: string;
   /** The run. */
   run_id: string;
@@ -1846,7 +1846,7 @@ export interface MessageToolCall {
   truncated?: boolean;
 }
 
-/** MessageToolOutput is output message.tool_output: what a running tool wrote. */
+/** MessageToolOutput is output message.tool_output: output of a running tool. */
 export interface MessageToolOutput {
   /** The message. */
   message_id: string;
@@ -1870,7 +1870,7 @@ export interface MessageToolResult {
   message_id: string;
   /** The tool. */
   name: string;
-  /** What it said. */
+  /** Its result. */
   output: string;
   /** The call. */
   tool_call_id: string;
@@ -1900,7 +1900,7 @@ export interface ModelTarget {
   usable: boolean;
 }
 
-/** NetworkAttempted is events net.attempt: something in a cage tried to reach the network. The record of a run has them too. */
+/** NetworkAttempted is events net.attempt: a command in a cage tried to reach the network. The record of a run has them too. */
 export interface NetworkAttempted {
   /** The agent's tree path. */
   agent_path: string;
@@ -1916,7 +1916,7 @@ export interface NetworkAttempted {
   rule: string;
   /** The run. */
   run_id: string;
-  /** What it wanted: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" where only that is known. */
+  /** Its target: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" if only that is known. */
   target: string;
 }
 
@@ -1970,15 +1970,15 @@ export interface Probe {
 export interface Project {
   /** The plugins in use. */
   active_plugins: ActivePlugin[];
-  /** What the project is about. */
+  /** The project's description. */
   description: string;
-  /** What is wrong with its files, or worth knowing about them and about the operator's configuration. */
+  /** The errors and warnings about its files, and the warnings about the operator's configuration. */
   diagnostics: ProjectDiagnostic[];
   /** The version of its format. */
   dsl_version: number;
   /** The slug. */
   id: string;
-  /** The name to show, null for none. */
+  /** The name to show, or null. */
   label: string | null;
   /** When a session of it was last used, null for never. */
   last_opened_at: number | null;
@@ -1986,7 +1986,7 @@ export interface Project {
   path: string;
   /** When it was first registered. */
   registered_at: number;
-  /** What its aliases are bound to: the first target of each. */
+  /** The targets of its aliases: the first of each. */
   resolved_aliases: Record<string, string>;
   /** How many sessions it has. */
   session_count: number;
@@ -2036,7 +2036,7 @@ export interface ProjectBudget {
   total_tokens_out: number;
 }
 
-/** ProjectDiagnostic is something wrong with a project's files, or worth knowing. */
+/** ProjectDiagnostic is an error or a warning about a project's files. */
 export interface ProjectDiagnostic {
   /** The kind, such as not_in_force or cage_disabled. */
   code: string;
@@ -2070,11 +2070,11 @@ export interface ProjectEntry {
 
 /** ProjectSummary is a project in a list. */
 export interface ProjectSummary {
-  /** What the project is about. */
+  /** The project's description. */
   description: string;
   /** The slug. */
   id: string;
-  /** The name to show, null for none. */
+  /** The name to show, or null. */
   label: string | null;
   /** When a session of it was last used, null for never. */
   last_opened_at: number | null;
@@ -2130,7 +2130,7 @@ export interface ProposeCompactionResponse {
   answer: CompactSessionResponse | null;
 }
 
-/** ProposedCompaction is what a compaction would do now. */
+/** ProposedCompaction is the plan of a compaction. */
 export interface ProposedCompaction {
   /** The share of the window at the end. */
   after_estimate: number;
@@ -2142,7 +2142,7 @@ export interface ProposedCompaction {
   plugins_fired: FiredPlugin[];
   /** The superseded parts. */
   spans: CompactionSpan[];
-  /** The text in the place of the superseded parts, null for none. That of summarize is a placeholder. */
+  /** The text in the place of the superseded parts, or null. That of summarize is a placeholder. */
   summary_message: SummaryMessage | null;
   /** The stored messages with superseded parts. */
   superseded_message_ids: string[];
@@ -2158,13 +2158,13 @@ export interface ProposedMessage {
   action: string;
   /** The message. */
   id: string;
-  /** Who it is from. */
+  /** Its author. */
   role: "unspecified" | "operator" | "primary" | "subagent" | "system";
 }
 
 /** Provider is a provider of models. No secret of it is shown. */
 export interface Provider {
-  /** "<redacted>" for a key, null for none. */
+  /** "<redacted>" for a key, or null. */
   api_key: string | null;
   /** The base URL without credentials and query, null for the driver's own. */
   base_url: string | null;
@@ -2182,9 +2182,9 @@ export interface Provider {
 
 /** PutDslResponse says whether the project file was saved. Its status on HTTP is 422 where it was not. */
 export interface PutDslResponse {
-  /** Which of what is wrong is about names that do not fit each other. */
+  /** The errors about names that do not fit each other. */
   cross_ref_errors: string[];
-  /** What is wrong with it. */
+  /** Its errors. */
   diagnostics: DslDiagnostic[];
   /** Why it was not saved, as in the body of any refusal. */
   error?: ErrorObject;
@@ -2196,7 +2196,7 @@ export interface PutDslResponse {
   state?: "unspecified" | "ready" | "pending" | "invalid";
   /** Whether it compiles. */
   valid: boolean;
-  /** What is worth knowing about it. */
+  /** Its warnings. */
   warnings: string[];
 }
 
@@ -2242,11 +2242,11 @@ export interface RecentRun {
 
 /** RegisteredProject is a project as load and reload show it. */
 export interface RegisteredProject {
-  /** What is worth knowing about the project file and about the operator's configuration, with its place. */
+  /** The warnings about the project file and about the operator's configuration, with their places. */
   diagnostics: ProjectDiagnostic[];
   /** The slug. */
   id: string;
-  /** The name to show, null for none. */
+  /** The name to show, or null. */
   label: string | null;
   /** The folder. */
   path: string;
@@ -2254,9 +2254,9 @@ export interface RegisteredProject {
   registered_at: number;
   /** Whether work can start. */
   state: "unspecified" | "ready" | "pending" | "invalid";
-  /** What is missing; only while the state is pending. */
+  /** The missing parts; only while the state is pending. */
   unresolved?: Unresolved;
-  /** What is worth knowing about the project file. */
+  /** The warnings about the project file. */
   warnings?: string[];
 }
 
@@ -2284,7 +2284,7 @@ export interface ResumeSessionResponse {
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
 }
 
-/** RevokeTokenResponse is what it was. */
+/** RevokeTokenResponse is the revoked token. */
 export interface RevokeTokenResponse {
   /** The token. */
   token: Token | null;
@@ -2292,7 +2292,7 @@ export interface RevokeTokenResponse {
 
 /** Run is a run in full. */
 export interface Run {
-  /** Whether the root agent works in a cage: caged, uncaged, or pending while there is none yet; a run that failed for want of its cage stays pending. */
+  /** Whether the root agent works in a cage: caged, uncaged, or pending before it is made; a run that failed for want of its cage stays pending. */
   cage_status: string;
   /** The snapshot it ran on. */
   compiled_hash: string;
@@ -2318,7 +2318,7 @@ export interface Run {
   session_id: string;
   /** When it began, null while it waits. */
   started_at: number | null;
-  /** What it is doing or how it ended. */
+  /** Its state. */
   state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
   /** Its steps. */
   steps: RunStep[];
@@ -2338,17 +2338,17 @@ export interface Run {
 export interface RunCage {
   /** The agent's tree path. */
   agent_path: string;
-  /** What of the policy is held by watching rather than by the kernel, each a sentence. */
+  /** The parts of the policy that are enforced by watching rather than by the kernel, each a sentence. */
   best_effort?: string[];
   /** caged or uncaged. */
   cage_status: string;
   /** Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost. */
   ended?: string;
-  /** What was made in the writable folders and may make tools outside run code; known at the cage's end. */
+  /** Files in the writable folders that may make tools outside run code; known at the cage's end. */
   found?: CageFinding[];
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** What an operator is told of the cage when it is made, each a sentence: what was not searched. */
+  /** Hints about a new cage for the operator, each a sentence: unsearched folders. */
   notes?: string[];
   /** The policy in one line. */
   policy?: string;
@@ -2376,13 +2376,13 @@ export interface RunEnded {
   tokens_out: number;
 }
 
-/** RunRetry is events run.retry: a model call failed before anything was accepted, or its answer was taken back, and it will be made again. */
+/** RunRetry is events run.retry: a model call failed before it was accepted, or its answer was taken back, and it will be made again. */
 export interface RunRetry {
   /** Which try failed, from 1. */
   attempt: number;
   /** How long until the next one, in milliseconds. */
   delay_ms: number;
-  /** What went wrong. */
+  /** The error. */
   error: Error | null;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
@@ -2408,7 +2408,7 @@ export interface RunStep {
   created_at: number;
   /** The model. */
   model: string;
-  /** What the model wrote. */
+  /** The model's output. */
   parts: MessagePart[];
   /** The provider. */
   provider: string;
@@ -2418,7 +2418,7 @@ export interface RunStep {
   step: number;
   /** Why it stopped. */
   stop_reason: string;
-  /** What it used. */
+  /** Its use of tokens. */
   usage: FrameUsage | null;
 }
 
@@ -2442,7 +2442,7 @@ export interface RunSummary {
   session_id: string;
   /** When it began, null while it waits. */
   started_at: number | null;
-  /** What it is doing or how it ended. */
+  /** Its state. */
   state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
   /** How many steps it made. */
   steps: number;
@@ -2460,7 +2460,7 @@ export interface RunSummary {
 export interface RunningCage {
   /** The tree path of the agent in it. */
   agent_path: string;
-  /** What of its policy is held by watching rather than by the kernel, each a sentence. */
+  /** The parts of its policy that are enforced by watching rather than by the kernel, each a sentence. */
   best_effort: string[];
   /** CPU time in milliseconds of everything that ever ran in it. */
   cpu_ms: number;
@@ -2492,11 +2492,11 @@ export interface RunningLanguageServer {
   id: string;
   /** The language. */
   lang: string;
-  /** The end of what it wrote to standard error. */
+  /** The end of its standard error. */
   log: string;
   /** How many documents it has open. */
   open_files: number;
-  /** Its process id, 0 for none. */
+  /** Its process id, or 0. */
   pid: number;
   /** The project and its root. */
   project_id: string;
@@ -2516,7 +2516,7 @@ export interface RunningProcess {
   agent_path: string;
   /** Whether it outlives the tool call that started it. */
   background: boolean;
-  /** The cage it runs in, null for none. */
+  /** The cage it runs in, or null. */
   cage_id: string | null;
   /** The command line, shortened. */
   command: string;
@@ -2530,7 +2530,7 @@ export interface RunningProcess {
   pid: number;
   /** The project. */
   project_id: string;
-  /** The run whose tool call started it. */
+  /** The run of the tool call that started it. */
   run_id: string;
   /** The session it runs for and ends with. */
   session_id: string;
@@ -2550,55 +2550,55 @@ export interface SearchSessionsResponse {
 
 /** Session is a session in full. */
 export interface Session {
-  /** What keeps it from working besides its state, null for nothing: provider_unreachable or context_overflow, or resume_pending while an interrupted run is about to go on in a new one. */
+  /** The obstacle besides its state, or null: provider_unreachable or context_overflow, or resume_pending while an interrupted run is about to go on in a new one. */
   blocked_reason: string | null;
-  /** Its budget, and what is spent; null in answers that do not sum it up. */
+  /** Its budget, and the used part; null in answers that do not sum it up. */
   budget: SessionBudget | null;
   /** Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run. */
   cage_status: string | null;
   /** When it began. */
   created_at: number;
-  /** The run that is pending or at work, null for none. */
+  /** The run that is pending or at work, or null. */
   current_run: string | null;
   /** When it ended, null while it has not. */
   ended_at: number | null;
   /** The session. */
   id: string;
-  /** The issue it works on, null for none. */
+  /** The issue it works on, or null. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
   /** The agents at work below the root. */
   live_subagents: LiveSubagent[];
-  /** In place of the project's max_output_tokens, null for none. */
+  /** In place of the project's max_output_tokens, or null. */
   max_output_tokens_override: number | null;
-  /** In place of the project's max_steps, null for none. */
+  /** In place of the project's max_steps, or null. */
   max_steps_override: number | null;
   /** How many messages it has. */
   message_count: number;
-  /** "provider:model" in place of the project's alias, null for none. */
+  /** "provider:model" in place of the project's alias, or null. */
   model_override: string | null;
-  /** The name to show, null for none. */
+  /** The name to show, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
-  /** What it is doing. */
+  /** Its state. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
-  /** What its runs used and cost so far. */
+  /** The use and cost of its runs so far. */
   totals: SessionTotals | null;
   /** When it last changed. */
   updated_at: number;
 }
 
-/** SessionBudget is what a session may use, and what it has used. */
+/** SessionBudget is a session's budget, and its use. */
 export interface SessionBudget {
   /** Which agents spent it. */
   by_agent: AgentUse[];
-  /** Its budget, null for none. */
+  /** Its budget, or null. */
   limit: BudgetLimit | null;
-  /** What calls in flight may use at most. */
+  /** The most that calls in flight may use. */
   reserved: BudgetUse | null;
-  /** What is spent. */
+  /** The used part. */
   spent: BudgetUse | null;
 }
 
@@ -2608,7 +2608,7 @@ export interface SessionCompaction {
   after_estimate: number;
   /** The tree path of the agent. */
   agent_path: string;
-  /** The use of a summarizer, null for none. */
+  /** The use of a summarizer, or null. */
   compactor_cost: CompactorCost | null;
   /** When. */
   created_at: number;
@@ -2616,15 +2616,15 @@ export interface SessionCompaction {
   duration_ms: number;
   /** Whether another strategy was used. */
   fallback_occurred: boolean;
-  /** The cause of that, null for none. */
+  /** The cause of that, or null. */
   fallback_reason: string | null;
   /** The compaction. */
   id: string;
   /** good, bad, neutral or null. */
   operator_flag: string | null;
-  /** The operator's notes, null for none. */
+  /** The operator's notes, or null. */
   operator_notes: string | null;
-  /** The use of a compactor plugin, null for none. */
+  /** The use of a compactor plugin, or null. */
   plugin_cost: CompactorCost | null;
   /** The plugins that took part. */
   plugins_fired: FiredPlugin[];
@@ -2686,13 +2686,13 @@ export interface SessionMessage {
   created_at: number;
   /** The message. */
   id: string;
-  /** How it came about; only of what a model wrote. */
+  /** Its origin; only for a model's message. */
   metadata?: MessageMetadata;
   /** The pieces of a message that is more than one text. */
   parts?: MessagePart[];
-  /** Who it is from. */
+  /** Its author. */
   role: "unspecified" | "operator" | "primary" | "subagent" | "system";
-  /** The run it belongs to, null for none. */
+  /** The run it belongs to, or null. */
   run_id: string | null;
   /** The session. */
   session_id: string;
@@ -2704,9 +2704,9 @@ export interface SessionMessage {
 
 /** SessionStateChanged is events session.state. */
 export interface SessionStateChanged {
-  /** What keeps it from working besides its state; see Session. */
+  /** The obstacle besides its state; see Session. */
   blocked_reason?: string;
-  /** What the session is doing. */
+  /** The state of the session. */
   state: string;
 }
 
@@ -2716,23 +2716,23 @@ export interface SessionSummary {
   created_at: number;
   /** The session. */
   id: string;
-  /** The issue it works on, null for none. */
+  /** The issue it works on, or null. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
-  /** In place of the project's max_output_tokens, null for none. */
+  /** In place of the project's max_output_tokens, or null. */
   max_output_tokens_override: number | null;
-  /** In place of the project's max_steps, null for none. */
+  /** In place of the project's max_steps, or null. */
   max_steps_override: number | null;
   /** How many messages it has. */
   message_count: number;
-  /** "provider:model" in place of the project's alias, null for none. */
+  /** "provider:model" in place of the project's alias, or null. */
   model_override: string | null;
-  /** The name to show, null for none. */
+  /** The name to show, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
-  /** What it is doing. */
+  /** Its state. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
   /** When it last changed. */
   updated_at: number;
@@ -2757,11 +2757,11 @@ export interface SpendGroup {
   model: string;
   /** The project. */
   project_id: string;
-  /** What they used. */
+  /** Their use. */
   sum: SpendSum | null;
 }
 
-/** SpendSum is what model calls used. Calls to a model without a known price cost 0. */
+/** SpendSum is the use of model calls. Calls to a model without a known price cost 0. */
 export interface SpendSum {
   /** Requests sent. */
   calls: number;
@@ -2775,7 +2775,7 @@ export interface SpendSum {
 
 /** SubagentEnd is output subagent.end: an invocation is over and stored. It precedes the result of the call that began it. */
 export interface SubagentEnd {
-  /** What they cost in US dollars, null where a price is not known. */
+  /** Their cost in US dollars, null if a price is not known. */
   cost_usd: number | null;
   /** When. */
   ended_at: number;
@@ -2791,7 +2791,7 @@ export interface SubagentEnd {
   outcome: string;
   /** How many of its model calls were answered. */
   steps: number;
-  /** What its own steps used; agents below it count for themselves. */
+  /** The use of its own steps; agents below it count for themselves. */
   usage: FrameUsage | null;
 }
 
@@ -2801,7 +2801,7 @@ export interface SubagentInvocation {
   agent_path: string;
   /** Its cage's policy, absent without one. */
   cage_policy?: InvocationCage;
-  /** Whether the agent works in a cage: caged, uncaged, or pending while there is none yet. */
+  /** Whether the agent works in a cage: caged, uncaged, or pending before it is made. */
   cage_status: string;
   /** US dollars, null where no price is known. */
   cost_usd: number | null;
@@ -2815,11 +2815,11 @@ export interface SubagentInvocation {
   invocation_id: string;
   /** The agent's key. */
   name: string;
-  /** What it said last. */
+  /** Its last text. */
   output?: string;
   /** The invocation that called it, null for the root agent. */
   parent_invocation_id: string | null;
-  /** What its caller asked for, shortened where an answer has no room for all; this and the fields below only in a run's own answer and in the invocation's. */
+  /** Its caller's prompt, shortened if an answer has no room for all; this and the fields below only in a run's own answer and in the invocation's. */
   prompt?: string;
   /** The run. */
   run_id: string;
@@ -2839,7 +2839,7 @@ export interface SubagentInvocation {
   tools?: string[];
 }
 
-/** SubagentOutput is output subagent.output: what an agent below the root, or a tool of it, wrote. */
+/** SubagentOutput is output subagent.output: output of an agent below the root, or of a tool of it. */
 export interface SubagentOutput {
   /** The invocation. */
   invocation_id: string;
@@ -2863,11 +2863,11 @@ export interface SubagentRetract {
   step: number;
 }
 
-/** SubagentStart is output subagent.start: an agent calls another, which begins an invocation. It follows message.tool_call or subagent.tool_call of that call. An invocation whose run ended without a subagent.end of it never came to be stored. */
+/** SubagentStart is output subagent.start: an agent calls another, which begins an invocation. It follows message.tool_call or subagent.tool_call of that call. An invocation without a subagent.end before the end of its run was not stored. */
 export interface SubagentStart {
   /** Its tree path. */
   agent_path: string;
-  /** pending while its cage is being made, or uncaged; events run.cage has what follows. */
+  /** pending while its cage is being made, or uncaged; events run.cage has later states. */
   cage_status: string;
   /** The invocation. */
   invocation_id: string;
@@ -2907,7 +2907,7 @@ export interface SubagentToolResult {
   is_error: boolean;
   /** The tool. */
   name: string;
-  /** What it said. */
+  /** Its result. */
   output: string;
   /** The call. */
   tool_call_id: string;
@@ -2943,13 +2943,13 @@ export interface SupersededMessage {
   created_at: number;
   /** The message. */
   id: string;
-  /** Who it is from. */
+  /** Its author. */
   role: "unspecified" | "operator" | "primary" | "subagent" | "system";
 }
 
 /** TodoNote is a note on a todo. */
 export interface TodoNote {
-  /** Who wrote it. */
+  /** Its author. */
   author: string;
   /** When. */
   created_at: number;
@@ -2969,7 +2969,7 @@ export interface Token {
   last_used_at: number | null;
   /** Its name, which no other live token of the operator has. */
   name: string;
-  /** What it allows. */
+  /** Its rights. */
   scope: "unspecified" | "read" | "run" | "admin";
 }
 
@@ -2987,7 +2987,7 @@ export interface UndoCompactionResponse {
   compaction: SessionCompaction | null;
 }
 
-/** UnregisterProjectResponse is what was removed. */
+/** UnregisterProjectResponse is the removed project. */
 export interface UnregisterProjectResponse {
   /** The slug. */
   id: string;
@@ -2999,7 +2999,7 @@ export interface UnregisterProjectResponse {
   unregistered_at: number;
 }
 
-/** Unresolved lists what keeps a project pending. */
+/** Unresolved lists the missing parts of a pending project. */
 export interface Unresolved {
   /** Model aliases without a binding. */
   aliases: UnresolvedAlias[];
@@ -3025,7 +3025,7 @@ export interface UnresolvedPlugin {
   package: string;
   /** Where it comes from. */
   source: string;
-  /** What is wrong with it. */
+  /** Its error. */
   status: string;
 }
 
@@ -3077,15 +3077,15 @@ export interface UpdateSessionResponse {
 
 /** ValidateDslResponse says whether a project file is valid by itself. Its status on HTTP is 422 where it is not. */
 export interface ValidateDslResponse {
-  /** Which of what is wrong is about names that do not fit each other. */
+  /** The errors about names that do not fit each other. */
   cross_ref_errors: string[];
-  /** What is wrong with it. */
+  /** Its errors. */
   diagnostics: DslDiagnostic[];
   /** Why it is refused, as in the body of any refusal. */
   error?: ErrorObject;
   /** Whether it is. */
   valid: boolean;
-  /** What is worth knowing about it. */
+  /** Its warnings. */
   warnings: string[];
 }
 
@@ -3099,15 +3099,15 @@ export interface Versions {
   versions: string[];
 }
 
-/** Widening is something that the files grant and the approved version does not. */
+/** Widening is a grant of the files that the approved version lacks. */
 export interface Widening {
   /** The tree path of the agent; empty for the project. */
   agent_path: string;
-  /** What the approved version grants, null for nothing. */
+  /** The approved version's grant, or null. */
   from: string | null;
   /** The key, such as cage, cage.fs, tools or system_prompt. */
   key: string;
-  /** What the files grant. */
+  /** The files' grant. */
   to: string | null;
 }
 
@@ -3119,7 +3119,7 @@ export interface Routes {
     body: undefined;
     answer: string;
   };
-  /** ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending what waits for an answer now. Fails with validation_failed for an unknown state. */
+  /** ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending the open ones. Fails with validation_failed for an unknown state. */
   "GET /api/v1/approvals": {
     params: { state?: string; limit?: number; cursor?: string };
     body: undefined;
@@ -3131,7 +3131,7 @@ export interface Routes {
     body: undefined;
     answer: QueryAuditResponse;
   };
-  /** GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git. It changes nothing and asks no provider. What cannot be asked is a check that says so. */
+  /** GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git. It is a read and asks no provider. An unreachable part is a check that says so. */
   "GET /api/v1/doctor": {
     params: {  };
     body: undefined;
@@ -3188,7 +3188,7 @@ export interface Routes {
     body: undefined;
     answer: Record<string, unknown>;
   };
-  /** ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
+  /** ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
   "GET /api/v1/processes": {
     params: { session_id?: string };
     body: undefined;
@@ -3200,7 +3200,7 @@ export interface Routes {
     body: undefined;
     answer: ListProjectsResponse;
   };
-  /** LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project then goes on with the approved version. */
+  /** LoadProject registers the project in a folder: 201 when it is ready, 200 when parts are still missing or it was registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens the approved version: a registered project then goes on with that. */
   "POST /api/v1/projects/load": {
     params: {  };
     body: { path?: string | null };
@@ -3236,13 +3236,13 @@ export interface Routes {
     body: undefined;
     answer: GetProjectApprovalResponse;
   };
-  /** ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown. Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the files have another hash, and like ReloadProject. */
+  /** ApproveProject makes the files with a hash the approved version; they are read again, so that only the shown version can be approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of approval_required) if the files have another hash, and like ReloadProject. */
   "POST /api/v1/projects/{id}/approve": {
     params: { id: string };
     body: { hash?: string | null };
     answer: ApproveProjectResponse;
   };
-  /** GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the last compilation; and of every agent in which cage it works. Fails with not_found. */
+  /** GetProjectCapabilities returns the rights of the project's root agent, before any run: its cage and its tools, as of the last compilation; and the cage of every agent. Fails with not_found. */
   "GET /api/v1/projects/{id}/capabilities": {
     params: { id: string };
     body: undefined;
@@ -3260,7 +3260,7 @@ export interface Routes {
     body: undefined;
     answer: GetDslResponse;
   };
-  /** PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is approved by being written here. An answer with valid false has saved nothing. Fails with not_found, with validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id if the text names another project. */
+  /** PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is approved by being written here. An answer with valid false was not saved. Fails with not_found, with validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id if the text names another project. */
   "PUT /api/v1/projects/{id}/dsl": {
     params: { id: string };
     body: { dsl?: string | null };
@@ -3314,7 +3314,7 @@ export interface Routes {
     body: undefined;
     answer: GetProjectStatusResponse;
   };
-  /** GetUnresolved lists what keeps a project pending. Fails with not_found. */
+  /** GetUnresolved lists the missing parts of a pending project. Fails with not_found. */
   "GET /api/v1/projects/{id}/unresolved": {
     params: { id: string };
     body: undefined;
@@ -3338,7 +3338,7 @@ export interface Routes {
     body: undefined;
     answer: IssueDetail;
   };
-  /** UpdateIssue changes what is given and records each change. Only the version that If-Match names is changed, if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict (details reason version_mismatch with version, or invalid_transition with from, to and legal). */
+  /** UpdateIssue changes the given fields and records each change. Only the version that If-Match names is changed, if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict (details reason version_mismatch with version, or invalid_transition with from, to and legal). */
   "PATCH /api/v1/projects/{project_id}/issues/{number}": {
     params: { project_id: string; number: number };
     body: { assignment?: unknown; body?: string | null; comment?: string | null; status?: "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened" | null; title?: string | null; version?: number | null };
@@ -3362,7 +3362,7 @@ export interface Routes {
     body: { content?: string | null; note?: string | null; status?: "pending" | "in_progress" | "completed" | "abandoned" | null; verified?: boolean | null };
     answer: IssueTodo;
   };
-  /** ListIssueUpdates lists what happened to an issue, the oldest first. Fails with not_found. */
+  /** ListIssueUpdates lists the history of an issue, the oldest first. Fails with not_found. */
   "GET /api/v1/projects/{project_id}/issues/{number}/updates": {
     params: { project_id: string; number: number; limit?: number; cursor?: string };
     body: undefined;
@@ -3392,13 +3392,13 @@ export interface Routes {
     body: { budget?: unknown; issue_number?: number | null; label?: string | null; name?: string | null; resume_from?: string | null };
     answer: CreateSessionResponse;
   };
-  /** SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those whose name or one of whose messages has every word of it. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for the project. */
+  /** SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those with every word of it in their name or in one of their messages. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for the project. */
   "GET /api/v1/sessions": {
     params: { q?: string; project_id?: string; limit?: number; cursor?: string };
     body: undefined;
     answer: SearchSessionsResponse;
   };
-  /** EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm, not_found and gone. */
+  /** EndSession ends the session, cancels its run and kills its commands. Fails with bad_request without confirm, not_found and gone. */
   "DELETE /api/v1/sessions/{id}": {
     params: { id: string; confirm?: boolean };
     body: undefined;
@@ -3410,7 +3410,7 @@ export interface Routes {
     body: undefined;
     answer: Session;
   };
-  /** UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field is there, validation_failed (422 for a number out of range), not_found and gone. */
+  /** UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request if no known field is there, validation_failed (422 for a number out of range), not_found and gone. */
   "PUT /api/v1/sessions/{id}": {
     params: { id: string };
     body: { budget?: unknown; issue_number?: unknown; label?: unknown; max_output_tokens_override?: unknown; max_steps_override?: unknown; model_override?: unknown };
@@ -3446,13 +3446,13 @@ export interface Routes {
     body: { comment?: string | null; decision?: string | null };
     answer: Approval;
   };
-  /** ListSessionChanges lists the files of the project that differ from what they were when the session first changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away. */
+  /** ListSessionChanges lists the files of the project that differ from their content before the session first changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away. */
   "GET /api/v1/sessions/{session_id}/changes": {
     params: { session_id: string; path?: string };
     body: undefined;
     answer: ListSessionChangesResponse;
   };
-  /** CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run answers at once what it would do, asks no model and stores nothing. Fails with validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready and unavailable. */
+  /** CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run answers at once with the plan, without a model and without a write. Fails with validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready and unavailable. */
   "POST /api/v1/sessions/{session_id}/compact": {
     params: { session_id: string };
     body: { agent_path?: string | null; dry_run?: boolean | null; strategy?: string | null };
@@ -3476,13 +3476,13 @@ export interface Routes {
     body: undefined;
     answer: SessionCompaction;
   };
-  /** UpdateCompaction keeps what the operator thinks of a compaction. Fails with bad_request if no known field is there, with validation_failed, not_found and gone. */
+  /** UpdateCompaction keeps the operator's rating of a compaction. Fails with bad_request if no known field is there, with validation_failed, not_found and gone. */
   "PATCH /api/v1/sessions/{session_id}/compactions/{compaction_id}": {
     params: { session_id: string; compaction_id: string };
     body: { flag?: unknown; notes?: unknown };
     answer: SessionCompaction;
   };
-  /** UndoCompaction gives the conversation back what the last compaction of an agent superseded. Fails with not_found, gone, and conflict (details.reason run_active, already_undone or overlapped). */
+  /** UndoCompaction restores the parts that the last compaction of an agent superseded. Fails with not_found, gone, and conflict (details.reason run_active, already_undone or overlapped). */
   "POST /api/v1/sessions/{session_id}/compactions/{compaction_id}/undo": {
     params: { session_id: string; compaction_id: string };
     body: undefined;
@@ -3494,13 +3494,13 @@ export interface Routes {
     body: undefined;
     answer: GetContextEstimateResponse;
   };
-  /** GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable while the workspace cannot be asked. */
+  /** GetDebug shows the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and output from a cursor. It is a read. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable while the workspace cannot be asked. */
   "GET /api/v1/sessions/{session_id}/debug": {
     params: { session_id: string; debug_session_id?: string; frame_id?: number; output_from?: number };
     body: undefined;
     answer: GetDebugResponse;
   };
-  /** ControlDebug moves a program that an agent debugs; the agent's next result says who did. Fails with validation_failed, not_found, gone for an ended session, dap_session_ended where nothing is debugged, conflict (details.reason debuggee_running) for what needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked. */
+  /** ControlDebug moves a program that an agent debugs; the agent's next result names the operator. Fails with validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session, conflict (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked. */
   "POST /api/v1/sessions/{session_id}/debug": {
     params: { session_id: string };
     body: { action?: string | null; debug_session_id?: string | null; expression?: string | null; frame_id?: number | null; thread_id?: number | null; timeout?: number | null };
@@ -3524,7 +3524,7 @@ export interface Routes {
     body: undefined;
     answer: Invocation;
   };
-  /** GetLedger lists what agents of the session read, changed, ran, were denied and wrote down, oldest first, a page at a time. Fails with not_found and with validation_failed for an unknown kind. */
+  /** GetLedger lists the reads, changes, commands, denials and notes of the session's agents, oldest first, a page at a time. Fails with not_found and with validation_failed for an unknown kind. */
   "GET /api/v1/sessions/{session_id}/ledger": {
     params: { session_id: string; agent_path?: string; kind?: string; limit?: number; cursor?: string };
     body: undefined;
@@ -3548,7 +3548,7 @@ export interface Routes {
     body: { always_keep?: boolean | null };
     answer: SessionMessage;
   };
-  /** ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
+  /** ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
   "GET /api/v1/sessions/{session_id}/processes": {
     params: { session_id: string };
     body: undefined;
@@ -3602,7 +3602,7 @@ export interface Routes {
     body: undefined;
     answer: string;
   };
-  /** GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails with validation_failed for a moment that is not in the past. */
+  /** GetSpend sums up the use of the operator's model calls since a moment, by project and model. Calls in flight do not count yet. Fails with validation_failed for a moment that is not in the past. */
   "GET /api/v1/spend": {
     params: { since?: number };
     body: undefined;

@@ -9,12 +9,12 @@ import (
 // overflowForms are how providers say that a conversation is larger than a model's context window. There is no common
 // code; these are the sentences of the providers named.
 var overflowForms = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	`context[_ -]?length[_ -]?exceeded`,                                             // OpenAI, Azure, many others
-	`exceeds? the (?:model'?s )?context window`,                                     // OpenAI
+	`context[_ -]?length[_ -]?exceeded`,         // OpenAI, Azure, many others
+	`exceeds? the (?:model'?s )?context window`, // OpenAI
 	// OpenAI, Azure, OpenRouter, vLLM, Mistral, LiteLLM
 	`maximum context length`,
-	`prompt (?:is )?too long`,                                                       // Anthropic, Ollama, z.ai
-	`request_too_large`,                                                             // Anthropic
+	`prompt (?:is )?too long`, // Anthropic, Ollama, z.ai
+	`request_too_large`,       // Anthropic
 	// Anthropic: input length and max_tokens exceed context limit
 	`exceed context limit`,
 	`model_context_window_exceeded`,                                                 // z.ai

@@ -15,18 +15,18 @@ import (
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/pkg/telemetry"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	noticesadapter "kaged.dev/services/session-manager/internal/adapter/notices"
 	"kaged.dev/services/session-manager/internal/adapter/framejson"
 	"kaged.dev/services/session-manager/internal/adapter/harness"
 	"kaged.dev/services/session-manager/internal/adapter/issues"
 	"kaged.dev/services/session-manager/internal/adapter/jetstream"
 	"kaged.dev/services/session-manager/internal/adapter/metered"
+	noticesadapter "kaged.dev/services/session-manager/internal/adapter/notices"
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
-	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/live"
+	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 	"kaged.dev/services/session-manager/internal/sessions/server"
@@ -62,8 +62,8 @@ type Sessions struct {
 	cfg     Config
 	// Notices tells consoles of changes, also for other contexts.
 	Notices *notices.Sender
-	live   *live.Registry
-	stream *jetstream.Stream
+	live    *live.Registry
+	stream  *jetstream.Stream
 }
 
 // New returns the context. It starts no goroutine.

@@ -239,7 +239,7 @@ type AgentTool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether the agent has it.
 	Enabled bool `protobuf:"varint,2,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// What decided that, in a few words; for a tool that is off how to turn it on.
+	// The reason of that, in a few words; for a tool that is off how to turn it on.
 	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	// default, operator, profile, agent or principal_scope.
 	DecidedBy string `protobuf:"bytes,4,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
@@ -346,7 +346,7 @@ type AgentCage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the agent has one.
 	Caged bool `protobuf:"varint,1,opt,name=caged,proto3" json:"caged,omitempty"`
-	// What it grants and bounds, a sentence each; for an agent without one what that means.
+	// Its grants and bounds, a sentence each; for an agent without one its meaning.
 	Sentences []string `protobuf:"bytes,2,rep,name=sentences,proto3" json:"sentences,omitempty"`
 	// The same as one line, as records have it.
 	Summary       string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApprovalState is what became of a request for approval.
+// ApprovalState is the state of a request for approval.
 type ApprovalState int32
 
 const (
@@ -34,9 +34,9 @@ const (
 	ApprovalState_APPROVAL_STATE_APPROVED ApprovalState = 2
 	// The operator refused it.
 	ApprovalState_APPROVAL_STATE_DENIED ApprovalState = 3
-	// Nobody answered in time, which counts as a refusal.
+	// No answer came in time, which counts as a refusal.
 	ApprovalState_APPROVAL_STATE_EXPIRED ApprovalState = 4
-	// Its run ended before anybody answered.
+	// Its run ended before an answer.
 	ApprovalState_APPROVAL_STATE_CLOSED ApprovalState = 5
 )
 
@@ -98,9 +98,9 @@ type Approval struct {
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The call.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// What became of it.
+	// Its state.
 	State ApprovalState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.ApprovalState" json:"state,omitempty"`
-	// What the call would do.
+	// The effects of the call.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
 	// When it was asked.
 	RequestedAt int64 `protobuf:"varint,7,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
@@ -108,11 +108,11 @@ type Approval struct {
 	ExpiresAt int64 `protobuf:"varint,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// When it was answered, expired or closed, null while it is pending.
 	ResolvedAt *int64 `protobuf:"varint,9,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
-	// The operator who answered, null for none.
+	// The operator who answered, or null.
 	ResolvedBy *string `protobuf:"bytes,10,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
-	// What the operator said to the agent, null for nothing.
+	// The operator's text for the agent, or null.
 	Comment *string `protobuf:"bytes,11,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
-	// The invocation whose call it is, absent for the root agent.
+	// The invocation with the call, absent for the root agent.
 	InvocationId  string `protobuf:"bytes,12,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -607,7 +607,7 @@ type AnswerApprovalRequest struct {
 	ApprovalId string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
 	// approve or deny.
 	Decision string `protobuf:"bytes,3,opt,name=decision,proto3" json:"decision,omitempty"`
-	// What to tell the agent, at most 2000 characters; may be left out.
+	// The text for the agent, at most 2000 characters; may be left out.
 	Comment       string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// QueryAuditRequest filters; what is empty does not filter.
+// QueryAuditRequest filters; empty fields do not filter.
 type QueryAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At or after, in milliseconds.
@@ -34,7 +34,7 @@ type QueryAuditRequest struct {
 	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The session.
 	Session string `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
-	// Types, separated by commas; * stands for anything.
+	// Types, separated by commas; * matches any text.
 	EventType string `protobuf:"bytes,5,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
 	// How many, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -200,11 +200,11 @@ type AuditEntry struct {
 	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The request it came from.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The project, null for none.
+	// The project, or null.
 	ProjectId *string `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3,oneof" json:"project_id,omitempty"`
-	// The session, null for none.
+	// The session, or null.
 	SessionId *string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
-	// What happened.
+	// The facts.
 	Payload *structpb.Struct `protobuf:"bytes,8,opt,name=payload,proto3" json:"payload,omitempty"`
 	// The run it belongs to.
 	RunId string `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BudgetLimit is what a budget allows. A missing field is not bounded.
+// BudgetLimit is the limits of a budget. A missing field is not bounded.
 type BudgetLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// US dollars.
@@ -33,7 +33,7 @@ type BudgetLimit struct {
 	Calls *int64 `protobuf:"varint,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
 	// allow for a budget in US dollars under which models without a known price count as free.
 	Unpriced string `protobuf:"bytes,4,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
-	// Milliseconds of work, of a session's budget. While an operator is asked none pass.
+	// Milliseconds of work, of a session's budget. Time while an operator is asked does not count.
 	WalltimeMs    *int64 `protobuf:"varint,5,opt,name=walltime_ms,json=walltimeMs,proto3,oneof" json:"walltime_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

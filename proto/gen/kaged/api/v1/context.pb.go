@@ -752,7 +752,7 @@ func (x *ProposeCompactionResponse) GetAnswer() *CompactSessionResponse {
 	return nil
 }
 
-// ProposedCompaction is what a compaction would do now.
+// ProposedCompaction is the plan of a compaction.
 type ProposedCompaction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// operator_manual.
@@ -763,7 +763,7 @@ type ProposedCompaction struct {
 	AfterEstimate float64 `protobuf:"fixed64,3,opt,name=after_estimate,json=afterEstimate,proto3" json:"after_estimate,omitempty"`
 	// The stored messages with superseded parts.
 	SupersededMessageIds []string `protobuf:"bytes,4,rep,name=superseded_message_ids,json=supersededMessageIds,proto3" json:"superseded_message_ids,omitempty"`
-	// The text in the place of the superseded parts, null for none. That of summarize is a placeholder.
+	// The text in the place of the superseded parts, or null. That of summarize is a placeholder.
 	SummaryMessage *SummaryMessage `protobuf:"bytes,5,opt,name=summary_message,json=summaryMessage,proto3" json:"summary_message,omitempty"`
 	// The plugins that took part.
 	PluginsFired []*FiredPlugin `protobuf:"bytes,6,rep,name=plugins_fired,json=pluginsFired,proto3" json:"plugins_fired,omitempty"`
@@ -875,7 +875,7 @@ type ProposedMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Who it is from.
+	// Its author.
 	Role MessageRole `protobuf:"varint,2,opt,name=role,proto3,enum=kaged.api.v1.MessageRole" json:"role,omitempty"`
 	// keep, prune for one with pruned results, supersede for one with superseded parts, or summary.
 	Action        string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
@@ -1447,19 +1447,19 @@ type SessionCompaction struct {
 	Summary string `protobuf:"bytes,12,opt,name=summary,proto3" json:"summary,omitempty"`
 	// The plugins that took part.
 	PluginsFired []*FiredPlugin `protobuf:"bytes,13,rep,name=plugins_fired,json=pluginsFired,proto3" json:"plugins_fired,omitempty"`
-	// The use of a compactor plugin, null for none.
+	// The use of a compactor plugin, or null.
 	PluginCost *CompactorCost `protobuf:"bytes,14,opt,name=plugin_cost,json=pluginCost,proto3" json:"plugin_cost,omitempty"`
 	// Whether another strategy was used.
 	FallbackOccurred bool `protobuf:"varint,15,opt,name=fallback_occurred,json=fallbackOccurred,proto3" json:"fallback_occurred,omitempty"`
-	// The cause of that, null for none.
+	// The cause of that, or null.
 	FallbackReason *string `protobuf:"bytes,16,opt,name=fallback_reason,json=fallbackReason,proto3,oneof" json:"fallback_reason,omitempty"`
 	// good, bad, neutral or null.
 	OperatorFlag *string `protobuf:"bytes,17,opt,name=operator_flag,json=operatorFlag,proto3,oneof" json:"operator_flag,omitempty"`
-	// The operator's notes, null for none.
+	// The operator's notes, or null.
 	OperatorNotes *string `protobuf:"bytes,18,opt,name=operator_notes,json=operatorNotes,proto3,oneof" json:"operator_notes,omitempty"`
 	// The superseded parts.
 	Spans []*CompactionSpan `protobuf:"bytes,19,rep,name=spans,proto3" json:"spans,omitempty"`
-	// The use of a summarizer, null for none.
+	// The use of a summarizer, or null.
 	CompactorCost *CompactorCost `protobuf:"bytes,20,opt,name=compactor_cost,json=compactorCost,proto3" json:"compactor_cost,omitempty"`
 	// When it was undone, null for a valid one.
 	UndoneAt *int64 `protobuf:"varint,21,opt,name=undone_at,json=undoneAt,proto3,oneof" json:"undone_at,omitempty"`
@@ -1703,7 +1703,7 @@ type SupersededMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Who it is from.
+	// Its author.
 	Role MessageRole `protobuf:"varint,2,opt,name=role,proto3,enum=kaged.api.v1.MessageRole" json:"role,omitempty"`
 	// Its text, shortened where it is long.
 	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
@@ -1872,7 +1872,7 @@ func (x *GetCompactionResponse) GetCompaction() *SessionCompaction {
 	return nil
 }
 
-// UpdateCompactionRequest says what the operator thinks of a compaction. A field that is absent stays, null clears.
+// UpdateCompactionRequest rates a compaction. A field that is absent stays, null clears.
 type UpdateCompactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// GetDebugRequest selects what is shown of the debug sessions of a session.
+// GetDebugRequest selects a view of the debug sessions of a session.
 type GetDebugRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -95,12 +95,12 @@ func (x *GetDebugRequest) GetOutputFrom() int64 {
 	return 0
 }
 
-// GetDebugResponse is what agents debug at the moment.
+// GetDebugResponse is the debug sessions at the moment.
 type GetDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All debug sessions of the run at work, the oldest first; empty where there are none.
+	// All debug sessions of the run at work, the oldest first; may be empty.
 	Sessions []*v1.DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	// The selected one, null where there is none.
+	// The selected one, null without one.
 	Debug         *v1.DebugView `protobuf:"bytes,2,opt,name=debug,proto3" json:"debug,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -250,10 +250,10 @@ func (x *ControlDebugRequest) GetFrameId() int32 {
 	return 0
 }
 
-// ControlDebugResponse says what came of it.
+// ControlDebugResponse is the result.
 type ControlDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the program does, after a move; running where it did not stop in time.
+	// The state of the program, after a move; running if it did not stop in time.
 	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// The value of an expression.
 	Result        *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`

@@ -212,13 +212,13 @@ type SessionChanged struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The operator's name for it, null for none.
+	// The operator's name for it, or null.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The state.
 	State SessionState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// What keeps it from working besides its state, null for nothing.
+	// The obstacle besides its state, or null.
 	BlockedReason *string `protobuf:"bytes,5,opt,name=blocked_reason,json=blockedReason,proto3,oneof" json:"blocked_reason,omitempty"`
-	// The run that is pending or at work, null for none.
+	// The run that is pending or at work, or null.
 	RunId *string `protobuf:"bytes,6,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
 	// When it changed.
 	UpdatedAt     int64 `protobuf:"varint,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
@@ -551,7 +551,7 @@ func (x *ApprovalOver) GetState() string {
 	return ""
 }
 
-// SystemMissed is system.missed: notices may have been lost on their way; what is shown is to be fetched again.
+// SystemMissed is system.missed: notices may have been lost on their way; a view must be fetched again.
 type SystemMissed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

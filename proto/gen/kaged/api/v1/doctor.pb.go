@@ -59,14 +59,14 @@ func (*GetDoctorRequest) Descriptor() ([]byte, []int) {
 	return file_kaged_api_v1_doctor_proto_rawDescGZIP(), []int{0}
 }
 
-// GetDoctorResponse is what was found, in the form of `kaged doctor --json`.
+// GetDoctorResponse is the findings, in the form of `kaged doctor --json`.
 type GetDoctorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether nothing is missing and cages can be made.
+	// Whether every needed part is there and cages can be made.
 	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	// The version of kaged.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// What the workspace gives to cages.
+	// The workspace's support for cages.
 	Cages *v1.CageReport `protobuf:"bytes,3,opt,name=cages,proto3" json:"cages,omitempty"`
 	// The rest that was looked at.
 	Checks []*v1.MachineCheck `protobuf:"bytes,4,rep,name=checks,proto3" json:"checks,omitempty"`

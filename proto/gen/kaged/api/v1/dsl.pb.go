@@ -76,12 +76,12 @@ func (DslStatus) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{0}
 }
 
-// UpdateProjectRequest changes what an operator calls a project.
+// UpdateProjectRequest changes an operator's name of a project.
 type UpdateProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The name to show, at most 80 characters once trimmed; null or "" for none.
+	// The name to show, at most 80 characters once trimmed; null or "" clears it.
 	Label         *structpb.Value `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -223,7 +223,7 @@ func (x *GetUnresolvedRequest) GetId() string {
 	return ""
 }
 
-// GetUnresolvedResponse lists what keeps a project pending; nothing for one that is ready.
+// GetUnresolvedResponse lists the missing parts of a pending project; it is empty for one that is ready.
 type GetUnresolvedResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lists; the whole body on HTTP.
@@ -397,7 +397,7 @@ func (x *GetDslResponse) GetSha256() string {
 	return ""
 }
 
-// DslDiagnostic is something wrong with a project file.
+// DslDiagnostic is an error or a warning about a project file.
 type DslDiagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind, such as schema_violation.
@@ -557,11 +557,11 @@ type PutDslResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether it compiles.
 	Valid bool `protobuf:"varint,1,opt,name=valid,proto3" json:"valid,omitempty"`
-	// What is wrong with it.
+	// Its errors.
 	Diagnostics []*DslDiagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// What is worth knowing about it.
+	// Its warnings.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Which of what is wrong is about names that do not fit each other.
+	// The errors about names that do not fit each other.
 	CrossRefErrors []string `protobuf:"bytes,4,rep,name=cross_ref_errors,json=crossRefErrors,proto3" json:"cross_ref_errors,omitempty"`
 	// Whether it was saved.
 	Saved bool `protobuf:"varint,5,opt,name=saved,proto3" json:"saved,omitempty"`
@@ -712,11 +712,11 @@ type ValidateDslResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether it is.
 	Valid bool `protobuf:"varint,1,opt,name=valid,proto3" json:"valid,omitempty"`
-	// What is wrong with it.
+	// Its errors.
 	Diagnostics []*DslDiagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// What is worth knowing about it.
+	// Its warnings.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Which of what is wrong is about names that do not fit each other.
+	// The errors about names that do not fit each other.
 	CrossRefErrors []string `protobuf:"bytes,4,rep,name=cross_ref_errors,json=crossRefErrors,proto3" json:"cross_ref_errors,omitempty"`
 	// Why it is refused, as in the body of any refusal.
 	Error         *ErrorObject `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
@@ -846,11 +846,11 @@ type GetSynthesizedDslResponse struct {
 	HasProjectReferences bool `protobuf:"varint,3,opt,name=has_project_references,json=hasProjectReferences,proto3" json:"has_project_references,omitempty"`
 	// The tools of the root agent, in canonical order; null where the project does not compile.
 	ResolvedTools *structpb.Value `protobuf:"bytes,4,opt,name=resolved_tools,json=resolvedTools,proto3" json:"resolved_tools,omitempty"`
-	// What is wrong.
+	// The errors.
 	Diagnostics []*DslDiagnostic `protobuf:"bytes,5,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// What is worth knowing, each with the tree path it is about.
+	// The warnings, each with its tree path.
 	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Which of what is wrong is about names that do not fit each other.
+	// The errors about names that do not fit each other.
 	CrossRefErrors []string `protobuf:"bytes,7,rep,name=cross_ref_errors,json=crossRefErrors,proto3" json:"cross_ref_errors,omitempty"`
 	// Why there is no document, as in the body of any refusal.
 	Error         *ErrorObject `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`

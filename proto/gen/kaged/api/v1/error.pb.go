@@ -26,7 +26,7 @@ const (
 // ErrorBody is the body of every refusal.
 type ErrorBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What went wrong.
+	// The error.
 	Error         *ErrorObject `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -69,7 +69,7 @@ func (x *ErrorBody) GetError() *ErrorObject {
 	return nil
 }
 
-// ErrorObject says what went wrong.
+// ErrorObject describes an error.
 type ErrorObject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The code.

@@ -561,7 +561,7 @@ func (x *ListSessionChangesRequest) GetPath() string {
 	return ""
 }
 
-// ListSessionChangesResponse holds the files that differ from what they were, in the order of their paths.
+// ListSessionChangesResponse holds the changed files, in the order of their paths.
 type ListSessionChangesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The files; at most 1000.
@@ -625,17 +625,17 @@ func (x *ListSessionChangesResponse) GetHead() string {
 	return ""
 }
 
-// FileChange is a file that differs from what it was.
+// FileChange is a changed file.
 type FileChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its path, relative to the project's root.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// created, modified or deleted.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// tool: a file tool of the session changed it, and it is compared with what it was before the session's first change.
-	// outside: no file tool of the session did, but a command of an agent, or somebody else; it is compared with HEAD.
+	// tool: a file tool of the session changed it, and it is compared with its content before the session's first
+	// change. outside: a command of an agent or another program changed it; it is compared with HEAD.
 	Origin string `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
-	// The tree paths of the agents whose tools changed it.
+	// The tree paths of the agents with tools that changed it.
 	Agents []string `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Added and removed lines; null where they cannot be counted.
 	Added *int32 `protobuf:"varint,5,opt,name=added,proto3,oneof" json:"added,omitempty"`
@@ -645,7 +645,7 @@ type FileChange struct {
 	Diff *string `protobuf:"bytes,7,opt,name=diff,proto3,oneof" json:"diff,omitempty"`
 	// Whether the diff was cut. Asked for by its path a file has up to 1 MiB, in a list up to 64 KiB.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// Why there is no diff: binary, too_large, or image_lost for a file whose earlier content is kept no more.
+	// Why there is no diff: binary, too_large, or image_lost if the earlier content has expired.
 	NoDiff        *string `protobuf:"bytes,9,opt,name=no_diff,json=noDiff,proto3,oneof" json:"no_diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -342,7 +342,7 @@ type MessageStart struct {
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// The run.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Who it is from.
+	// Its author.
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// The provider.
 	Provider string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -581,7 +581,7 @@ func (x *MessageToolCall) GetTruncated() bool {
 	return false
 }
 
-// MessageToolOutput is output message.tool_output: what a running tool wrote.
+// MessageToolOutput is output message.tool_output: output of a running tool.
 type MessageToolOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
@@ -665,7 +665,7 @@ type MessageToolResult struct {
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Its parameters; a text where they are not JSON or nest deeper than 100 levels.
 	Input []byte `protobuf:"bytes,9,opt,name=input,proto3" json:"input,omitempty"`
-	// What it said.
+	// Its result.
 	Output string `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether it failed.
 	IsError bool `protobuf:"varint,6,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
@@ -772,11 +772,11 @@ type MessageEnd struct {
 	EndedAt int64 `protobuf:"varint,2,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// Why the model stopped.
 	StopReason string `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
-	// What it used.
+	// Its use of tokens.
 	Usage *FrameUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How it went.
 	Stats *FrameStats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
-	// What went wrong.
+	// The error.
 	ErrorMessage  string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -919,8 +919,9 @@ func (x *MessageRetract) GetReason() string {
 	return ""
 }
 
-// SubagentStart is output subagent.start: an agent calls another, which begins an invocation. It follows message.tool_call or
-// subagent.tool_call of that call. An invocation whose run ended without a subagent.end of it never came to be stored.
+// SubagentStart is output subagent.start: an agent calls another, which begins an invocation. It follows
+// message.tool_call or subagent.tool_call of that call. An invocation without a subagent.end before the end of its
+// run was not stored.
 type SubagentStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
@@ -935,7 +936,7 @@ type SubagentStart struct {
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	// Its tree path.
 	AgentPath string `protobuf:"bytes,6,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// pending while its cage is being made, or uncaged; events run.cage has what follows.
+	// pending while its cage is being made, or uncaged; events run.cage has later states.
 	CageStatus string `protobuf:"bytes,7,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// When.
 	StartedAt     int64 `protobuf:"varint,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -1029,7 +1030,7 @@ func (x *SubagentStart) GetStartedAt() int64 {
 	return 0
 }
 
-// SubagentOutput is output subagent.output: what an agent below the root, or a tool of it, wrote.
+// SubagentOutput is output subagent.output: output of an agent below the root, or of a tool of it.
 type SubagentOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
@@ -1202,7 +1203,7 @@ type SubagentToolResult struct {
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// What it said.
+	// Its result.
 	Output string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether it failed.
 	IsError bool `protobuf:"varint,5,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
@@ -1371,9 +1372,9 @@ type SubagentEnd struct {
 	Error *v1.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// How many of its model calls were answered.
 	Steps int32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
-	// What its own steps used; agents below it count for themselves.
+	// The use of its own steps; agents below it count for themselves.
 	Usage *FrameUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
-	// What they cost in US dollars, null where a price is not known.
+	// Their cost in US dollars, null if a price is not known.
 	CostUsd *float64 `protobuf:"fixed64,7,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	// The first 200 files that it and agents below it changed.
 	FilesChanged []string `protobuf:"bytes,8,rep,name=files_changed,json=filesChanged,proto3" json:"files_changed,omitempty"`
@@ -1531,13 +1532,13 @@ func (x *RunStarted) GetMessageId() string {
 	return ""
 }
 
-// RunRetry is events run.retry: a model call failed before anything was accepted, or its answer was taken back, and it will be
-// made again.
+// RunRetry is events run.retry: a model call failed before it was accepted, or its answer was taken back, and it
+// will be made again.
 type RunRetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// What went wrong.
+	// The error.
 	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// Which try failed, from 1.
 	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1738,13 +1739,13 @@ type BudgetState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// agent, session or operator.
 	Scope string `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
-	// The tree path of the agent whose budget it is; missing for other scopes.
+	// The tree path of the budget's agent; missing for other scopes.
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// What it allows. An agent's budget is that of one call of it; the root agent's bounds a run.
+	// Its limits. An agent's budget is that of one call of it; the root agent's bounds a run.
 	Limit *BudgetLimit `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What is spent.
+	// The used part.
 	Spent *BudgetUse `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
-	// What calls in flight may use at most.
+	// The most that calls in flight may use.
 	Reserved *BudgetUse `protobuf:"bytes,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	// The run.
 	RunId string `protobuf:"bytes,6,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -1953,7 +1954,7 @@ type CompactionCompleted struct {
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// The number of superseded messages, results of tools included.
 	SupersededCount int32 `protobuf:"varint,4,opt,name=superseded_count,json=supersededCount,proto3" json:"superseded_count,omitempty"`
-	// The message with the summary, null for none.
+	// The message with the summary, or null.
 	SummaryMessageId *string `protobuf:"bytes,5,opt,name=summary_message_id,json=summaryMessageId,proto3,oneof" json:"summary_message_id,omitempty"`
 	// The estimated tokens afterwards.
 	AfterEstimate int64 `protobuf:"varint,6,opt,name=after_estimate,json=afterEstimate,proto3" json:"after_estimate,omitempty"`
@@ -2269,7 +2270,7 @@ func (x *CompactionNoop) GetInvocationId() string {
 	return ""
 }
 
-// CompactionFlagged is events compaction.flagged: the operator has said what they think of a compaction.
+// CompactionFlagged is events compaction.flagged: the operator has rated a compaction.
 type CompactionFlagged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -2342,7 +2343,7 @@ func (x *CompactionFlagged) GetNotesLength() int32 {
 	return 0
 }
 
-// CompactionUndone is events compaction.undone: the conversation has again what a compaction superseded.
+// CompactionUndone is events compaction.undone: the conversation has the superseded parts of a compaction again.
 type CompactionUndone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -2417,15 +2418,15 @@ type RunCage struct {
 	CageStatus string `protobuf:"bytes,3,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// How the cage is enforced: userns or setuid.
 	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`
-	// What of the policy is held by watching rather than by the kernel, each a sentence.
+	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,5,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
 	// The policy in one line.
 	Policy string `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost.
 	Ended string `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
-	// What an operator is told of the cage when it is made, each a sentence: what was not searched.
+	// Hints about a new cage for the operator, each a sentence: unsearched folders.
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
-	// What was made in the writable folders and may make tools outside run code; known at the cage's end.
+	// Files in the writable folders that may make tools outside run code; known at the cage's end.
 	Found []*v1.CageFinding `protobuf:"bytes,9,rep,name=found,proto3" json:"found,omitempty"`
 	// The invocation, absent for the root agent.
 	InvocationId  string `protobuf:"bytes,10,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -2607,7 +2608,8 @@ func (x *PromptHeld) GetSha256() string {
 	return ""
 }
 
-// NetworkAttempted is events net.attempt: something in a cage tried to reach the network. The record of a run has them too.
+// NetworkAttempted is events net.attempt: a command in a cage tried to reach the network. The record of a run has
+// them too.
 type NetworkAttempted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -2616,7 +2618,7 @@ type NetworkAttempted struct {
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// When.
 	At int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
-	// What it wanted: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" where only that is known.
+	// Its target: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" if only that is known.
 	Target string `protobuf:"bytes,4,opt,name=target,proto3" json:"target,omitempty"`
 	// Whether it was let through.
 	Allowed bool `protobuf:"varint,5,opt,name=allowed,proto3" json:"allowed,omitempty"`
@@ -2732,7 +2734,7 @@ type DebugSession struct {
 	Runtime string `protobuf:"bytes,5,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// The program, relative to the project's root where it is in it; empty for one that was attached to.
 	Program string `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
-	// Who moved it, absent at its start.
+	// The author of the move, absent at its start.
 	Moved *v1.DebugMove `protobuf:"bytes,7,opt,name=moved,proto3" json:"moved,omitempty"`
 	// When.
 	At            int64 `protobuf:"varint,8,opt,name=at,proto3" json:"at,omitempty"`
@@ -2843,7 +2845,7 @@ type DebugStopped struct {
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// The thread.
 	ThreadId int64 `protobuf:"varint,7,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// The breakpoint, absent for none.
+	// The breakpoint; may be absent.
 	BreakpointId int32 `protobuf:"varint,8,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
 	// Where, null for unknown.
 	Location *v1.DebugFrame `protobuf:"bytes,9,opt,name=location,proto3" json:"location,omitempty"`
@@ -2853,7 +2855,7 @@ type DebugStopped struct {
 	Locals []*v1.DebugVariable `protobuf:"bytes,11,rep,name=locals,proto3" json:"locals,omitempty"`
 	// The lines around the top one's, where the file is the project's.
 	Source []*v1.DebugLine `protobuf:"bytes,12,rep,name=source,proto3" json:"source,omitempty"`
-	// Who moved it last, absent at its start.
+	// The author of the last move, absent at its start.
 	Moved *v1.DebugMove `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
 	// When.
 	At            int64 `protobuf:"varint,14,opt,name=at,proto3" json:"at,omitempty"`
@@ -2989,7 +2991,8 @@ func (x *DebugStopped) GetAt() int64 {
 	return 0
 }
 
-// DebugOutput is output debug.output: what a debugged program wrote. From a program that writes much, pieces are left out.
+// DebugOutput is output debug.output: output of a debugged program. From a program that writes much, pieces are
+// left out.
 type DebugOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -3004,7 +3007,7 @@ type DebugOutput struct {
 	From int64 `protobuf:"varint,5,opt,name=from,proto3" json:"from,omitempty"`
 	// Which byte comes next.
 	Next int64 `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`
-	// How many bytes before it are left out, absent for none.
+	// How many bytes before it are left out; may be absent.
 	Omitted       int64 `protobuf:"varint,7,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3193,9 +3196,9 @@ func (x *DebugEnded) GetAt() int64 {
 // SessionStateChanged is events session.state.
 type SessionStateChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the session is doing.
+	// The state of the session.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// What keeps it from working besides its state; see Session.
+	// The obstacle besides its state; see Session.
 	BlockedReason string `protobuf:"bytes,2,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3256,13 +3259,13 @@ type ApprovalRequested struct {
 	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// The call.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// What it would do.
+	// Its effects.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
 	// When it was asked.
 	RequestedAt int64 `protobuf:"varint,6,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
 	// When it counts as denied.
 	ExpiresAt int64 `protobuf:"varint,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Whether something of subject was shortened; the approval itself has it whole.
+	// Whether a part of subject was shortened; the approval itself has it whole.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// The invocation, absent for the root agent.
 	InvocationId  string `protobuf:"bytes,9,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -3374,9 +3377,9 @@ type ApprovalResolved struct {
 	ToolCallId string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// approved, denied, expired, or closed with its run.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// The operator who answered, null for none.
+	// The operator who answered, or null.
 	ResolvedBy *string `protobuf:"bytes,5,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
-	// What the operator said to the agent.
+	// The operator's text for the agent.
 	Comment string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
 	// When.
 	ResolvedAt int64 `protobuf:"varint,7,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
@@ -3528,8 +3531,8 @@ func (x *IssueCreated) GetNumber() int64 {
 	return 0
 }
 
-// IssueUpdated is events issue.updated: an issue of the session's project, one of its todos, or the list of what happened to it
-// has changed.
+// IssueUpdated is events issue.updated: an issue of the session's project, one of its todos, or its history has
+// changed.
 type IssueUpdated struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project's slug.

@@ -378,7 +378,7 @@ type Invocation struct {
 	AgentPath string `protobuf:"bytes,6,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// pending, running, completed, failed or cancelled.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	// Whether the agent works in a cage: caged, uncaged, or pending while there is none yet.
+	// Whether the agent works in a cage: caged, uncaged, or pending before it is made.
 	CageStatus string `protobuf:"bytes,8,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// 0 completed, 1 failed, 130 cancelled; null while it has not ended.
 	Exit *int32 `protobuf:"varint,9,opt,name=exit,proto3,oneof" json:"exit,omitempty"`
@@ -396,9 +396,9 @@ type Invocation struct {
 	EndedAt *int64 `protobuf:"varint,15,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
 	// Why it failed, null if it did not.
 	Error *v1.Error `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`
-	// What its caller asked for.
+	// Its caller's prompt.
 	Prompt string `protobuf:"bytes,17,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// What it said last.
+	// Its last text.
 	Output string `protobuf:"bytes,18,opt,name=output,proto3" json:"output,omitempty"`
 	// Its cage's policy, null without one.
 	CagePolicy *InvocationCage `protobuf:"bytes,19,opt,name=cage_policy,json=cagePolicy,proto3" json:"cage_policy,omitempty"`

@@ -96,13 +96,13 @@ func (IssueStatus) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_issue_proto_rawDescGZIP(), []int{0}
 }
 
-// IssueUpdateKind says what an update records.
+// IssueUpdateKind is the kind of an update.
 type IssueUpdateKind int32
 
 const (
 	// Not said.
 	IssueUpdateKind_ISSUE_UPDATE_KIND_UNSPECIFIED IssueUpdateKind = 0
-	// Somebody wrote a comment.
+	// A comment was written.
 	IssueUpdateKind_ISSUE_UPDATE_KIND_COMMENT IssueUpdateKind = 1
 	// The status changed; metadata has old_status and new_status.
 	IssueUpdateKind_ISSUE_UPDATE_KIND_STATUS_CHANGE IssueUpdateKind = 2
@@ -161,13 +161,13 @@ func (IssueUpdateKind) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_issue_proto_rawDescGZIP(), []int{1}
 }
 
-// IssueVisibility says who reads an update.
+// IssueVisibility is the audience of an update.
 type IssueVisibility int32
 
 const (
 	// Not said; the same as all.
 	IssueVisibility_ISSUE_VISIBILITY_UNSPECIFIED IssueVisibility = 0
-	// Everybody who reads the issue.
+	// Every reader of the issue.
 	IssueVisibility_ISSUE_VISIBILITY_ALL IssueVisibility = 1
 	// The operator and the root agent.
 	IssueVisibility_ISSUE_VISIBILITY_OPERATOR_ONLY IssueVisibility = 2
@@ -275,7 +275,7 @@ func (TodoStatus) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_issue_proto_rawDescGZIP(), []int{3}
 }
 
-// TodoKind says what a todo is for.
+// TodoKind is the purpose of a todo.
 type TodoKind int32
 
 const (
@@ -341,9 +341,9 @@ type IssueSummary struct {
 	Title string `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
 	// Where it stands.
 	Status IssueStatus `protobuf:"varint,5,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
-	// Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody.
+	// The assignee: "primary", "workflow:NAME" or "session:ID", or null.
 	Assignment *string `protobuf:"bytes,6,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
-	// Who filed it: an operator's name, or "agent:PATH".
+	// The author: an operator's name, or "agent:PATH".
 	CreatedBy string `protobuf:"bytes,7,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// When it was filed.
 	CreatedAt int64 `protobuf:"varint,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -351,7 +351,7 @@ type IssueSummary struct {
 	UpdatedAt int64 `protobuf:"varint,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// When it was resolved, null while it is not.
 	ResolvedAt *int64 `protobuf:"varint,10,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
-	// Who resolved it, null while it is not.
+	// The resolver, null before.
 	ResolvedBy *string `protobuf:"bytes,11,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
 	// The version, which grows with every change.
 	Version       int64 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
@@ -490,9 +490,9 @@ type Issue struct {
 	OriginalBody *string `protobuf:"bytes,6,opt,name=original_body,json=originalBody,proto3,oneof" json:"original_body,omitempty"`
 	// Where it stands.
 	Status IssueStatus `protobuf:"varint,7,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
-	// Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody.
+	// The assignee: "primary", "workflow:NAME" or "session:ID", or null.
 	Assignment *string `protobuf:"bytes,8,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
-	// Who filed it: an operator's name, or "agent:PATH".
+	// The author: an operator's name, or "agent:PATH".
 	CreatedBy string `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// When it was filed.
 	CreatedAt int64 `protobuf:"varint,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -500,7 +500,7 @@ type Issue struct {
 	UpdatedAt int64 `protobuf:"varint,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// When it was resolved, null while it is not.
 	ResolvedAt *int64 `protobuf:"varint,12,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
-	// Who resolved it, null while it is not.
+	// The resolver, null before.
 	ResolvedBy *string `protobuf:"bytes,13,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
 	// The version, which grows with every change; If-Match takes it.
 	Version int64 `protobuf:"varint,14,opt,name=version,proto3" json:"version,omitempty"`
@@ -663,7 +663,7 @@ func (x *Issue) GetImportedFrom() string {
 	return ""
 }
 
-// IssueDetail is an issue with what happened to it.
+// IssueDetail is an issue with its history.
 type IssueDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, a ULID.
@@ -680,9 +680,9 @@ type IssueDetail struct {
 	OriginalBody *string `protobuf:"bytes,6,opt,name=original_body,json=originalBody,proto3,oneof" json:"original_body,omitempty"`
 	// Where it stands.
 	Status IssueStatus `protobuf:"varint,7,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
-	// Who has it: "primary", "workflow:NAME" or "session:ID", null for nobody.
+	// The assignee: "primary", "workflow:NAME" or "session:ID", or null.
 	Assignment *string `protobuf:"bytes,8,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
-	// Who filed it: an operator's name, or "agent:PATH".
+	// The author: an operator's name, or "agent:PATH".
 	CreatedBy string `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// When it was filed.
 	CreatedAt int64 `protobuf:"varint,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -690,7 +690,7 @@ type IssueDetail struct {
 	UpdatedAt int64 `protobuf:"varint,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// When it was resolved, null while it is not.
 	ResolvedAt *int64 `protobuf:"varint,12,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
-	// Who resolved it, null while it is not.
+	// The resolver, null before.
 	ResolvedBy *string `protobuf:"bytes,13,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
 	// The version, which grows with every change; If-Match takes it.
 	Version int64 `protobuf:"varint,14,opt,name=version,proto3" json:"version,omitempty"`
@@ -860,15 +860,15 @@ type IssueUpdate struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The issue.
 	IssueNumber int64 `protobuf:"varint,2,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// Who did it: an operator's name, or "agent:PATH".
+	// Its author: an operator's name, or "agent:PATH".
 	Author string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
-	// What it records.
+	// Its kind.
 	Kind IssueUpdateKind `protobuf:"varint,4,opt,name=kind,proto3,enum=kaged.api.v1.IssueUpdateKind" json:"kind,omitempty"`
 	// The text of a comment, Markdown.
 	Body string `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
-	// What changed, by kind; an object.
+	// The change, by kind; an object.
 	Metadata *structpb.Struct `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Who reads it.
+	// Its audience.
 	Visibility IssueVisibility `protobuf:"varint,7,opt,name=visibility,proto3,enum=kaged.api.v1.IssueVisibility" json:"visibility,omitempty"`
 	// When it happened.
 	CreatedAt     int64 `protobuf:"varint,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -967,17 +967,17 @@ type IssueTodo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, a ULID.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What is to be done.
+	// The task.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// Where it stands.
 	Status TodoStatus `protobuf:"varint,3,opt,name=status,proto3,enum=kaged.api.v1.TodoStatus" json:"status,omitempty"`
-	// What it is for.
+	// Its purpose.
 	Kind TodoKind `protobuf:"varint,4,opt,name=kind,proto3,enum=kaged.api.v1.TodoKind" json:"kind,omitempty"`
-	// The phase that it belongs to, null for none.
+	// The phase that it belongs to, or null.
 	Phase *string `protobuf:"bytes,5,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
 	// Its place in the list, from 0.
 	Position int32 `protobuf:"varint,6,opt,name=position,proto3" json:"position,omitempty"`
-	// What was noted on it.
+	// Its notes.
 	Notes []*TodoNote `protobuf:"bytes,7,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The agent that proposed it, null for the one that wrote it down.
 	OriginAgent *string `protobuf:"bytes,8,opt,name=origin_agent,json=originAgent,proto3,oneof" json:"origin_agent,omitempty"`
@@ -987,7 +987,7 @@ type IssueTodo struct {
 	CompletedAt *int64 `protobuf:"varint,10,opt,name=completed_at,json=completedAt,proto3,oneof" json:"completed_at,omitempty"`
 	// When the operator verified it, null while it is not.
 	VerifiedAt *int64 `protobuf:"varint,11,opt,name=verified_at,json=verifiedAt,proto3,oneof" json:"verified_at,omitempty"`
-	// Who verified it, null while it is not.
+	// The verifier, null before.
 	VerifiedBy    *string `protobuf:"bytes,12,opt,name=verified_by,json=verifiedBy,proto3,oneof" json:"verified_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1112,7 +1112,7 @@ type TodoNote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The text.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// Who wrote it.
+	// Its author.
 	Author string `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
 	// When.
 	CreatedAt     int64 `protobuf:"varint,3,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -1176,7 +1176,8 @@ type ListIssuesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project's slug.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// What to search for in titles and bodies, as in a search engine: words, "phrases", or, -not. At most 500 characters.
+	// The words to search for in titles and bodies, as in a search engine: words, "phrases", or, -not. At most 500
+	// characters.
 	Q string `protobuf:"bytes,2,opt,name=q,proto3" json:"q,omitempty"`
 	// Statuses separated by commas, or all; empty means those that have not ended.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
@@ -1582,7 +1583,7 @@ func (x *GetIssueResponse) GetIssue() *IssueDetail {
 	return nil
 }
 
-// UpdateIssueRequest changes an issue; what is left out stays.
+// UpdateIssueRequest changes an issue; absent fields stay.
 type UpdateIssueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project's slug.
@@ -1593,7 +1594,7 @@ type UpdateIssueRequest struct {
 	Title *string `protobuf:"bytes,3,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	// The body, Markdown, at most 16 KiB.
 	Body *string `protobuf:"bytes,4,opt,name=body,proto3,oneof" json:"body,omitempty"`
-	// "primary", "workflow:NAME", "session:ID", or null for nobody.
+	// "primary", "workflow:NAME", "session:ID", or null.
 	Assignment *structpb.Value `protobuf:"bytes,5,opt,name=assignment,proto3" json:"assignment,omitempty"`
 	// The status to go to.
 	Status IssueStatus `protobuf:"varint,6,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
@@ -1892,7 +1893,7 @@ type AddIssueUpdateRequest struct {
 	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// The text, Markdown, at most 16 KiB.
 	Body string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
-	// Who reads it; not said means all.
+	// Its audience; all by default.
 	Visibility    IssueVisibility `protobuf:"varint,4,opt,name=visibility,proto3,enum=kaged.api.v1.IssueVisibility" json:"visibility,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2110,9 +2111,9 @@ type AddIssueTodosRequest struct {
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The number.
 	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// What is to be done: 1 to 100 lines of at most 500 characters.
+	// The tasks: 1 to 100 lines of at most 500 characters.
 	Items []string `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
-	// What they are for; not said means steps.
+	// Their purpose; steps by default.
 	Kind TodoKind `protobuf:"varint,4,opt,name=kind,proto3,enum=kaged.api.v1.TodoKind" json:"kind,omitempty"`
 	// The phase that they belong to, at most 100 characters.
 	Phase         string `protobuf:"bytes,5,opt,name=phase,proto3" json:"phase,omitempty"`
@@ -2231,7 +2232,7 @@ func (x *AddIssueTodosResponse) GetItems() []*IssueTodo {
 	return nil
 }
 
-// UpdateIssueTodoRequest changes a todo; what is left out stays.
+// UpdateIssueTodoRequest changes a todo; absent fields stay.
 type UpdateIssueTodoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project's slug.
@@ -2240,7 +2241,7 @@ type UpdateIssueTodoRequest struct {
 	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// The todo.
 	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
-	// What is to be done, at most 500 characters.
+	// The task, at most 500 characters.
 	Content *string `protobuf:"bytes,4,opt,name=content,proto3,oneof" json:"content,omitempty"`
 	// Where it stands.
 	Status TodoStatus `protobuf:"varint,5,opt,name=status,proto3,enum=kaged.api.v1.TodoStatus" json:"status,omitempty"`

@@ -333,7 +333,7 @@ type Provider struct {
 	Driver string `protobuf:"bytes,2,opt,name=driver,proto3" json:"driver,omitempty"`
 	// The base URL without credentials and query, null for the driver's own.
 	BaseUrl *string `protobuf:"bytes,3,opt,name=base_url,json=baseUrl,proto3,oneof" json:"base_url,omitempty"`
-	// "<redacted>" for a key, null for none.
+	// "<redacted>" for a key, or null.
 	ApiKey *string `protobuf:"bytes,4,opt,name=api_key,json=apiKey,proto3,oneof" json:"api_key,omitempty"`
 	// The names of its own headers.
 	Headers []string `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty"`

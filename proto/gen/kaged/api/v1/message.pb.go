@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// MessageRole is who a message is from.
+// MessageRole is the author of a message.
 type MessageRole int32
 
 const (
@@ -418,7 +418,7 @@ type SessionMessage struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The session.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Who it is from.
+	// Its author.
 	Role MessageRole `protobuf:"varint,3,opt,name=role,proto3,enum=kaged.api.v1.MessageRole" json:"role,omitempty"`
 	// The invocation it is from, only where the role is subagent.
 	SubagentInvocationId string `protobuf:"bytes,4,opt,name=subagent_invocation_id,json=subagentInvocationId,proto3" json:"subagent_invocation_id,omitempty"`
@@ -430,9 +430,9 @@ type SessionMessage struct {
 	CreatedAt int64 `protobuf:"varint,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Whether it was rolled back or discarded.
 	Superseded bool `protobuf:"varint,8,opt,name=superseded,proto3" json:"superseded,omitempty"`
-	// The run it belongs to, null for none.
+	// The run it belongs to, or null.
 	RunId *string `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
-	// How it came about; only of what a model wrote.
+	// Its origin; only for a model's message.
 	Metadata *MessageMetadata `protobuf:"bytes,10,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// Whether no compaction may supersede it.
 	AlwaysKeep    bool `protobuf:"varint,11,opt,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
@@ -562,7 +562,7 @@ type MessagePart struct {
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	// The tool's parameters; a text where they are not JSON or nest deeper than 100 levels.
 	Input []byte `protobuf:"bytes,9,opt,name=input,proto3" json:"input,omitempty"`
-	// What the tool said.
+	// The tool's result.
 	Output string `protobuf:"bytes,7,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether the tool failed.
 	IsError       bool `protobuf:"varint,8,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
@@ -665,11 +665,11 @@ type MessageMetadata struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// Why the model stopped.
 	StopReason string `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
-	// What it used.
+	// Its use of tokens.
 	Usage *FrameUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How it went.
 	Stats *FrameStats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
-	// What went wrong.
+	// The error.
 	ErrorMessage string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	// Its code.
 	ErrorCode string `protobuf:"bytes,7,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
@@ -859,7 +859,7 @@ func (x *FrameUsage) GetCacheWrite() int64 {
 // FrameStats is measurements as the API shows them.
 type FrameStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Milliseconds to the first text or thinking, null if there was none.
+	// Milliseconds to the first text or thinking; may be null.
 	Ttft *float64 `protobuf:"fixed64,1,opt,name=ttft,proto3,oneof" json:"ttft,omitempty"`
 	// Milliseconds of model streaming, without tools.
 	Duration float64 `protobuf:"fixed64,2,opt,name=duration,proto3" json:"duration,omitempty"`

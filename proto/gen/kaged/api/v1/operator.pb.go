@@ -176,7 +176,7 @@ func (x *Me) GetCsrfToken() string {
 	return ""
 }
 
-// Daemon says what runs.
+// Daemon describes the running kaged.
 type Daemon struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version.

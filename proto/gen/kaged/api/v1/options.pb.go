@@ -27,7 +27,7 @@ type HTTPAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The status, 0 for 200.
 	Status int32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
-	// What an answer must be to get the status; any other gets 200. All conditions count.
+	// The conditions on the answer for the status; any other gets 200. All conditions count.
 	When []*HTTPCondition `protobuf:"bytes,2,rep,name=when,proto3" json:"when,omitempty"`
 	// The field of the answer that is the body for a client that accepts text/plain and not application/json.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
@@ -263,8 +263,8 @@ var (
 	//
 	// optional kaged.api.v1.HTTPAnswer http_answer = 50112;
 	E_HttpAnswer = &file_kaged_api_v1_options_proto_extTypes[0]
-	// The least scope of a token that may use the route: read, run, admin, or none for no token at all. Without it routes of GET need
-	// read and others admin.
+	// The least scope of a token that may use the route: read, run, admin, or none to refuse every token. Without it
+	// routes of GET need read and others admin.
 	//
 	// optional string token_scope = 50113;
 	E_TokenScope = &file_kaged_api_v1_options_proto_extTypes[1]

@@ -22,10 +22,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ListProcessesRequest selects what runs.
+// ListProcessesRequest selects commands.
 type ListProcessesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only what runs for this session; empty for all of the operator's.
+	// Only those of this session; empty for all of the operator's.
 	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -68,7 +68,7 @@ func (x *ListProcessesRequest) GetSessionId() string {
 	return ""
 }
 
-// ListProcessesResponse is what runs.
+// ListProcessesResponse lists the running commands.
 type ListProcessesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The commands.

@@ -30,7 +30,7 @@ const (
 	ProjectState_PROJECT_STATE_UNSPECIFIED ProjectState = 0
 	// Everything is resolved.
 	ProjectState_PROJECT_STATE_READY ProjectState = 1
-	// The project file is valid and something it names is missing.
+	// The project file is valid and refers to a missing part.
 	ProjectState_PROJECT_STATE_PENDING ProjectState = 2
 	// The project file does not compile.
 	ProjectState_PROJECT_STATE_INVALID ProjectState = 3
@@ -85,9 +85,9 @@ type ProjectApprovalState int32
 const (
 	// Not said.
 	ProjectApprovalState_PROJECT_APPROVAL_STATE_UNSPECIFIED ProjectApprovalState = 0
-	// The files are the approved ones, or differ in nothing that needs approval.
+	// The files are the approved ones, or differ only in parts that need no approval.
 	ProjectApprovalState_PROJECT_APPROVAL_STATE_APPROVED ProjectApprovalState = 1
-	// The files widen what was approved, or a prompt that agents can write is another than the accepted one.
+	// The files widen the approved version, or a prompt that agents can write differs from the accepted one.
 	ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED ProjectApprovalState = 2
 )
 
@@ -258,9 +258,9 @@ type ProjectSummary struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The folder.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The name to show, null for none.
+	// The name to show, or null.
 	Label *string `protobuf:"bytes,3,opt,name=label,proto3,oneof" json:"label,omitempty"`
-	// What the project is about.
+	// The project's description.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// When a session of it was last used, null for never.
 	LastOpenedAt *int64 `protobuf:"varint,5,opt,name=last_opened_at,json=lastOpenedAt,proto3,oneof" json:"last_opened_at,omitempty"`
@@ -459,17 +459,17 @@ type RegisteredProject struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The folder.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The name to show, null for none.
+	// The name to show, or null.
 	Label *string `protobuf:"bytes,3,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// Whether work can start.
 	State ProjectState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.api.v1.ProjectState" json:"state,omitempty"`
 	// When it was first registered.
 	RegisteredAt int64 `protobuf:"varint,5,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
-	// What is missing; only while the state is pending.
+	// The missing parts; only while the state is pending.
 	Unresolved *Unresolved `protobuf:"bytes,6,opt,name=unresolved,proto3" json:"unresolved,omitempty"`
-	// What is worth knowing about the project file.
+	// The warnings about the project file.
 	Warnings []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// What is worth knowing about the project file and about the operator's configuration, with its place.
+	// The warnings about the project file and about the operator's configuration, with their places.
 	Diagnostics   []*ProjectDiagnostic `protobuf:"bytes,8,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -561,7 +561,7 @@ func (x *RegisteredProject) GetDiagnostics() []*ProjectDiagnostic {
 	return nil
 }
 
-// ProjectDiagnostic is something wrong with a project's files, or worth knowing.
+// ProjectDiagnostic is an error or a warning about a project's files.
 type ProjectDiagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind, such as not_in_force or cage_disabled.
@@ -753,7 +753,7 @@ func (x *ReloadProjectResponse) GetProject() *RegisteredProject {
 	return nil
 }
 
-// Unresolved lists what keeps a project pending.
+// Unresolved lists the missing parts of a pending project.
 type Unresolved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model aliases without a binding.
@@ -881,7 +881,7 @@ type UnresolvedPlugin struct {
 	Package string `protobuf:"bytes,2,opt,name=package,proto3" json:"package,omitempty"`
 	// Where it comes from.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// What is wrong with it.
+	// Its error.
 	Status        string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1099,9 +1099,9 @@ type Project struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The folder.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The name to show, null for none.
+	// The name to show, or null.
 	Label *string `protobuf:"bytes,3,opt,name=label,proto3,oneof" json:"label,omitempty"`
-	// What the project is about.
+	// The project's description.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// Whether work can start.
 	State ProjectState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.ProjectState" json:"state,omitempty"`
@@ -1111,13 +1111,13 @@ type Project struct {
 	LastOpenedAt *int64 `protobuf:"varint,7,opt,name=last_opened_at,json=lastOpenedAt,proto3,oneof" json:"last_opened_at,omitempty"`
 	// The version of its format.
 	DslVersion int32 `protobuf:"varint,8,opt,name=dsl_version,json=dslVersion,proto3" json:"dsl_version,omitempty"`
-	// What its aliases are bound to: the first target of each.
+	// The targets of its aliases: the first of each.
 	ResolvedAliases map[string]string `protobuf:"bytes,9,rep,name=resolved_aliases,json=resolvedAliases,proto3" json:"resolved_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The plugins in use.
 	ActivePlugins []*ActivePlugin `protobuf:"bytes,10,rep,name=active_plugins,json=activePlugins,proto3" json:"active_plugins,omitempty"`
 	// How many sessions it has.
 	SessionCount int32 `protobuf:"varint,11,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
-	// What is wrong with its files, or worth knowing about them and about the operator's configuration.
+	// The errors and warnings about its files, and the warnings about the operator's configuration.
 	Diagnostics   []*ProjectDiagnostic `protobuf:"bytes,12,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1283,16 +1283,16 @@ func (x *GetProjectApprovalRequest) GetId() string {
 	return ""
 }
 
-// Widening is something that the files grant and the approved version does not.
+// Widening is a grant of the files that the approved version lacks.
 type Widening struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tree path of the agent; empty for the project.
 	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// The key, such as cage, cage.fs, tools or system_prompt.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// What the approved version grants, null for nothing.
+	// The approved version's grant, or null.
 	From *string `protobuf:"bytes,3,opt,name=from,proto3,oneof" json:"from,omitempty"`
-	// What the files grant.
+	// The files' grant.
 	To            *string `protobuf:"bytes,4,opt,name=to,proto3,oneof" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1363,11 +1363,11 @@ type GetProjectApprovalResponse struct {
 	State ProjectApprovalState `protobuf:"varint,1,opt,name=state,proto3,enum=kaged.api.v1.ProjectApprovalState" json:"state,omitempty"`
 	// The hash of the approved version, null before the first approval.
 	ApprovedHash *string `protobuf:"bytes,2,opt,name=approved_hash,json=approvedHash,proto3,oneof" json:"approved_hash,omitempty"`
-	// The hash to approve; null where nothing needs approval.
+	// The hash to approve; null if no approval is needed.
 	PendingHash *string `protobuf:"bytes,3,opt,name=pending_hash,json=pendingHash,proto3,oneof" json:"pending_hash,omitempty"`
-	// What the files grant beyond the approved version.
+	// The grants of the files beyond the approved version.
 	Widened []*Widening `protobuf:"bytes,4,rep,name=widened,proto3" json:"widened,omitempty"`
-	// The files against the approved ones as a unified diff, at most 64 KiB; empty where nothing needs approval.
+	// The files against the approved ones as a unified diff, at most 64 KiB; empty if no approval is needed.
 	Diff          string `protobuf:"bytes,5,opt,name=diff,proto3" json:"diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1603,7 +1603,7 @@ func (x *GetProjectCapabilitiesRequest) GetId() string {
 	return ""
 }
 
-// GetProjectCapabilitiesResponse is what a project's root agent may do.
+// GetProjectCapabilitiesResponse is the rights of a project's root agent.
 type GetProjectCapabilitiesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The files and folders.
@@ -1681,9 +1681,9 @@ type AgentCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tree path.
 	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// Whether it has a cage; without one it may do what the workspace's user may do.
+	// Whether it has a cage; without one it has the rights of the workspace's user.
 	Caged bool `protobuf:"varint,2,opt,name=caged,proto3" json:"caged,omitempty"`
-	// What the cage grants as it is written, "none" without a cage.
+	// The grants of the cage as written, "none" without a cage.
 	Summary       string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2024,7 +2024,7 @@ func (x *UnregisterProjectRequest) GetConfirm() bool {
 	return false
 }
 
-// UnregisterProjectResponse is what was removed.
+// UnregisterProjectResponse is the removed project.
 type UnregisterProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.

@@ -278,7 +278,7 @@ type GetPromptRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// The version, 0 for the file as it is.
 	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The version to compare with, 0 for none.
+	// The version to compare with, or 0.
 	DiffFrom      int32 `protobuf:"varint,4,opt,name=diff_from,json=diffFrom,proto3" json:"diff_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -443,7 +443,7 @@ type PutPromptRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// The whole text, at most 1 MiB.
 	Text *string `protobuf:"bytes,3,opt,name=text,proto3,oneof" json:"text,omitempty"`
-	// The version to restore in place of a text, 0 for none.
+	// The version to restore in place of a text, or 0.
 	Restore       int32 `protobuf:"varint,4,opt,name=restore,proto3" json:"restore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RunState is what became of a run.
+// RunState is the state of a run.
 type RunState int32
 
 const (
@@ -228,7 +228,7 @@ type RunSummary struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The message that started it.
 	TriggerMessageId string `protobuf:"bytes,3,opt,name=trigger_message_id,json=triggerMessageId,proto3" json:"trigger_message_id,omitempty"`
-	// What it is doing or how it ended.
+	// Its state.
 	State RunState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.api.v1.RunState" json:"state,omitempty"`
 	// How it ended, null while it has not.
 	Outcome *string `protobuf:"bytes,5,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
@@ -408,7 +408,7 @@ type SubagentInvocation struct {
 	ToolCallId string `protobuf:"bytes,6,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,7,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// Whether the agent works in a cage: caged, uncaged, or pending while there is none yet.
+	// Whether the agent works in a cage: caged, uncaged, or pending before it is made.
 	CageStatus string `protobuf:"bytes,8,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// 0 completed, 1 failed, 130 cancelled; null while it has not ended.
 	Exit *int32 `protobuf:"varint,9,opt,name=exit,proto3,oneof" json:"exit,omitempty"`
@@ -426,10 +426,10 @@ type SubagentInvocation struct {
 	EndedAt *int64 `protobuf:"varint,15,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
 	// Why it failed, null if it did not.
 	Error *v1.Error `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`
-	// What its caller asked for, shortened where an answer has no room for all; this and the fields below only in a run's own answer
-	// and in the invocation's.
+	// Its caller's prompt, shortened if an answer has no room for all; this and the fields below only in a run's own
+	// answer and in the invocation's.
 	Prompt string `protobuf:"bytes,17,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// What it said last.
+	// Its last text.
 	Output string `protobuf:"bytes,18,opt,name=output,proto3" json:"output,omitempty"`
 	// Its cage's policy, absent without one.
 	CagePolicy *InvocationCage `protobuf:"bytes,19,opt,name=cage_policy,json=cagePolicy,proto3" json:"cage_policy,omitempty"`
@@ -616,7 +616,7 @@ type InvocationCage struct {
 	Fs []*InvocationMount `protobuf:"bytes,1,rep,name=fs,proto3" json:"fs,omitempty"`
 	// Paths that cannot be written although a grant may hold them.
 	ReadOnly []string `protobuf:"bytes,2,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// The reachable "host:port" pairs; none means no network.
+	// The reachable "host:port" pairs; an empty list means no network.
 	NetAllow []string `protobuf:"bytes,3,rep,name=net_allow,json=netAllow,proto3" json:"net_allow,omitempty"`
 	// default or relaxed.
 	Seccomp string `protobuf:"bytes,4,opt,name=seccomp,proto3" json:"seccomp,omitempty"`
@@ -885,7 +885,7 @@ type Run struct {
 	TriggerMessageId string `protobuf:"bytes,3,opt,name=trigger_message_id,json=triggerMessageId,proto3" json:"trigger_message_id,omitempty"`
 	// The message it wrote or is writing.
 	MessageId string `protobuf:"bytes,4,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// What it is doing or how it ended.
+	// Its state.
 	State RunState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.RunState" json:"state,omitempty"`
 	// How it ended, null while it has not.
 	Outcome *string `protobuf:"bytes,6,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
@@ -915,8 +915,8 @@ type Run struct {
 	CompiledHash string `protobuf:"bytes,18,opt,name=compiled_hash,json=compiledHash,proto3" json:"compiled_hash,omitempty"`
 	// The prompts in effect: path to SHA-256.
 	PromptHashes map[string]string `protobuf:"bytes,19,rep,name=prompt_hashes,json=promptHashes,proto3" json:"prompt_hashes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whether the root agent works in a cage: caged, uncaged, or pending while there is none yet; a run that failed for want of
-	// its cage stays pending.
+	// Whether the root agent works in a cage: caged, uncaged, or pending before it is made; a run that failed for
+	// want of its cage stays pending.
 	CageStatus    string `protobuf:"bytes,20,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1097,7 +1097,7 @@ type RunStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1.
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	// What the model wrote.
+	// The model's output.
 	Parts []*MessagePart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	// Why it stopped.
 	StopReason string `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
@@ -1105,7 +1105,7 @@ type RunStep struct {
 	Provider string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
 	// The model.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	// What it used.
+	// Its use of tokens.
 	Usage *FrameUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How it went.
 	Stats *FrameStats `protobuf:"bytes,7,opt,name=stats,proto3" json:"stats,omitempty"`

@@ -22,13 +22,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SessionState is what a session is doing.
+// SessionState is the state of a session.
 type SessionState int32
 
 const (
 	// Not said.
 	SessionState_SESSION_STATE_UNSPECIFIED SessionState = 0
-	// Nothing; it takes a message.
+	// Idle: it takes a message.
 	SessionState_SESSION_STATE_IDLE SessionState = 1
 	// A message waits for a slot.
 	SessionState_SESSION_STATE_QUEUED SessionState = 2
@@ -347,11 +347,11 @@ type CreateSessionRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// The same as name.
 	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
-	// A session whose conversation this one continues.
+	// A session with the conversation that this one continues.
 	ResumeFrom string `protobuf:"bytes,4,opt,name=resume_from,json=resumeFrom,proto3" json:"resume_from,omitempty"`
-	// The number of the project's issue that the session works on, 0 for none.
+	// The number of the project's issue that the session works on, or 0.
 	IssueNumber int64 `protobuf:"varint,5,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// What all its runs together may use: {usd, tokens, calls, walltime_ms, unpriced}, or null.
+	// The budget of all its runs together: {usd, tokens, calls, walltime_ms, unpriced}, or null.
 	Budget        *structpb.Value `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -440,11 +440,11 @@ type CreateSessionResponse struct {
 	State SessionState `protobuf:"varint,3,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
 	// When.
 	CreatedAt int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// The name to show, null for none.
+	// The name to show, or null.
 	Name *string `protobuf:"bytes,5,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,6,opt,name=label,proto3,oneof" json:"label,omitempty"`
-	// The issue it works on, null for none.
+	// The issue it works on, or null.
 	IssueNumber   *int64 `protobuf:"varint,7,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -664,25 +664,25 @@ type SessionSummary struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The name to show, null for none.
+	// The name to show, or null.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
-	// What it is doing.
+	// Its state.
 	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
 	// When it began.
 	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it last changed.
 	UpdatedAt int64 `protobuf:"varint,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// "provider:model" in place of the project's alias, null for none.
+	// "provider:model" in place of the project's alias, or null.
 	ModelOverride *string `protobuf:"bytes,8,opt,name=model_override,json=modelOverride,proto3,oneof" json:"model_override,omitempty"`
-	// In place of the project's max_steps, null for none.
+	// In place of the project's max_steps, or null.
 	MaxStepsOverride *int32 `protobuf:"varint,9,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
-	// In place of the project's max_output_tokens, null for none.
+	// In place of the project's max_output_tokens, or null.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,10,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
 	// How many messages it has.
 	MessageCount int32 `protobuf:"varint,11,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
-	// The issue it works on, null for none.
+	// The issue it works on, or null.
 	IssueNumber   *int64 `protobuf:"varint,12,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -947,25 +947,25 @@ type FoundSession struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The name to show, null for none.
+	// The name to show, or null.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
-	// What it is doing.
+	// Its state.
 	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
 	// When it began.
 	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it last changed.
 	UpdatedAt int64 `protobuf:"varint,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// "provider:model" in place of the project's alias, null for none.
+	// "provider:model" in place of the project's alias, or null.
 	ModelOverride *string `protobuf:"bytes,8,opt,name=model_override,json=modelOverride,proto3,oneof" json:"model_override,omitempty"`
-	// In place of the project's max_steps, null for none.
+	// In place of the project's max_steps, or null.
 	MaxStepsOverride *int32 `protobuf:"varint,9,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
-	// In place of the project's max_output_tokens, null for none.
+	// In place of the project's max_output_tokens, or null.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,10,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
 	// How many messages it has.
 	MessageCount int32 `protobuf:"varint,11,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
-	// The issue it works on, null for none.
+	// The first message that has the words of q, null if the name has them and without q.
 	IssueNumber *int64 `protobuf:"varint,12,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	// The first message that has the words of q, null where the name has them and without q.
 	MatchedMessageId *string `protobuf:"bytes,13,opt,name=matched_message_id,json=matchedMessageId,proto3,oneof" json:"matched_message_id,omitempty"`
@@ -1193,14 +1193,14 @@ type Session struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The name to show, null for none.
+	// The name to show, or null.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
-	// What it is doing.
+	// Its state.
 	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// What keeps it from working besides its state, null for nothing: provider_unreachable or context_overflow, or resume_pending while
-	// an interrupted run is about to go on in a new one.
+	// The obstacle besides its state, or null: provider_unreachable or context_overflow, or resume_pending while an
+	// interrupted run is about to go on in a new one.
 	BlockedReason *string `protobuf:"bytes,6,opt,name=blocked_reason,json=blockedReason,proto3,oneof" json:"blocked_reason,omitempty"`
 	// When it began.
 	CreatedAt int64 `protobuf:"varint,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -1210,23 +1210,23 @@ type Session struct {
 	EndedAt *int64 `protobuf:"varint,9,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
 	// How many messages it has.
 	MessageCount int32 `protobuf:"varint,10,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
-	// "provider:model" in place of the project's alias, null for none.
+	// "provider:model" in place of the project's alias, or null.
 	ModelOverride *string `protobuf:"bytes,11,opt,name=model_override,json=modelOverride,proto3,oneof" json:"model_override,omitempty"`
-	// In place of the project's max_steps, null for none.
+	// In place of the project's max_steps, or null.
 	MaxStepsOverride *int32 `protobuf:"varint,12,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
-	// In place of the project's max_output_tokens, null for none.
+	// In place of the project's max_output_tokens, or null.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,13,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
-	// The run that is pending or at work, null for none.
+	// The run that is pending or at work, or null.
 	CurrentRun *string `protobuf:"bytes,14,opt,name=current_run,json=currentRun,proto3,oneof" json:"current_run,omitempty"`
 	// The agents at work below the root.
 	LiveSubagents []*LiveSubagent `protobuf:"bytes,15,rep,name=live_subagents,json=liveSubagents,proto3" json:"live_subagents,omitempty"`
-	// What its runs used and cost so far.
+	// The use and cost of its runs so far.
 	Totals *SessionTotals `protobuf:"bytes,16,opt,name=totals,proto3" json:"totals,omitempty"`
 	// Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run.
 	CageStatus *string `protobuf:"bytes,17,opt,name=cage_status,json=cageStatus,proto3,oneof" json:"cage_status,omitempty"`
-	// The issue it works on, null for none.
+	// The issue it works on, or null.
 	IssueNumber *int64 `protobuf:"varint,18,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
-	// Its budget, and what is spent; null in answers that do not sum it up.
+	// Its budget, and the used part; null in answers that do not sum it up.
 	Budget        *SessionBudget `protobuf:"bytes,19,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1395,14 +1395,14 @@ func (x *Session) GetBudget() *SessionBudget {
 	return nil
 }
 
-// SessionBudget is what a session may use, and what it has used.
+// SessionBudget is a session's budget, and its use.
 type SessionBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its budget, null for none.
+	// Its budget, or null.
 	Limit *BudgetLimit `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What is spent.
+	// The used part.
 	Spent *BudgetUse `protobuf:"bytes,2,opt,name=spent,proto3" json:"spent,omitempty"`
-	// What calls in flight may use at most.
+	// The most that calls in flight may use.
 	Reserved *BudgetUse `protobuf:"bytes,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	// Which agents spent it.
 	ByAgent       []*AgentUse `protobuf:"bytes,4,rep,name=by_agent,json=byAgent,proto3" json:"by_agent,omitempty"`
@@ -1612,7 +1612,7 @@ type LiveSubagent struct {
 	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	// The agent's key.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is doing.
+	// Its state.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// caged, uncaged or pending.
 	CageStatus string `protobuf:"bytes,4,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
@@ -1720,7 +1720,8 @@ type UpdateSessionRequest struct {
 	MaxOutputTokensOverride *structpb.Value `protobuf:"bytes,5,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3" json:"max_output_tokens_override,omitempty"`
 	// The number of an issue of the project, or null. It stays as it is while a run is at work.
 	IssueNumber *structpb.Value `protobuf:"bytes,6,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// {usd, tokens, calls, walltime_ms, unpriced} or null. A run at work goes on under the budget of before, or under none if there was none.
+	// {usd, tokens, calls, walltime_ms, unpriced} or null. A run at work goes on under the budget of before, if there
+	// was one.
 	Budget        *structpb.Value `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -67,7 +67,7 @@ func (x *GetSpendRequest) GetSince() int64 {
 	return 0
 }
 
-// GetSpendResponse is what the model calls of an operator used.
+// GetSpendResponse is the use of an operator's model calls.
 type GetSpendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first moment of the calls.
@@ -156,7 +156,7 @@ type SpendGroup struct {
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// provider:model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// What they used.
+	// Their use.
 	Sum           *SpendSum `protobuf:"bytes,3,opt,name=sum,proto3" json:"sum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -213,7 +213,7 @@ func (x *SpendGroup) GetSum() *SpendSum {
 	return nil
 }
 
-// SpendSum is what model calls used. Calls to a model without a known price cost 0.
+// SpendSum is the use of model calls. Calls to a model without a known price cost 0.
 type SpendSum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// US dollars.

@@ -27,7 +27,7 @@ type TokenScope int32
 const (
 	// Not said.
 	TokenScope_TOKEN_SCOPE_UNSPECIFIED TokenScope = 0
-	// What changes nothing: routes of GET.
+	// Reads: routes of GET.
 	TokenScope_TOKEN_SCOPE_READ TokenScope = 1
 	// Also to begin, use, cancel and end sessions, to hold their sockets, and to work on issues.
 	TokenScope_TOKEN_SCOPE_RUN TokenScope = 2
@@ -85,7 +85,7 @@ type Token struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its name, which no other live token of the operator has.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// What it allows.
+	// Its rights.
 	Scope TokenScope `protobuf:"varint,3,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
 	// When it was made.
 	CreatedAt int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -174,7 +174,7 @@ type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name, 1 to 80 characters.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it allows.
+	// Its rights.
 	Scope TokenScope `protobuf:"varint,2,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
 	// When it stops to be valid, in the future; without it, never.
 	ExpiresAt     *int64 `protobuf:"varint,3,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
@@ -240,7 +240,7 @@ type CreateTokenResponse struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// What it allows.
+	// Its rights.
 	Scope TokenScope `protobuf:"varint,3,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
 	// When it was made.
 	CreatedAt int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -453,7 +453,7 @@ func (x *RevokeTokenRequest) GetId() string {
 	return ""
 }
 
-// RevokeTokenResponse is what it was.
+// RevokeTokenResponse is the revoked token.
 type RevokeTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token.

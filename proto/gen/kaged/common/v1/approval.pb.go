@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApprovalSubject is what an operator is asked to allow: one tool call, as it would act if it were made now.
+// ApprovalSubject is a tool call for an operator to allow, as it would act if it were made now.
 type ApprovalSubject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The canonical name of the tool.
@@ -32,11 +32,11 @@ type ApprovalSubject struct {
 	Reasons []string `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The exact command, for tools that run one; empty for others.
 	Command string `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
-	// The folder the command runs in, empty for none.
+	// The folder the command runs in, or empty.
 	Cwd string `protobuf:"bytes,5,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// The files it changes, as results name them.
 	Paths []string `protobuf:"bytes,6,rep,name=paths,proto3" json:"paths,omitempty"`
-	// The change as a unified diff, shortened where it is long; empty for what cannot be shown before it happens.
+	// The change as a unified diff, shortened if long; empty for a change that cannot be shown before it happens.
 	Preview       string `protobuf:"bytes,7,opt,name=preview,proto3" json:"preview,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,9 +29,9 @@ type AuditRecord struct {
 	EventType string `protobuf:"bytes,1,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
 	// When it happened, in milliseconds since the Unix epoch.
 	Ts int64 `protobuf:"varint,2,opt,name=ts,proto3" json:"ts,omitempty"`
-	// The tree path of the agent it is about, empty for none.
+	// The tree path of the agent it is about, or empty.
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// What happened. Secrets are masked and large values shortened before they get here.
+	// The facts. Secrets are masked and large values shortened before they get here.
 	Payload       *structpb.Struct `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,10 +21,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CagePolicy is what an agent may reach, compiled from its cage block. An agent with cage: disabled has none.
+// CagePolicy is the reach of an agent, compiled from its cage block. An agent with cage: disabled has no policy.
 type CagePolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The granted paths, in the order they were written. Nothing else of the file system is visible.
+	// The granted paths, in the order they were written. The rest of the file system is invisible.
 	Fs []*CageMount `protobuf:"bytes,1,rep,name=fs,proto3" json:"fs,omitempty"`
 	// The reachable "host:port" pairs. Empty means no network.
 	NetAllow []string `protobuf:"bytes,2,rep,name=net_allow,json=netAllow,proto3" json:"net_allow,omitempty"`
@@ -32,18 +32,19 @@ type CagePolicy struct {
 	Seccomp string `protobuf:"bytes,3,opt,name=seccomp,proto3" json:"seccomp,omitempty"`
 	// Named capabilities, such as "shell".
 	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// What happens to the writable layer between invocations: "ephemeral" or "persistent".
+	// The lifetime of the writable layer: "ephemeral" or "persistent".
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	// Environment variables set inside.
 	Env map[string]string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Resource limits; unset means the service's defaults.
 	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an agent above
-	// may not. They grant nothing.
+	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an
+	// agent above may not. They are no grants.
 	ReadOnly []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	// Where each of read_only is written, in its order, as CageMount.at; shorter where that is not known.
 	ReadOnlyAt []string `protobuf:"bytes,9,rep,name=read_only_at,json=readOnlyAt,proto3" json:"read_only_at,omitempty"`
-	// What of repositories can be written: "writable", save for what makes git run code, or "read_only". Empty is writable.
+	// The writable part of repositories: "writable", except files that make git run code, or "read_only". Empty is
+	// writable.
 	Git           string `protobuf:"bytes,10,opt,name=git,proto3" json:"git,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -149,10 +150,10 @@ func (x *CagePolicy) GetGit() string {
 	return ""
 }
 
-// CageFinding is something that was made while a cage lived and that may make tools outside run code.
+// CageFinding is a file that was made while a cage lived and that may make tools outside run code.
 type CageFinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is: gitlink, repository, hook_path, name, partial or policy.
+	// Its kind: gitlink, repository, hook_path, name, partial or policy.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Where, absolute; empty for partial and policy.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
@@ -277,7 +278,7 @@ func (x *CageMount) GetAt() string {
 	return ""
 }
 
-// CageLimits bounds what a cage may use. Zero means no limit of its own.
+// CageLimits bounds a cage. Zero means no limit of its own.
 type CageLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Memory in bytes.
@@ -359,13 +360,14 @@ func (x *CageLimits) GetWalltimeMs() int64 {
 	return 0
 }
 
-// NetworkAttempt is a connection or a lookup that something in a cage tried. Many of one kind in a short time are one message.
+// NetworkAttempt is a connection or a lookup that a command in a cage tried. Many of one kind in a short time are
+// one message.
 type NetworkAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When, in milliseconds.
 	At int64 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
-	// What it wanted: "host:port", "host" for a lookup, an address where no name was asked for; "UDP" or "UDP over IPv6" where only
-	// that is known.
+	// Its target: "host:port", "host" for a lookup, an address without a name; "UDP" or "UDP over IPv6" if only that
+	// is known.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// Whether it was let through.
 	Allowed bool `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`

@@ -40,7 +40,7 @@ type DebugSession struct {
 	Program string `protobuf:"bytes,7,opt,name=program,proto3" json:"program,omitempty"`
 	// "starting", "running", "stopped", "exited" or "ended".
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
-	// The adapter's process id, 0 for none.
+	// The adapter's process id, or 0.
 	Pid int64 `protobuf:"varint,9,opt,name=pid,proto3" json:"pid,omitempty"`
 	// It runs in a cage.
 	Caged bool `protobuf:"varint,10,opt,name=caged,proto3" json:"caged,omitempty"`
@@ -157,7 +157,7 @@ func (x *DebugSession) GetStartedAt() int64 {
 	return 0
 }
 
-// DebugState is what a debugged program does.
+// DebugState is the state of a debugged program.
 type DebugState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The debug session.
@@ -176,9 +176,9 @@ type DebugState struct {
 	Threads []*DebugThread `protobuf:"bytes,7,rep,name=threads,proto3" json:"threads,omitempty"`
 	// Where it stopped, unset for unknown.
 	Location *DebugFrame `protobuf:"bytes,8,opt,name=location,proto3" json:"location,omitempty"`
-	// The breakpoint at which it stopped, 0 for none.
+	// The breakpoint at which it stopped, or 0.
 	BreakpointId int32 `protobuf:"varint,9,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
-	// What it wrote.
+	// Its output.
 	Output        *DebugOutput `protobuf:"bytes,10,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -289,7 +289,7 @@ type DebugMove struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// pause, continue, step_into, step_over or step_out.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
-	// The operator who moved it, absent for the agent.
+	// The operator of the move, absent for the agent.
 	OperatorId string `protobuf:"bytes,2,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
 	// When, in milliseconds.
 	At            int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
@@ -576,9 +576,9 @@ type DebugVariable struct {
 	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// The type.
 	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	// What its parts are asked for by, absent for none.
+	// The reference of its parts; may be absent.
 	VariablesReference int64 `protobuf:"varint,4,opt,name=variables_reference,json=variablesReference,proto3" json:"variables_reference,omitempty"`
-	// Its memory reference, absent for none.
+	// Its memory reference; may be absent.
 	MemoryReference string `protobuf:"bytes,5,opt,name=memory_reference,json=memoryReference,proto3" json:"memory_reference,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -660,21 +660,21 @@ type DebugBreakpoint struct {
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// The line that was asked for.
 	Line int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	// The line that the adapter chose, 0 for none.
+	// The line that the adapter chose, or 0.
 	ActualLine int32 `protobuf:"varint,5,opt,name=actual_line,json=actualLine,proto3" json:"actual_line,omitempty"`
-	// The function, empty for none.
+	// The function, or empty.
 	Function string `protobuf:"bytes,6,opt,name=function,proto3" json:"function,omitempty"`
-	// The condition, empty for none.
+	// The condition, or empty.
 	Condition string `protobuf:"bytes,7,opt,name=condition,proto3" json:"condition,omitempty"`
-	// The hit count, 0 for none.
+	// The hit count, or 0.
 	HitCount int32 `protobuf:"varint,8,opt,name=hit_count,json=hitCount,proto3" json:"hit_count,omitempty"`
-	// The text to log, empty for none.
+	// The text to log, or empty.
 	LogMessage string `protobuf:"bytes,9,opt,name=log_message,json=logMessage,proto3" json:"log_message,omitempty"`
 	// The program can stop there.
 	Verified bool `protobuf:"varint,10,opt,name=verified,proto3" json:"verified,omitempty"`
 	// Why not, or more about it.
 	Message string `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
-	// The instruction or the data, empty for none.
+	// The instruction or the data, or empty.
 	Reference     string `protobuf:"bytes,12,opt,name=reference,proto3" json:"reference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -854,9 +854,9 @@ type DebugView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The debug session.
 	Session *DebugSession `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// What the program does.
+	// The state of the program.
 	State *DebugState `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Who moved it last, null for a program that was not moved.
+	// The author of the last move, null for a program that was not moved.
 	Moved *DebugMove `protobuf:"bytes,3,opt,name=moved,proto3" json:"moved,omitempty"`
 	// The calls of the thread that stopped, the top one first.
 	Frames []*DebugFrame `protobuf:"bytes,4,rep,name=frames,proto3" json:"frames,omitempty"`
@@ -976,7 +976,7 @@ func (x *DebugView) GetSource() []*DebugLine {
 	return nil
 }
 
-// DebugEvent is what happens in a debug session between and during calls.
+// DebugEvent is an event of a debug session between and during calls.
 type DebugEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The debug session.
@@ -987,7 +987,7 @@ type DebugEvent struct {
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// When, in milliseconds.
 	At int64 `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -1116,7 +1116,7 @@ type DebugEvent_Stopped struct {
 }
 
 type DebugEvent_Output struct {
-	// It wrote something.
+	// It wrote output.
 	Output *DebugOutput `protobuf:"bytes,7,opt,name=output,proto3,oneof"`
 }
 
@@ -1140,7 +1140,7 @@ type DebugRunning struct {
 	Runtime string `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// The program, relative to the project's root where it is in it.
 	Program string `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`
-	// Who moved it, unset at its start.
+	// The author of the move, unset at its start.
 	Moved         *DebugMove `protobuf:"bytes,3,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1206,7 +1206,7 @@ type DebugStop struct {
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// The thread.
 	ThreadId int64 `protobuf:"varint,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// The breakpoint, 0 for none.
+	// The breakpoint, or 0.
 	BreakpointId int32 `protobuf:"varint,4,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
 	// The calls of the thread, the top one first, a few of them.
 	Frames []*DebugFrame `protobuf:"bytes,5,rep,name=frames,proto3" json:"frames,omitempty"`
@@ -1214,7 +1214,7 @@ type DebugStop struct {
 	Locals []*DebugVariable `protobuf:"bytes,6,rep,name=locals,proto3" json:"locals,omitempty"`
 	// The lines around the top one's, where the file is the project's.
 	Source []*DebugLine `protobuf:"bytes,7,rep,name=source,proto3" json:"source,omitempty"`
-	// Who moved it last, unset at its start.
+	// The author of the last move, unset at its start.
 	Moved         *DebugMove `protobuf:"bytes,8,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -96,7 +96,7 @@ type RunningLanguageServer struct {
 	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
 	// "starting", "indexing", "ready", "stopped" or "failed".
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Its process id, 0 for none.
+	// Its process id, or 0.
 	Pid int64 `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
 	// How often it was started again after a crash.
 	RestartCount int32 `protobuf:"varint,6,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
@@ -110,7 +110,7 @@ type RunningLanguageServer struct {
 	Caged bool `protobuf:"varint,10,opt,name=caged,proto3" json:"caged,omitempty"`
 	// When it started, in milliseconds.
 	StartedAt int64 `protobuf:"varint,11,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// The end of what it wrote to standard error.
+	// The end of its standard error.
 	Log           string `protobuf:"bytes,12,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,14 +21,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CageReport is what a machine gives to cages.
+// CageReport is a machine's support for cages.
 type CageReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How they are enforced: userns, setuid, or "" where there can be none.
+	// How they are enforced: userns, setuid, or "" if unavailable.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	// Why there can be none.
+	// Why they are unavailable.
 	Unavailable string `protobuf:"bytes,2,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
-	// What cages are made of.
+	// The layers of a cage.
 	Layers        []*CageLayerReport `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -92,7 +92,7 @@ type CageLayerReport struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// enforced, best_effort or missing.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// What enforces it.
+	// The enforcing mechanism.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	// Why it is not enforced.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -265,9 +265,9 @@ type MachineCheck struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// ok, warning, optional or missing.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// What was found.
+	// The finding.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	// What mends it.
+	// The remedy.
 	Fix           string `protobuf:"bytes,4,opt,name=fix,proto3" json:"fix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

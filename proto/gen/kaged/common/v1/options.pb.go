@@ -187,8 +187,8 @@ var (
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// The RPC is answered without an operator: its caller is another service, or nobody has signed in yet. Without it a call that
-	// carries no operator is refused with unauthenticated.
+	// The RPC is answered without an operator: its caller is another service, or is not signed in yet. Without it a
+	// call that carries no operator is refused with unauthenticated.
 	//
 	// optional bool without_operator = 50110;
 	E_WithoutOperator = &file_kaged_common_v1_options_proto_extTypes[5]

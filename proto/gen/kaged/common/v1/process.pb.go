@@ -30,11 +30,11 @@ type RunningProcess struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The project.
 	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The run whose tool call started it.
+	// The run of the tool call that started it.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The tree path of the agent that called the tool, such as primary.subagents.tester.
 	AgentPath string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// The cage it runs in, null for none.
+	// The cage it runs in, or null.
 	CageId *string `protobuf:"bytes,6,opt,name=cage_id,json=cageId,proto3,oneof" json:"cage_id,omitempty"`
 	// Its process id as the host sees it.
 	Pid int64 `protobuf:"varint,7,opt,name=pid,proto3" json:"pid,omitempty"`
@@ -181,7 +181,7 @@ type RunningCage struct {
 	AgentPath string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// How it is enforced: userns, or setuid where root has no user namespaces.
 	Tier string `protobuf:"bytes,6,opt,name=tier,proto3" json:"tier,omitempty"`
-	// What of its policy is held by watching rather than by the kernel, each a sentence.
+	// The parts of its policy that are enforced by watching rather than by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,7,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
 	// When it was made.
 	StartedAt int64 `protobuf:"varint,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`

@@ -167,7 +167,7 @@ func (Action) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_dappool_v1_dap_pool_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Agent names who debugs.
+// Agent names the debugging agent.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -261,13 +261,13 @@ func (x *Agent) GetAgentPath() string {
 // StartRequest describes a session.
 type StartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who debugs.
+	// The debugging agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The project's folder, absolute and without links.
 	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
-	// The agent's cage, unset for none.
+	// The agent's cage; may be unset.
 	Cage *v1.CagePolicy `protobuf:"bytes,3,opt,name=cage,proto3" json:"cage,omitempty"`
-	// The cage that the agent's commands run in, empty for none.
+	// The cage that the agent's commands run in, or empty.
 	CageId string `protobuf:"bytes,4,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The whole environment of the adapter and the program.
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -506,9 +506,9 @@ func (x *StartResponse) GetRecords() []*v1.AuditRecord {
 // ActRequest is one action. Which fields count depends on it.
 type ActRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who debugs.
+	// The debugging agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What to do.
+	// The action.
 	Action Action `protobuf:"varint,2,opt,name=action,proto3,enum=kaged.dappool.v1.Action" json:"action,omitempty"`
 	// The session, empty for the agent's only one.
 	DebugSessionId string `protobuf:"bytes,3,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
@@ -524,7 +524,7 @@ type ActRequest struct {
 	Exceptions *Exceptions `protobuf:"bytes,8,opt,name=exceptions,proto3" json:"exceptions,omitempty"`
 	// The condition of a breakpoint.
 	Condition string `protobuf:"bytes,9,opt,name=condition,proto3" json:"condition,omitempty"`
-	// Passes before this one are skipped; 0 for none.
+	// Passes before this one are skipped, if it is not 0.
 	HitCount int32 `protobuf:"varint,10,opt,name=hit_count,json=hitCount,proto3" json:"hit_count,omitempty"`
 	// The text to log instead of stopping.
 	LogMessage string `protobuf:"bytes,11,opt,name=log_message,json=logMessage,proto3" json:"log_message,omitempty"`
@@ -538,7 +538,7 @@ type ActRequest struct {
 	AccessType string `protobuf:"bytes,15,opt,name=access_type,json=accessType,proto3" json:"access_type,omitempty"`
 	// The name of a variable.
 	Name string `protobuf:"bytes,16,opt,name=name,proto3" json:"name,omitempty"`
-	// What the variable is a part of, 0 for a frame.
+	// The parent of the variable, 0 for a frame.
 	VariablesReference int64 `protobuf:"varint,17,opt,name=variables_reference,json=variablesReference,proto3" json:"variables_reference,omitempty"`
 	// The thread, 0 for the one that stopped.
 	ThreadId int64 `protobuf:"varint,18,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
@@ -552,7 +552,7 @@ type ActRequest struct {
 	Scope string `protobuf:"bytes,22,opt,name=scope,proto3" json:"scope,omitempty"`
 	// A part of the names of variables.
 	Filter string `protobuf:"bytes,23,opt,name=filter,proto3" json:"filter,omitempty"`
-	// The variable whose parts are wanted.
+	// The variable to expand.
 	Expand string `protobuf:"bytes,24,opt,name=expand,proto3" json:"expand,omitempty"`
 	// The expression.
 	Expression string `protobuf:"bytes,25,opt,name=expression,proto3" json:"expression,omitempty"`
@@ -901,7 +901,7 @@ func (x *Exceptions) GetFilters() []string {
 	return nil
 }
 
-// ActResponse is the answer to an action. What is set depends on it.
+// ActResponse is the answer to an action. The set field depends on it.
 type ActResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state of the program, after an action that waits for a stop.
@@ -1114,7 +1114,7 @@ type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What its variables are asked for by.
+	// The reference of its variables.
 	VariablesReference int64 `protobuf:"varint,2,opt,name=variables_reference,json=variablesReference,proto3" json:"variables_reference,omitempty"`
 	// It takes long to list.
 	Expensive     bool `protobuf:"varint,3,opt,name=expensive,proto3" json:"expensive,omitempty"`
@@ -1176,9 +1176,9 @@ func (x *Scope) GetExpensive() bool {
 // DataInfo says how a variable can be watched.
 type DataInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is watched by, empty if it cannot be.
+	// The reference to watch it by, empty if it cannot be.
 	DataId string `protobuf:"bytes,1,opt,name=data_id,json=dataId,proto3" json:"data_id,omitempty"`
-	// What people are shown.
+	// The text for people.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The accesses that can be watched.
 	AccessTypes   []string `protobuf:"bytes,3,rep,name=access_types,json=accessTypes,proto3" json:"access_types,omitempty"`
@@ -1520,7 +1520,7 @@ func (x *EndRunRequest) GetRunId() string {
 	return ""
 }
 
-// EndRunResponse says what was left to tell.
+// EndRunResponse holds the untold records.
 type EndRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Records of debug sessions, for the audit.
@@ -1713,10 +1713,10 @@ func (x *WatchRequest) GetRunId() string {
 	return ""
 }
 
-// WatchEvent is something that happened.
+// WatchEvent is an event.
 type WatchEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened. Paths in the project are relative to its root.
+	// The event. Paths in the project are relative to its root.
 	Event *v1.DebugEvent `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
 	// The project's root.
 	Root          string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
@@ -1768,14 +1768,14 @@ func (x *WatchEvent) GetRoot() string {
 	return ""
 }
 
-// ViewRequest selects what is shown.
+// ViewRequest selects a view.
 type ViewRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The debug session, empty for the last one that is active, or else the last.
 	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// The frame whose variables are shown, from 0, the top.
+	// The frame of the variables, from 0, the top.
 	FrameId int32 `protobuf:"varint,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
 	// The first byte of output that is wanted.
 	OutputFrom    int64 `protobuf:"varint,4,opt,name=output_from,json=outputFrom,proto3" json:"output_from,omitempty"`
@@ -1841,12 +1841,12 @@ func (x *ViewRequest) GetOutputFrom() int64 {
 	return 0
 }
 
-// ViewResponse is what is shown.
+// ViewResponse is the view.
 type ViewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All debug sessions of the session, the oldest first.
 	Sessions []*v1.DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	// The selected one, unset where there is none. Paths in the project are relative to its root.
+	// The selected one, unset without one. Paths in the project are relative to its root.
 	View *v1.DebugView `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
 	// The project's root.
 	Root          string `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
@@ -2014,10 +2014,10 @@ func (x *ControlRequest) GetFrameId() int32 {
 	return 0
 }
 
-// ControlResponse says what came of it.
+// ControlResponse is the result.
 type ControlResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the program does, after a move.
+	// The state of the program, after a move.
 	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// The value of an expression.
 	Result *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`

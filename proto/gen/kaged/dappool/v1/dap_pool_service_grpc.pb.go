@@ -40,18 +40,20 @@ type DAPPoolServiceClient interface {
 	// keeps the adapter from tracing, with dap_adapter_not_found, with dap_request_failed if the adapter cannot begin, with
 	// timeout, and with invalid_params.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
-	// Act does one action on a session. Fails with dap_session_ended if there is none or it is over, with conflict while the
-	// program runs and the action needs it stopped, with dap_request_failed if the adapter refuses or does not offer it, with
-	// timeout, and with invalid_params.
+	// Act does one action on a session. Fails with dap_session_ended if the session is unknown or over, with conflict
+	// while the program runs and the action needs it stopped, with dap_request_failed if the adapter refuses or does
+	// not offer it, with timeout, and with invalid_params.
 	Act(ctx context.Context, in *ActRequest, opts ...grpc.CallOption) (*ActResponse, error)
 	// EndRun ends the debug sessions of a run and returns when they are gone.
 	EndRun(ctx context.Context, in *EndRunRequest, opts ...grpc.CallOption) (*EndRunResponse, error)
 	// ListDebugSessions says which sessions there are, the oldest first.
 	ListDebugSessions(ctx context.Context, in *ListDebugSessionsRequest, opts ...grpc.CallOption) (*ListDebugSessionsResponse, error)
-	// Watch tells what happens in the debug sessions of a run, until the stream ends. A watcher that comes late is told of the
-	// sessions there are and of their present stops; one that is slow misses stops that the program has left, and output.
+	// Watch streams the events of a run's debug sessions, until the stream ends. A watcher that comes late is told of
+	// the sessions there are and of their present stops; one that is slow misses stops that the program has left, and
+	// output.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error)
-	// View shows a debug session of a kaged session to people. It changes nothing, and the agent's output is left to the agent.
+	// View shows a debug session of a kaged session to people. It is a read, and the agent's output is left to the
+	// agent.
 	View(ctx context.Context, in *ViewRequest, opts ...grpc.CallOption) (*ViewResponse, error)
 	// Control moves a program for an operator; the agent's next answer says so. Fails as Act does, with not_found for a debug
 	// session that is not there, and with invalid_params for an action that is not offered.
@@ -157,18 +159,20 @@ type DAPPoolServiceServer interface {
 	// keeps the adapter from tracing, with dap_adapter_not_found, with dap_request_failed if the adapter cannot begin, with
 	// timeout, and with invalid_params.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
-	// Act does one action on a session. Fails with dap_session_ended if there is none or it is over, with conflict while the
-	// program runs and the action needs it stopped, with dap_request_failed if the adapter refuses or does not offer it, with
-	// timeout, and with invalid_params.
+	// Act does one action on a session. Fails with dap_session_ended if the session is unknown or over, with conflict
+	// while the program runs and the action needs it stopped, with dap_request_failed if the adapter refuses or does
+	// not offer it, with timeout, and with invalid_params.
 	Act(context.Context, *ActRequest) (*ActResponse, error)
 	// EndRun ends the debug sessions of a run and returns when they are gone.
 	EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error)
 	// ListDebugSessions says which sessions there are, the oldest first.
 	ListDebugSessions(context.Context, *ListDebugSessionsRequest) (*ListDebugSessionsResponse, error)
-	// Watch tells what happens in the debug sessions of a run, until the stream ends. A watcher that comes late is told of the
-	// sessions there are and of their present stops; one that is slow misses stops that the program has left, and output.
+	// Watch streams the events of a run's debug sessions, until the stream ends. A watcher that comes late is told of
+	// the sessions there are and of their present stops; one that is slow misses stops that the program has left, and
+	// output.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error
-	// View shows a debug session of a kaged session to people. It changes nothing, and the agent's output is left to the agent.
+	// View shows a debug session of a kaged session to people. It is a read, and the agent's output is left to the
+	// agent.
 	View(context.Context, *ViewRequest) (*ViewResponse, error)
 	// Control moves a program for an operator; the agent's next answer says so. Fails as Act does, with not_found for a debug
 	// session that is not there, and with invalid_params for an action that is not offered.

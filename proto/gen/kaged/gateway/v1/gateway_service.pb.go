@@ -187,7 +187,7 @@ func (x *RotateAuthResponse) GetUrl() string {
 	return ""
 }
 
-// GetInfoRequest asks what this gateway is.
+// GetInfoRequest asks for this gateway's description.
 type GetInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -224,7 +224,7 @@ func (*GetInfoRequest) Descriptor() ([]byte, []int) {
 	return file_kaged_gateway_v1_gateway_service_proto_rawDescGZIP(), []int{4}
 }
 
-// GetInfoResponse says what this gateway is.
+// GetInfoResponse describes this gateway.
 type GetInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The base URL of its HTTP listener.

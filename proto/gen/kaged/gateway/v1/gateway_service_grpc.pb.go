@@ -34,7 +34,7 @@ type GatewayServiceClient interface {
 	IssueLaunch(ctx context.Context, in *IssueLaunchRequest, opts ...grpc.CallOption) (*IssueLaunchResponse, error)
 	// RotateAuth makes every cookie handed out before worthless and returns a fresh launch URL.
 	RotateAuth(ctx context.Context, in *RotateAuthRequest, opts ...grpc.CallOption) (*RotateAuthResponse, error)
-	// GetInfo says what this gateway is.
+	// GetInfo describes this gateway.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
 }
 
@@ -86,7 +86,7 @@ type GatewayServiceServer interface {
 	IssueLaunch(context.Context, *IssueLaunchRequest) (*IssueLaunchResponse, error)
 	// RotateAuth makes every cookie handed out before worthless and returns a fresh launch URL.
 	RotateAuth(context.Context, *RotateAuthRequest) (*RotateAuthResponse, error)
-	// GetInfo says what this gateway is.
+	// GetInfo describes this gateway.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
 	mustEmbedUnimplementedGatewayServiceServer()
 }

@@ -86,7 +86,7 @@ const (
 	ApprovalVerdict_APPROVAL_VERDICT_APPROVED ApprovalVerdict = 1
 	// The operator does not.
 	ApprovalVerdict_APPROVAL_VERDICT_DENIED ApprovalVerdict = 2
-	// Nobody answered in time.
+	// No answer came in time.
 	ApprovalVerdict_APPROVAL_VERDICT_EXPIRED ApprovalVerdict = 3
 )
 
@@ -255,7 +255,7 @@ const (
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
 	// The model was done, or the step limit was reached.
 	Outcome_OUTCOME_COMPLETED Outcome = 1
-	// Something made going on impossible.
+	// An error made going on impossible.
 	Outcome_OUTCOME_FAILED Outcome = 2
 	// It was cancelled.
 	Outcome_OUTCOME_CANCELLED Outcome = 3
@@ -378,7 +378,7 @@ type Target struct {
 	Script []byte `protobuf:"bytes,7,opt,name=script,proto3" json:"script,omitempty"`
 	// Why the target cannot be used, when the configuration names it but does not complete it; code and message fit to show.
 	Unusable *v1.Error `protobuf:"bytes,8,opt,name=unusable,proto3" json:"unusable,omitempty"`
-	// What the operator says of the model in place of the catalogue, unset for nothing.
+	// The operator's facts about the model in place of the catalogue's; may be unset.
 	Facts         *ModelFacts `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -614,7 +614,7 @@ func (x *ModelPrice) GetCacheWrite() float64 {
 	return 0
 }
 
-// Route is where the calls of an alias go: the first target, then the next while nothing was accepted.
+// Route is the targets of an alias: the first, then the next until a call was accepted.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The alias, or the override it stands for.
@@ -727,7 +727,7 @@ func (x *AuditHead) GetItems() int32 {
 // RunRequest is one message from session-manager.
 type RunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it says.
+	// The request.
 	//
 	// Types that are valid to be assigned to Request:
 	//
@@ -878,7 +878,7 @@ type isRunRequest_Request interface {
 }
 
 type RunRequest_Start struct {
-	// What to run; first and only once.
+	// The run; first and only once.
 	Start *RunStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
 }
 
@@ -950,7 +950,7 @@ func (*RunRequest_Granted) isRunRequest_Request() {}
 // CompactRequest is one message from session-manager.
 type CompactRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it says.
+	// The request.
 	//
 	// Types that are valid to be assigned to Request:
 	//
@@ -1031,7 +1031,7 @@ type isCompactRequest_Request interface {
 }
 
 type CompactRequest_Start struct {
-	// Whose conversation; first and only once.
+	// The conversation's owner and agent; first and only once.
 	Start *RunStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
 }
 
@@ -1051,7 +1051,7 @@ func (*CompactRequest_History) isCompactRequest_Request() {}
 
 func (*CompactRequest_Order) isCompactRequest_Request() {}
 
-// CompactOrder is what to do with a conversation.
+// CompactOrder is an order about a conversation.
 type CompactOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The compaction's id; empty for an estimate.
@@ -1124,12 +1124,12 @@ func (x *CompactOrder) GetAgentPath() string {
 	return ""
 }
 
-// CompactResponse is what became of an order.
+// CompactResponse is the result of an order.
 type CompactResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The estimate of the conversation as it was.
 	Estimate *ContextEstimate `protobuf:"bytes,1,opt,name=estimate,proto3" json:"estimate,omitempty"`
-	// The stages of the compaction; in a dry run the last says what it would do.
+	// The stages of the compaction; in a dry run the last is the plan.
 	Stages []*Compaction `protobuf:"bytes,2,rep,name=stages,proto3" json:"stages,omitempty"`
 	// The messages with pruned results.
 	Pruned        []string `protobuf:"bytes,3,rep,name=pruned,proto3" json:"pruned,omitempty"`
@@ -1306,15 +1306,15 @@ type RunStart struct {
 	NoSandbox bool `protobuf:"varint,15,opt,name=no_sandbox,json=noSandbox,proto3" json:"no_sandbox,omitempty"`
 	// The operator's rules for tools, in order.
 	DefaultTools []*ToolSwitch `protobuf:"bytes,16,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
-	// Set for a run nobody attends: what it may do unasked. Nothing of it is asked about.
+	// Set for an unattended run: its rights without approval. No approval is asked for.
 	Job *JobPolicy `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
 	// The most agents of the run that may live at once, the root's included; 0 for the harness's own limit.
 	LiveAgents int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
-	// The number of the issue that the session is bound to, 0 for none. The root agent's tools know it.
+	// The number of the issue that the session is bound to, or 0. The root agent's tools know it.
 	IssueNumber int64 `protobuf:"varint,20,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
 	// Whether a budget of the session or the operator is set: then the answer to a call_wanted may be no.
 	Metered bool `protobuf:"varint,21,opt,name=metered,proto3" json:"metered,omitempty"`
-	// The open todos of that issue, absent for none.
+	// The open todos of that issue; may be absent.
 	OpenTodos *OpenTodos `protobuf:"bytes,22,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
 	// The number of the model's turns that compactions took out of the history.
 	SupersededTurns int32 `protobuf:"varint,23,opt,name=superseded_turns,json=supersededTurns,proto3" json:"superseded_turns,omitempty"`
@@ -1782,7 +1782,7 @@ func (x *OpenTodos) GetOpen() int32 {
 // OpenTodo is a todo that is neither done nor dropped.
 type OpenTodo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is to be done, one line.
+	// The task, one line.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// Whether it is at work.
 	Working bool `protobuf:"varint,2,opt,name=working,proto3" json:"working,omitempty"`
@@ -1843,7 +1843,7 @@ func (x *OpenTodo) GetCriterion() bool {
 	return false
 }
 
-// JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
+// JobPolicy is the rights of a job that runs unattended: everything that only looks, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical names.
@@ -1938,8 +1938,8 @@ func (x *History) GetMessages() []*Message {
 // RunBegin says that the history is complete.
 type RunBegin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run gets ready up to its first request to a model and waits there for go, because what it answers is still being
-	// stored. What it reports meanwhile is as any other event.
+	// The run gets ready up to its first request to a model and waits there for go, because its message is still
+	// being stored. Its reports meanwhile are like any other event.
 	Hold          bool `protobuf:"varint,1,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2028,9 +2028,9 @@ type StepStored struct {
 	Part StepPart `protobuf:"varint,2,opt,name=part,proto3,enum=kaged.harness.v1.StepPart" json:"part,omitempty"`
 	// The routes, if they changed since the last time.
 	Routes map[string]*Route `protobuf:"bytes,3,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The invocation whose step it is, empty for the root agent's.
+	// The invocation of the step, empty for the root agent's.
 	InvocationId string `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// The open todos of the run's issue as of now, with the results of the root agent; absent for none.
+	// The open todos of the run's issue as of now, with the results of the root agent; may be absent.
 	OpenTodos     *OpenTodos `protobuf:"bytes,5,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2108,7 +2108,7 @@ type ApprovalDecision struct {
 	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
 	// The answer.
 	Verdict ApprovalVerdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=kaged.harness.v1.ApprovalVerdict" json:"verdict,omitempty"`
-	// What the operator says to the agent, empty for nothing.
+	// The operator's text for the agent, or empty.
 	Comment       string `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2309,7 +2309,7 @@ func (*RunHalt) Descriptor() ([]byte, []int) {
 // RunEvent is one message from the harness.
 type RunEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -2604,7 +2604,7 @@ type RunEvent_ToolCall struct {
 }
 
 type RunEvent_ToolOutput struct {
-	// A running tool wrote something.
+	// A running tool wrote output.
 	ToolOutput *ToolCallOutput `protobuf:"bytes,4,opt,name=tool_output,json=toolOutput,proto3,oneof"`
 }
 
@@ -2624,7 +2624,7 @@ type RunEvent_StepDone struct {
 }
 
 type RunEvent_Audit struct {
-	// Something for the record.
+	// A record.
 	Audit *v1.AuditRecord `protobuf:"bytes,8,opt,name=audit,proto3,oneof"`
 }
 
@@ -2654,8 +2654,8 @@ type RunEvent_Cage struct {
 }
 
 type RunEvent_Network struct {
-	// Something in the cage tried to reach the network. Only so many of an invocation are reported; its records say how
-	// many more.
+	// A command in the cage tried to reach the network. Only so many of an invocation are reported; its records say
+	// how many more.
 	Network *NetworkTried `protobuf:"bytes,14,opt,name=network,proto3,oneof"`
 }
 
@@ -2690,7 +2690,7 @@ type RunEvent_CallSettled struct {
 }
 
 type RunEvent_Debug struct {
-	// Something happened in a debug session. It comes with the root agent's, and names its own invocation.
+	// An event of a debug session. It comes with the root agent's, and names its own invocation.
 	Debug *v1.DebugEvent `protobuf:"bytes,22,opt,name=debug,proto3,oneof"`
 }
 
@@ -2846,7 +2846,7 @@ type Compaction struct {
 	At int64 `protobuf:"varint,17,opt,name=at,proto3" json:"at,omitempty"`
 	// The record of the stage.
 	Audit *v1.AuditRecord `protobuf:"bytes,18,opt,name=audit,proto3" json:"audit,omitempty"`
-	// The use of the summarizer, unset for none.
+	// The use of the summarizer; may be unset.
 	Compactor *CompactorUse `protobuf:"bytes,19,opt,name=compactor,proto3" json:"compactor,omitempty"`
 	// The observers and compactors that took part.
 	Fired         []*FiredHook `protobuf:"bytes,20,rep,name=fired,proto3" json:"fired,omitempty"`
@@ -3182,15 +3182,15 @@ func (x *CompactorUse) GetCostUsd() float64 {
 // BudgetState says how much of a budget is left. It comes at most once a second for a budget, and at each refusal.
 type BudgetState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose it is: agent, session or operator.
+	// Its scope: agent, session or operator.
 	Scope string `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
-	// The tree path of the agent whose budget it is, empty for other scopes.
+	// The tree path of the budget's agent, empty for other scopes.
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// Its limit, 0 for what is not bounded.
+	// Its limit, 0 for an unbounded unit.
 	Limit *Amount `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What is spent.
+	// The used part.
 	Spent *Amount `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
-	// What calls in flight may use at most.
+	// The most that calls in flight may use.
 	Reserved      *Amount `protobuf:"bytes,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3338,7 +3338,7 @@ type CallWanted struct {
 	Amount *Amount `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
 	// Whether the model's price is not known.
 	Unpriced bool `protobuf:"varint,5,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
-	// The record of the request, agent.request. A call that is wanted again has none.
+	// The record of the request, agent.request. A call that is wanted again has no record.
 	Audit         []*v1.AuditRecord `protobuf:"bytes,6,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3423,7 +3423,7 @@ type CallSettled struct {
 	Call int32 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
 	// Its use.
 	Amount *Amount `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
-	// Whether its use is not known: amount is an estimate, or the reservation where there is none.
+	// Whether its use is not known: amount is an estimate, or else the reservation.
 	Estimated bool `protobuf:"varint,3,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	// Whether its turn follows.
 	OfTurn        bool `protobuf:"varint,4,opt,name=of_turn,json=ofTurn,proto3" json:"of_turn,omitempty"`
@@ -3573,9 +3573,9 @@ type AgentStarted struct {
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,4,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// What the parent asks for.
+	// The parent's prompt.
 	Prompt string `protobuf:"bytes,5,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// "pending" where its cage is being made, "uncaged" where it has none or cages are switched off.
+	// "pending" while its cage is being made, "uncaged" if it has no cage or cages are switched off.
 	CageStatus string `protobuf:"bytes,6,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// The canonical names of its tools, in catalogue order, then the names of its children's.
 	Tools []string `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`
@@ -3687,7 +3687,7 @@ type AgentEnded struct {
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=kaged.harness.v1.Outcome" json:"outcome,omitempty"`
 	// Why it failed, unset unless it did.
 	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// What it wrote last, at most 64 KiB: for one that did not complete, as much of it as came.
+	// Its last text, at most 64 KiB: for one that did not complete, the received part.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	// Whether text was cut.
 	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
@@ -3695,7 +3695,7 @@ type AgentEnded struct {
 	Steps int32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
 	// The sum over its own steps. Those below it count for themselves.
 	Usage *Usage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
-	// What its own steps cost, unset where the price of one of them is not known.
+	// The cost of its own steps, unset if the price of one of them is not known.
 	Cost *Cost `protobuf:"bytes,7,opt,name=cost,proto3" json:"cost,omitempty"`
 	// From its start to its end, in milliseconds.
 	DurationMs int64 `protobuf:"varint,8,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
@@ -3825,7 +3825,7 @@ type CageChanged struct {
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// How the cage is enforced: "userns" or "setuid"; empty for uncaged.
 	Tier string `protobuf:"bytes,3,opt,name=tier,proto3" json:"tier,omitempty"`
-	// What of the policy is held by watching rather than by the kernel, each a sentence.
+	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,4,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
 	// The policy in one line.
 	Summary string `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
@@ -3833,9 +3833,9 @@ type CageChanged struct {
 	Ended string `protobuf:"bytes,6,opt,name=ended,proto3" json:"ended,omitempty"`
 	// The record of it.
 	Audit *v1.AuditRecord `protobuf:"bytes,7,opt,name=audit,proto3" json:"audit,omitempty"`
-	// What an operator is told of the cage when it is made, each a sentence.
+	// Hints about a new cage for the operator, each a sentence.
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
-	// What was made in the writable folders and may make tools outside run code; known at the cage's end.
+	// Files in the writable folders that may make tools outside run code; known at the cage's end.
 	Found         []*v1.CageFinding `protobuf:"bytes,9,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3934,12 +3934,12 @@ func (x *CageChanged) GetFound() []*v1.CageFinding {
 	return nil
 }
 
-// NetworkTried is a connection or a lookup that something in the cage tried.
+// NetworkTried is a connection or a lookup that a command in the cage tried.
 type NetworkTried struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// What was tried.
+	// The attempt.
 	Attempt *v1.NetworkAttempt `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The record of it.
 	Audit         *v1.AuditRecord `protobuf:"bytes,3,opt,name=audit,proto3" json:"audit,omitempty"`
@@ -4071,7 +4071,7 @@ func (x *MessageStart) GetStartedAt() int64 {
 	return 0
 }
 
-// Delta is a piece of what the model writes.
+// Delta is a piece of a model's output.
 type Delta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Text or thinking.
@@ -4181,7 +4181,7 @@ func (x *ToolCallStarted) GetStep() int32 {
 	return 0
 }
 
-// ToolCallOutput is what a running tool wrote.
+// ToolCallOutput is output of a running tool.
 type ToolCallOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
@@ -4254,7 +4254,7 @@ type ApprovalRequested struct {
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The step, from 1.
 	Step int32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	// What it would do.
+	// Its effects.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The records of the call so far.
 	Audit         []*v1.AuditRecord `protobuf:"bytes,5,rep,name=audit,proto3" json:"audit,omitempty"`
@@ -4432,11 +4432,11 @@ type Turn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The step, from 1.
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	// What it wrote, in order.
+	// Its output, in order.
 	Blocks []*Block `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
 	// Why it stopped.
 	StopReason StopReason `protobuf:"varint,3,opt,name=stop_reason,json=stopReason,proto3,enum=kaged.harness.v1.StopReason" json:"stop_reason,omitempty"`
-	// What it used.
+	// Its use of tokens.
 	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How it went.
 	Stats *Stats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
@@ -4589,7 +4589,7 @@ type Retracted struct {
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	// Why, a sentence fit to show.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The record of it, with what the attempt used.
+	// The record of it, with the use of the attempt.
 	Audit         *v1.AuditRecord `protobuf:"bytes,3,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4646,10 +4646,10 @@ func (x *Retracted) GetAudit() *v1.AuditRecord {
 	return nil
 }
 
-// Retry is a model call that failed before anything was accepted, or whose answer was taken back, and that will be made again.
+// Retry is a model call that failed before it was accepted, or lost its answer, and that will be made again.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What went wrong.
+	// The error.
 	Error *v1.Error `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	// Which try failed, from 1.
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -4743,7 +4743,7 @@ type RunFinished struct {
 	Error *v1.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	// Text to be added as the message's last block, such as the note about the step limit.
 	ClosingText string `protobuf:"bytes,6,opt,name=closing_text,json=closingText,proto3" json:"closing_text,omitempty"`
-	// What of an unfinished turn was received, to be kept.
+	// The received part of an unfinished turn, to be kept.
 	Partial []*Block `protobuf:"bytes,7,rep,name=partial,proto3" json:"partial,omitempty"`
 	// How many steps were made.
 	Steps int32 `protobuf:"varint,8,opt,name=steps,proto3" json:"steps,omitempty"`

@@ -27,22 +27,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// HarnessService runs agents. It keeps nothing between calls.
+// HarnessService runs agents. It has no state between calls.
 type HarnessServiceClient interface {
 	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
 	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
 	//
-	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same stream. Its
-	// events carry that id; the events of the root agent carry none.
+	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same
+	// stream. Its events carry that id; the events of the root agent have no id.
 	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
 	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
 	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
 	//   - Acknowledgement. Events are stored in the order in which they came. A stored of any half of a step says that
 	//     everything before that half in the stream is on disk, whosesoever it is. agent_started and agent_ended are not
 	//     answered: the half that follows each covers it.
-	//   - Crash. A caller whose stream breaks off closes every invocation that has not ended, as failed with code
-	//     interrupted, in the transaction that ends the run. The harness continues none of them: in a run that goes on, the call
+	//   - Crash. After its stream breaks off, a caller closes every invocation that has not ended, as failed with code
+	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
+	//     the call
 	//     of a parent is answered with how far its agent came.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error)
 	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
@@ -88,22 +89,23 @@ type HarnessService_CompactClient = grpc.ClientStreamingClient[CompactRequest, C
 // All implementations must embed UnimplementedHarnessServiceServer
 // for forward compatibility.
 //
-// HarnessService runs agents. It keeps nothing between calls.
+// HarnessService runs agents. It has no state between calls.
 type HarnessServiceServer interface {
 	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
 	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
 	// cancels the run: the provider's request and the tool's processes end with it.
 	//
-	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same stream. Its
-	// events carry that id; the events of the root agent carry none.
+	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same
+	// stream. Its events carry that id; the events of the root agent have no id.
 	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
 	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
 	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
 	//   - Acknowledgement. Events are stored in the order in which they came. A stored of any half of a step says that
 	//     everything before that half in the stream is on disk, whosesoever it is. agent_started and agent_ended are not
 	//     answered: the half that follows each covers it.
-	//   - Crash. A caller whose stream breaks off closes every invocation that has not ended, as failed with code
-	//     interrupted, in the transaction that ends the run. The harness continues none of them: in a run that goes on, the call
+	//   - Crash. After its stream breaks off, a caller closes every invocation that has not ended, as failed with code
+	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
+	//     the call
 	//     of a parent is answered with how far its agent came.
 	Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error
 	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in

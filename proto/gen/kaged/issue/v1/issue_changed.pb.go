@@ -21,8 +21,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// IssueChanged is a message on NATS, subject issues.changed, that follows each committed change of an issue. It may be repeated, and
-// says where to look and not what is there.
+// IssueChanged is a message on NATS, subject issues.changed, that follows each committed change of an issue. It may
+// be repeated, and says where to look without the content.
 type IssueChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator of the project.

@@ -46,11 +46,11 @@ type IssueServiceClient interface {
 	CreateIssue(ctx context.Context, in *v1.CreateIssueRequest, opts ...grpc.CallOption) (*v1.CreateIssueResponse, error)
 	// GetIssue returns one issue with its last 200 updates. Fails with not_found.
 	GetIssue(ctx context.Context, in *v1.GetIssueRequest, opts ...grpc.CallOption) (*v1.GetIssueResponse, error)
-	// UpdateIssue changes what is given and records each change. Only the version that If-Match names is changed, if it is given. Fails
-	// with bad_request if no known field is there, validation_failed, not_found, and conflict (details reason version_mismatch with
-	// version, or invalid_transition with from, to and legal).
+	// UpdateIssue changes the given fields and records each change. Only the version that If-Match names is changed,
+	// if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict
+	// (details reason version_mismatch with version, or invalid_transition with from, to and legal).
 	UpdateIssue(ctx context.Context, in *v1.UpdateIssueRequest, opts ...grpc.CallOption) (*v1.UpdateIssueResponse, error)
-	// ListIssueUpdates lists what happened to an issue, the oldest first. Fails with not_found.
+	// ListIssueUpdates lists the history of an issue, the oldest first. Fails with not_found.
 	ListIssueUpdates(ctx context.Context, in *v1.ListIssueUpdatesRequest, opts ...grpc.CallOption) (*v1.ListIssueUpdatesResponse, error)
 	// AddIssueUpdate adds a comment: 201. Fails with validation_failed and not_found.
 	AddIssueUpdate(ctx context.Context, in *v1.AddIssueUpdateRequest, opts ...grpc.CallOption) (*v1.AddIssueUpdateResponse, error)
@@ -176,11 +176,11 @@ type IssueServiceServer interface {
 	CreateIssue(context.Context, *v1.CreateIssueRequest) (*v1.CreateIssueResponse, error)
 	// GetIssue returns one issue with its last 200 updates. Fails with not_found.
 	GetIssue(context.Context, *v1.GetIssueRequest) (*v1.GetIssueResponse, error)
-	// UpdateIssue changes what is given and records each change. Only the version that If-Match names is changed, if it is given. Fails
-	// with bad_request if no known field is there, validation_failed, not_found, and conflict (details reason version_mismatch with
-	// version, or invalid_transition with from, to and legal).
+	// UpdateIssue changes the given fields and records each change. Only the version that If-Match names is changed,
+	// if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict
+	// (details reason version_mismatch with version, or invalid_transition with from, to and legal).
 	UpdateIssue(context.Context, *v1.UpdateIssueRequest) (*v1.UpdateIssueResponse, error)
-	// ListIssueUpdates lists what happened to an issue, the oldest first. Fails with not_found.
+	// ListIssueUpdates lists the history of an issue, the oldest first. Fails with not_found.
 	ListIssueUpdates(context.Context, *v1.ListIssueUpdatesRequest) (*v1.ListIssueUpdatesResponse, error)
 	// AddIssueUpdate adds a comment: 201. Fails with validation_failed and not_found.
 	AddIssueUpdate(context.Context, *v1.AddIssueUpdateRequest) (*v1.AddIssueUpdateResponse, error)

@@ -142,7 +142,7 @@ type UseIssuesRequest struct {
 	Number int64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	// One status, empty for those that have not ended; list.
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
-	// What to search for; list.
+	// The words to search for; list.
 	Search string `protobuf:"bytes,5,opt,name=search,proto3" json:"search,omitempty"`
 	// How many, and how many to leave out; list.
 	Limit int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -285,7 +285,7 @@ func (x *UseIssuesRequest) GetClientId() string {
 	return ""
 }
 
-// UseIssuesResponse is what the action answers with.
+// UseIssuesResponse is the answer of the action.
 type UseIssuesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The issues without bodies; list.
@@ -294,7 +294,7 @@ type UseIssuesResponse struct {
 	Total int64 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	// The issue as it is now; get, create, transition.
 	Issue *ToolIssue `protobuf:"bytes,3,opt,name=issue,proto3" json:"issue,omitempty"`
-	// What happened to it, the oldest first; get.
+	// Its history, the oldest first; get.
 	Updates []*ToolUpdate `protobuf:"bytes,4,rep,name=updates,proto3" json:"updates,omitempty"`
 	// The comment; comment.
 	Update *ToolUpdate `protobuf:"bytes,5,opt,name=update,proto3" json:"update,omitempty"`
@@ -400,9 +400,9 @@ type ToolIssue struct {
 	OriginalBody *string `protobuf:"bytes,5,opt,name=original_body,json=originalBody,proto3,oneof" json:"original_body,omitempty"`
 	// The status.
 	Status string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
-	// Who has it.
+	// Its assignee.
 	Assignment *string `protobuf:"bytes,7,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
-	// Who filed it.
+	// Its author.
 	CreatedBy string `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// When it was filed.
 	CreatedAt int64 `protobuf:"varint,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -410,7 +410,7 @@ type ToolIssue struct {
 	UpdatedAt int64 `protobuf:"varint,10,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// When it was resolved.
 	ResolvedAt *int64 `protobuf:"varint,11,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
-	// Who resolved it.
+	// Its resolver.
 	ResolvedBy *string `protobuf:"bytes,12,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
 	// The statuses that it can go to.
 	LegalTransitions []string `protobuf:"bytes,13,rep,name=legal_transitions,json=legalTransitions,proto3" json:"legal_transitions,omitempty"`
@@ -544,13 +544,13 @@ type ToolUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Who did it.
+	// Its author.
 	Author string `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
 	// The kind.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The text of a comment.
 	Body string `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
-	// What changed, as JSON.
+	// The change, as JSON.
 	Metadata []byte `protobuf:"bytes,5,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// all or operator_only.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
@@ -764,7 +764,7 @@ type WorkTodosResponse struct {
 	Todos []*ToolTodo `protobuf:"bytes,1,rep,name=todos,proto3" json:"todos,omitempty"`
 	// The list as a markdown checklist.
 	Markdown string `protobuf:"bytes,2,opt,name=markdown,proto3" json:"markdown,omitempty"`
-	// The todo that the action was about, empty for none.
+	// The todo that the action was about, or empty.
 	TodoId string `protobuf:"bytes,3,opt,name=todo_id,json=todoId,proto3" json:"todo_id,omitempty"`
 	// The issue's id; empty for view.
 	IssueId       string `protobuf:"bytes,4,opt,name=issue_id,json=issueId,proto3" json:"issue_id,omitempty"`
@@ -835,7 +835,7 @@ type ToolTodo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What is to be done.
+	// The task.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// The status.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`

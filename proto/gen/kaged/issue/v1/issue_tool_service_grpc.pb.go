@@ -35,7 +35,7 @@ type IssueToolServiceClient interface {
 	UseIssues(ctx context.Context, in *UseIssuesRequest, opts ...grpc.CallOption) (*UseIssuesResponse, error)
 	// WorkTodos is one action of kaged.todo, which answers with the whole list.
 	WorkTodos(ctx context.Context, in *WorkTodosRequest, opts ...grpc.CallOption) (*WorkTodosResponse, error)
-	// RemindTodos returns the open todos that an agent is reminded of. An issue that is not there has none.
+	// RemindTodos returns the open todos that an agent is reminded of. For an unknown issue the list is empty.
 	RemindTodos(ctx context.Context, in *RemindTodosRequest, opts ...grpc.CallOption) (*RemindTodosResponse, error)
 }
 
@@ -88,7 +88,7 @@ type IssueToolServiceServer interface {
 	UseIssues(context.Context, *UseIssuesRequest) (*UseIssuesResponse, error)
 	// WorkTodos is one action of kaged.todo, which answers with the whole list.
 	WorkTodos(context.Context, *WorkTodosRequest) (*WorkTodosResponse, error)
-	// RemindTodos returns the open todos that an agent is reminded of. An issue that is not there has none.
+	// RemindTodos returns the open todos that an agent is reminded of. For an unknown issue the list is empty.
 	RemindTodos(context.Context, *RemindTodosRequest) (*RemindTodosResponse, error)
 	mustEmbedUnimplementedIssueToolServiceServer()
 }

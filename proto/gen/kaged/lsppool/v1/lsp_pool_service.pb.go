@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Action is what is asked of a server.
+// Action is a question to a server.
 type Action int32
 
 const (
@@ -40,19 +40,19 @@ const (
 	Action_ACTION_RENAME Action = 5
 	// The edits that go with the move of a file.
 	Action_ACTION_RENAME_FILE Action = 6
-	// What can be done about a line.
+	// The actions on a line.
 	Action_ACTION_CODE_ACTIONS Action = 7
-	// What is known about the symbol at a place.
+	// The description of the symbol at a place.
 	Action_ACTION_HOVER Action = 8
 	// Where its type is defined.
 	Action_ACTION_TYPE_DEFINITION Action = 9
-	// What implements it.
+	// Its implementations.
 	Action_ACTION_IMPLEMENTATION Action = 10
-	// What the server announced.
+	// The server's announced capabilities.
 	Action_ACTION_CAPABILITIES Action = 11
 	// A request of the protocol that only looks.
 	Action_ACTION_REQUEST Action = 12
-	// The diagnostics of files whose servers run already, and no others.
+	// The diagnostics of files with a running server, and no others.
 	Action_ACTION_WARM_DIAGNOSTICS Action = 13
 )
 
@@ -172,7 +172,7 @@ func (StopReason) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{1}
 }
 
-// View is what a server may see, and for whom it runs. Callers with equal views share servers.
+// View is the view of a server, and its user. Callers with equal views share servers.
 type View struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project.
@@ -181,14 +181,14 @@ type View struct {
 	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
 	// The session of the query; crashes are counted by it.
 	SessionId string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The caller's cage, unset for none. The server's is made from it: read-only and without network.
+	// The caller's cage; may be unset. The server's is made from it: read-only and without network.
 	Cage *v1.CagePolicy `protobuf:"bytes,4,opt,name=cage,proto3" json:"cage,omitempty"`
-	// The caller cannot run commands, so that its servers run in a cage although it has none.
+	// The caller cannot run commands, so that its servers run in a cage although the caller has none.
 	NoCommands bool `protobuf:"varint,5,opt,name=no_commands,json=noCommands,proto3" json:"no_commands,omitempty"`
 	// The servers that the project declares.
 	Servers []*v1.LanguageServer `protobuf:"bytes,6,rep,name=servers,proto3" json:"servers,omitempty"`
-	// An agent of the project has a cage. What it writes must not run outside one, so that servers have a cage although the caller has
-	// none.
+	// An agent of the project has a cage. Its output must not run outside one, so that servers have a cage although
+	// the caller has none.
 	ProjectCaged  bool `protobuf:"varint,7,opt,name=project_caged,json=projectCaged,proto3" json:"project_caged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -331,9 +331,9 @@ func (x *FileChange) GetRemoved() bool {
 // QueryRequest is one question.
 type QueryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For whom.
+	// The view.
 	View *View `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`
-	// What is asked.
+	// The question.
 	Action Action `protobuf:"varint,2,opt,name=action,proto3,enum=kaged.lsppool.v1.Action" json:"action,omitempty"`
 	// The file or folder, absolute and without links.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
@@ -345,7 +345,7 @@ type QueryRequest struct {
 	Lang string `protobuf:"bytes,6,opt,name=lang,proto3" json:"lang,omitempty"`
 	// For references: with the declaration.
 	IncludeDeclaration bool `protobuf:"varint,7,opt,name=include_declaration,json=includeDeclaration,proto3" json:"include_declaration,omitempty"`
-	// For symbols of the project: what to look for; empty for those of the file.
+	// For symbols of the project: the text to look for; empty for those of the file.
 	Query string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
 	// For symbols: how many at most.
 	Limit int32 `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -527,7 +527,7 @@ func (x *QueryRequest) GetTimeoutMs() int64 {
 	return 0
 }
 
-// QueryResponse is the answer. What is set depends on the action.
+// QueryResponse is the answer. The set field depends on the action.
 type QueryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How complete it is.
@@ -538,7 +538,7 @@ type QueryResponse struct {
 	Symbols []*Symbol `protobuf:"bytes,3,rep,name=symbols,proto3" json:"symbols,omitempty"`
 	// Diagnostics.
 	Diagnostics []*Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// What is known about a symbol, unset for nothing.
+	// The description of a symbol; may be unset.
 	Hover *Hover `protobuf:"bytes,5,opt,name=hover,proto3" json:"hover,omitempty"`
 	// The files of a rename, with their new content.
 	Edits []*FileEdit `protobuf:"bytes,6,rep,name=edits,proto3" json:"edits,omitempty"`
@@ -546,7 +546,7 @@ type QueryResponse struct {
 	Actions []*CodeAction `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
 	// Capabilities, or the answer to request, as JSON.
 	Json string `protobuf:"bytes,8,opt,name=json,proto3" json:"json,omitempty"`
-	// What happened to servers, for the record.
+	// The events of servers, for the record.
 	Records       []*v1.AuditRecord `protobuf:"bytes,9,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -835,7 +835,7 @@ type Symbol struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its kind in lower-case words, such as function.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// What it is in, empty for nothing.
+	// Its container, or empty.
 	Container string `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
 	// Where its name stands.
 	Location      *Location `protobuf:"bytes,4,opt,name=location,proto3" json:"location,omitempty"`
@@ -904,15 +904,15 @@ func (x *Symbol) GetLocation() *Location {
 // Diagnostic is a complaint of a server.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is about.
+	// Its place.
 	Location *Location `protobuf:"bytes,1,opt,name=location,proto3" json:"location,omitempty"`
 	// 1 error, 2 warning, 3 information, 4 hint.
 	Severity int32 `protobuf:"varint,2,opt,name=severity,proto3" json:"severity,omitempty"`
 	// The sentence.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Its code, empty for none.
+	// Its code, or empty.
 	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
-	// Who complains, empty for the server.
+	// Its source, empty for the server.
 	Source        string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -983,12 +983,12 @@ func (x *Diagnostic) GetSource() string {
 	return ""
 }
 
-// Hover is what is known about a symbol.
+// Hover is the description of a symbol.
 type Hover struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its declaration.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
-	// What is written about it.
+	// Its documentation.
 	Documentation string `protobuf:"bytes,2,opt,name=documentation,proto3" json:"documentation,omitempty"`
 	// Where it stands, unset for unknown.
 	Location      *Location `protobuf:"bytes,3,opt,name=location,proto3" json:"location,omitempty"`
@@ -1047,7 +1047,7 @@ func (x *Hover) GetLocation() *Location {
 	return nil
 }
 
-// FileEdit is what a rename makes of one file.
+// FileEdit is the result of a rename for one file.
 type FileEdit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file, absolute.
@@ -1138,14 +1138,14 @@ func (x *FileEdit) GetEdits() int32 {
 	return 0
 }
 
-// CodeAction is something that can be done.
+// CodeAction is an offered action.
 type CodeAction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What people are shown.
+	// The text for people.
 	Title string `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
 	// Its kind, such as quickfix.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// It is what most people want.
+	// It is the preferred one.
 	Preferred bool `protobuf:"varint,3,opt,name=preferred,proto3" json:"preferred,omitempty"`
 	// Its edits, as text that is replaced.
 	Edits         []*Replacement `protobuf:"bytes,4,rep,name=edits,proto3" json:"edits,omitempty"`
@@ -1476,7 +1476,7 @@ func (x *StopServersRequest) GetReason() StopReason {
 	return StopReason_STOP_REASON_UNSPECIFIED
 }
 
-// StopServersResponse says what was ended.
+// StopServersResponse lists the ended servers.
 type StopServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.

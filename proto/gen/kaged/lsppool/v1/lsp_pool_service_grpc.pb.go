@@ -33,11 +33,12 @@ const (
 // LSPPoolService runs language servers where a project's files are, and asks them. It never writes a file: edits come back as values.
 // Its caller decides which files an agent may name and see.
 type LSPPoolServiceClient interface {
-	// Query asks the server of a file's language, which is started first if none of this view runs. The answer is about the files as
-	// they are on disk when the call begins. Fails with invalid_params for a file of no known language, with lsp_server_not_found if the
-	// server's program is missing, with lsp_server_unavailable if it crashed too often in this session, with timeout if it does not
-	// answer in time, after which it is killed, with rename_not_possible if it refuses a rename, and with file_not_found, file_not_text
-	// and file_too_large for the file itself.
+	// Query asks the server of a file's language, which is started first if this view has no running one. The answer
+	// is about the files as they are on disk when the call begins. Fails with invalid_params for a file of no known
+	// language, with lsp_server_not_found if the server's program is missing, with lsp_server_unavailable if it
+	// crashed too often in this session, with timeout if it does not answer in time, after which it is killed, with
+	// rename_not_possible if it refuses a rename, and with file_not_found, file_not_text and file_too_large for the
+	// file itself.
 	Query(ctx context.Context, in *QueryRequest, opts ...grpc.CallOption) (*QueryResponse, error)
 	// ListServers returns the servers that run or gave up, of one project or all.
 	ListServers(ctx context.Context, in *ListServersRequest, opts ...grpc.CallOption) (*ListServersResponse, error)
@@ -124,11 +125,12 @@ func (c *lSPPoolServiceClient) FindServers(ctx context.Context, in *FindServersR
 // LSPPoolService runs language servers where a project's files are, and asks them. It never writes a file: edits come back as values.
 // Its caller decides which files an agent may name and see.
 type LSPPoolServiceServer interface {
-	// Query asks the server of a file's language, which is started first if none of this view runs. The answer is about the files as
-	// they are on disk when the call begins. Fails with invalid_params for a file of no known language, with lsp_server_not_found if the
-	// server's program is missing, with lsp_server_unavailable if it crashed too often in this session, with timeout if it does not
-	// answer in time, after which it is killed, with rename_not_possible if it refuses a rename, and with file_not_found, file_not_text
-	// and file_too_large for the file itself.
+	// Query asks the server of a file's language, which is started first if this view has no running one. The answer
+	// is about the files as they are on disk when the call begins. Fails with invalid_params for a file of no known
+	// language, with lsp_server_not_found if the server's program is missing, with lsp_server_unavailable if it
+	// crashed too often in this session, with timeout if it does not answer in time, after which it is killed, with
+	// rename_not_possible if it refuses a rename, and with file_not_found, file_not_text and file_too_large for the
+	// file itself.
 	Query(context.Context, *QueryRequest) (*QueryResponse, error)
 	// ListServers returns the servers that run or gave up, of one project or all.
 	ListServers(context.Context, *ListServersRequest) (*ListServersResponse, error)

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OwnerKind is what a process or a cage ends with.
+// OwnerKind is the lifetime of a process or a cage.
 type OwnerKind int32
 
 const (
@@ -32,7 +32,7 @@ const (
 	OwnerKind_OWNER_KIND_SESSION OwnerKind = 1
 	// The run of a session: it ends with the run, and with the session at the latest.
 	OwnerKind_OWNER_KIND_RUN OwnerKind = 2
-	// The project: it outlives sessions, and none is named.
+	// The project: it outlives sessions, and no session is named.
 	OwnerKind_OWNER_KIND_PROJECT OwnerKind = 3
 )
 
@@ -213,7 +213,7 @@ func (KillReason) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{2}
 }
 
-// Owner is who a process or a cage belongs to and dies with.
+// Owner is the owner of a process or a cage, which ends with it.
 type Owner struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -224,9 +224,9 @@ type Owner struct {
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The project that it is for, or, by kind, that it belongs to.
 	ProjectId string `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The tree path of the agent whose tool call it is, to be shown; empty for none.
+	// The tree path of the calling agent, to be shown; or empty.
 	AgentPath string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// What it ends with.
+	// Its lifetime.
 	Kind          OwnerKind `protobuf:"varint,6,opt,name=kind,proto3,enum=kaged.sandboxsupervisor.v1.OwnerKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -307,7 +307,7 @@ func (x *Owner) GetKind() OwnerKind {
 // ExecRequest is one message from the caller of Exec.
 type ExecRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the caller wants.
+	// The request.
 	//
 	// Types that are valid to be assigned to Request:
 	//
@@ -445,7 +445,7 @@ func (*ExecRequest_Signal) isExecRequest_Request() {}
 // ConnectRequest is one message from the caller of Connect.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the caller wants.
+	// The request.
 	//
 	// Types that are valid to be assigned to Request:
 	//
@@ -532,9 +532,9 @@ func (*ConnectRequest_Data) isConnectRequest_Request() {}
 // ConnectStart says where a connection goes to.
 type ConnectStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who connects, as the owner of a command.
+	// The owner, as of a command.
 	Owner *Owner `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The cage of HoldCage whose loopback it is, empty for that of commands without a cage.
+	// The cage of HoldCage with the loopback, empty for that of commands without a cage.
 	CageId string `protobuf:"bytes,2,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The port.
 	Port          uint32 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
@@ -596,7 +596,7 @@ func (x *ConnectStart) GetPort() uint32 {
 // ConnectEvent is one message from the far side of a connection.
 type ConnectEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -720,19 +720,19 @@ func (*Connected) Descriptor() ([]byte, []int) {
 // ExecStart describes a command.
 type ExecStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who it belongs to.
+	// Its owner.
 	Owner *Owner `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The program and its arguments; the program is looked up in the PATH of env.
 	Argv []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
 	// The working folder, absolute.
 	Cwd string `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// The whole environment; nothing is inherited.
+	// The whole environment; no variable is inherited.
 	Env map[string]string `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The terminal, unset for pipes.
 	Terminal *Terminal `protobuf:"bytes,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// How long it may run before it is terminated, in milliseconds; 0 is without limit.
 	TimeoutMs int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	// The cage, unset for none. Without a cage_id it is made for this command alone.
+	// The cage; may be unset. Without a cage_id it is made for this command alone.
 	Cage *v1.CagePolicy `protobuf:"bytes,7,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The project's root, which paths of the cage are relative to.
 	ProjectRoot string `protobuf:"bytes,8,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
@@ -1033,7 +1033,7 @@ func (x *Signal) GetName() string {
 // ExecEvent is one message about a command.
 type ExecEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -1129,7 +1129,7 @@ type ExecEvent_Started struct {
 }
 
 type ExecEvent_Output struct {
-	// It wrote something.
+	// It wrote output.
 	Output *ExecOutput `protobuf:"bytes,2,opt,name=output,proto3,oneof"`
 }
 
@@ -1275,13 +1275,13 @@ type ExecExited struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its exit code, or 128 plus the signal that ended it.
 	ExitCode int32 `protobuf:"varint,1,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	// The signal that ended it, empty for none.
+	// The signal that ended it, or empty.
 	Signal string `protobuf:"bytes,2,opt,name=signal,proto3" json:"signal,omitempty"`
 	// Why the supervisor ended it, if it did.
 	Reason KillReason `protobuf:"varint,3,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
 	// How long it ran, in milliseconds.
 	DurationMs int64 `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// Of a command with a cage of its own: what was found in its writable folders at its end.
+	// Of a command with a cage of its own: the findings in its writable folders at its end.
 	Found         []*v1.CageFinding `protobuf:"bytes,5,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1355,7 +1355,7 @@ func (x *ExecExited) GetFound() []*v1.CageFinding {
 // StartProcessRequest describes a process.
 type StartProcessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is to be known by, chosen by the caller: a ULID.
+	// Its id, chosen by the caller: a ULID.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
 	// The command.
 	Start         *ExecStart `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
@@ -1458,7 +1458,7 @@ type AttachProcessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// From which byte of all it ever wrote; what is kept no more is passed over.
+	// The first byte wanted, of all its output; expired output is skipped.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Stay until it ends.
 	Follow        bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
@@ -1520,7 +1520,7 @@ func (x *AttachProcessRequest) GetFollow() bool {
 // AttachProcessEvent is one message about a process.
 type AttachProcessEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -1591,7 +1591,7 @@ type isAttachProcessEvent_Event interface {
 }
 
 type AttachProcessEvent_Output struct {
-	// It wrote something.
+	// It wrote output.
 	Output *ProcessOutput `protobuf:"bytes,1,opt,name=output,proto3,oneof"`
 }
 
@@ -1659,12 +1659,12 @@ func (x *ProcessOutput) GetData() []byte {
 	return nil
 }
 
-// ControlProcessRequest is something for a process.
+// ControlProcessRequest is an input or a signal for a process.
 type ControlProcessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// What is for it. Input is taken whole or, with rate_limited, not at all.
+	// The input or signal. Input is taken whole or, with rate_limited, not at all.
 	//
 	// Types that are valid to be assigned to Control:
 	//
@@ -1996,7 +1996,7 @@ type Process struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The supervisor's id of it.
 	ExecId string `protobuf:"bytes,1,opt,name=exec_id,json=execId,proto3" json:"exec_id,omitempty"`
-	// Who it belongs to.
+	// Its owner.
 	Owner *Owner `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Its process id.
 	Pid int64 `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
@@ -2016,7 +2016,7 @@ type Process struct {
 	OutputStart int64 `protobuf:"varint,10,opt,name=output_start,json=outputStart,proto3" json:"output_start,omitempty"`
 	// How many bytes it wrote.
 	OutputEnd int64 `protobuf:"varint,11,opt,name=output_end,json=outputEnd,proto3" json:"output_end,omitempty"`
-	// The cage it runs in, empty for none.
+	// The cage it runs in, or empty.
 	CageId        string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2182,14 +2182,14 @@ func (x *ListProcessesResponse) GetProcesses() []*Process {
 	return nil
 }
 
-// EndOwnerRequest names whose processes and cages to end: exactly one of these is set.
+// EndOwnerRequest names the owner of the processes and cages to end: exactly one of these is set.
 type EndOwnerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session, with its runs.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The run: what belongs to the run alone.
+	// The run: its own processes and cages.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The project: what belongs to the project itself, and not to its sessions.
+	// The project: its own processes and cages, without those of its sessions.
 	ProjectId     string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2246,12 +2246,12 @@ func (x *EndOwnerRequest) GetProjectId() string {
 	return ""
 }
 
-// EndOwnerResponse says what was ended.
+// EndOwnerResponse is the ended processes.
 type EndOwnerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many commands were killed.
 	Killed int32 `protobuf:"varint,1,opt,name=killed,proto3" json:"killed,omitempty"`
-	// What was found at the end of its cages that nobody held any more, and has not been told yet.
+	// The untold findings at the end of its unheld cages.
 	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2365,10 +2365,10 @@ func (x *ReleaseCageRequest) GetProjectId() string {
 	return ""
 }
 
-// ReleaseCageResponse is what the cage leaves.
+// ReleaseCageResponse holds the cage's findings.
 type ReleaseCageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was made in its writable folders and may make tools outside run code.
+	// Files in its writable folders that may make tools outside run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,1,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2414,13 +2414,13 @@ func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
 // HoldCageRequest describes a cage.
 type HoldCageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is to be known by, chosen by the caller: a ULID.
+	// Its id, chosen by the caller: a ULID.
 	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
-	// Who it belongs to and ends with.
+	// Its owner, with which it ends.
 	Owner *Owner `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The tree path of the agent in it, such as primary.subagents.tester; shown, and what persistent state is kept for.
+	// The tree path of the agent in it, such as primary.subagents.tester; it is shown, and names persistent state.
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// What it allows.
+	// Its grants.
 	Policy *v1.CagePolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The project's root, which paths of the policy are relative to.
 	ProjectRoot   string `protobuf:"bytes,5,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
@@ -2496,7 +2496,7 @@ func (x *HoldCageRequest) GetProjectRoot() string {
 // HoldCageEvent is one message about a cage.
 type HoldCageEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -2582,7 +2582,7 @@ type HoldCageEvent_Opened struct {
 }
 
 type HoldCageEvent_Network struct {
-	// Something in it tried to reach the network.
+	// A command in it tried to reach the network.
 	Network *v1.NetworkAttempt `protobuf:"bytes,2,opt,name=network,proto3,oneof"`
 }
 
@@ -2602,7 +2602,7 @@ type CageEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why the supervisor ended it, if it did.
 	Reason KillReason `protobuf:"varint,1,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
-	// What was made in its writable folders and may make tools outside run code.
+	// Files in its writable folders that may make tools outside run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2657,7 +2657,7 @@ type Cage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
-	// Who it belongs to.
+	// Its owner.
 	Owner *Owner `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The agent in it.
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
@@ -2665,7 +2665,7 @@ type Cage struct {
 	StartedAt int64 `protobuf:"varint,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// How it is enforced: "userns", or "setuid" where root has no user namespaces.
 	Tier string `protobuf:"bytes,5,opt,name=tier,proto3" json:"tier,omitempty"`
-	// What of the policy is held by watching rather than by the kernel, each a sentence; empty for nothing.
+	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence; may be empty.
 	BestEffort []string `protobuf:"bytes,6,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
 	// Resident memory in bytes of everything in it.
 	MemoryBytes int64 `protobuf:"varint,7,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
@@ -2673,7 +2673,7 @@ type Cage struct {
 	CpuMs int64 `protobuf:"varint,8,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
 	// How many processes are in it, its init left out.
 	Processes int32 `protobuf:"varint,9,opt,name=processes,proto3" json:"processes,omitempty"`
-	// What an operator is told of it, each a sentence: what was not searched.
+	// Hints for the operator, each a sentence: unsearched folders.
 	Notes         []string `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2917,14 +2917,14 @@ func (*ProbeCagesRequest) Descriptor() ([]byte, []int) {
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{37}
 }
 
-// ProbeCagesResponse says what this machine gives to cages.
+// ProbeCagesResponse is this machine's support for cages.
 type ProbeCagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How cages are enforced: "userns", "setuid", or "" where there can be none.
+	// How cages are enforced: "userns", "setuid", or "" if unavailable.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	// Why there can be none, empty if there can.
+	// Why they are unavailable, or empty.
 	Unavailable string `protobuf:"bytes,2,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
-	// What was tried, in the order it is shown.
+	// The probes, in the order of display.
 	Layers        []*CageLayer `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2988,11 +2988,11 @@ type CageLayer struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// "enforced", "best_effort" or "missing".
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// What enforces it, such as "cgroup v1 memory".
+	// The enforcing mechanism, such as "cgroup v1 memory".
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// Why it is not enforced, and what follows for policies that need it; empty if it is.
+	// Why it is not enforced, and the effect on policies that need it; empty if it is.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The command or the setting that mends it; empty if there is none or nothing to mend.
+	// The remedy, a command or a setting; may be empty.
 	Fix           string `protobuf:"bytes,5,opt,name=fix,proto3" json:"fix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -79,7 +79,7 @@ func (x *AttachRequest) GetTakeover() bool {
 // AttachEvent is one message about the hold.
 type AttachEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -180,8 +180,8 @@ func (*AttachEvent_Ended) isAttachEvent_Event() {}
 
 func (*AttachEvent_Wanted) isAttachEvent_Event() {}
 
-// AttachWanted says that another socket asks for the session, without taking it over. Whoever holds it makes sure that its
-// client is still there, and lets go if not.
+// AttachWanted says that another socket asks for the session, without taking it over. Its holder makes sure that
+// its client is still there, and lets go if not.
 type AttachWanted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

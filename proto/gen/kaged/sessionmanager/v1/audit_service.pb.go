@@ -29,7 +29,7 @@ type RecordAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The records.
 	Records []*v1.AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	// The operator, empty where nobody is known.
+	// The operator, empty if unknown.
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The request they came from.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

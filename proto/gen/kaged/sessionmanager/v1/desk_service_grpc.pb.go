@@ -27,7 +27,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DeskService is for the system sockets of gateways. What changes comes as notices on NATS, subject desk.changed.
+// DeskService is for the system sockets of gateways. Changes come as notices on NATS, subject desk.changed.
 type DeskServiceClient interface {
 	// CountRunning counts the sessions of the caller that have a run at work.
 	CountRunning(ctx context.Context, in *v1.CountRunningRequest, opts ...grpc.CallOption) (*v1.CountRunningResponse, error)
@@ -55,7 +55,7 @@ func (c *deskServiceClient) CountRunning(ctx context.Context, in *v1.CountRunnin
 // All implementations must embed UnimplementedDeskServiceServer
 // for forward compatibility.
 //
-// DeskService is for the system sockets of gateways. What changes comes as notices on NATS, subject desk.changed.
+// DeskService is for the system sockets of gateways. Changes come as notices on NATS, subject desk.changed.
 type DeskServiceServer interface {
 	// CountRunning counts the sessions of the caller that have a run at work.
 	CountRunning(context.Context, *v1.CountRunningRequest) (*v1.CountRunningResponse, error)

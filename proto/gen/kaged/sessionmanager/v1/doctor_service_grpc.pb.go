@@ -29,8 +29,8 @@ const (
 //
 // DoctorService looks at the machines that kaged runs on.
 type DoctorServiceClient interface {
-	// GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git. It changes nothing
-	// and asks no provider. What cannot be asked is a check that says so.
+	// GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git.
+	// It is a read and asks no provider. An unreachable part is a check that says so.
 	GetDoctor(ctx context.Context, in *v1.GetDoctorRequest, opts ...grpc.CallOption) (*v1.GetDoctorResponse, error)
 }
 
@@ -58,8 +58,8 @@ func (c *doctorServiceClient) GetDoctor(ctx context.Context, in *v1.GetDoctorReq
 //
 // DoctorService looks at the machines that kaged runs on.
 type DoctorServiceServer interface {
-	// GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git. It changes nothing
-	// and asks no provider. What cannot be asked is a check that says so.
+	// GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git.
+	// It is a read and asks no provider. An unreachable part is a check that says so.
 	GetDoctor(context.Context, *v1.GetDoctorRequest) (*v1.GetDoctorResponse, error)
 	mustEmbedUnimplementedDoctorServiceServer()
 }

@@ -35,20 +35,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DslService reads and writes what a project is made of: its project file and its prompts. The workspace writes the files; what an
-// operator writes here is approved by that.
+// DslService reads and writes the parts of a project: its project file and its prompts. The workspace writes the
+// files; an operator's writes here count as approved.
 type DslServiceClient interface {
 	// UpdateProject changes a project's label. Fails with validation_failed without a label, or for one of more than 80 characters,
 	// and with not_found.
 	UpdateProject(ctx context.Context, in *v1.UpdateProjectRequest, opts ...grpc.CallOption) (*v1.UpdateProjectResponse, error)
-	// GetUnresolved lists what keeps a project pending. Fails with not_found.
+	// GetUnresolved lists the missing parts of a pending project. Fails with not_found.
 	GetUnresolved(ctx context.Context, in *v1.GetUnresolvedRequest, opts ...grpc.CallOption) (*v1.GetUnresolvedResponse, error)
 	// GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not registered.
 	GetDsl(ctx context.Context, in *v1.GetDslRequest, opts ...grpc.CallOption) (*v1.GetDslResponse, error)
-	// PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is approved by being
-	// written here. An answer with valid false has saved nothing. Fails with not_found, with validation_failed without a text, with
-	// payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's, approval_required if
-	// other files of the project wait for approval, and existing_id if the text names another project.
+	// PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is
+	// approved by being written here. An answer with valid false was not saved. Fails with not_found, with
+	// validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if
+	// If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id
+	// if the text names another project.
 	PutDsl(ctx context.Context, in *v1.PutDslRequest, opts ...grpc.CallOption) (*v1.PutDslResponse, error)
 	// ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not
 	// read. Fails with validation_failed without a text, and with payload_too_large.
@@ -168,20 +169,21 @@ func (c *dslServiceClient) PutPrompt(ctx context.Context, in *v1.PutPromptReques
 // All implementations must embed UnimplementedDslServiceServer
 // for forward compatibility.
 //
-// DslService reads and writes what a project is made of: its project file and its prompts. The workspace writes the files; what an
-// operator writes here is approved by that.
+// DslService reads and writes the parts of a project: its project file and its prompts. The workspace writes the
+// files; an operator's writes here count as approved.
 type DslServiceServer interface {
 	// UpdateProject changes a project's label. Fails with validation_failed without a label, or for one of more than 80 characters,
 	// and with not_found.
 	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
-	// GetUnresolved lists what keeps a project pending. Fails with not_found.
+	// GetUnresolved lists the missing parts of a pending project. Fails with not_found.
 	GetUnresolved(context.Context, *v1.GetUnresolvedRequest) (*v1.GetUnresolvedResponse, error)
 	// GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not registered.
 	GetDsl(context.Context, *v1.GetDslRequest) (*v1.GetDslResponse, error)
-	// PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is approved by being
-	// written here. An answer with valid false has saved nothing. Fails with not_found, with validation_failed without a text, with
-	// payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's, approval_required if
-	// other files of the project wait for approval, and existing_id if the text names another project.
+	// PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is
+	// approved by being written here. An answer with valid false was not saved. Fails with not_found, with
+	// validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if
+	// If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id
+	// if the text names another project.
 	PutDsl(context.Context, *v1.PutDslRequest) (*v1.PutDslResponse, error)
 	// ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not
 	// read. Fails with validation_failed without a text, and with payload_too_large.

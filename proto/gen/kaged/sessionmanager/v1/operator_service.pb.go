@@ -63,7 +63,7 @@ func (*GetOperatorRequest) Descriptor() ([]byte, []int) {
 // GetOperatorResponse is the caller's configuration.
 type GetOperatorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name to show, empty where the configuration has none.
+	// The name to show, empty if not configured.
 	OperatorName string `protobuf:"bytes,1,opt,name=operator_name,json=operatorName,proto3" json:"operator_name,omitempty"`
 	// The theme, empty for the default.
 	Theme string `protobuf:"bytes,2,opt,name=theme,proto3" json:"theme,omitempty"`
@@ -511,14 +511,14 @@ func (x *AuthenticateTokenRequest) GetToken() string {
 	return ""
 }
 
-// AuthenticateTokenResponse says whose it is.
+// AuthenticateTokenResponse is the token's owner.
 type AuthenticateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The token.
 	TokenId string `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	// What it allows.
+	// Its grants.
 	Scope         v1.TokenScope `protobuf:"varint,3,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

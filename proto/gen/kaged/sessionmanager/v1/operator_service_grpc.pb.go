@@ -31,7 +31,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OperatorService holds what gateways share: who an operator is, and the secrets that browsers are let in with.
+// OperatorService holds the gateways' shared state: the operators, and the secrets that let browsers in.
 type OperatorServiceClient interface {
 	// GetOperator returns the calling operator's local configuration as far as the console shows it.
 	GetOperator(ctx context.Context, in *GetOperatorRequest, opts ...grpc.CallOption) (*GetOperatorResponse, error)
@@ -45,8 +45,8 @@ type OperatorServiceClient interface {
 	// ConsumeLaunchToken uses a token up. Fails with unauthenticated (details.reason invalid_launch_token) for one that is
 	// unknown, used or expired.
 	ConsumeLaunchToken(ctx context.Context, in *ConsumeLaunchTokenRequest, opts ...grpc.CallOption) (*ConsumeLaunchTokenResponse, error)
-	// AuthenticateToken says whose an API token is, and notes its use. Fails with unauthenticated (details.reason invalid_token) for one
-	// that is unknown, revoked or expired.
+	// AuthenticateToken returns the owner of an API token, and notes its use. Fails with unauthenticated
+	// (details.reason invalid_token) for one that is unknown, revoked or expired.
 	AuthenticateToken(ctx context.Context, in *AuthenticateTokenRequest, opts ...grpc.CallOption) (*AuthenticateTokenResponse, error)
 }
 
@@ -122,7 +122,7 @@ func (c *operatorServiceClient) AuthenticateToken(ctx context.Context, in *Authe
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
-// OperatorService holds what gateways share: who an operator is, and the secrets that browsers are let in with.
+// OperatorService holds the gateways' shared state: the operators, and the secrets that let browsers in.
 type OperatorServiceServer interface {
 	// GetOperator returns the calling operator's local configuration as far as the console shows it.
 	GetOperator(context.Context, *GetOperatorRequest) (*GetOperatorResponse, error)
@@ -136,8 +136,8 @@ type OperatorServiceServer interface {
 	// ConsumeLaunchToken uses a token up. Fails with unauthenticated (details.reason invalid_launch_token) for one that is
 	// unknown, used or expired.
 	ConsumeLaunchToken(context.Context, *ConsumeLaunchTokenRequest) (*ConsumeLaunchTokenResponse, error)
-	// AuthenticateToken says whose an API token is, and notes its use. Fails with unauthenticated (details.reason invalid_token) for one
-	// that is unknown, revoked or expired.
+	// AuthenticateToken returns the owner of an API token, and notes its use. Fails with unauthenticated
+	// (details.reason invalid_token) for one that is unknown, revoked or expired.
 	AuthenticateToken(context.Context, *AuthenticateTokenRequest) (*AuthenticateTokenResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }

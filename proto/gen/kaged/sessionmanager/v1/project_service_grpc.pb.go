@@ -44,16 +44,16 @@ const (
 type ProjectServiceClient interface {
 	// ListProjects lists the registered projects by id, a page at a time.
 	ListProjects(ctx context.Context, in *v1.ListProjectsRequest, opts ...grpc.CallOption) (*v1.ListProjectsResponse, error)
-	// LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was
-	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file,
-	// dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details
-	// reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project
-	// then goes on with the approved version.
+	// LoadProject registers the project in a folder: 201 when it is ready, 200 when parts are still missing or it was
+	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project
+	// file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with
+	// conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens the
+	// approved version: a registered project then goes on with that.
 	LoadProject(ctx context.Context, in *v1.LoadProjectRequest, opts ...grpc.CallOption) (*v1.LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(ctx context.Context, in *v1.GetProjectRequest, opts ...grpc.CallOption) (*v1.GetProjectResponse, error)
-	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
-	// last compilation; and of every agent in which cage it works. Fails with not_found.
+	// GetProjectCapabilities returns the rights of the project's root agent, before any run: its cage and its tools,
+	// as of the last compilation; and the cage of every agent. Fails with not_found.
 	GetProjectCapabilities(ctx context.Context, in *v1.GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*v1.GetProjectCapabilitiesResponse, error)
 	// ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words
 	// and its limits. Fails with not_found, and with conflict before the first approval.
@@ -72,9 +72,9 @@ type ProjectServiceClient interface {
 	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
 	// dsl_invalid for files that do not compile.
 	GetProjectApproval(ctx context.Context, in *v1.GetProjectApprovalRequest, opts ...grpc.CallOption) (*v1.GetProjectApprovalResponse, error)
-	// ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown.
-	// Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the
-	// files have another hash, and like ReloadProject.
+	// ApproveProject makes the files with a hash the approved version; they are read again, so that only the shown
+	// version can be approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and
+	// those of approval_required) if the files have another hash, and like ReloadProject.
 	ApproveProject(ctx context.Context, in *v1.ApproveProjectRequest, opts ...grpc.CallOption) (*v1.ApproveProjectResponse, error)
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.
@@ -252,16 +252,16 @@ func (c *projectServiceClient) RestartLanguageServers(ctx context.Context, in *v
 type ProjectServiceServer interface {
 	// ListProjects lists the registered projects by id, a page at a time.
 	ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error)
-	// LoadProject registers the project in a folder: 201 when it is ready, 200 when something is still missing or it was
-	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file,
-	// dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details
-	// reason approval_required, project_id, hash, widened, diff) for a file that widens what was approved: a registered project
-	// then goes on with the approved version.
+	// LoadProject registers the project in a folder: 201 when it is ready, 200 when parts are still missing or it was
+	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project
+	// file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with
+	// conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens the
+	// approved version: a registered project then goes on with that.
 	LoadProject(context.Context, *v1.LoadProjectRequest) (*v1.LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error)
-	// GetProjectCapabilities says what the project's root agent may do, before anything runs: its cage and its tools, as of the
-	// last compilation; and of every agent in which cage it works. Fails with not_found.
+	// GetProjectCapabilities returns the rights of the project's root agent, before any run: its cage and its tools,
+	// as of the last compilation; and the cage of every agent. Fails with not_found.
 	GetProjectCapabilities(context.Context, *v1.GetProjectCapabilitiesRequest) (*v1.GetProjectCapabilitiesResponse, error)
 	// ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words
 	// and its limits. Fails with not_found, and with conflict before the first approval.
@@ -280,9 +280,9 @@ type ProjectServiceServer interface {
 	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
 	// dsl_invalid for files that do not compile.
 	GetProjectApproval(context.Context, *v1.GetProjectApprovalRequest) (*v1.GetProjectApprovalResponse, error)
-	// ApproveProject makes the files with a hash the approved version; they are read again, and what is approved is what was shown.
-	// Repeating it changes nothing. Fails with conflict (details reason approval_changed and those of approval_required) if the
-	// files have another hash, and like ReloadProject.
+	// ApproveProject makes the files with a hash the approved version; they are read again, so that only the shown
+	// version can be approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and
+	// those of approval_required) if the files have another hash, and like ReloadProject.
 	ApproveProject(context.Context, *v1.ApproveProjectRequest) (*v1.ApproveProjectResponse, error)
 	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
 	// bad_request without confirm and with not_found.

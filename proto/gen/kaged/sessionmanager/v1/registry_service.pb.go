@@ -26,7 +26,7 @@ type CheckProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// A workflow that it has to declare, empty for none.
+	// A workflow that it has to declare, or empty.
 	Workflow      string `protobuf:"bytes,2,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -76,7 +76,7 @@ func (x *CheckProjectRequest) GetWorkflow() string {
 	return ""
 }
 
-// CheckProjectResponse says nothing: the project is there.
+// CheckProjectResponse is empty: the project exists.
 type CheckProjectResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

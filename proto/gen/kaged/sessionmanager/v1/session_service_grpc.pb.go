@@ -70,16 +70,16 @@ type SessionServiceClient interface {
 	CreateSession(ctx context.Context, in *v1.CreateSessionRequest, opts ...grpc.CallOption) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
 	ListSessions(ctx context.Context, in *v1.ListSessionsRequest, opts ...grpc.CallOption) (*v1.ListSessionsResponse, error)
-	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those whose name or one of whose
-	// messages has every word of it. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for
-	// the project.
+	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those with
+	// every word of it in their name or in one of their messages. A text is found shortly after it was stored. Fails
+	// with validation_failed, and with not_found for the project.
 	SearchSessions(ctx context.Context, in *v1.SearchSessionsRequest, opts ...grpc.CallOption) (*v1.SearchSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
 	GetSession(ctx context.Context, in *v1.GetSessionRequest, opts ...grpc.CallOption) (*v1.GetSessionResponse, error)
-	// UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field
+	// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request if no known field
 	// is there, validation_failed (422 for a number out of range), not_found and gone.
 	UpdateSession(ctx context.Context, in *v1.UpdateSessionRequest, opts ...grpc.CallOption) (*v1.UpdateSessionResponse, error)
-	// EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm,
+	// EndSession ends the session, cancels its run and kills its commands. Fails with bad_request without confirm,
 	// not_found and gone.
 	EndSession(ctx context.Context, in *v1.EndSessionRequest, opts ...grpc.CallOption) (*v1.EndSessionResponse, error)
 	// ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session
@@ -116,26 +116,29 @@ type SessionServiceClient interface {
 	// CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a
 	// cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already.
 	CancelInvocation(ctx context.Context, in *v1.CancelInvocationRequest, opts ...grpc.CallOption) (*v1.CancelInvocationResponse, error)
-	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
-	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
+	// ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool
+	// calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while
+	// the workspace cannot be asked.
 	ListProcesses(ctx context.Context, in *v1.ListProcessesRequest, opts ...grpc.CallOption) (*v1.ListProcessesResponse, error)
-	// ListSessionChanges lists the files of the project that differ from what they were when the session first changed them, and
-	// those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away.
+	// ListSessionChanges lists the files of the project that differ from their content before the session first
+	// changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with
+	// unavailable while the workspace is away.
 	ListSessionChanges(ctx context.Context, in *v1.ListSessionChangesRequest, opts ...grpc.CallOption) (*v1.ListSessionChangesResponse, error)
 	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
 	SignalProcess(ctx context.Context, in *v1.SignalProcessRequest, opts ...grpc.CallOption) (*v1.SignalProcessResponse, error)
-	// GetLedger lists what agents of the session read, changed, ran, were denied and wrote down, oldest first, a page at a time. Fails
-	// with not_found and with validation_failed for an unknown kind.
+	// GetLedger lists the reads, changes, commands, denials and notes of the session's agents, oldest first, a page
+	// at a time. Fails with not_found and with validation_failed for an unknown kind.
 	GetLedger(ctx context.Context, in *v1.GetLedgerRequest, opts ...grpc.CallOption) (*v1.GetLedgerResponse, error)
 	// GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for
 	// the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached.
 	GetContextEstimate(ctx context.Context, in *v1.GetContextEstimateRequest, opts ...grpc.CallOption) (*v1.GetContextEstimateResponse, error)
-	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run
-	// answers at once what it would do, asks no model and stores nothing. Fails with validation_failed for an unknown strategy, not_found
-	// for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another
-	// compaction, project_not_ready and unavailable.
+	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say
+	// the rest. A dry run answers at once with the plan, without a model and without a write. Fails with
+	// validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict
+	// (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready
+	// and unavailable.
 	CompactSession(ctx context.Context, in *v1.CompactSessionRequest, opts ...grpc.CallOption) (*v1.CompactSessionResponse, error)
 	// ProposeCompaction is CompactSession with dry_run.
 	ProposeCompaction(ctx context.Context, in *v1.ProposeCompactionRequest, opts ...grpc.CallOption) (*v1.ProposeCompactionResponse, error)
@@ -143,32 +146,33 @@ type SessionServiceClient interface {
 	ListCompactions(ctx context.Context, in *v1.ListCompactionsRequest, opts ...grpc.CallOption) (*v1.ListCompactionsResponse, error)
 	// GetCompaction returns one of them with the superseded messages. Fails with not_found.
 	GetCompaction(ctx context.Context, in *v1.GetCompactionRequest, opts ...grpc.CallOption) (*v1.GetCompactionResponse, error)
-	// UpdateCompaction keeps what the operator thinks of a compaction. Fails with bad_request if no known field is there, with
-	// validation_failed, not_found and gone.
+	// UpdateCompaction keeps the operator's rating of a compaction. Fails with bad_request if no known field is
+	// there, with validation_failed, not_found and gone.
 	UpdateCompaction(ctx context.Context, in *v1.UpdateCompactionRequest, opts ...grpc.CallOption) (*v1.UpdateCompactionResponse, error)
-	// UndoCompaction gives the conversation back what the last compaction of an agent superseded. Fails with not_found, gone, and conflict
-	// (details.reason run_active, already_undone or overlapped).
+	// UndoCompaction restores the parts that the last compaction of an agent superseded. Fails with not_found, gone,
+	// and conflict (details.reason run_active, already_undone or overlapped).
 	UndoCompaction(ctx context.Context, in *v1.UndoCompactionRequest, opts ...grpc.CallOption) (*v1.UndoCompactionResponse, error)
 	// UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone.
 	UpdateMessage(ctx context.Context, in *v1.UpdateMessageRequest, opts ...grpc.CallOption) (*v1.UpdateMessageResponse, error)
-	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
-	// with validation_failed for a moment that is not in the past.
+	// GetSpend sums up the use of the operator's model calls since a moment, by project and model. Calls in flight do
+	// not count yet. Fails with validation_failed for a moment that is not in the past.
 	GetSpend(ctx context.Context, in *v1.GetSpendRequest, opts ...grpc.CallOption) (*v1.GetSpendResponse, error)
 	// GetProjectStatus counts a project's sessions and its work of the last 24 hours. Fails with not_found.
 	GetProjectStatus(ctx context.Context, in *v1.GetProjectStatusRequest, opts ...grpc.CallOption) (*v1.GetProjectStatusResponse, error)
-	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
-	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
-	// while the workspace cannot be asked.
+	// GetDebug shows the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and
+	// output from a cursor. It is a read. Fails with not_found for the session or the debug session, with
+	// validation_failed, and with unavailable while the workspace cannot be asked.
 	GetDebug(ctx context.Context, in *v1.GetDebugRequest, opts ...grpc.CallOption) (*v1.GetDebugResponse, error)
-	// ControlDebug moves a program that an agent debugs; the agent's next result says who did. Fails with validation_failed,
-	// not_found, gone for an ended session, dap_session_ended where nothing is debugged, conflict (details.reason
-	// debuggee_running) for what needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked.
+	// ControlDebug moves a program that an agent debugs; the agent's next result names the operator. Fails with
+	// validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session, conflict
+	// (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed, and
+	// unavailable while the workspace cannot be asked.
 	ControlDebug(ctx context.Context, in *v1.ControlDebugRequest, opts ...grpc.CallOption) (*v1.ControlDebugResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(ctx context.Context, in *v1.ListApprovalsRequest, opts ...grpc.CallOption) (*v1.ListApprovalsResponse, error)
-	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending what waits for
-	// an answer now. Fails with validation_failed for an unknown state.
+	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with
+	// state=pending the open ones. Fails with validation_failed for an unknown state.
 	ListAllApprovals(ctx context.Context, in *v1.ListAllApprovalsRequest, opts ...grpc.CallOption) (*v1.ListAllApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
 	GetApproval(ctx context.Context, in *v1.GetApprovalRequest, opts ...grpc.CallOption) (*v1.GetApprovalResponse, error)
@@ -567,16 +571,16 @@ type SessionServiceServer interface {
 	CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
-	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those whose name or one of whose
-	// messages has every word of it. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for
-	// the project.
+	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those with
+	// every word of it in their name or in one of their messages. A text is found shortly after it was stored. Fails
+	// with validation_failed, and with not_found for the project.
 	SearchSessions(context.Context, *v1.SearchSessionsRequest) (*v1.SearchSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
 	GetSession(context.Context, *v1.GetSessionRequest) (*v1.GetSessionResponse, error)
-	// UpdateSession changes the label and the overrides; what is left out stays. Fails with bad_request if no known field
+	// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request if no known field
 	// is there, validation_failed (422 for a number out of range), not_found and gone.
 	UpdateSession(context.Context, *v1.UpdateSessionRequest) (*v1.UpdateSessionResponse, error)
-	// EndSession ends the session, cancels its run and kills what runs for it. Fails with bad_request without confirm,
+	// EndSession ends the session, cancels its run and kills its commands. Fails with bad_request without confirm,
 	// not_found and gone.
 	EndSession(context.Context, *v1.EndSessionRequest) (*v1.EndSessionResponse, error)
 	// ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session
@@ -613,26 +617,29 @@ type SessionServiceServer interface {
 	// CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a
 	// cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already.
 	CancelInvocation(context.Context, *v1.CancelInvocationRequest) (*v1.CancelInvocationResponse, error)
-	// ListProcesses says what runs for the operator's sessions, or for one of them: the runs, the commands of tool calls and the
-	// cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked.
+	// ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool
+	// calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while
+	// the workspace cannot be asked.
 	ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error)
-	// ListSessionChanges lists the files of the project that differ from what they were when the session first changed them, and
-	// those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away.
+	// ListSessionChanges lists the files of the project that differ from their content before the session first
+	// changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with
+	// unavailable while the workspace is away.
 	ListSessionChanges(context.Context, *v1.ListSessionChangesRequest) (*v1.ListSessionChangesResponse, error)
 	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
 	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
 	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
 	SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error)
-	// GetLedger lists what agents of the session read, changed, ran, were denied and wrote down, oldest first, a page at a time. Fails
-	// with not_found and with validation_failed for an unknown kind.
+	// GetLedger lists the reads, changes, commands, denials and notes of the session's agents, oldest first, a page
+	// at a time. Fails with not_found and with validation_failed for an unknown kind.
 	GetLedger(context.Context, *v1.GetLedgerRequest) (*v1.GetLedgerResponse, error)
 	// GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for
 	// the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached.
 	GetContextEstimate(context.Context, *v1.GetContextEstimateRequest) (*v1.GetContextEstimateResponse, error)
-	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run
-	// answers at once what it would do, asks no model and stores nothing. Fails with validation_failed for an unknown strategy, not_found
-	// for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another
-	// compaction, project_not_ready and unavailable.
+	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say
+	// the rest. A dry run answers at once with the plan, without a model and without a write. Fails with
+	// validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict
+	// (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready
+	// and unavailable.
 	CompactSession(context.Context, *v1.CompactSessionRequest) (*v1.CompactSessionResponse, error)
 	// ProposeCompaction is CompactSession with dry_run.
 	ProposeCompaction(context.Context, *v1.ProposeCompactionRequest) (*v1.ProposeCompactionResponse, error)
@@ -640,32 +647,33 @@ type SessionServiceServer interface {
 	ListCompactions(context.Context, *v1.ListCompactionsRequest) (*v1.ListCompactionsResponse, error)
 	// GetCompaction returns one of them with the superseded messages. Fails with not_found.
 	GetCompaction(context.Context, *v1.GetCompactionRequest) (*v1.GetCompactionResponse, error)
-	// UpdateCompaction keeps what the operator thinks of a compaction. Fails with bad_request if no known field is there, with
-	// validation_failed, not_found and gone.
+	// UpdateCompaction keeps the operator's rating of a compaction. Fails with bad_request if no known field is
+	// there, with validation_failed, not_found and gone.
 	UpdateCompaction(context.Context, *v1.UpdateCompactionRequest) (*v1.UpdateCompactionResponse, error)
-	// UndoCompaction gives the conversation back what the last compaction of an agent superseded. Fails with not_found, gone, and conflict
-	// (details.reason run_active, already_undone or overlapped).
+	// UndoCompaction restores the parts that the last compaction of an agent superseded. Fails with not_found, gone,
+	// and conflict (details.reason run_active, already_undone or overlapped).
 	UndoCompaction(context.Context, *v1.UndoCompactionRequest) (*v1.UndoCompactionResponse, error)
 	// UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone.
 	UpdateMessage(context.Context, *v1.UpdateMessageRequest) (*v1.UpdateMessageResponse, error)
-	// GetSpend sums up what the operator's model calls used since a moment, by project and model. Calls in flight do not count yet. Fails
-	// with validation_failed for a moment that is not in the past.
+	// GetSpend sums up the use of the operator's model calls since a moment, by project and model. Calls in flight do
+	// not count yet. Fails with validation_failed for a moment that is not in the past.
 	GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error)
 	// GetProjectStatus counts a project's sessions and its work of the last 24 hours. Fails with not_found.
 	GetProjectStatus(context.Context, *v1.GetProjectStatusRequest) (*v1.GetProjectStatusResponse, error)
-	// GetDebug shows what agents of the session debug: state, source, stack, variables, breakpoints, and output from a cursor. It
-	// changes nothing. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable
-	// while the workspace cannot be asked.
+	// GetDebug shows the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and
+	// output from a cursor. It is a read. Fails with not_found for the session or the debug session, with
+	// validation_failed, and with unavailable while the workspace cannot be asked.
 	GetDebug(context.Context, *v1.GetDebugRequest) (*v1.GetDebugResponse, error)
-	// ControlDebug moves a program that an agent debugs; the agent's next result says who did. Fails with validation_failed,
-	// not_found, gone for an ended session, dap_session_ended where nothing is debugged, conflict (details.reason
-	// debuggee_running) for what needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked.
+	// ControlDebug moves a program that an agent debugs; the agent's next result names the operator. Fails with
+	// validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session, conflict
+	// (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed, and
+	// unavailable while the workspace cannot be asked.
 	ControlDebug(context.Context, *v1.ControlDebugRequest) (*v1.ControlDebugResponse, error)
 	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
-	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending what waits for
-	// an answer now. Fails with validation_failed for an unknown state.
+	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with
+	// state=pending the open ones. Fails with validation_failed for an unknown state.
 	ListAllApprovals(context.Context, *v1.ListAllApprovalsRequest) (*v1.ListAllApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
 	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)

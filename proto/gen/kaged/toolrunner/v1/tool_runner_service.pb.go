@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// FileState is what became of a file that was asked for.
+// FileState is the result of reading one file.
 type FileState int32
 
 const (
@@ -31,9 +31,9 @@ const (
 	FileState_FILE_STATE_UNSPECIFIED FileState = 0
 	// content holds it.
 	FileState_FILE_STATE_FOUND FileState = 1
-	// There is none.
+	// It is missing.
 	FileState_FILE_STATE_MISSING FileState = 2
-	// It is what the caller already has.
+	// The caller already has its content.
 	FileState_FILE_STATE_UNCHANGED FileState = 3
 	// It is there and cannot be used; reason says why.
 	FileState_FILE_STATE_REFUSED FileState = 4
@@ -84,7 +84,7 @@ func (FileState) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Category says what a tool does to the world, and so when it may run unasked.
+// Category is the effect of a tool, and so when it may run unasked.
 type Category int32
 
 const (
@@ -141,7 +141,7 @@ func (Category) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{1}
 }
 
-// LimitUnit is what a limit counts.
+// LimitUnit is the unit of a limit.
 type LimitUnit int32
 
 const (
@@ -335,7 +335,7 @@ type WriteProjectRequest struct {
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// Its whole new content, at most 1 MiB.
 	Content []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// The SHA-256 (hex) of the file that is replaced, empty where there must be none.
+	// The SHA-256 (hex) of the file that is replaced, empty for a new file.
 	WasSha256     string `protobuf:"bytes,4,opt,name=was_sha256,json=wasSha256,proto3" json:"was_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -399,7 +399,7 @@ func (x *WriteProjectRequest) GetWasSha256() string {
 	return ""
 }
 
-// WriteProjectResponse says what was written.
+// WriteProjectResponse is the written file.
 type WriteProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The SHA-256 (hex) of the content.
@@ -902,7 +902,7 @@ func (x *ListChangesResponse) GetHead() string {
 	return ""
 }
 
-// ChangedFile is a file that differs from what it was.
+// ChangedFile is a changed file.
 type ChangedFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its path, relative to the root.
@@ -911,7 +911,7 @@ type ChangedFile struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// tool or outside.
 	Origin string `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
-	// The agents whose tools changed it.
+	// The agents with tools that changed it.
 	Agents []string `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Added lines.
 	Added int32 `protobuf:"varint,5,opt,name=added,proto3" json:"added,omitempty"`
@@ -1057,10 +1057,10 @@ func (*ExamineRequest) Descriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{12}
 }
 
-// ExamineResponse is what was found.
+// ExamineResponse is the findings.
 type ExamineResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the machine gives to cages.
+	// The machine's support for cages.
 	Cages *v1.CageReport `protobuf:"bytes,1,opt,name=cages,proto3" json:"cages,omitempty"`
 	// The language servers.
 	LanguageServers []*v1.LanguageServerReport `protobuf:"bytes,2,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
@@ -1126,7 +1126,7 @@ type ProjectFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path as asked.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// What became of it.
+	// Its state.
 	State FileState `protobuf:"varint,2,opt,name=state,proto3,enum=kaged.toolrunner.v1.FileState" json:"state,omitempty"`
 	// Its bytes, when found.
 	Content []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
@@ -1206,8 +1206,8 @@ func (x *ProjectFile) GetReason() string {
 // ListToolsRequest asks for the catalogue.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asks. If set, each tool says whether this caller can use it, as far as that can be said before it is called;
-	// which tools the caller was given (tools) is left out of account.
+	// The caller. If set, each tool says whether this caller can use it, as far as that can be said before it is
+	// called; which tools the caller was given (tools) is left out of account.
 	Context       *ToolContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1257,13 +1257,13 @@ type Tool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The part before the first dot.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// What the model is told about it.
+	// Its description for the model.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of its input.
 	InputSchema *structpb.Struct `protobuf:"bytes,4,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
 	// JSON Schema of its result.
 	OutputSchema *structpb.Struct `protobuf:"bytes,5,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
-	// What it does to the world.
+	// Its effect.
 	Category Category `protobuf:"varint,6,opt,name=category,proto3,enum=kaged.toolrunner.v1.Category" json:"category,omitempty"`
 	// Whether only the root agent may use it.
 	RootOnly bool `protobuf:"varint,7,opt,name=root_only,json=rootOnly,proto3" json:"root_only,omitempty"`
@@ -1273,7 +1273,7 @@ type Tool struct {
 	Aliases []*ToolAlias `protobuf:"bytes,9,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Whether calls of one turn may run side by side.
 	Parallel bool `protobuf:"varint,10,opt,name=parallel,proto3" json:"parallel,omitempty"`
-	// What a caller's cage must grant, with "caller" for a path that the call names.
+	// The needed grants of a caller's cage, with "caller" for a path that the call names.
 	Requires []*ToolRequirement `protobuf:"bytes,11,rep,name=requires,proto3" json:"requires,omitempty"`
 	// The bounds it works within.
 	Limits []*ToolLimit `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
@@ -1281,13 +1281,13 @@ type Tool struct {
 	Source string `protobuf:"bytes,13,opt,name=source,proto3" json:"source,omitempty"`
 	// The plugin, for source plugin.
 	Plugin string `protobuf:"bytes,14,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// Whether the caller that asked can use it; unset if none was named.
+	// Whether the named caller can use it; unset without a caller.
 	Availability *Availability `protobuf:"bytes,15,opt,name=availability,proto3" json:"availability,omitempty"`
 	// Of a tool that does more than look: the calls that only look, by their parameters. A call that matches one of these may run
 	// beside others and before its turn is stored, as those of a tool of CATEGORY_READ.
 	ReadWhen []*ReadWhen `protobuf:"bytes,16,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
-	// The calls that wait for what goes on elsewhere, as a running process: one is made again and again without being a loop. They
-	// are also those by an alias without an action, whose parameters of the same names mean the same.
+	// The calls that wait for outside events, as a running process: one is made again and again without being a loop.
+	// They are also those by an alias without an action, because its parameters of the same names mean the same.
 	WaitWhen      []*ReadWhen `protobuf:"bytes,17,rep,name=wait_when,json=waitWhen,proto3" json:"wait_when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1543,7 +1543,7 @@ func (x *ParameterMatch) GetValues() []string {
 	return nil
 }
 
-// ToolRequirement is something a call needs to be granted.
+// ToolRequirement is a grant that a call needs.
 type ToolRequirement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "fs", "seccomp", "net" or "capability".
@@ -1623,9 +1623,9 @@ type ToolLimit struct {
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// Its value.
 	Value int64 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
-	// What it counts.
+	// Its unit.
 	Unit LimitUnit `protobuf:"varint,3,opt,name=unit,proto3,enum=kaged.toolrunner.v1.LimitUnit" json:"unit,omitempty"`
-	// What it bounds, in a few words.
+	// Its subject, in a few words.
 	Doc           string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1694,7 +1694,7 @@ type Availability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether a call can succeed.
 	Available bool `protobuf:"varint,1,opt,name=available,proto3" json:"available,omitempty"`
-	// What a call would fail with, unset if it can succeed.
+	// The error of a call, unset if it can succeed.
 	Reason        *v1.Error `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1749,7 +1749,7 @@ type ToolAlias struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What the model is told about it.
+	// Its description for the model.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of its input.
 	InputSchema *structpb.Struct `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
@@ -1873,7 +1873,7 @@ func (x *ListToolsResponse) GetTools() []*Tool {
 	return nil
 }
 
-// ToolContext is who calls, from where, and what they may do.
+// ToolContext is the caller, its place, and its rights.
 type ToolContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -1890,15 +1890,16 @@ type ToolContext struct {
 	ProjectRoot string `protobuf:"bytes,6,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
 	// The operator the work is for.
 	OperatorId string `protobuf:"bytes,7,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
-	// The caller's cage, unset for none.
+	// The caller's cage; may be unset.
 	Cage *v1.CagePolicy `protobuf:"bytes,8,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The canonical names of the tools this agent has; of a tool that it has in part, the aliases that fix its actions.
 	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
-	// The caller knows what the files it names hold, and need not have read them before it changes them: a person does.
+	// The caller knows the content of the files it names, and need not have read them before it changes them: a
+	// person does.
 	KnowsFiles bool `protobuf:"varint,10,opt,name=knows_files,json=knowsFiles,proto3" json:"knows_files,omitempty"`
-	// Set where nobody can be asked: what the job may do unasked.
+	// Set without an operator to ask: the job's rights without approval.
 	Job *JobPolicy `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"`
-	// The cage of HoldCage that its commands run in; empty where it has none, or one for each command.
+	// The cage of HoldCage that its commands run in; empty without one, or with one for each command.
 	CageId string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The invocation of the agent within the run, empty for the root agent. The same call_id of another invocation is another call.
 	InvocationId string `protobuf:"bytes,13,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -1906,7 +1907,7 @@ type ToolContext struct {
 	ProjectCaged bool `protobuf:"varint,14,opt,name=project_caged,json=projectCaged,proto3" json:"project_caged,omitempty"`
 	// The language servers that the project declares.
 	LanguageServers []*v1.LanguageServer `protobuf:"bytes,15,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
-	// The number of the issue that the session is bound to, 0 for none.
+	// The number of the issue that the session is bound to, or 0.
 	IssueNumber int64 `protobuf:"varint,16,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
 	// How the project's programs are debugged.
 	Debugging     *v1.Debugging `protobuf:"bytes,17,opt,name=debugging,proto3" json:"debugging,omitempty"`
@@ -2063,7 +2064,7 @@ func (x *ToolContext) GetDebugging() *v1.Debugging {
 	return nil
 }
 
-// JobPolicy is what a job that runs unattended may do: everything that only looks, and the tools named here.
+// JobPolicy is the rights of a job that runs unattended: everything that only looks, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical names.
@@ -2118,9 +2119,9 @@ type RunToolRequest struct {
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The parameters as JSON text, as the model wrote them.
 	Input string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
-	// Who calls.
+	// The caller.
 	Context *ToolContext `protobuf:"bytes,4,opt,name=context,proto3" json:"context,omitempty"`
-	// An operator's approval of this call, unset for none.
+	// An operator's approval of this call; may be unset.
 	Grant         *ToolGrant `protobuf:"bytes,5,opt,name=grant,proto3" json:"grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2194,7 +2195,7 @@ func (x *RunToolRequest) GetGrant() *ToolGrant {
 // ToolGrant says that an operator approved a call.
 type ToolGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fingerprint of what was approved. If the call would do something else by now, it is asked about again.
+	// The fingerprint of the approved call. If the call's effects have changed since, it is asked about again.
 	Fingerprint   string `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2240,7 +2241,7 @@ func (x *ToolGrant) GetFingerprint() string {
 // RunToolEvent is one message about a call.
 type RunToolEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -2321,7 +2322,7 @@ type isRunToolEvent_Event interface {
 }
 
 type RunToolEvent_Output struct {
-	// The tool wrote something while it runs. For people; the result is complete without it.
+	// The tool wrote output while it runs. For people; the result is complete without it.
 	Output *ToolOutput `protobuf:"bytes,1,opt,name=output,proto3,oneof"`
 }
 
@@ -2344,7 +2345,7 @@ func (*RunToolEvent_Approval) isRunToolEvent_Event() {}
 // ApprovalNeeded says that a call was not made because an operator has to allow it.
 type ApprovalNeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it would do.
+	// Its effects.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Stands for the subject; a grant names it.
 	Fingerprint string `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
@@ -2463,13 +2464,13 @@ func (x *ToolOutput) GetText() string {
 // ToolResult is the end of a call.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the model is shown: canonical JSON, an error object if it failed.
+	// The text for the model: canonical JSON, an error object if it failed.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// The failure, unset if it succeeded.
 	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// The records of this call, to be stored with the step.
 	Audit []*v1.AuditRecord `protobuf:"bytes,3,rep,name=audit,proto3" json:"audit,omitempty"`
-	// The canonical name of the tool that ran, empty if none did.
+	// The canonical name of the tool that ran, or empty.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
 	// How long it took, in milliseconds.
 	DurationMs int64 `protobuf:"varint,5,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
@@ -2615,7 +2616,7 @@ func (x *CancelToolRequest) GetInvocationId() string {
 	return ""
 }
 
-// CancelToolResponse is empty: what became of the call goes to whoever waits for it.
+// CancelToolResponse is empty: the outcome of the call goes to its waiting caller.
 type CancelToolResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2698,10 +2699,10 @@ func (x *EndSessionRequest) GetSessionId() string {
 	return ""
 }
 
-// EndSessionResponse says what the end of the session ended.
+// EndSessionResponse is the ended processes.
 type EndSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The ends of background processes that nobody has recorded, to be stored once.
+	// The unrecorded ends of background processes, to be stored once.
 	Audit         []*v1.AuditRecord `protobuf:"bytes,1,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2747,7 +2748,7 @@ func (x *EndSessionResponse) GetAudit() []*v1.AuditRecord {
 // WatchWorkspaceRequest is one message of a watcher.
 type WatchWorkspaceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The event that was stored, empty for none.
+	// The event that was stored, or empty.
 	Acknowledged  string `protobuf:"bytes,1,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2790,7 +2791,7 @@ func (x *WatchWorkspaceRequest) GetAcknowledged() string {
 	return ""
 }
 
-// WorkspaceEvent is something that the workspace has to say.
+// WorkspaceEvent is an event of the workspace.
 type WorkspaceEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, a ULID: the same event has the same.
@@ -2799,7 +2800,7 @@ type WorkspaceEvent struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The run that began it.
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -2887,14 +2888,14 @@ type WorkspaceEvent_Record struct {
 
 func (*WorkspaceEvent_Record) isWorkspaceEvent_Event() {}
 
-// ViewDebugRequest selects what is shown.
+// ViewDebugRequest selects a view.
 type ViewDebugRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The debug session, empty for the last one that is active, or else the last.
 	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// The frame whose variables are shown, from 0, the top.
+	// The frame of the variables, from 0, the top.
 	FrameId int32 `protobuf:"varint,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
 	// The first byte of output that is wanted.
 	OutputFrom    int64 `protobuf:"varint,4,opt,name=output_from,json=outputFrom,proto3" json:"output_from,omitempty"`
@@ -2960,12 +2961,12 @@ func (x *ViewDebugRequest) GetOutputFrom() int64 {
 	return 0
 }
 
-// ViewDebugResponse is what is shown.
+// ViewDebugResponse is the view.
 type ViewDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All debug sessions of the session, the oldest first.
 	Sessions []*v1.DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	// The selected one, unset where there is none.
+	// The selected one, unset without one.
 	View          *v1.DebugView `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3124,10 +3125,10 @@ func (x *ControlDebugRequest) GetFrameId() int32 {
 	return 0
 }
 
-// ControlDebugResponse says what came of it.
+// ControlDebugResponse is the result.
 type ControlDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the program does, after a move.
+	// The state of the program, after a move.
 	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// The value of an expression.
 	Result        *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
@@ -3256,7 +3257,7 @@ func (*HoldWorkspaceEvent) Descriptor() ([]byte, []int) {
 // HoldRunRequest names the run.
 type HoldRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose run: session_id, run_id, project_id and caller.
+	// The run: session_id, run_id, project_id and caller.
 	Context       *ToolContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3302,7 +3303,7 @@ func (x *HoldRunRequest) GetContext() *ToolContext {
 // HoldRunEvent is one message about a run that is held.
 type HoldRunEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -3378,7 +3379,7 @@ type HoldRunEvent_Opened struct {
 }
 
 type HoldRunEvent_Debug struct {
-	// Something happened in a debug session of the run. Another holder is told again what is so at the moment.
+	// An event of a debug session of the run. Another holder is sent the present state again.
 	Debug *v1.DebugEvent `protobuf:"bytes,2,opt,name=debug,proto3,oneof"`
 }
 
@@ -3426,9 +3427,9 @@ func (*RunOpened) Descriptor() ([]byte, []int) {
 // HoldCageRequest describes the cage of an invocation.
 type HoldCageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is to be known by, chosen by the caller: a ULID.
+	// Its id, chosen by the caller: a ULID.
 	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
-	// Whose invocation, with the policy in it.
+	// The invocation, with the policy in it.
 	Context       *ToolContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3481,7 +3482,7 @@ func (x *HoldCageRequest) GetContext() *ToolContext {
 // HoldCageEvent is one message about a cage.
 type HoldCageEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -3567,7 +3568,7 @@ type HoldCageEvent_Opened struct {
 }
 
 type HoldCageEvent_Network struct {
-	// Something in it tried to reach the network.
+	// A command in it tried to reach the network.
 	Network *v1.NetworkAttempt `protobuf:"bytes,2,opt,name=network,proto3,oneof"`
 }
 
@@ -3587,13 +3588,13 @@ type CageOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How it is enforced: "userns", or "setuid" where root has no user namespaces.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	// What of the policy is held by watching rather than by the kernel, each a sentence.
+	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,2,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
-	// Its id: the one that was chosen, or that of a cage of the same agent whose background processes keep it, which is joined.
+	// Its id: the chosen one, or that of a cage of the same agent that background processes keep, which is joined.
 	CageId string `protobuf:"bytes,3,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The policy in one line, for the record.
 	Summary string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
-	// What an operator is told of it, each a sentence: what was not searched.
+	// Hints for the operator, each a sentence: unsearched folders.
 	Notes         []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3669,7 +3670,7 @@ type CageEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why: oom, pids, walltime, disk, owner_ended or lost.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What was made in its writable folders and may make tools outside run code.
+	// Files in its writable folders that may make tools outside run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3774,10 +3775,10 @@ func (x *ReleaseCageRequest) GetSessionId() string {
 	return ""
 }
 
-// ReleaseCageResponse is what the cage leaves.
+// ReleaseCageResponse holds the cage's findings.
 type ReleaseCageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was made in its writable folders and may make tools outside run code.
+	// Files in its writable folders that may make tools outside run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,1,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4150,10 +4151,10 @@ func (*SignalProcessResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{58}
 }
 
-// ListProcessesRequest selects what runs.
+// ListProcessesRequest selects commands.
 type ListProcessesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only what runs for this session; empty for all.
+	// Only those of this session; empty for all.
 	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4196,7 +4197,7 @@ func (x *ListProcessesRequest) GetSessionId() string {
 	return ""
 }
 
-// ListProcessesResponse is what runs.
+// ListProcessesResponse lists the running commands.
 type ListProcessesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The commands.

@@ -48,36 +48,39 @@ const (
 //
 // ToolRunnerService reads a project's files and runs the tools of its agents. It runs where the files are.
 type ToolRunnerServiceClient interface {
-	// ReadProject returns files of a project as they are now. It never fails for one file: each says what became of it.
-	// Fails with not_found if root is not a folder.
+	// ReadProject returns files of a project as they are now. It never fails for one file: each has a state of its
+	// own. Fails with not_found if root is not a folder.
 	ReadProject(ctx context.Context, in *ReadProjectRequest, opts ...grpc.CallOption) (*ReadProjectResponse, error)
-	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails with not_found if
-	// root is not a folder, with invalid_params for a path that leaves the project, with capability_denied for one that goes through a link or lies
-	// in a repository's own folder, with file_too_large, with file_changed_since_read if the file is another than was_sha256
-	// says, and with file_busy; then nothing has changed.
+	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails
+	// with not_found if root is not a folder, with invalid_params for a path that leaves the project, with
+	// capability_denied for one that goes through a link or lies in a repository's own folder, with file_too_large,
+	// with file_changed_since_read if the file is another than was_sha256 says, and with file_busy; then the file is
+	// unchanged.
 	WriteProject(ctx context.Context, in *WriteProjectRequest, opts ...grpc.CallOption) (*WriteProjectResponse, error)
 	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are left out.
 	// Fails with not_found and invalid_params.
 	ListFolder(ctx context.Context, in *ListFolderRequest, opts ...grpc.CallOption) (*ListFolderResponse, error)
-	// ReadFile streams a file of a project for people; the first chunk says what it is. Fails with file_not_found, file_not_regular,
-	// and with invalid_params and capability_denied for a path that leaves the project or that the operator denies.
+	// ReadFile streams a file of a project for people; the first chunk describes it. Fails with file_not_found,
+	// file_not_regular, and with invalid_params and capability_denied for a path that leaves the project or that the
+	// operator denies.
 	ReadFile(ctx context.Context, in *ReadFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadFileChunk], error)
-	// ListChanges compares the files of a project with what they were before a session's tools changed them, and files that changed
-	// since then with HEAD. Fails with not_found if root is not a folder.
+	// ListChanges compares the files of a project with their content before a session's tools changed them, and files
+	// that changed since then with HEAD. Fails with not_found if root is not a folder.
 	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
-	// Examine looks at the machine: cages, language servers, git. It fails for nothing that is missing.
+	// Examine looks at the machine: cages, language servers, git. It does not fail for missing parts.
 	Examine(ctx context.Context, in *ExamineRequest, opts ...grpc.CallOption) (*ExamineResponse, error)
-	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
+	// ListTools returns the catalogue in its canonical order, and, for a named caller, its usable tools.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
-	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
-	// fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure. The same call_id
-	// in the same invocation of a session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
-	// result, or says that an operator has to approve the call: then nothing was done, and the same call with a grant does it.
-	// The end of the last stream that waits for a call cancels it, and then nobody is given its records; CancelTool keeps them.
+	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool
+	// that fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure.
+	// The same call_id in the same invocation of a session runs once: a repeated call waits for, or is given, the
+	// first one's result. The last event is the result, or says that an operator has to approve the call: then it had
+	// no effect, and the same call with a grant runs. The end of the last stream that waits for a call cancels it,
+	// and then its records are lost; CancelTool keeps them.
 	RunTool(ctx context.Context, in *RunToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunToolEvent], error)
-	// CancelTool cancels a call that runs. Whoever waits for it is given its end as a result with error cancelled and with the
-	// records of what was done until then. Fails with not_found if no such call is known, which is no failure of the caller's: it
-	// may have ended, or not have come yet.
+	// CancelTool cancels a call that runs. A waiting caller is given its end as a result with error cancelled and
+	// with the records until then. Fails with not_found if no such call is known, which is no failure of the
+	// caller's: it may have ended, or not have come yet.
 	CancelTool(ctx context.Context, in *CancelToolRequest, opts ...grpc.CallOption) (*CancelToolResponse, error)
 	// HoldRun tells the workspace of a run, with a cage or without, from its start to its end, which is that of the stream. The first
 	// event is opened. When the stream ends, calls of the run that still run are cancelled, processes and cages that belong to the
@@ -87,19 +90,19 @@ type ToolRunnerServiceClient interface {
 	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
 	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
 	HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error)
-	// WatchWorkspace tells what the workspace has to say between calls: the records of background processes that ended while no run of
-	// their session was held. The caller names in each request the event that it has stored; the first request names none. An event
-	// that was not acknowledged is told again to the next watcher, also after kill -9 of the workspace, with the same id; several
-	// watchers may be told of one event.
+	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
+	// while no run of their session was held. The caller names in each request the event that it has stored; the
+	// first request has an empty name. An event that was not acknowledged is told again to the next watcher, also
+	// after kill -9 of the workspace, with the same id; several watchers may be told of one event.
 	WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error)
-	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
-	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
-	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
-	// as SandboxService.HoldCage does.
+	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
+	// is opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
+	// Where kaged runs with --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with
+	// cage_policy_invalid and cage_unavailable as SandboxService.HoldCage does.
 	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
-	// ReleaseCage lets go of a cage and returns what it leaves, as SandboxService.ReleaseCage does.
+	// ReleaseCage lets go of a cage and returns its findings, as SandboxService.ReleaseCage does.
 	ReleaseCage(ctx context.Context, in *ReleaseCageRequest, opts ...grpc.CallOption) (*ReleaseCageResponse, error)
-	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
+	// ListProcesses lists the commands of tool calls and the cages in the workspace, for one session or all, the
 	// oldest first.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
 	// SignalProcess sends a signal to a command of a session. Fails as SandboxService.ControlProcess does.
@@ -108,12 +111,12 @@ type ToolRunnerServiceClient interface {
 	ListLanguageServers(ctx context.Context, in *ListLanguageServersRequest, opts ...grpc.CallOption) (*ListLanguageServersResponse, error)
 	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
 	StopLanguageServers(ctx context.Context, in *StopLanguageServersRequest, opts ...grpc.CallOption) (*StopLanguageServersResponse, error)
-	// ViewDebug shows a debug session of a session to people; it changes nothing.
+	// ViewDebug shows a debug session of a session to people; it is a read.
 	ViewDebug(ctx context.Context, in *ViewDebugRequest, opts ...grpc.CallOption) (*ViewDebugResponse, error)
 	// ControlDebug moves a debugged program for an operator; the agent's next answer says so. Fails as DAPPoolService.Control does.
 	ControlDebug(ctx context.Context, in *ControlDebugRequest, opts ...grpc.CallOption) (*ControlDebugResponse, error)
-	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
-	// has recorded; asked again, it returns them again.
+	// EndSession forgets a session's read records and ends its processes. It returns the records of processes with an
+	// unrecorded end; asked again, it returns them again.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
 }
 
@@ -389,36 +392,39 @@ func (c *toolRunnerServiceClient) EndSession(ctx context.Context, in *EndSession
 //
 // ToolRunnerService reads a project's files and runs the tools of its agents. It runs where the files are.
 type ToolRunnerServiceServer interface {
-	// ReadProject returns files of a project as they are now. It never fails for one file: each says what became of it.
-	// Fails with not_found if root is not a folder.
+	// ReadProject returns files of a project as they are now. It never fails for one file: each has a state of its
+	// own. Fails with not_found if root is not a folder.
 	ReadProject(context.Context, *ReadProjectRequest) (*ReadProjectResponse, error)
-	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails with not_found if
-	// root is not a folder, with invalid_params for a path that leaves the project, with capability_denied for one that goes through a link or lies
-	// in a repository's own folder, with file_too_large, with file_changed_since_read if the file is another than was_sha256
-	// says, and with file_busy; then nothing has changed.
+	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails
+	// with not_found if root is not a folder, with invalid_params for a path that leaves the project, with
+	// capability_denied for one that goes through a link or lies in a repository's own folder, with file_too_large,
+	// with file_changed_since_read if the file is another than was_sha256 says, and with file_busy; then the file is
+	// unchanged.
 	WriteProject(context.Context, *WriteProjectRequest) (*WriteProjectResponse, error)
 	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are left out.
 	// Fails with not_found and invalid_params.
 	ListFolder(context.Context, *ListFolderRequest) (*ListFolderResponse, error)
-	// ReadFile streams a file of a project for people; the first chunk says what it is. Fails with file_not_found, file_not_regular,
-	// and with invalid_params and capability_denied for a path that leaves the project or that the operator denies.
+	// ReadFile streams a file of a project for people; the first chunk describes it. Fails with file_not_found,
+	// file_not_regular, and with invalid_params and capability_denied for a path that leaves the project or that the
+	// operator denies.
 	ReadFile(*ReadFileRequest, grpc.ServerStreamingServer[ReadFileChunk]) error
-	// ListChanges compares the files of a project with what they were before a session's tools changed them, and files that changed
-	// since then with HEAD. Fails with not_found if root is not a folder.
+	// ListChanges compares the files of a project with their content before a session's tools changed them, and files
+	// that changed since then with HEAD. Fails with not_found if root is not a folder.
 	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)
-	// Examine looks at the machine: cages, language servers, git. It fails for nothing that is missing.
+	// Examine looks at the machine: cages, language servers, git. It does not fail for missing parts.
 	Examine(context.Context, *ExamineRequest) (*ExamineResponse, error)
-	// ListTools returns the catalogue in its canonical order, and, for a caller that is named, what it can use of it.
+	// ListTools returns the catalogue in its canonical order, and, for a named caller, its usable tools.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
-	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool that
-	// fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure. The same call_id
-	// in the same invocation of a session runs once: a repeated call waits for, or is given, the first one's result. The last event is the
-	// result, or says that an operator has to approve the call: then nothing was done, and the same call with a grant does it.
-	// The end of the last stream that waits for a call cancels it, and then nobody is given its records; CancelTool keeps them.
+	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool
+	// that fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure.
+	// The same call_id in the same invocation of a session runs once: a repeated call waits for, or is given, the
+	// first one's result. The last event is the result, or says that an operator has to approve the call: then it had
+	// no effect, and the same call with a grant runs. The end of the last stream that waits for a call cancels it,
+	// and then its records are lost; CancelTool keeps them.
 	RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error
-	// CancelTool cancels a call that runs. Whoever waits for it is given its end as a result with error cancelled and with the
-	// records of what was done until then. Fails with not_found if no such call is known, which is no failure of the caller's: it
-	// may have ended, or not have come yet.
+	// CancelTool cancels a call that runs. A waiting caller is given its end as a result with error cancelled and
+	// with the records until then. Fails with not_found if no such call is known, which is no failure of the
+	// caller's: it may have ended, or not have come yet.
 	CancelTool(context.Context, *CancelToolRequest) (*CancelToolResponse, error)
 	// HoldRun tells the workspace of a run, with a cage or without, from its start to its end, which is that of the stream. The first
 	// event is opened. When the stream ends, calls of the run that still run are cancelled, processes and cages that belong to the
@@ -428,19 +434,19 @@ type ToolRunnerServiceServer interface {
 	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
 	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
 	HoldWorkspace(*HoldWorkspaceRequest, grpc.ServerStreamingServer[HoldWorkspaceEvent]) error
-	// WatchWorkspace tells what the workspace has to say between calls: the records of background processes that ended while no run of
-	// their session was held. The caller names in each request the event that it has stored; the first request names none. An event
-	// that was not acknowledged is told again to the next watcher, also after kill -9 of the workspace, with the same id; several
-	// watchers may be told of one event.
+	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
+	// while no run of their session was held. The caller names in each request the event that it has stored; the
+	// first request has an empty name. An event that was not acknowledged is told again to the next watcher, also
+	// after kill -9 of the workspace, with the same id; several watchers may be told of one event.
 	WatchWorkspace(grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]) error
-	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event is opened,
-	// then what was tried on the network, and, when the cage ends before the stream does, ended, which is the last. Where kaged runs with
-	// --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with cage_policy_invalid and cage_unavailable
-	// as SandboxService.HoldCage does.
+	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
+	// is opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
+	// Where kaged runs with --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with
+	// cage_policy_invalid and cage_unavailable as SandboxService.HoldCage does.
 	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
-	// ReleaseCage lets go of a cage and returns what it leaves, as SandboxService.ReleaseCage does.
+	// ReleaseCage lets go of a cage and returns its findings, as SandboxService.ReleaseCage does.
 	ReleaseCage(context.Context, *ReleaseCageRequest) (*ReleaseCageResponse, error)
-	// ListProcesses says what runs in the workspace, for one session or all: the commands of tool calls and the cages, the
+	// ListProcesses lists the commands of tool calls and the cages in the workspace, for one session or all, the
 	// oldest first.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
 	// SignalProcess sends a signal to a command of a session. Fails as SandboxService.ControlProcess does.
@@ -449,12 +455,12 @@ type ToolRunnerServiceServer interface {
 	ListLanguageServers(context.Context, *ListLanguageServersRequest) (*ListLanguageServersResponse, error)
 	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
 	StopLanguageServers(context.Context, *StopLanguageServersRequest) (*StopLanguageServersResponse, error)
-	// ViewDebug shows a debug session of a session to people; it changes nothing.
+	// ViewDebug shows a debug session of a session to people; it is a read.
 	ViewDebug(context.Context, *ViewDebugRequest) (*ViewDebugResponse, error)
 	// ControlDebug moves a debugged program for an operator; the agent's next answer says so. Fails as DAPPoolService.Control does.
 	ControlDebug(context.Context, *ControlDebugRequest) (*ControlDebugResponse, error)
-	// EndSession forgets a session's read records and ends its processes. It returns the records of processes whose end nobody
-	// has recorded; asked again, it returns them again.
+	// EndSession forgets a session's read records and ends its processes. It returns the records of processes with an
+	// unrecorded end; asked again, it returns them again.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
 	mustEmbedUnimplementedToolRunnerServiceServer()
 }

@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CrashPolicy is what happens to a run that a crash cut off.
+// CrashPolicy is the fate of a run that a crash cut off.
 type CrashPolicy int32
 
 const (
@@ -80,7 +80,7 @@ type CompiledProject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	// What the project is about.
+	// The project's description.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The version of the format.
 	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
@@ -433,19 +433,19 @@ type AgentNode struct {
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// The prompt file, relative to the project's root with forward slashes.
 	PromptPath string `protobuf:"bytes,4,opt,name=prompt_path,json=promptPath,proto3" json:"prompt_path,omitempty"`
-	// What a parent is told about it.
+	// Its description for a parent.
 	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
 	// The most model calls of one run, unset for the default.
 	MaxSteps *int32 `protobuf:"varint,6,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
 	// The most output tokens of one model call, unset for the provider's default.
 	MaxOutputTokens *int32 `protobuf:"varint,7,opt,name=max_output_tokens,json=maxOutputTokens,proto3,oneof" json:"max_output_tokens,omitempty"`
-	// Its cage, unset for none.
+	// Its cage; may be unset.
 	Cage *CagePolicy `protobuf:"bytes,8,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The canonical names of its tools, in catalogue order.
 	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Its direct children, in the order of their keys.
 	Children []*AgentNode `protobuf:"bytes,10,rep,name=children,proto3" json:"children,omitempty"`
-	// What happens after a crash. Only the root's counts.
+	// The policy after a crash. Only the root's counts.
 	OnCrash CrashPolicy `protobuf:"varint,11,opt,name=on_crash,json=onCrash,proto3,enum=kaged.sessionmanager.storage.v1.CrashPolicy" json:"on_crash,omitempty"`
 	// Whether results of tools of earlier runs are shown to the model again.
 	IncludeToolResultsInContext bool `protobuf:"varint,12,opt,name=include_tool_results_in_context,json=includeToolResultsInContext,proto3" json:"include_tool_results_in_context,omitempty"`
@@ -453,11 +453,11 @@ type AgentNode struct {
 	ToolAliases map[string]string `protobuf:"bytes,13,rep,name=tool_aliases,json=toolAliases,proto3" json:"tool_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
 	Writes *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
-	// What one call of it may use, with all agents below; unset for no limit.
+	// The budget of one call of it, with all agents below; unset means no limit.
 	Budget *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
-	// Whether its calls are given what its caller and the operator have said. Not of the root.
+	// Whether its calls are given the words of its caller and the operator. Not of the root.
 	ParentContext bool `protobuf:"varint,16,opt,name=parent_context,json=parentContext,proto3" json:"parent_context,omitempty"`
-	// Rules for its requests, unset for none.
+	// Rules for its requests; may be unset.
 	Policy *AgentPolicy `protobuf:"bytes,17,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Whether todos that it proposes are written down without the root agent's review.
 	AutoTodos bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
@@ -643,11 +643,11 @@ type AgentCompaction struct {
 	AlwaysKeep []string `protobuf:"bytes,4,rep,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
 	// Pruning of tool results; unset for the defaults.
 	Prune *AgentPruning `protobuf:"bytes,5,opt,name=prune,proto3" json:"prune,omitempty"`
-	// The alias of the model of the summarizer, empty for none.
+	// The alias of the model of the summarizer, or empty.
 	SummarizeModel string `protobuf:"bytes,6,opt,name=summarize_model,json=summarizeModel,proto3" json:"summarize_model,omitempty"`
 	// The path of the prompt of the summarizer.
 	SummarizePrompt string `protobuf:"bytes,7,opt,name=summarize_prompt,json=summarizePrompt,proto3" json:"summarize_prompt,omitempty"`
-	// The plugin that compacts, empty for none.
+	// The plugin that compacts, or empty.
 	DelegatePlugin string `protobuf:"bytes,8,opt,name=delegate_plugin,json=delegatePlugin,proto3" json:"delegate_plugin,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -748,7 +748,7 @@ type AgentPruning struct {
 	ProtectTokens *int64 `protobuf:"varint,2,opt,name=protect_tokens,json=protectTokens,proto3,oneof" json:"protect_tokens,omitempty"`
 	// The least number of saved tokens.
 	MinimumSavings *int64 `protobuf:"varint,3,opt,name=minimum_savings,json=minimumSavings,proto3,oneof" json:"minimum_savings,omitempty"`
-	// The tools whose results stay; unset for the default.
+	// The tools with results that stay; unset for the default.
 	ProtectedTools []string `protobuf:"bytes,4,rep,name=protected_tools,json=protectedTools,proto3" json:"protected_tools,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -812,7 +812,7 @@ func (x *AgentPruning) GetProtectedTools() []string {
 	return nil
 }
 
-// AgentPolicy are rules for what one agent's model is sent. Zero values are not set.
+// AgentPolicy are rules for the requests of one agent's model. Zero values are not set.
 type AgentPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The most tokens of one request, by estimate.
@@ -1031,10 +1031,10 @@ func (x *AgentBudget) GetAllowUnpriced() bool {
 	return false
 }
 
-// CagePolicy is what an agent may reach, compiled from its cage block. An agent with cage: disabled has none.
+// CagePolicy is the reach of an agent, compiled from its cage block. An agent with cage: disabled has no policy.
 type CagePolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The granted paths, in the order they were written. Nothing else of the file system is visible.
+	// The granted paths, in the order they were written. The rest of the file system is invisible.
 	Fs []*CageMount `protobuf:"bytes,1,rep,name=fs,proto3" json:"fs,omitempty"`
 	// The reachable "host:port" pairs. Empty means no network.
 	NetAllow []string `protobuf:"bytes,2,rep,name=net_allow,json=netAllow,proto3" json:"net_allow,omitempty"`
@@ -1042,18 +1042,19 @@ type CagePolicy struct {
 	Seccomp string `protobuf:"bytes,3,opt,name=seccomp,proto3" json:"seccomp,omitempty"`
 	// Named capabilities, such as "shell".
 	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// What happens to the writable layer between invocations: "ephemeral" or "persistent".
+	// The lifetime of the writable layer: "ephemeral" or "persistent".
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	// Environment variables set inside.
 	Env map[string]string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Resource limits; unset means the service's defaults.
 	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an agent above
-	// may not. They grant nothing.
+	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an
+	// agent above may not. They are no grants.
 	ReadOnly []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	// Where each of read_only is written, in its order, as CageMount.at; shorter where that is not known.
 	ReadOnlyAt []string `protobuf:"bytes,9,rep,name=read_only_at,json=readOnlyAt,proto3" json:"read_only_at,omitempty"`
-	// What of repositories can be written: "writable", save for what makes git run code, or "read_only". Empty is writable.
+	// The writable part of repositories: "writable", except files that make git run code, or "read_only". Empty is
+	// writable.
 	Git           string `protobuf:"bytes,10,opt,name=git,proto3" json:"git,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1223,7 +1224,7 @@ func (x *CageMount) GetAt() string {
 	return ""
 }
 
-// CageLimits bounds what a cage may use. Zero means no limit of its own.
+// CageLimits bounds a cage. Zero means no limit of its own.
 type CageLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Memory in bytes.

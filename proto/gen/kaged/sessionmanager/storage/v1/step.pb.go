@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Role is whose words a message holds.
+// Role is the author of a message.
 type Role int32
 
 const (
@@ -152,11 +152,11 @@ type Turn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The step, from 1.
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	// What it wrote, in order.
+	// Its output, in order.
 	Blocks []*Block `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
 	// Why it stopped.
 	StopReason StopReason `protobuf:"varint,3,opt,name=stop_reason,json=stopReason,proto3,enum=kaged.sessionmanager.storage.v1.StopReason" json:"stop_reason,omitempty"`
-	// What it used.
+	// Its use of tokens.
 	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How it went.
 	Stats *Stats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
@@ -250,11 +250,11 @@ func (x *Turn) GetModel() string {
 // Message is one message of a conversation as a model is given it.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose it is.
+	// Its author.
 	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=kaged.sessionmanager.storage.v1.Role" json:"role,omitempty"`
-	// What it holds, in order.
+	// Its content, in order.
 	Blocks []*Block `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	// The stored message it comes from, empty for none.
+	// The stored message it comes from, or empty.
 	MessageId     string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -314,7 +314,7 @@ func (x *Message) GetMessageId() string {
 // Block is a piece of a message.
 type Block struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is.
+	// The block.
 	//
 	// Types that are valid to be assigned to Block:
 	//
@@ -420,7 +420,7 @@ type Block_ToolCall struct {
 }
 
 type Block_ToolResult struct {
-	// What the tool said.
+	// The tool's result.
 	ToolResult *ToolResult `protobuf:"bytes,4,opt,name=tool_result,json=toolResult,proto3,oneof"`
 }
 
@@ -485,7 +485,7 @@ type Thinking struct {
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	// The provider's own data (signature, encrypted content), opaque to everyone else.
 	Opaque []byte `protobuf:"bytes,2,opt,name=opaque,proto3" json:"opaque,omitempty"`
-	// The driver whose data opaque is; it is given back to no other.
+	// The driver that opaque belongs to; it is given back to no other.
 	Driver        string `protobuf:"bytes,3,opt,name=driver,proto3" json:"driver,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -545,7 +545,7 @@ func (x *Thinking) GetDriver() string {
 // ToolCall is the model's wish to use a tool.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider's id of the call, or ours where it gives none.
+	// The provider's id of the call, or ours if it gives none.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The dotted name of the tool.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -611,7 +611,7 @@ type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call it answers.
 	ToolCallId string `protobuf:"bytes,1,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// What the model is shown.
+	// The text for the model.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// Whether the tool failed.
 	IsError bool `protobuf:"varint,3,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
@@ -679,7 +679,7 @@ func (x *ToolResult) GetName() string {
 	return ""
 }
 
-// Usage counts tokens, each in one place only: input excludes what was read from or written to a cache, output
+// Usage counts tokens, each in one place only: input excludes tokens read from or written to a cache, output
 // includes reasoning.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -856,13 +856,13 @@ func (x *Cost) GetTotal() float64 {
 // Stats measures the model's work.
 type Stats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Milliseconds from sending the request to the first text or thinking, unset if there was none.
+	// Milliseconds from sending the request to the first text or thinking; may be unset.
 	TtftMs *float64 `protobuf:"fixed64,1,opt,name=ttft_ms,json=ttftMs,proto3,oneof" json:"ttft_ms,omitempty"`
 	// Milliseconds of model streaming, without tools.
 	DurationMs float64 `protobuf:"fixed64,2,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// Output tokens per second of duration.
 	Tps float64 `protobuf:"fixed64,3,opt,name=tps,proto3" json:"tps,omitempty"`
-	// What it cost, unset where the model's prices are not known.
+	// Its cost, unset if the model's prices are not known.
 	Cost          *Cost `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

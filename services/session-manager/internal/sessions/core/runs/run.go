@@ -79,7 +79,7 @@ var (
 // Run is a run at work. It is safe for concurrent use.
 type Run struct {
 	Deps
-	spec Spec
+	spec   Spec
 	writer Writer // set by Begin
 
 	// life is the run's on this process: it ends with Abandon, and everything else with it.
