@@ -774,6 +774,7 @@ func (in RunningProcess) Proto() (out *commonv1.RunningProcess) {
 	out.MemoryBytes = in.Use.Memory
 	out.CpuMs = in.Use.CPU
 	out.Background = in.Background
+	out.Terminal = in.Terminal
 	return out
 }
 
@@ -796,6 +797,7 @@ func ProcessFromProto(in *commonv1.RunningProcess) (out RunningProcess) {
 	out.Use.Memory = in.MemoryBytes
 	out.Use.CPU = in.CpuMs
 	out.Background = in.Background
+	out.Terminal = in.Terminal
 	return out
 }
 

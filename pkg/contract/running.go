@@ -19,6 +19,8 @@ type RunningProcess struct {
 	Use       Use
 	// Background says that it outlives the call that started it.
 	Background bool
+	// Terminal says that it has a terminal.
+	Terminal bool
 }
 
 // RunningCage is a cage that lives.

@@ -78,6 +78,7 @@ func Process(in contract.Process) (out *sandboxsupervisorv1.Process) {
 	out.OutputStart = in.OutputStart
 	out.OutputEnd = in.OutputEnd
 	out.CageId = in.RunningProcess.CageID
+	out.Terminal = in.RunningProcess.Terminal
 	return out
 }
 
@@ -95,6 +96,7 @@ func FromProcess(in *sandboxsupervisorv1.Process) (out contract.Process) {
 	out.Use.Memory = in.MemoryBytes
 	out.Use.CPU = in.CpuMs
 	out.RunningProcess.Background = in.Detached
+	out.RunningProcess.Terminal = in.Terminal
 	if in.Exited != nil {
 		v := FromExit(in.Exited)
 		out.Exit = &v

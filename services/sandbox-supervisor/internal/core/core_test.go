@@ -60,6 +60,7 @@ func (f *fake) End() End                { return f.end }
 func (f *fake) Usage() Usage            { return Usage{Memory: 1} }
 func (f *fake) Signal(s syscall.Signal) { f.note(s.String()) }
 func (f *fake) Resize(Size) bool        { return true }
+func (f *fake) Hidden() bool            { return false }
 func (f *fake) CloseInput()             { f.note("eof") }
 
 func (f *fake) Copy(sink func(Stream, []byte)) {

@@ -201,6 +201,9 @@ func (d *Detached) Offer(data []byte) error {
 	if err := d.alive(); err != nil {
 		return err
 	}
+	if len(data) == 0 {
+		return nil
+	}
 	if len(data) > d.exec.limits.InputBytes {
 		return invalid("stdin", "The input is %d bytes; at most %d are taken at once.", len(data), d.exec.limits.InputBytes)
 	}
@@ -230,6 +233,9 @@ func (d *Detached) Resize(size Size) error {
 	}
 	return d.exec.Resize(size)
 }
+
+// Hidden is [Exec.Hidden].
+func (d *Detached) Hidden() bool { return d.exec.Hidden() }
 
 // Signal is [Exec.Signal] of a command that runs.
 func (d *Detached) Signal(name string) error {
@@ -264,7 +270,7 @@ func (d *Detached) End(ctx context.Context) error {
 func (d *Detached) Info() contract.Process {
 	info := contract.Process{RunningProcess: contract.RunningProcess{
 		ID: d.id, Owner: d.command.Owner, PID: int64(d.exec.PID()), Command: line(d.command.Argv), CageID: d.exec.cageID(),
-		StartedAt: d.exec.StartedAt().UnixMilli(), Background: true,
+		StartedAt: d.exec.StartedAt().UnixMilli(), Background: true, Terminal: d.command.Terminal != nil,
 	}}
 	select {
 	case <-d.done:

@@ -99,6 +99,9 @@ func (e *Exec) Resize(size Size) error {
 	return nil
 }
 
+// Hidden reports whether the command's terminal reads a line without showing it, as a prompt for a password does.
+func (e *Exec) Hidden() bool { return e.process.Hidden() }
+
 // Signal sends a signal to the command's process group. It fails with invalid_params for an unknown name; an
 // ended command ignores it.
 func (e *Exec) Signal(name string) error {

@@ -12,8 +12,9 @@ import (
 
 // Spawner starts processes, and connects to their ports.
 type Spawner interface {
-	// Spawn starts a process. It fails with shell_spawn_failed and the system's reason, with invalid_params if the working
-	// folder is not there, and with unavailable if processes cannot be started now; ctx bounds the wait for that only.
+	// Spawn starts a process. It fails with shell_spawn_failed and the system's reason, with invalid_params if the
+	// working folder is not there, and with unavailable if processes cannot be started now; ctx bounds the wait for
+	// that only.
 	Spawn(ctx context.Context, spec Spec) (Process, error)
 	// Connect connects to a port of the loopback that its processes have. It fails with invalid_params if
 	// there is no listener; ctx bounds the wait for that only.
@@ -38,6 +39,8 @@ type Process interface {
 	CloseInput()
 	// Resize sets the size of the terminal; it reports whether there is one.
 	Resize(size Size) bool
+	// Hidden reports whether the terminal reads a line without showing it, as a prompt for a password does.
+	Hidden() bool
 	// Signal sends a signal to its process group.
 	Signal(sig syscall.Signal)
 	// Terminate asks it and everything it started to end.

@@ -128,7 +128,7 @@ func (s *Supervisor) List(w Whose, ended bool) []contract.Process {
 		if started := s.startOf(e); !started.IsZero() {
 			list = append(list, contract.Process{RunningProcess: contract.RunningProcess{
 				ID: e.id, Owner: e.command.Owner, PID: int64(e.PID()), Command: line(e.command.Argv), CageID: e.cageID(),
-				StartedAt: started.UnixMilli(), Use: e.process.Usage().use(),
+				StartedAt: started.UnixMilli(), Use: e.process.Usage().use(), Terminal: e.command.Terminal != nil,
 			}})
 		}
 	}

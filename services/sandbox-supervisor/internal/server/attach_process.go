@@ -13,8 +13,12 @@ func (s *Server) AttachProcess(
 	req *sandboxsupervisorv1.AttachProcessRequest,
 	stream grpc.ServerStreamingServer[sandboxsupervisorv1.AttachProcessEvent],
 ) error {
-	process, err := s.supervisor.Detached(req.GetProcessId())
+	process, err := s.processOf(req.GetSessionId(), req.GetProcessId())
 	if err != nil {
+		return err
+	}
+	state := &sandboxsupervisorv1.AttachProcessEvent_Attached{Attached: sandboxwire.Process(process.Info())}
+	if err := stream.Send(&sandboxsupervisorv1.AttachProcessEvent{Event: state}); err != nil {
 		return err
 	}
 	err = process.Follow(stream.Context(), req.GetOffset(), req.GetFollow(), func(at int64, data []byte) error {

@@ -13,27 +13,26 @@ func (s *Server) ControlProcess(
 	_ context.Context,
 	req *sandboxsupervisorv1.ControlProcessRequest,
 ) (*sandboxsupervisorv1.ControlProcessResponse, error) {
-	var err error
 	if c, ok := req.GetControl().(*sandboxsupervisorv1.ControlProcessRequest_Signal); ok {
-		err = s.supervisor.Signal(req.GetProcessId(), req.GetSessionId(), c.Signal.GetName())
-	} else {
-		err = s.control(req)
+		// It may be for a command of Exec.
+		err := s.supervisor.Signal(req.GetProcessId(), req.GetSessionId(), c.Signal.GetName())
+		if err != nil {
+			return nil, err
+		}
+		return &sandboxsupervisorv1.ControlProcessResponse{}, nil
+	}
+	process, err := s.processOf(req.GetSessionId(), req.GetProcessId())
+	if err == nil {
+		err = control(process, req)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxsupervisorv1.ControlProcessResponse{}, nil
+	return &sandboxsupervisorv1.ControlProcessResponse{Hidden: process.Hidden()}, nil
 }
 
 // control hands input or a size to a process of StartProcess.
-func (s *Server) control(req *sandboxsupervisorv1.ControlProcessRequest) error {
-	process, err := s.supervisor.Detached(req.GetProcessId())
-	if err != nil {
-		return err
-	}
-	if session := req.GetSessionId(); session != "" && process.Info().Owner.SessionID != session {
-		return core.UnknownProcess(req.GetProcessId())
-	}
+func control(process *core.Detached, req *sandboxsupervisorv1.ControlProcessRequest) error {
 	switch c := req.GetControl().(type) {
 	case *sandboxsupervisorv1.ControlProcessRequest_Stdin:
 		return process.Offer(c.Stdin)
@@ -44,4 +43,14 @@ func (s *Server) control(req *sandboxsupervisorv1.ControlProcessRequest) error {
 	default:
 		return fault.New(fault.BadRequest, "The request asks for nothing.")
 	}
+}
+
+// processOf returns a process of StartProcess, if it runs for the session or the session is empty. It fails with
+// process_not_found.
+func (s *Server) processOf(session, id string) (*core.Detached, error) {
+	process, err := s.supervisor.Detached(id)
+	if err == nil && session != "" && process.Info().Owner.SessionID != session {
+		return nil, core.UnknownProcess(id)
+	}
+	return process, err
 }

@@ -47,7 +47,9 @@ type RunningProcess struct {
 	// CPU time in milliseconds of it and everything it started.
 	CpuMs int64 `protobuf:"varint,11,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
 	// Whether it outlives the tool call that started it.
-	Background    bool `protobuf:"varint,12,opt,name=background,proto3" json:"background,omitempty"`
+	Background bool `protobuf:"varint,12,opt,name=background,proto3" json:"background,omitempty"`
+	// Whether it has a terminal. The channel pty:<id> of its session's socket shows a background process.
+	Terminal      bool `protobuf:"varint,13,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -162,6 +164,13 @@ func (x *RunningProcess) GetCpuMs() int64 {
 func (x *RunningProcess) GetBackground() bool {
 	if x != nil {
 		return x.Background
+	}
+	return false
+}
+
+func (x *RunningProcess) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
 	}
 	return false
 }
@@ -306,7 +315,7 @@ var File_kaged_common_v1_process_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_process_proto_rawDesc = "" +
 	"\n" +
-	"\x1dkaged/common/v1/process.proto\x12\x0fkaged.common.v1\"\xe3\x02\n" +
+	"\x1dkaged/common/v1/process.proto\x12\x0fkaged.common.v1\"\xff\x02\n" +
 	"\x0eRunningProcess\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -326,7 +335,8 @@ const file_kaged_common_v1_process_proto_rawDesc = "" +
 	"\x06cpu_ms\x18\v \x01(\x03R\x05cpuMs\x12\x1e\n" +
 	"\n" +
 	"background\x18\f \x01(\bR\n" +
-	"backgroundB\n" +
+	"background\x12\x1a\n" +
+	"\bterminal\x18\r \x01(\bR\bterminalB\n" +
 	"\n" +
 	"\b_cage_id\"\xbd\x02\n" +
 	"\vRunningCage\x12\x0e\n" +

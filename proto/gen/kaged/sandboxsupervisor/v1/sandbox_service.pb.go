@@ -1461,7 +1461,9 @@ type AttachProcessRequest struct {
 	// The first byte wanted, of all its output; expired output is skipped.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Stay until it ends.
-	Follow        bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	Follow bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	// The session it must run for, empty for any.
+	SessionId     string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1517,6 +1519,13 @@ func (x *AttachProcessRequest) GetFollow() bool {
 	return false
 }
 
+func (x *AttachProcessRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
 // AttachProcessEvent is one message about a process.
 type AttachProcessEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1526,6 +1535,7 @@ type AttachProcessEvent struct {
 	//
 	//	*AttachProcessEvent_Output
 	//	*AttachProcessEvent_Process
+	//	*AttachProcessEvent_Attached
 	Event         isAttachProcessEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1586,6 +1596,15 @@ func (x *AttachProcessEvent) GetProcess() *Process {
 	return nil
 }
 
+func (x *AttachProcessEvent) GetAttached() *Process {
+	if x != nil {
+		if x, ok := x.Event.(*AttachProcessEvent_Attached); ok {
+			return x.Attached
+		}
+	}
+	return nil
+}
+
 type isAttachProcessEvent_Event interface {
 	isAttachProcessEvent_Event()
 }
@@ -1600,9 +1619,16 @@ type AttachProcessEvent_Process struct {
 	Process *Process `protobuf:"bytes,2,opt,name=process,proto3,oneof"`
 }
 
+type AttachProcessEvent_Attached struct {
+	// Its state before any output; the first event.
+	Attached *Process `protobuf:"bytes,3,opt,name=attached,proto3,oneof"`
+}
+
 func (*AttachProcessEvent_Output) isAttachProcessEvent_Event() {}
 
 func (*AttachProcessEvent_Process) isAttachProcessEvent_Event() {}
+
+func (*AttachProcessEvent_Attached) isAttachProcessEvent_Event() {}
 
 // ProcessOutput is a piece of kept output, cut anywhere, also inside a character.
 type ProcessOutput struct {
@@ -1771,7 +1797,7 @@ type isControlProcessRequest_Control interface {
 }
 
 type ControlProcessRequest_Stdin struct {
-	// Bytes for its standard input.
+	// Bytes for its standard input; none at all asks for the answer alone.
 	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
 }
 
@@ -1798,9 +1824,11 @@ func (*ControlProcessRequest_Resize) isControlProcessRequest_Control() {}
 
 func (*ControlProcessRequest_Signal) isControlProcessRequest_Control() {}
 
-// ControlProcessResponse is empty.
+// ControlProcessResponse tells the state after that.
 type ControlProcessResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The terminal reads a line without showing it, as a prompt for a password does.
+	Hidden        bool `protobuf:"varint,1,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1833,6 +1861,13 @@ func (x *ControlProcessResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ControlProcessResponse.ProtoReflect.Descriptor instead.
 func (*ControlProcessResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ControlProcessResponse) GetHidden() bool {
+	if x != nil {
+		return x.Hidden
+	}
+	return false
 }
 
 // EndProcessRequest names a process.
@@ -2017,7 +2052,9 @@ type Process struct {
 	// How many bytes it wrote.
 	OutputEnd int64 `protobuf:"varint,11,opt,name=output_end,json=outputEnd,proto3" json:"output_end,omitempty"`
 	// The cage it runs in, or empty.
-	CageId        string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	CageId string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// It has a terminal.
+	Terminal      bool `protobuf:"varint,13,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2134,6 +2171,13 @@ func (x *Process) GetCageId() string {
 		return x.CageId
 	}
 	return ""
+}
+
+func (x *Process) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
 }
 
 // ListProcessesResponse lists processes, oldest first.
@@ -3152,15 +3196,18 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12;\n" +
 	"\x05start\x18\x02 \x01(\v2%.kaged.sandboxsupervisor.v1.ExecStartR\x05start\"U\n" +
 	"\x14StartProcessResponse\x12=\n" +
-	"\aprocess\x18\x01 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessR\aprocess\"e\n" +
+	"\aprocess\x18\x01 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessR\aprocess\"\x84\x01\n" +
 	"\x14AttachProcessRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xa3\x01\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x04 \x01(\tR\tsessionId\"\xe6\x01\n" +
 	"\x12AttachProcessEvent\x12C\n" +
 	"\x06output\x18\x01 \x01(\v2).kaged.sandboxsupervisor.v1.ProcessOutputH\x00R\x06output\x12?\n" +
-	"\aprocess\x18\x02 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessH\x00R\aprocessB\a\n" +
+	"\aprocess\x18\x02 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessH\x00R\aprocess\x12A\n" +
+	"\battached\x18\x03 \x01(\v2#.kaged.sandboxsupervisor.v1.ProcessH\x00R\battachedB\a\n" +
 	"\x05event\";\n" +
 	"\rProcessOutput\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
@@ -3175,8 +3222,9 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signal\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x06 \x01(\tR\tsessionIdB\t\n" +
-	"\acontrol\"\x18\n" +
-	"\x16ControlProcessResponse\"2\n" +
+	"\acontrol\"0\n" +
+	"\x16ControlProcessResponse\x12\x16\n" +
+	"\x06hidden\x18\x01 \x01(\bR\x06hidden\"2\n" +
 	"\x11EndProcessRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\"S\n" +
@@ -3187,7 +3235,7 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x03 \x01(\tR\tprojectId\"\x97\x03\n" +
+	"project_id\x18\x03 \x01(\tR\tprojectId\"\xb3\x03\n" +
 	"\aProcess\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x127\n" +
 	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x10\n" +
@@ -3203,7 +3251,8 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	" \x01(\x03R\voutputStart\x12\x1d\n" +
 	"\n" +
 	"output_end\x18\v \x01(\x03R\toutputEnd\x12\x17\n" +
-	"\acage_id\x18\f \x01(\tR\x06cageId\"Z\n" +
+	"\acage_id\x18\f \x01(\tR\x06cageId\x12\x1a\n" +
+	"\bterminal\x18\r \x01(\bR\bterminal\"Z\n" +
 	"\x15ListProcessesResponse\x12A\n" +
 	"\tprocesses\x18\x01 \x03(\v2#.kaged.sandboxsupervisor.v1.ProcessR\tprocesses\"f\n" +
 	"\x0fEndOwnerRequest\x12\x1d\n" +
@@ -3398,54 +3447,55 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	28, // 21: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
 	22, // 22: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
 	28, // 23: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	11, // 24: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	12, // 25: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	13, // 26: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	28, // 27: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	3,  // 28: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	17, // 29: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	28, // 30: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	46, // 31: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
-	46, // 32: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	3,  // 33: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	44, // 34: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
-	37, // 35: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
-	45, // 36: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	36, // 37: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
-	2,  // 38: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	46, // 39: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	3,  // 40: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	37, // 41: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
-	42, // 42: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
-	4,  // 43: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	5,  // 44: kaged.sandboxsupervisor.v1.SandboxService.Connect:input_type -> kaged.sandboxsupervisor.v1.ConnectRequest
-	18, // 45: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
-	20, // 46: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
-	23, // 47: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
-	25, // 48: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
-	27, // 49: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	30, // 50: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	34, // 51: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
-	32, // 52: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	38, // 53: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
-	40, // 54: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	14, // 55: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	7,  // 56: kaged.sandboxsupervisor.v1.SandboxService.Connect:output_type -> kaged.sandboxsupervisor.v1.ConnectEvent
-	19, // 57: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
-	21, // 58: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
-	24, // 59: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
-	26, // 60: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
-	29, // 61: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	31, // 62: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	35, // 63: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
-	33, // 64: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	39, // 65: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
-	41, // 66: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	55, // [55:67] is the sub-list for method output_type
-	43, // [43:55] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	28, // 24: kaged.sandboxsupervisor.v1.AttachProcessEvent.attached:type_name -> kaged.sandboxsupervisor.v1.Process
+	11, // 25: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	12, // 26: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	13, // 27: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	28, // 28: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	3,  // 29: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	17, // 30: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	28, // 31: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
+	46, // 32: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
+	46, // 33: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 34: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	44, // 35: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
+	37, // 36: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
+	45, // 37: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	36, // 38: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
+	2,  // 39: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	46, // 40: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 41: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	37, // 42: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
+	42, // 43: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
+	4,  // 44: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	5,  // 45: kaged.sandboxsupervisor.v1.SandboxService.Connect:input_type -> kaged.sandboxsupervisor.v1.ConnectRequest
+	18, // 46: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	20, // 47: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	23, // 48: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	25, // 49: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	27, // 50: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	30, // 51: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	34, // 52: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
+	32, // 53: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	38, // 54: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
+	40, // 55: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	14, // 56: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	7,  // 57: kaged.sandboxsupervisor.v1.SandboxService.Connect:output_type -> kaged.sandboxsupervisor.v1.ConnectEvent
+	19, // 58: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	21, // 59: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	24, // 60: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	26, // 61: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	29, // 62: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	31, // 63: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	35, // 64: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
+	33, // 65: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	39, // 66: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
+	41, // 67: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	56, // [56:68] is the sub-list for method output_type
+	44, // [44:56] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -3477,6 +3527,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18].OneofWrappers = []any{
 		(*AttachProcessEvent_Output)(nil),
 		(*AttachProcessEvent_Process)(nil),
+		(*AttachProcessEvent_Attached)(nil),
 	}
 	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20].OneofWrappers = []any{
 		(*ControlProcessRequest_Stdin)(nil),

@@ -61,7 +61,8 @@ type SandboxServiceClient interface {
 	// if the process_id is another session's.
 	StartProcess(ctx context.Context, in *StartProcessRequest, opts ...grpc.CallOption) (*StartProcessResponse, error)
 	// AttachProcess returns the kept output of a process of StartProcess from an offset on, and with follow its
-	// output until it ends or the caller leaves. The last event is its state. Fails with process_not_found.
+	// output until it ends or the caller leaves. The first event is its state then, the last one its state at the end.
+	// Fails with process_not_found.
 	AttachProcess(ctx context.Context, in *AttachProcessRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachProcessEvent], error)
 	// ControlProcess hands input, a size or a signal to a process of StartProcess, or a signal to a command of Exec. Fails with
 	// process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the process has not
@@ -271,7 +272,8 @@ type SandboxServiceServer interface {
 	// if the process_id is another session's.
 	StartProcess(context.Context, *StartProcessRequest) (*StartProcessResponse, error)
 	// AttachProcess returns the kept output of a process of StartProcess from an offset on, and with follow its
-	// output until it ends or the caller leaves. The last event is its state. Fails with process_not_found.
+	// output until it ends or the caller leaves. The first event is its state then, the last one its state at the end.
+	// Fails with process_not_found.
 	AttachProcess(*AttachProcessRequest, grpc.ServerStreamingServer[AttachProcessEvent]) error
 	// ControlProcess hands input, a size or a signal to a process of StartProcess, or a signal to a command of Exec. Fails with
 	// process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the process has not

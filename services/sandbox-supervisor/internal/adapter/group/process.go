@@ -64,6 +64,9 @@ func (p *process) CloseInput() { p.streams.CloseInput() }
 // Resize implements core.Process.
 func (p *process) Resize(size core.Size) bool { return p.streams.Resize(size) }
 
+// Hidden implements core.Process.
+func (p *process) Hidden() bool { return p.streams.Hidden() }
+
 // Signal implements core.Process.
 func (p *process) Signal(sig syscall.Signal) {
 	p.mu.Lock()

@@ -251,6 +251,24 @@ func (s *Streams) Resize(size core.Size) bool {
 	return true
 }
 
+// Hidden reports whether the terminal reads a line without showing it, as a prompt for a password does.
+func (s *Streams) Hidden() (hidden bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.terminal || s.closed {
+		return false
+	}
+	raw, err := s.outputs[0].file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		modes, err := unix.IoctlGetTermios(int(fd), getTermios)
+		hidden = err == nil && modes.Lflag&unix.ICANON != 0 && modes.Lflag&unix.ECHO == 0
+	})
+	return hidden
+}
+
 // Close closes the files. Copy calls it too; callers need it for streams whose process was never started.
 func (s *Streams) Close() {
 	s.mu.Lock()
