@@ -80,6 +80,16 @@ func (e *Env) DialWorkspace(workspace string) (grpc.ClientConnInterface, error) 
 	return e.DialAddress(workspace)
 }
 
+// DialSupervisor returns a connection to the sandbox-supervisor of a workspace. The empty name stands for the service
+// sandbox-supervisor. It fails with unavailable for a workspace without a known one.
+func (e *Env) DialSupervisor(workspace string) (grpc.ClientConnInterface, error) {
+	if workspace == "" {
+		return e.Dial("sandbox-supervisor"), nil
+	}
+	err := fault.New(fault.Unavailable, "The sandbox-supervisor of the workspace %q has no known address.", workspace)
+	return nil, err.With("subsystem", "sandbox-supervisor")
+}
+
 // Address is where other processes reach this service: "unix:PATH" or "host:port".
 func (e *Env) Address() string { return e.module.address }
 

@@ -77,10 +77,15 @@ type Config struct {
 	OutputBuffer  int `toml:"output_buffer"`
 	EventsBuffer  int `toml:"events_buffer"`
 	ControlBuffer int `toml:"control_buffer"`
+	// Terminals is how many terminals a socket may show at once. PtyBuffer is how much of one may wait for a slow
+	// client, which is told of the gap; PtyInput is how much input may wait for a process that does not read.
+	Terminals int `toml:"terminals"`
+	PtyBuffer int `toml:"pty_buffer"`
+	PtyInput  int `toml:"pty_input"`
 	// IdleTimeout is how long a socket's client may be silent; it is pinged three times as often.
 	IdleTimeout config.Duration `toml:"idle_timeout"`
-	// ProbeTimeout is how soon a socket's client must answer while another socket asks for its session; session-manager's
-	// attach_wait is longer.
+	// ProbeTimeout is how soon a socket's client must answer while another socket asks for its session;
+	// session-manager's attach_wait is longer.
 	ProbeTimeout config.Duration `toml:"probe_timeout"`
 	// FlushWindow is a client's time between the closing frame and the close, ClosingTimeout how long the closing
 	// frame may take to reach a client that reads slowly.
@@ -126,6 +131,9 @@ func DefaultConfig() Config {
 		OutputBuffer:    4 << 20,
 		EventsBuffer:    64 << 10,
 		ControlBuffer:   64 << 10,
+		Terminals:       8,
+		PtyBuffer:       1 << 20,
+		PtyInput:        256 << 10,
 		IdleTimeout:     config.Duration(90 * time.Second),
 		ProbeTimeout:    config.Duration(700 * time.Millisecond),
 		FlushWindow:     config.Duration(time.Second),
@@ -181,6 +189,9 @@ func (c Config) Validate() error {
 		{"output_buffer", int64(c.OutputBuffer)},
 		{"events_buffer", int64(c.EventsBuffer)},
 		{"control_buffer", int64(c.ControlBuffer)},
+		{"terminals", int64(c.Terminals)},
+		{"pty_buffer", int64(c.PtyBuffer)},
+		{"pty_input", int64(c.PtyInput)},
 		{"idle_timeout", int64(c.IdleTimeout)},
 		{"probe_timeout", int64(c.ProbeTimeout)},
 		{"flush_window", int64(c.FlushWindow)},

@@ -321,7 +321,7 @@ func contract() []exchange {
 				Cages:     []*commonv1.RunningCage{{Id: "01C", SessionId: "01S", AgentPath: "primary", Tier: "userns", Processes: 1}},
 			},
 			200, `{"processes":[{"id":"01P","session_id":"01S","project_id":"","run_id":"","agent_path":"primary","cage_id":null,"pid":7,"command":"sleep 1",` +
-				`"started_at":0,"memory_bytes":2,"cpu_ms":3,"background":false}],"cages":[{"id":"01C","session_id":"01S","project_id":"","run_id":"",` +
+				`"started_at":0,"memory_bytes":2,"cpu_ms":3,"background":false,"terminal":false}],"cages":[{"id":"01C","session_id":"01S","project_id":"","run_id":"",` +
 				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}],"runs":[]}`,
 		},
 		{

@@ -31,6 +31,7 @@ type daemon struct {
 	*testkit.Running
 	t       testing.TB
 	manager *manager
+	box     *box
 	nats    *bustest.Private
 	log     *logText
 	base    string
@@ -48,7 +49,7 @@ type setup struct {
 // start starts a daemon that stops with the test.
 func start(t testing.TB, s setup) *daemon {
 	t.Helper()
-	d := &daemon{t: t, manager: s.manager, nats: s.nats, log: &logText{}}
+	d := &daemon{t: t, manager: s.manager, box: newBox(), nats: s.nats, log: &logText{}}
 	if d.manager == nil {
 		d.manager = newManager()
 	}
@@ -60,7 +61,7 @@ func start(t testing.TB, s setup) *daemon {
 	}
 	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}}
 	opts.Log = slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h, err := host.New(opts, gateway.Module, d.manager.module(), d.manager.issues())
+	h, err := host.New(opts, gateway.Module, d.manager.module(), d.manager.issues(), d.box.module())
 	if err != nil {
 		t.Fatal(err)
 	}

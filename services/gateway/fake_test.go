@@ -25,6 +25,7 @@ type manager struct {
 	sessionmanagerv1.UnimplementedAuditServiceServer
 	sessionmanagerv1.UnimplementedOperatorServiceServer
 	sessionmanagerv1.UnimplementedAttachServiceServer
+	sessionmanagerv1.UnimplementedTerminalServiceServer
 	sessionmanagerv1.UnimplementedRegistryServiceServer
 	sessionmanagerv1.UnimplementedTokenServiceServer
 	sessionmanagerv1.UnimplementedLocalServiceServer
@@ -32,23 +33,26 @@ type manager struct {
 	sessionmanagerv1.UnimplementedDeskServiceServer
 	issuev1.UnimplementedIssueServiceServer
 
-	mu       sync.Mutex // guards the fields below
-	answer   func(ctx context.Context, req proto.Message) (proto.Message, error)
-	asked    []proto.Message
-	callers  []ident.Caller
-	secret   []byte
-	noSecret error
-	tokens   map[string]bool
-	api      map[string]*sessionmanagerv1.AuthenticateTokenResponse // by the text of an API token
-	records  []*sessionmanagerv1.RecordAuditRequest
-	recorded chan struct{} // gets one for each record
-	operator *sessionmanagerv1.GetOperatorResponse
-	notReady error
-	holds    map[string]*held
-	seqs     map[string]map[string]int64 // by session and channel
-	ended    map[string]bool
-	attaches chan string // gets the session of each Attach that was let in
-	released chan string // gets the session of each hold that has ended
+	mu        sync.Mutex // guards the fields below
+	answer    func(ctx context.Context, req proto.Message) (proto.Message, error)
+	asked     []proto.Message
+	callers   []ident.Caller
+	secret    []byte
+	noSecret  error
+	tokens    map[string]bool
+	api       map[string]*sessionmanagerv1.AuthenticateTokenResponse // by the text of an API token
+	records   []*sessionmanagerv1.RecordAuditRequest
+	recorded  chan struct{} // gets one for each record
+	operator  *sessionmanagerv1.GetOperatorResponse
+	notReady  error
+	holds     map[string]*held
+	seqs      map[string]map[string]int64 // by session and channel
+	ended     map[string]bool
+	terminals map[string]string // the session of each background process
+	typed     []*sessionmanagerv1.RecordTerminalInputRequest
+	untyped   error       // fails records of input
+	attaches  chan string // gets the session of each Attach that was let in
+	released  chan string // gets the session of each hold that has ended
 }
 
 func newManager() *manager {
@@ -95,6 +99,7 @@ func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAuditServiceServer(r, m)
 	sessionmanagerv1.RegisterOperatorServiceServer(r, m)
 	sessionmanagerv1.RegisterAttachServiceServer(r, m)
+	sessionmanagerv1.RegisterTerminalServiceServer(r, m)
 	sessionmanagerv1.RegisterRegistryServiceServer(r, m)
 	sessionmanagerv1.RegisterTokenServiceServer(r, m)
 	sessionmanagerv1.RegisterLocalServiceServer(r, m)

@@ -13,12 +13,12 @@ import (
 // Module is the gateway as a process runs it.
 var Module = host.Module{Name: "gateway", Defaults: DefaultConfig(), Needs: needs(), New: newModule}
 
-// needs returns the modules that answer routes of the contract.
+// needs returns the modules that the gateway calls: those that answer routes of the contract, and one for terminals.
 func needs() (modules []string) {
 	for _, b := range backends.All() {
 		modules = append(modules, b.Module)
 	}
-	return modules
+	return append(modules, "sandbox-supervisor") // has the terminals of background processes
 }
 
 func newModule(env *host.Env) (host.Service, error) {
@@ -41,9 +41,11 @@ func newModule(env *host.Env) (host.Service, error) {
 		NoSandbox:   env.NoSandbox,
 		Operator:    cmp.Or(cfg.Operator, operator()),
 		Dial:        env.Dial,
-		DialAddress: env.DialAddress,
-		NATS:        bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log},
-		Telemetry:   env.Telemetry,
+		DialAddress: env.DialAddress, DialSupervisor: env.DialSupervisor,
+		NATS: bus.Config{
+			URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log,
+		},
+		Telemetry: env.Telemetry,
 	})
 }
 

@@ -31,6 +31,7 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/notices"
 	"kaged.dev/services/gateway/internal/adapter/registry"
 	"kaged.dev/services/gateway/internal/adapter/secretcache"
+	"kaged.dev/services/gateway/internal/adapter/terminals"
 	"kaged.dev/services/gateway/internal/core/access"
 	"kaged.dev/services/gateway/internal/server"
 	"kaged.dev/services/gateway/internal/server/socket"
@@ -53,6 +54,8 @@ type Deps struct {
 	// one to an address of a lease's holder.
 	Dial        func(module string) grpc.ClientConnInterface
 	DialAddress func(address string) (grpc.ClientConnInterface, error)
+	// DialSupervisor returns a connection to the sandbox-supervisor of a workspace.
+	DialSupervisor func(workspace string) (grpc.ClientConnInterface, error)
 	// NATS is where the bus is.
 	NATS bus.Config
 	// Telemetry are the process's traces and metrics. It may be nil.
@@ -141,17 +144,19 @@ func authMode(cfg Config, deps Deps) access.Mode {
 
 func (s *Service) socketDeps() socket.Deps {
 	return socket.Deps{
-		Log:      s.deps.Log,
-		Attach:   holder.New(s.conn).Attach,
-		Stored:   s.frames.Stored,
-		Ready:    s.frames.Ready,
-		Warnings: s.info.Warnings(),
-		Since:    time.Now(),
+		Log:       s.deps.Log,
+		Attach:    holder.New(s.conn).Attach,
+		Stored:    s.frames.Stored,
+		Terminals: terminals.New(s.conn, s.deps.DialSupervisor).Open,
+		Ready:     s.frames.Ready,
+		Warnings:  s.info.Warnings(),
+		Since:     time.Now(),
 		Limits: socket.Limits{
 			Sockets: s.cfg.Sockets, Frame: s.cfg.FrameLimit, Frames: s.cfg.ClientFrames, FrameBurst: s.cfg.ClientBurst,
 			Bytes: s.cfg.ClientBytes, ByteBurst: s.cfg.ClientByteBurst,
 			Replay: s.cfg.ReplayRate, ReplayBurst: s.cfg.ReplayBurst,
 			Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer, Control: s.cfg.ControlBuffer,
+			Terminals: s.cfg.Terminals, Pty: s.cfg.PtyBuffer, Typed: s.cfg.PtyInput,
 			Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
 			Attach: s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
 		},

@@ -113,6 +113,7 @@ type node struct {
 	conn     *grpc.ClientConn
 	Sessions sessionmanagerv1.SessionServiceClient
 	Attach   sessionmanagerv1.AttachServiceClient
+	Terminal sessionmanagerv1.TerminalServiceClient
 	Projects sessionmanagerv1.ProjectServiceClient
 	Audit    sessionmanagerv1.AuditServiceClient
 	stop     context.CancelFunc
@@ -166,6 +167,7 @@ func (w *world) start(name string, change ...func(*Config)) *node {
 func (n *node) clients() {
 	n.Sessions = sessionmanagerv1.NewSessionServiceClient(n.conn)
 	n.Attach = sessionmanagerv1.NewAttachServiceClient(n.conn)
+	n.Terminal = sessionmanagerv1.NewTerminalServiceClient(n.conn)
 	n.Projects = sessionmanagerv1.NewProjectServiceClient(n.conn)
 	n.Audit = sessionmanagerv1.NewAuditServiceClient(n.conn)
 }

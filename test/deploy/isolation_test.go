@@ -19,7 +19,7 @@ var callers = map[string][]string{
 	"issue":       {"gateway", "session-manager", "tool-runner"},
 	"tool-runner": {"session-manager", "harness"},
 	"lsp-pool":    {"tool-runner"}, "dap-pool": {"tool-runner"},
-	"sandbox-supervisor": {"tool-runner", "lsp-pool", "dap-pool"},
+	"sandbox-supervisor": {"tool-runner", "lsp-pool", "dap-pool", "gateway"},
 }
 
 // networks returns the names of a service's networks.

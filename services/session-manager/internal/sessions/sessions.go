@@ -129,6 +129,7 @@ func (s *Sessions) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterSessionServiceServer(r, server.New(s.Service))
 	sessionmanagerv1.RegisterDeskServiceServer(r, server.NewNotices(s.Notices))
 	sessionmanagerv1.RegisterAttachServiceServer(r, server.NewAttach(s.Service, s.cfg.AttachTimeout.D()))
+	sessionmanagerv1.RegisterTerminalServiceServer(r, server.NewTerminal(s.Service))
 }
 
 // ProbeWrite writes about as much as a frame, in a transaction that is rolled back. It fails while the database has

@@ -200,8 +200,12 @@ func (x *Welcome) GetServerSeq() map[string]int64 {
 // Channels is control subscribe and unsubscribe.
 type Channels struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The channels' names.
-	Channels      []string `protobuf:"bytes,1,rep,name=channels,proto3" json:"channels,omitempty"`
+	// The channels' names: output, events, and pty:<process_id> for the terminal of a background process.
+	Channels []string `protobuf:"bytes,1,rep,name=channels,proto3" json:"channels,omitempty"`
+	// Of subscribe: binary frames of these terminals name their process. Without it a socket has one terminal at most.
+	Addressed bool `protobuf:"varint,2,opt,name=addressed,proto3" json:"addressed,omitempty"`
+	// Of subscribe: the first byte to send of all that a terminal's process ever wrote, by channel; 0 for what is kept.
+	Offsets       map[string]int64 `protobuf:"bytes,3,rep,name=offsets,proto3" json:"offsets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,6 +247,267 @@ func (x *Channels) GetChannels() []string {
 	return nil
 }
 
+func (x *Channels) GetAddressed() bool {
+	if x != nil {
+		return x.Addressed
+	}
+	return false
+}
+
+func (x *Channels) GetOffsets() map[string]int64 {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+// PtyResize is control pty.resize: the size of a subscribed terminal.
+type PtyResize struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// Another name of process_id.
+	InvocationId string `protobuf:"bytes,2,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// Columns, 1 to 10000.
+	Cols uint32 `protobuf:"varint,3,opt,name=cols,proto3" json:"cols,omitempty"`
+	// Rows, 1 to 10000.
+	Rows          uint32 `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PtyResize) Reset() {
+	*x = PtyResize{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PtyResize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PtyResize) ProtoMessage() {}
+
+func (x *PtyResize) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PtyResize.ProtoReflect.Descriptor instead.
+func (*PtyResize) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PtyResize) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *PtyResize) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *PtyResize) GetCols() uint32 {
+	if x != nil {
+		return x.Cols
+	}
+	return 0
+}
+
+func (x *PtyResize) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+// PtyPosition is pty pty.position, in a binary frame of a terminal: the number of the next byte. It comes before the first byte and
+// wherever bytes are missing.
+type PtyPosition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// The number of the next byte, of all that the process ever wrote.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// How many bytes before it are missing.
+	Missing int64 `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Bytes before this number were written before the subscription.
+	ReplayEnd int64 `protobuf:"varint,4,opt,name=replay_end,json=replayEnd,proto3" json:"replay_end,omitempty"`
+	// Whether the process has a terminal. Without one its input is a pipe.
+	Terminal      bool `protobuf:"varint,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PtyPosition) Reset() {
+	*x = PtyPosition{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PtyPosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PtyPosition) ProtoMessage() {}
+
+func (x *PtyPosition) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PtyPosition.ProtoReflect.Descriptor instead.
+func (*PtyPosition) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PtyPosition) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *PtyPosition) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *PtyPosition) GetMissing() int64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *PtyPosition) GetReplayEnd() int64 {
+	if x != nil {
+		return x.ReplayEnd
+	}
+	return 0
+}
+
+func (x *PtyPosition) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+// PtyEnded is pty pty.ended, in a binary frame of a terminal: the process has ended, and so has the subscription.
+type PtyEnded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// Its exit code, or 128 plus the signal that ended it; null if its end was not seen.
+	ExitCode *int32 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// The signal that ended it, empty for none.
+	Signal string `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	// Why kaged ended it: timeout, cancelled, owner_ended, lost, oom, pids, walltime, disk or seccomp; empty if it ended by itself.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How many bytes it ever wrote.
+	Offset int64 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
+	// How long it ran, in milliseconds.
+	DurationMs    int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PtyEnded) Reset() {
+	*x = PtyEnded{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PtyEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PtyEnded) ProtoMessage() {}
+
+func (x *PtyEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PtyEnded.ProtoReflect.Descriptor instead.
+func (*PtyEnded) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PtyEnded) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *PtyEnded) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *PtyEnded) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *PtyEnded) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PtyEnded) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *PtyEnded) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
 // Empty is control ping and pong.
 type Empty struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -252,7 +517,7 @@ type Empty struct {
 
 func (x *Empty) Reset() {
 	*x = Empty{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +529,7 @@ func (x *Empty) String() string {
 func (*Empty) ProtoMessage() {}
 
 func (x *Empty) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +542,7 @@ func (x *Empty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Empty.ProtoReflect.Descriptor instead.
 func (*Empty) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{7}
 }
 
 // Closing is control closing: the server is about to close.
@@ -293,7 +558,7 @@ type Closing struct {
 
 func (x *Closing) Reset() {
 	*x = Closing{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +570,7 @@ func (x *Closing) String() string {
 func (*Closing) ProtoMessage() {}
 
 func (x *Closing) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,7 +583,7 @@ func (x *Closing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closing.ProtoReflect.Descriptor instead.
 func (*Closing) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{5}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Closing) GetReason() string {
@@ -358,7 +623,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -370,7 +635,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -383,7 +648,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{6}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MessageStart) GetMessageId() string {
@@ -450,7 +715,7 @@ type MessageDelta struct {
 
 func (x *MessageDelta) Reset() {
 	*x = MessageDelta{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +727,7 @@ func (x *MessageDelta) String() string {
 func (*MessageDelta) ProtoMessage() {}
 
 func (x *MessageDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +740,7 @@ func (x *MessageDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageDelta.ProtoReflect.Descriptor instead.
 func (*MessageDelta) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{7}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MessageDelta) GetMessageId() string {
@@ -518,7 +783,7 @@ type MessageToolCall struct {
 
 func (x *MessageToolCall) Reset() {
 	*x = MessageToolCall{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +795,7 @@ func (x *MessageToolCall) String() string {
 func (*MessageToolCall) ProtoMessage() {}
 
 func (x *MessageToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +808,7 @@ func (x *MessageToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToolCall.ProtoReflect.Descriptor instead.
 func (*MessageToolCall) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{8}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MessageToolCall) GetMessageId() string {
@@ -598,7 +863,7 @@ type MessageToolOutput struct {
 
 func (x *MessageToolOutput) Reset() {
 	*x = MessageToolOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +875,7 @@ func (x *MessageToolOutput) String() string {
 func (*MessageToolOutput) ProtoMessage() {}
 
 func (x *MessageToolOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +888,7 @@ func (x *MessageToolOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToolOutput.ProtoReflect.Descriptor instead.
 func (*MessageToolOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{9}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MessageToolOutput) GetMessageId() string {
@@ -679,7 +944,7 @@ type MessageToolResult struct {
 
 func (x *MessageToolResult) Reset() {
 	*x = MessageToolResult{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +956,7 @@ func (x *MessageToolResult) String() string {
 func (*MessageToolResult) ProtoMessage() {}
 
 func (x *MessageToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[10]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +969,7 @@ func (x *MessageToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToolResult.ProtoReflect.Descriptor instead.
 func (*MessageToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{10}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MessageToolResult) GetMessageId() string {
@@ -784,7 +1049,7 @@ type MessageEnd struct {
 
 func (x *MessageEnd) Reset() {
 	*x = MessageEnd{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +1061,7 @@ func (x *MessageEnd) String() string {
 func (*MessageEnd) ProtoMessage() {}
 
 func (x *MessageEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1074,7 @@ func (x *MessageEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageEnd.ProtoReflect.Descriptor instead.
 func (*MessageEnd) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{11}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MessageEnd) GetMessageId() string {
@@ -870,7 +1135,7 @@ type MessageRetract struct {
 
 func (x *MessageRetract) Reset() {
 	*x = MessageRetract{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +1147,7 @@ func (x *MessageRetract) String() string {
 func (*MessageRetract) ProtoMessage() {}
 
 func (x *MessageRetract) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +1160,7 @@ func (x *MessageRetract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageRetract.ProtoReflect.Descriptor instead.
 func (*MessageRetract) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MessageRetract) GetMessageId() string {
@@ -946,7 +1211,7 @@ type SubagentStart struct {
 
 func (x *SubagentStart) Reset() {
 	*x = SubagentStart{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1223,7 @@ func (x *SubagentStart) String() string {
 func (*SubagentStart) ProtoMessage() {}
 
 func (x *SubagentStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1236,7 @@ func (x *SubagentStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentStart.ProtoReflect.Descriptor instead.
 func (*SubagentStart) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{13}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SubagentStart) GetInvocationId() string {
@@ -1049,7 +1314,7 @@ type SubagentOutput struct {
 
 func (x *SubagentOutput) Reset() {
 	*x = SubagentOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1326,7 @@ func (x *SubagentOutput) String() string {
 func (*SubagentOutput) ProtoMessage() {}
 
 func (x *SubagentOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1339,7 @@ func (x *SubagentOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentOutput.ProtoReflect.Descriptor instead.
 func (*SubagentOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{14}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SubagentOutput) GetInvocationId() string {
@@ -1131,7 +1396,7 @@ type SubagentToolCall struct {
 
 func (x *SubagentToolCall) Reset() {
 	*x = SubagentToolCall{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1408,7 @@ func (x *SubagentToolCall) String() string {
 func (*SubagentToolCall) ProtoMessage() {}
 
 func (x *SubagentToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1421,7 @@ func (x *SubagentToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentToolCall.ProtoReflect.Descriptor instead.
 func (*SubagentToolCall) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{15}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SubagentToolCall) GetInvocationId() string {
@@ -1217,7 +1482,7 @@ type SubagentToolResult struct {
 
 func (x *SubagentToolResult) Reset() {
 	*x = SubagentToolResult{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1494,7 @@ func (x *SubagentToolResult) String() string {
 func (*SubagentToolResult) ProtoMessage() {}
 
 func (x *SubagentToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1507,7 @@ func (x *SubagentToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentToolResult.ProtoReflect.Descriptor instead.
 func (*SubagentToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{16}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SubagentToolResult) GetInvocationId() string {
@@ -1310,7 +1575,7 @@ type SubagentRetract struct {
 
 func (x *SubagentRetract) Reset() {
 	*x = SubagentRetract{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1587,7 @@ func (x *SubagentRetract) String() string {
 func (*SubagentRetract) ProtoMessage() {}
 
 func (x *SubagentRetract) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1600,7 @@ func (x *SubagentRetract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentRetract.ProtoReflect.Descriptor instead.
 func (*SubagentRetract) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{17}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SubagentRetract) GetInvocationId() string {
@@ -1386,7 +1651,7 @@ type SubagentEnd struct {
 
 func (x *SubagentEnd) Reset() {
 	*x = SubagentEnd{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1663,7 @@ func (x *SubagentEnd) String() string {
 func (*SubagentEnd) ProtoMessage() {}
 
 func (x *SubagentEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1676,7 @@ func (x *SubagentEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentEnd.ProtoReflect.Descriptor instead.
 func (*SubagentEnd) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{18}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SubagentEnd) GetInvocationId() string {
@@ -1490,7 +1755,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1767,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1780,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{19}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RunStarted) GetRunId() string {
@@ -1556,7 +1821,7 @@ type RunRetry struct {
 
 func (x *RunRetry) Reset() {
 	*x = RunRetry{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1833,7 @@ func (x *RunRetry) String() string {
 func (*RunRetry) ProtoMessage() {}
 
 func (x *RunRetry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1846,7 @@ func (x *RunRetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRetry.ProtoReflect.Descriptor instead.
 func (*RunRetry) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{20}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunRetry) GetRunId() string {
@@ -1656,7 +1921,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1933,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1946,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{21}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunEnded) GetRunId() string {
@@ -1757,7 +2022,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +2034,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +2047,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -1859,7 +2124,7 @@ type CompactionTriggered struct {
 
 func (x *CompactionTriggered) Reset() {
 	*x = CompactionTriggered{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +2136,7 @@ func (x *CompactionTriggered) String() string {
 func (*CompactionTriggered) ProtoMessage() {}
 
 func (x *CompactionTriggered) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2149,7 @@ func (x *CompactionTriggered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionTriggered.ProtoReflect.Descriptor instead.
 func (*CompactionTriggered) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CompactionTriggered) GetSessionId() string {
@@ -1970,7 +2235,7 @@ type CompactionCompleted struct {
 
 func (x *CompactionCompleted) Reset() {
 	*x = CompactionCompleted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2247,7 @@ func (x *CompactionCompleted) String() string {
 func (*CompactionCompleted) ProtoMessage() {}
 
 func (x *CompactionCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2260,7 @@ func (x *CompactionCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionCompleted.ProtoReflect.Descriptor instead.
 func (*CompactionCompleted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompactionCompleted) GetSessionId() string {
@@ -2086,7 +2351,7 @@ type CompactionFailed struct {
 
 func (x *CompactionFailed) Reset() {
 	*x = CompactionFailed{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2363,7 @@ func (x *CompactionFailed) String() string {
 func (*CompactionFailed) ProtoMessage() {}
 
 func (x *CompactionFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2376,7 @@ func (x *CompactionFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionFailed.ProtoReflect.Descriptor instead.
 func (*CompactionFailed) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompactionFailed) GetSessionId() string {
@@ -2193,7 +2458,7 @@ type CompactionNoop struct {
 
 func (x *CompactionNoop) Reset() {
 	*x = CompactionNoop{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2470,7 @@ func (x *CompactionNoop) String() string {
 func (*CompactionNoop) ProtoMessage() {}
 
 func (x *CompactionNoop) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2483,7 @@ func (x *CompactionNoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionNoop.ProtoReflect.Descriptor instead.
 func (*CompactionNoop) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompactionNoop) GetSessionId() string {
@@ -2287,7 +2552,7 @@ type CompactionFlagged struct {
 
 func (x *CompactionFlagged) Reset() {
 	*x = CompactionFlagged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2564,7 @@ func (x *CompactionFlagged) String() string {
 func (*CompactionFlagged) ProtoMessage() {}
 
 func (x *CompactionFlagged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2577,7 @@ func (x *CompactionFlagged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionFlagged.ProtoReflect.Descriptor instead.
 func (*CompactionFlagged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CompactionFlagged) GetSessionId() string {
@@ -2358,7 +2623,7 @@ type CompactionUndone struct {
 
 func (x *CompactionUndone) Reset() {
 	*x = CompactionUndone{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2635,7 @@ func (x *CompactionUndone) String() string {
 func (*CompactionUndone) ProtoMessage() {}
 
 func (x *CompactionUndone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2648,7 @@ func (x *CompactionUndone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionUndone.ProtoReflect.Descriptor instead.
 func (*CompactionUndone) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CompactionUndone) GetSessionId() string {
@@ -2436,7 +2701,7 @@ type RunCage struct {
 
 func (x *RunCage) Reset() {
 	*x = RunCage{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2713,7 @@ func (x *RunCage) String() string {
 func (*RunCage) ProtoMessage() {}
 
 func (x *RunCage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2726,7 @@ func (x *RunCage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCage.ProtoReflect.Descriptor instead.
 func (*RunCage) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RunCage) GetRunId() string {
@@ -2552,7 +2817,7 @@ type PromptHeld struct {
 
 func (x *PromptHeld) Reset() {
 	*x = PromptHeld{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2829,7 @@ func (x *PromptHeld) String() string {
 func (*PromptHeld) ProtoMessage() {}
 
 func (x *PromptHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2842,7 @@ func (x *PromptHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptHeld.ProtoReflect.Descriptor instead.
 func (*PromptHeld) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PromptHeld) GetRunId() string {
@@ -2634,7 +2899,7 @@ type NetworkAttempted struct {
 
 func (x *NetworkAttempted) Reset() {
 	*x = NetworkAttempted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2911,7 @@ func (x *NetworkAttempted) String() string {
 func (*NetworkAttempted) ProtoMessage() {}
 
 func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2924,7 @@ func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
 func (*NetworkAttempted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NetworkAttempted) GetRunId() string {
@@ -2744,7 +3009,7 @@ type DebugSession struct {
 
 func (x *DebugSession) Reset() {
 	*x = DebugSession{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +3021,7 @@ func (x *DebugSession) String() string {
 func (*DebugSession) ProtoMessage() {}
 
 func (x *DebugSession) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +3034,7 @@ func (x *DebugSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugSession.ProtoReflect.Descriptor instead.
 func (*DebugSession) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DebugSession) GetRunId() string {
@@ -2865,7 +3130,7 @@ type DebugStopped struct {
 
 func (x *DebugStopped) Reset() {
 	*x = DebugStopped{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3142,7 @@ func (x *DebugStopped) String() string {
 func (*DebugStopped) ProtoMessage() {}
 
 func (x *DebugStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3155,7 @@ func (x *DebugStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugStopped.ProtoReflect.Descriptor instead.
 func (*DebugStopped) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DebugStopped) GetRunId() string {
@@ -3015,7 +3280,7 @@ type DebugOutput struct {
 
 func (x *DebugOutput) Reset() {
 	*x = DebugOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3292,7 @@ func (x *DebugOutput) String() string {
 func (*DebugOutput) ProtoMessage() {}
 
 func (x *DebugOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3305,7 @@ func (x *DebugOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugOutput.ProtoReflect.Descriptor instead.
 func (*DebugOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DebugOutput) GetRunId() string {
@@ -3116,7 +3381,7 @@ type DebugEnded struct {
 
 func (x *DebugEnded) Reset() {
 	*x = DebugEnded{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3393,7 @@ func (x *DebugEnded) String() string {
 func (*DebugEnded) ProtoMessage() {}
 
 func (x *DebugEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3406,7 @@ func (x *DebugEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugEnded.ProtoReflect.Descriptor instead.
 func (*DebugEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DebugEnded) GetRunId() string {
@@ -3206,7 +3471,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3483,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3496,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{36}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -3275,7 +3540,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +3552,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +3565,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{37}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -3391,7 +3656,7 @@ type ApprovalResolved struct {
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3668,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3681,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{38}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -3489,7 +3754,7 @@ type IssueCreated struct {
 
 func (x *IssueCreated) Reset() {
 	*x = IssueCreated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3766,7 @@ func (x *IssueCreated) String() string {
 func (*IssueCreated) ProtoMessage() {}
 
 func (x *IssueCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3779,7 @@ func (x *IssueCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueCreated.ProtoReflect.Descriptor instead.
 func (*IssueCreated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{39}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *IssueCreated) GetProjectId() string {
@@ -3545,7 +3810,7 @@ type IssueUpdated struct {
 
 func (x *IssueUpdated) Reset() {
 	*x = IssueUpdated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +3822,7 @@ func (x *IssueUpdated) String() string {
 func (*IssueUpdated) ProtoMessage() {}
 
 func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +3835,7 @@ func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueUpdated.ProtoReflect.Descriptor instead.
 func (*IssueUpdated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{40}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *IssueUpdated) GetProjectId() string {
@@ -3600,7 +3865,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3877,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3890,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{41}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -3665,9 +3930,39 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"server_seq\x18\x02 \x03(\v2$.kaged.api.v1.Welcome.ServerSeqEntryR\tserverSeq\x1a<\n" +
 	"\x0eServerSeqEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"&\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xbf\x01\n" +
 	"\bChannels\x12\x1a\n" +
-	"\bchannels\x18\x01 \x03(\tR\bchannels\"\a\n" +
+	"\bchannels\x18\x01 \x03(\tR\bchannels\x12\x1c\n" +
+	"\taddressed\x18\x02 \x01(\bR\taddressed\x12=\n" +
+	"\aoffsets\x18\x03 \x03(\v2#.kaged.api.v1.Channels.OffsetsEntryR\aoffsets\x1a:\n" +
+	"\fOffsetsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"w\n" +
+	"\tPtyResize\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12#\n" +
+	"\rinvocation_id\x18\x02 \x01(\tR\finvocationId\x12\x12\n" +
+	"\x04cols\x18\x03 \x01(\rR\x04cols\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\rR\x04rows\"\x99\x01\n" +
+	"\vPtyPosition\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x18\n" +
+	"\amissing\x18\x03 \x01(\x03R\amissing\x12\x1d\n" +
+	"\n" +
+	"replay_end\x18\x04 \x01(\x03R\treplayEnd\x12\x1a\n" +
+	"\bterminal\x18\x05 \x01(\bR\bterminal\"\xc2\x01\n" +
+	"\bPtyEnded\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12 \n" +
+	"\texit_code\x18\x02 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\tR\x06signal\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06offset\x18\x05 \x01(\x03R\x06offset\x12\x1f\n" +
+	"\vduration_ms\x18\x06 \x01(\x03R\n" +
+	"durationMsB\f\n" +
+	"\n" +
+	"_exit_code\"\a\n" +
 	"\x05Empty\"5\n" +
 	"\aClosing\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
@@ -4042,91 +4337,96 @@ func file_kaged_api_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_frame_proto_rawDescData
 }
 
-var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.api.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.api.v1.Hello
 	(*Welcome)(nil),             // 2: kaged.api.v1.Welcome
 	(*Channels)(nil),            // 3: kaged.api.v1.Channels
-	(*Empty)(nil),               // 4: kaged.api.v1.Empty
-	(*Closing)(nil),             // 5: kaged.api.v1.Closing
-	(*MessageStart)(nil),        // 6: kaged.api.v1.MessageStart
-	(*MessageDelta)(nil),        // 7: kaged.api.v1.MessageDelta
-	(*MessageToolCall)(nil),     // 8: kaged.api.v1.MessageToolCall
-	(*MessageToolOutput)(nil),   // 9: kaged.api.v1.MessageToolOutput
-	(*MessageToolResult)(nil),   // 10: kaged.api.v1.MessageToolResult
-	(*MessageEnd)(nil),          // 11: kaged.api.v1.MessageEnd
-	(*MessageRetract)(nil),      // 12: kaged.api.v1.MessageRetract
-	(*SubagentStart)(nil),       // 13: kaged.api.v1.SubagentStart
-	(*SubagentOutput)(nil),      // 14: kaged.api.v1.SubagentOutput
-	(*SubagentToolCall)(nil),    // 15: kaged.api.v1.SubagentToolCall
-	(*SubagentToolResult)(nil),  // 16: kaged.api.v1.SubagentToolResult
-	(*SubagentRetract)(nil),     // 17: kaged.api.v1.SubagentRetract
-	(*SubagentEnd)(nil),         // 18: kaged.api.v1.SubagentEnd
-	(*RunStarted)(nil),          // 19: kaged.api.v1.RunStarted
-	(*RunRetry)(nil),            // 20: kaged.api.v1.RunRetry
-	(*RunEnded)(nil),            // 21: kaged.api.v1.RunEnded
-	(*BudgetState)(nil),         // 22: kaged.api.v1.BudgetState
-	(*CompactionTriggered)(nil), // 23: kaged.api.v1.CompactionTriggered
-	(*CompactionCompleted)(nil), // 24: kaged.api.v1.CompactionCompleted
-	(*CompactionFailed)(nil),    // 25: kaged.api.v1.CompactionFailed
-	(*CompactionNoop)(nil),      // 26: kaged.api.v1.CompactionNoop
-	(*CompactionFlagged)(nil),   // 27: kaged.api.v1.CompactionFlagged
-	(*CompactionUndone)(nil),    // 28: kaged.api.v1.CompactionUndone
-	(*RunCage)(nil),             // 29: kaged.api.v1.RunCage
-	(*PromptHeld)(nil),          // 30: kaged.api.v1.PromptHeld
-	(*NetworkAttempted)(nil),    // 31: kaged.api.v1.NetworkAttempted
-	(*DebugSession)(nil),        // 32: kaged.api.v1.DebugSession
-	(*DebugStopped)(nil),        // 33: kaged.api.v1.DebugStopped
-	(*DebugOutput)(nil),         // 34: kaged.api.v1.DebugOutput
-	(*DebugEnded)(nil),          // 35: kaged.api.v1.DebugEnded
-	(*SessionStateChanged)(nil), // 36: kaged.api.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 37: kaged.api.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 38: kaged.api.v1.ApprovalResolved
-	(*IssueCreated)(nil),        // 39: kaged.api.v1.IssueCreated
-	(*IssueUpdated)(nil),        // 40: kaged.api.v1.IssueUpdated
-	(*AuditWarning)(nil),        // 41: kaged.api.v1.AuditWarning
-	nil,                         // 42: kaged.api.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 43: kaged.api.v1.Welcome.ServerSeqEntry
-	(*structpb.Value)(nil),      // 44: google.protobuf.Value
-	(*FrameUsage)(nil),          // 45: kaged.api.v1.FrameUsage
-	(*FrameStats)(nil),          // 46: kaged.api.v1.FrameStats
-	(*v1.Error)(nil),            // 47: kaged.common.v1.Error
-	(*BudgetLimit)(nil),         // 48: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),           // 49: kaged.api.v1.BudgetUse
-	(*v1.CageFinding)(nil),      // 50: kaged.common.v1.CageFinding
-	(*v1.DebugMove)(nil),        // 51: kaged.common.v1.DebugMove
-	(*v1.DebugFrame)(nil),       // 52: kaged.common.v1.DebugFrame
-	(*v1.DebugVariable)(nil),    // 53: kaged.common.v1.DebugVariable
-	(*v1.DebugLine)(nil),        // 54: kaged.common.v1.DebugLine
-	(*v1.ApprovalSubject)(nil),  // 55: kaged.common.v1.ApprovalSubject
+	(*PtyResize)(nil),           // 4: kaged.api.v1.PtyResize
+	(*PtyPosition)(nil),         // 5: kaged.api.v1.PtyPosition
+	(*PtyEnded)(nil),            // 6: kaged.api.v1.PtyEnded
+	(*Empty)(nil),               // 7: kaged.api.v1.Empty
+	(*Closing)(nil),             // 8: kaged.api.v1.Closing
+	(*MessageStart)(nil),        // 9: kaged.api.v1.MessageStart
+	(*MessageDelta)(nil),        // 10: kaged.api.v1.MessageDelta
+	(*MessageToolCall)(nil),     // 11: kaged.api.v1.MessageToolCall
+	(*MessageToolOutput)(nil),   // 12: kaged.api.v1.MessageToolOutput
+	(*MessageToolResult)(nil),   // 13: kaged.api.v1.MessageToolResult
+	(*MessageEnd)(nil),          // 14: kaged.api.v1.MessageEnd
+	(*MessageRetract)(nil),      // 15: kaged.api.v1.MessageRetract
+	(*SubagentStart)(nil),       // 16: kaged.api.v1.SubagentStart
+	(*SubagentOutput)(nil),      // 17: kaged.api.v1.SubagentOutput
+	(*SubagentToolCall)(nil),    // 18: kaged.api.v1.SubagentToolCall
+	(*SubagentToolResult)(nil),  // 19: kaged.api.v1.SubagentToolResult
+	(*SubagentRetract)(nil),     // 20: kaged.api.v1.SubagentRetract
+	(*SubagentEnd)(nil),         // 21: kaged.api.v1.SubagentEnd
+	(*RunStarted)(nil),          // 22: kaged.api.v1.RunStarted
+	(*RunRetry)(nil),            // 23: kaged.api.v1.RunRetry
+	(*RunEnded)(nil),            // 24: kaged.api.v1.RunEnded
+	(*BudgetState)(nil),         // 25: kaged.api.v1.BudgetState
+	(*CompactionTriggered)(nil), // 26: kaged.api.v1.CompactionTriggered
+	(*CompactionCompleted)(nil), // 27: kaged.api.v1.CompactionCompleted
+	(*CompactionFailed)(nil),    // 28: kaged.api.v1.CompactionFailed
+	(*CompactionNoop)(nil),      // 29: kaged.api.v1.CompactionNoop
+	(*CompactionFlagged)(nil),   // 30: kaged.api.v1.CompactionFlagged
+	(*CompactionUndone)(nil),    // 31: kaged.api.v1.CompactionUndone
+	(*RunCage)(nil),             // 32: kaged.api.v1.RunCage
+	(*PromptHeld)(nil),          // 33: kaged.api.v1.PromptHeld
+	(*NetworkAttempted)(nil),    // 34: kaged.api.v1.NetworkAttempted
+	(*DebugSession)(nil),        // 35: kaged.api.v1.DebugSession
+	(*DebugStopped)(nil),        // 36: kaged.api.v1.DebugStopped
+	(*DebugOutput)(nil),         // 37: kaged.api.v1.DebugOutput
+	(*DebugEnded)(nil),          // 38: kaged.api.v1.DebugEnded
+	(*SessionStateChanged)(nil), // 39: kaged.api.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 40: kaged.api.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 41: kaged.api.v1.ApprovalResolved
+	(*IssueCreated)(nil),        // 42: kaged.api.v1.IssueCreated
+	(*IssueUpdated)(nil),        // 43: kaged.api.v1.IssueUpdated
+	(*AuditWarning)(nil),        // 44: kaged.api.v1.AuditWarning
+	nil,                         // 45: kaged.api.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 46: kaged.api.v1.Welcome.ServerSeqEntry
+	nil,                         // 47: kaged.api.v1.Channels.OffsetsEntry
+	(*structpb.Value)(nil),      // 48: google.protobuf.Value
+	(*FrameUsage)(nil),          // 49: kaged.api.v1.FrameUsage
+	(*FrameStats)(nil),          // 50: kaged.api.v1.FrameStats
+	(*v1.Error)(nil),            // 51: kaged.common.v1.Error
+	(*BudgetLimit)(nil),         // 52: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),           // 53: kaged.api.v1.BudgetUse
+	(*v1.CageFinding)(nil),      // 54: kaged.common.v1.CageFinding
+	(*v1.DebugMove)(nil),        // 55: kaged.common.v1.DebugMove
+	(*v1.DebugFrame)(nil),       // 56: kaged.common.v1.DebugFrame
+	(*v1.DebugVariable)(nil),    // 57: kaged.common.v1.DebugVariable
+	(*v1.DebugLine)(nil),        // 58: kaged.common.v1.DebugLine
+	(*v1.ApprovalSubject)(nil),  // 59: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_frame_proto_depIdxs = []int32{
-	44, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	42, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
-	43, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
-	45, // 3: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	46, // 4: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
-	47, // 5: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
-	45, // 6: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	47, // 7: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	47, // 8: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	48, // 9: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
-	49, // 10: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
-	49, // 11: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
-	50, // 12: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	51, // 13: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
-	52, // 14: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
-	52, // 15: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
-	53, // 16: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
-	54, // 17: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
-	51, // 18: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
-	55, // 19: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	48, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	45, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
+	46, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
+	47, // 3: kaged.api.v1.Channels.offsets:type_name -> kaged.api.v1.Channels.OffsetsEntry
+	49, // 4: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	50, // 5: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
+	51, // 6: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
+	49, // 7: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	51, // 8: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	51, // 9: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	52, // 10: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
+	53, // 11: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
+	53, // 12: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
+	54, // 13: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	55, // 14: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
+	56, // 15: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
+	56, // 16: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
+	57, // 17: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
+	58, // 18: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
+	55, // 19: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
+	59, // 20: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_frame_proto_init() }
@@ -4138,20 +4438,21 @@ func file_kaged_api_v1_frame_proto_init() {
 	file_kaged_api_v1_message_proto_init()
 	file_kaged_api_v1_options_proto_init()
 	file_kaged_api_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[13].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[18].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[6].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[16].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[21].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[24].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[27].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[35].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[30].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[38].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_frame_proto_rawDesc), len(file_kaged_api_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

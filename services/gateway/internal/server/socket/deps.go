@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kaged.dev/services/gateway/internal/core/channel"
+	"kaged.dev/services/gateway/internal/core/terminal"
 )
 
 // Deps are the dependencies of a [Hub].
@@ -19,6 +20,8 @@ type Deps struct {
 	// hole. It may end with an error: channel.ErrGap if later frames than from are stored and from is not,
 	// fault.Unavailable if the store is away.
 	Stored func(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]
+	// Terminals opens terminals of background processes.
+	Terminals terminal.Open
 	// Ready fails while the bus is away.
 	Ready func() error
 	// Warnings are sent to an operator on events, since Since.
@@ -39,11 +42,17 @@ type Limits struct {
 	// Bytes is how many bytes of a client are read each second on average, framing included, and ByteBurst how many at
 	// once; the rest waits on its side. It bounds uncounted frames, such as the empty parts of a message.
 	Bytes, ByteBurst int
-	// Replay is how many bytes of stored frames a client is sent each second on average, and ReplayBurst how many at once.
+	// Replay is how many bytes of stored frames a client is sent each second on average, and ReplayBurst how many at
+	// once.
 	Replay, ReplayBurst int
 	// Output, Events and Control are how many bytes may wait for a slow client: of the channel output, of each other
 	// one, and of control.
 	Output, Events, Control int
+	// Terminals is how many terminals a socket may show at once, and Pty how many bytes of one may wait. A terminal's
+	// reader waits for a slow client, which is told of the gap.
+	Terminals, Pty int
+	// Typed is how many bytes of input may wait for a process that does not read.
+	Typed int
 	// Idle is how long a client may be silent; a third of it is how often it is pinged.
 	Idle time.Duration
 	// Probe is a client's time to answer when another socket wants its session.

@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -51,7 +52,7 @@ func (s *Socket) fillFrom(lane int, from int64) error {
 		if err != nil {
 			return err
 		}
-		if !s.awaitRoom(lane, len(b.Data)) || !s.awaitTurn(len(b.Data)) {
+		if !s.awaitRoom(s.ctx, lane, len(b.Data)) || !s.awaitTurn(len(b.Data)) {
 			return nil
 		}
 		s.mu.Lock()
@@ -67,22 +68,33 @@ func (s *Socket) fillFrom(lane int, from int64) error {
 }
 
 // awaitRoom waits until size bytes fit into half of the lane's limit, so that live frames that come next fit too.
-// It returns false if the socket ends before.
-func (s *Socket) awaitRoom(lane, size int) bool {
+// It returns false if ctx ends before.
+func (s *Socket) awaitRoom(ctx context.Context, lane, size int) bool {
 	half := s.hub.deps.Limits.lane(lane) / 2
 	for {
 		s.mu.Lock()
-		waiting, room := s.queue.Waiting(lane), s.lanes[lane].room
+		waiting, room := s.queue.Waiting(lane), s.room(lane)
 		s.mu.Unlock()
 		if waiting == 0 || waiting+size <= half {
-			return s.ctx.Err() == nil
+			return ctx.Err() == nil
 		}
 		select {
 		case <-room:
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return false
 		}
 	}
+}
+
+// room is told when something of a lane was sent or dropped. mu is held.
+func (s *Socket) room(lane int) chan struct{} {
+	switch {
+	case lane < lanes:
+		return s.lanes[lane].room
+	case s.screens[lane-lanes] != nil:
+		return s.screens[lane-lanes].room
+	}
+	return nil // the terminal was dropped while its frame was written
 }
 
 // awaitTurn waits until size bytes may be replayed, in parts where they exceed the burst. It returns false if the

@@ -13,9 +13,12 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/gateway/internal/core/channel"
+	"kaged.dev/services/gateway/internal/core/terminal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const process = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 // A client's frames, before and after its hello, are answered with frames that are JSON or break the protocol, and
 // the client's waiting frames stay within their limits.
@@ -25,7 +28,10 @@ func FuzzHandle(f *testing.F) {
 		`{"channel":"control","type":"hello"}`, `{"channel":"control","type":"hello","payload":null}`,
 		`{"channel":"control","type":"ping","payload":{}}`, `{"channel":"control","type":"subscribe","payload":{"channels":["output","pty:x","` + "\u2028" + `"]}}`,
 		`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`, `{"channel":"output","type":"x"}`, `[]`, `{"channel":1}`, `nonsense`,
-		`{"channel":"control","type":"pty.resize","payload":{"cols":80}}`, `{"channel":"control","seq":"1","type":"ping"}`,
+		`{"channel":"control","type":"pty.resize","payload":{"cols":80}}`,
+		`{"channel":"control","type":"subscribe","payload":{"channels":["pty:` + process + `"],"addressed":true,
+			"offsets":{"pty:` + process + `":7}}}`,
+		`{"channel":"control","seq":"1","type":"ping"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -34,7 +40,14 @@ func FuzzHandle(f *testing.F) {
 		Stored: func(context.Context, string, string, int64) iter.Seq2[channel.Batch, error] {
 			return func(func(channel.Batch, error) bool) {}
 		},
-		Limits: Limits{Frame: 1 << 16, Output: 1 << 16, Events: 1 << 16, Control: 1 << 16, Missing: time.Millisecond},
+		Terminals: func(context.Context, string, string) (terminal.Port, error) {
+			return nil, fault.New(fault.ProcessNotFound, "No process runs.")
+		},
+		Limits: Limits{
+			Terminals: 2, Pty: 1 << 16, Typed: 1 << 16, Frame: 1 << 16, Output: 1 << 16,
+			Events: 1 << 16, Control: 1 << 16,
+			Missing: time.Millisecond,
+		},
 	})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := newSocket(hub, "S", ident.Caller{})

@@ -46,14 +46,16 @@ func (s *Socket) read() {
 		case err != nil:
 			s.leave()
 			return
-		case kind != websocket.TextMessage:
-			s.close(codePolicy, "Binary frames belong to a PTY channel, and none is open.")
-			continue
 		}
 		if !s.spend() {
 			continue
 		}
-		if err := s.handle(data); err != nil {
+		if kind == websocket.TextMessage {
+			err = s.handle(data)
+		} else {
+			err = s.typed(data)
+		}
+		if err != nil {
 			s.close(codePolicy, fault.From(err).Msg)
 		}
 	}
@@ -149,11 +151,11 @@ func (s *Socket) handle(data []byte) error {
 	case "ping":
 		s.control("pong", &apiv1.Empty{})
 	case "subscribe":
-		s.choose(f.channels.GetChannels(), s.subscribe)
+		s.choose(&f.channels, s.subscribe, s.show)
 	case "unsubscribe":
-		s.choose(f.channels.GetChannels(), s.unsubscribe)
+		s.choose(&f.channels, s.unsubscribe, s.hide)
 	case "pty.resize":
-		s.control("error", toError(fault.New(fault.NotFound, "There is no PTY of this invocation.")))
+		s.resize(&f.resize)
 	default:
 		return fault.New(fault.BadRequest, "There is no control frame %q.", shown(f.kind))
 	}
@@ -165,6 +167,7 @@ type request struct {
 	kind     string
 	hello    apiv1.Hello
 	channels apiv1.Channels // of subscribe and unsubscribe
+	resize   apiv1.PtyResize
 }
 
 // parse reads a frame. It fails if the frame is a breach of the protocol in every phase.
@@ -189,6 +192,8 @@ func parse(data []byte) (*request, error) {
 		}
 	case "subscribe", "unsubscribe":
 		return r, payload(&f, &r.channels)
+	case "pty.resize":
+		return r, payload(&f, &r.resize)
 	}
 	return r, nil
 }
@@ -214,6 +219,10 @@ func payload(f *apiv1.ClientFrame, m proto.Message) error {
 func (s *Socket) hello(resume map[string]int64) {
 	s.phase = open
 	welcome := &apiv1.Welcome{SessionId: s.session, ServerSeq: make(map[string]int64, lanes)}
+	if s.window {
+		s.control("welcome", welcome)
+		return
+	}
 	for lane := laneControl + 1; lane < lanes; lane++ {
 		welcome.ServerSeq[names[lane]] = s.lanes[lane].splice.Last()
 	}
@@ -227,29 +236,40 @@ func (s *Socket) hello(resume map[string]int64) {
 	}
 }
 
-// choose applies do to each of some channels, until the client is found not to read the answers. mu is held.
-func (s *Socket) choose(channels []string, do func(lane int)) {
+// choose applies session to each lane of some channels and terminal to the names of terminals, until the client is
+// found not to read the answers. mu is held.
+func (s *Socket) choose(c *apiv1.Channels, session func(lane int), terminal func(name string, c *apiv1.Channels)) {
 	var done [lanes]bool
-	for _, name := range channels {
+	for _, name := range c.GetChannels() {
 		if s.phase >= closing {
 			return
 		}
 		switch lane := laneOf(name); {
-		case lane == laneControl:
-			s.control("error", toError(noChannel(name)))
+		case isTerminal(name):
+			terminal(name, c)
+		case lane == laneControl, s.window:
+			s.refuse(name, s.noChannel(name))
 		case !done[lane]:
 			done[lane] = true
-			do(lane)
+			session(lane)
 		}
 	}
 }
 
-func noChannel(name string) error {
-	name = shown(name)
-	if strings.HasPrefix(name, "pty:") {
-		return fault.New(fault.NotFound, "There is no PTY of this invocation.").With("channel", name)
+// refuse answers what cannot be done with a channel; of a terminal it says whether it is still subscribed. mu is held.
+func (s *Socket) refuse(name string, err error) {
+	refusal := fault.From(err).With("channel", shown(name))
+	if isTerminal(name) {
+		refusal = refusal.With("subscribed", s.screen(name) != nil)
 	}
-	return fault.New(fault.NotFound, "There is no channel %q.", name).With("channel", name)
+	s.control("error", toError(refusal))
+}
+
+func (s *Socket) noChannel(name string) error {
+	if s.window && laneOf(name) != laneControl {
+		return fault.New(fault.NotFound, "This socket shows terminals only; open one without terminals=1 for %s.", name)
+	}
+	return fault.New(fault.NotFound, "There is no channel %q.", shown(name))
 }
 
 func (s *Socket) subscribe(lane int) {

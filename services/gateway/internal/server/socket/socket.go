@@ -45,11 +45,13 @@ func laneOf(name string) int {
 }
 
 func (l Limits) lane(lane int) int {
-	switch lane {
-	case laneControl:
+	switch {
+	case lane == laneControl:
 		return l.Control // of answers, to a client that asks and does not read
-	case laneOutput:
+	case lane == laneOutput:
 		return l.Output
+	case lane >= lanes:
+		return l.Pty
 	}
 	return l.Events
 }
@@ -68,6 +70,7 @@ type Socket struct {
 	hub     *Hub
 	session string
 	caller  ident.Caller
+	window  bool            // it shows terminals only, and does not hold the session
 	ctx     context.Context // carries the caller; its end gives the session back
 	cancel  context.CancelFunc
 	conn    *websocket.Conn // set by start; reading belongs to read, writing to write
@@ -85,6 +88,8 @@ type Socket struct {
 	warned  bool        // the warnings were sent
 	lanes   [lanes]lane
 	queue   channel.Queue
+	screens []*screen      // of terminals, by their lane from lanes on; nil is free
+	shown   bool           // a terminal was subscribed to
 	final   *apiv1.Closing // the closing frame, from phase closing on
 }
 
@@ -126,7 +131,11 @@ func (s *Socket) start(conn *websocket.Conn, hold channel.Hold) {
 	s.workers.Add(3)
 	go s.worker(s.read)
 	go s.worker(s.write)
-	go s.worker(func() { s.keep(hold) })
+	go s.worker(func() {
+		if !s.window {
+			s.keep(hold)
+		}
+	})
 }
 
 // worker runs f, which was counted among the workers. The last to end closes up: by then the phase stops new
@@ -158,6 +167,9 @@ func (s *Socket) guard(f func()) {
 
 // live takes a batch as it was published.
 func (s *Socket) live(lane int, b channel.Batch) {
+	if s.window {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, verdict := s.lanes[lane].splice.Live(b)
@@ -166,6 +178,9 @@ func (s *Socket) live(lane int, b channel.Batch) {
 
 // missed tells that live batches may have been missed.
 func (s *Socket) missed(storeLost bool) {
+	if s.window {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for lane := laneControl + 1; lane < lanes; lane++ {

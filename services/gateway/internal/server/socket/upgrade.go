@@ -34,7 +34,11 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) er
 	if err := CheckHandshake(w, r); err != nil {
 		return err
 	}
-	takeover, err := takeoverOf(r)
+	takeover, err := flag(r, "takeover")
+	if err != nil {
+		return err
+	}
+	window, err := flag(r, "terminals")
 	if err != nil {
 		return err
 	}
@@ -42,6 +46,7 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) er
 		return err
 	}
 	s := newSocket(h, session, ident.CallerFrom(r.Context()))
+	s.window = window
 	if err := h.add(s); err != nil {
 		return err
 	}
@@ -51,7 +56,9 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) er
 		h.remove(s)
 		return err
 	}
-	s.published(hold)
+	if !window {
+		s.published(hold)
+	}
 	conn, err := h.upgrader.Upgrade(Metered(w, h.deps.Limits), r, maps.Clone(w.Header()))
 	if err != nil {
 		s.cancel()
@@ -81,14 +88,14 @@ func CheckHandshake(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func takeoverOf(r *http.Request) (bool, error) {
-	switch r.URL.Query().Get("takeover") {
+func flag(r *http.Request, name string) (bool, error) {
+	switch r.URL.Query().Get(name) {
 	case "", "0":
 		return false, nil
 	case "1":
 		return true, nil
 	}
-	return false, wirejson.Invalid("takeover", "takeover must be 0 or 1.")
+	return false, wirejson.Invalid(name, "%s must be 0 or 1.", name)
 }
 
 func handshake(format string, args ...any) *fault.Error {
@@ -107,11 +114,18 @@ func hasToken(r *http.Request, name, token string) bool {
 }
 
 // attachWithin holds the session for as long as the socket lives, if that works before the request or the limit ends.
+// For a socket of terminals it makes sure that there is the session.
 func (s *Socket) attachWithin(request context.Context, takeover bool) (channel.Hold, error) {
 	waiting, cancel := context.WithTimeout(request, s.hub.deps.Limits.Attach)
 	defer cancel()
 	stop := context.AfterFunc(waiting, s.cancel)
-	hold, err := s.hub.deps.Attach(s.ctx, s.session, takeover)
+	var hold channel.Hold
+	var err error
+	if s.window {
+		_, err = s.hub.deps.Terminals(s.ctx, s.session, "")
+	} else {
+		hold, err = s.hub.deps.Attach(s.ctx, s.session, takeover)
+	}
 	if !stop() && err == nil {
 		err = waiting.Err()
 	}

@@ -50,7 +50,7 @@ func (s *Socket) closeLocked(code, reason string) {
 	s.phase = closing
 	s.final = &apiv1.Closing{Code: code, Reason: reason}
 	if code == codeBackpressure {
-		for lane := range lanes {
+		for lane := range lanes + len(s.screens) {
 			s.queue.Drop(lane)
 		}
 	}
@@ -117,16 +117,20 @@ func (s *Socket) take() (item channel.Item, ping bool, state phase) {
 // send writes an item's frames. A client that does not read for as long as it may be silent is gone.
 func (s *Socket) send(item channel.Item) bool {
 	for data := item.Data; len(data) > 0; {
-		frame, rest, _ := bytes.Cut(data, newline)
+		kind, frame, rest := websocket.BinaryMessage, data, []byte(nil)
+		if item.Lane < lanes {
+			kind = websocket.TextMessage
+			frame, rest, _ = bytes.Cut(data, newline)
+		}
 		_ = s.conn.SetWriteDeadline(time.Now().Add(s.hub.deps.Limits.Idle))
-		if s.conn.WriteMessage(websocket.TextMessage, frame) != nil {
+		if s.conn.WriteMessage(kind, frame) != nil {
 			return false
 		}
 		data = rest
 	}
 	s.mu.Lock()
 	s.queue.Sent(item)
-	wake(s.lanes[item.Lane].room)
+	wake(s.room(item.Lane))
 	s.mu.Unlock()
 	return true
 }

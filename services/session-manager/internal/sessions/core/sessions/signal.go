@@ -30,16 +30,10 @@ func (s *Service) SignalProcess(ctx context.Context, session, process, signal st
 	}
 	defer release()
 	workspace := l.Record().Workspace
-	running, err := s.Tools.Running(ctx, workspace, session)
+	command, err := s.running(ctx, workspace, session, process)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(running.Processes, func(p contract.RunningProcess) bool { return p.ID == process })
-	if at < 0 {
-		f := fault.New(fault.ProcessNotFound, "No process %.80q runs for the session; see `kaged ps`.", process)
-		return f.With("process_id", process)
-	}
-	command := running.Processes[at]
 	err = l.Update(ctx, "", func(current record.Session) (record.Change, error) {
 		sent := about(ctx, current, "process.signaled", map[string]any{
 			"process_id": process, "pid": command.PID, "signal": signal, "command": command.Command,
@@ -51,4 +45,18 @@ func (s *Service) SignalProcess(ctx context.Context, session, process, signal st
 		return err
 	}
 	return s.Tools.SignalProcess(ctx, workspace, session, process, signal)
+}
+
+// running returns a command that runs for a session. It fails with process_not_found and unavailable.
+func (s *Service) running(ctx context.Context, workspace, session, process string) (contract.RunningProcess, error) {
+	running, err := s.Tools.Running(ctx, workspace, session)
+	if err != nil {
+		return contract.RunningProcess{}, err
+	}
+	at := slices.IndexFunc(running.Processes, func(p contract.RunningProcess) bool { return p.ID == process })
+	if at < 0 {
+		f := fault.New(fault.ProcessNotFound, "No process %.80q runs for the session; see `kaged ps`.", process)
+		return contract.RunningProcess{}, f.With("process_id", process)
+	}
+	return running.Processes[at], nil
 }
