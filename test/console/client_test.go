@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/test/e2e/kagedtest"
 )
 
 // A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed under it and started
@@ -67,6 +68,58 @@ func TestTypeScriptClient(t *testing.T) {
 		t.Errorf("the refusal's code is %q", got.Refused)
 	}
 	if n := strings.Count(strings.Join(got.States, " "), "live"); n < 2 {
+		t.Errorf("the socket stood at %v", got.States)
+	}
+}
+
+// A program with @kaged/client shows a background process of an agent: it reads what is kept, sets the size, types,
+// loses its connection, types again, and has every byte once and the exit code.
+func TestTypeScriptTerminal(t *testing.T) {
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		if len(r.Results()) > 0 {
+			return fakellm.Step{fakellm.Say("It runs.")}
+		}
+		return fakellm.Step{fakellm.Tool("shell.exec",
+			`{"command":"stty -echo; echo ready; exec sh","background":true,"terminal":true}`)}
+	})
+	file := kagedtest.Read(t, w.dir, ".kaged/project.yaml")
+	kagedtest.Write(t, w.dir, ".kaged/project.yaml", strings.Replace(file, "shell.bash", "shell.*", 1))
+	session := w.session(t, "shell", "start a shell")
+	var token struct{ Token string }
+	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "ts", "scope": "run"}, &token)
+	kagedtest.Eventually(t, "the shell runs", func() bool {
+		var now struct{ Processes []struct{ Background bool } }
+		w.do(t, http.MethodGet, "/api/v1/sessions/"+session+"/processes", nil, &now)
+		return len(now.Processes) == 1 && now.Processes[0].Background
+	})
+	cmd := exec.CommandContext(t.Context(), "node", "--no-warnings", "--experimental-websocket",
+		"testdata/terminal.mjs")
+	cmd.Env = append(cmd.Environ(), "KAGED_URL=http://"+w.listen, "KAGED_TOKEN="+token.Token, "SESSION="+session)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("node: %v\n%s", err, stderr.String())
+	}
+	var got struct {
+		Shown, Replayed, Refused string
+		States                   []string
+		Exit                     int
+		Offset                   int
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	for _, want := range []string{"ready\r\n", "30 100\r\n", "first-2\r\n", "second-3\r\n"} {
+		if strings.Count(got.Shown, want) != 1 {
+			t.Errorf("%q is shown %d times in %q", want, strings.Count(got.Shown, want), got.Shown)
+		}
+	}
+	if got.Exit != 7 || got.Offset != len(got.Shown) || got.Refused != "" ||
+		!strings.HasPrefix(got.Shown, got.Replayed) {
+		t.Errorf("got %+v", got)
+	}
+	if n := strings.Count(strings.Join(got.States, " "), "live"); n != 2 {
 		t.Errorf("the socket stood at %v", got.States)
 	}
 }

@@ -1,5 +1,6 @@
 import type { Client } from "./client.js";
 import { KagedError } from "./client.js";
+import { Terminal, parseBinary, type TerminalHandlers } from "./terminal.js";
 import type { Frames } from "./types.gen.js";
 
 /** Frame is a numbered frame of a channel, with its payload by its type. */
@@ -36,8 +37,17 @@ export interface SocketOptions {
   resume?: Record<string, number>;
   /** Close the client that holds the session. */
   takeover?: boolean;
+  /** Show terminals only: there are no frames, and the session stays with the client that holds it. */
+  terminalsOnly?: boolean;
   /** The longest pause between tries, in milliseconds. */
   maxDelay?: number;
+}
+
+/** Refusal is the payload of control error. */
+interface Refusal {
+  code?: string;
+  message?: string;
+  details?: Record<string, unknown>;
 }
 
 const firstDelay = 250;
@@ -56,6 +66,7 @@ export class SessionSocket {
   private closing = "";
   private takeover: boolean;
   private readonly channels: string[];
+  private readonly terminals = new Map<string, Terminal>();
   private readonly wake = () => this.retryNow();
 
   constructor(
@@ -64,7 +75,7 @@ export class SessionSocket {
     private readonly handlers: SocketHandlers,
     private readonly options: SocketOptions = {},
   ) {
-    this.channels = options.channels ?? ["output", "events"];
+    this.channels = options.terminalsOnly ? [] : (options.channels ?? ["output", "events"]);
     this.seen = { ...options.resume };
     this.takeover = options.takeover ?? false;
     if (typeof addEventListener === "function") addEventListener("online", this.wake);
@@ -85,6 +96,29 @@ export class SessionSocket {
   takeOver(): void {
     this.takeover = true;
     void this.connect();
+  }
+
+  /**
+   * terminal shows a background process of the session and types on it. It is subscribed again after each interruption, from the last
+   * byte on. One process has one terminal at a socket: a second call returns another one in its place.
+   */
+  terminal(processId: string, handlers: TerminalHandlers, offset = 0): Terminal {
+    this.terminals.get(processId)?.close();
+    const terminal = new Terminal(
+      {
+        control: (type, payload) => this.state === "live" && this.send(type, payload),
+        binary: (data) => this.sendBinary(data),
+        forget: (one) => {
+          if (this.terminals.get(processId) === one) this.terminals.delete(processId);
+        },
+      },
+      processId,
+      handlers,
+      offset,
+    );
+    this.terminals.set(processId, terminal);
+    if (this.state === "live") terminal.subscribe();
+    return terminal;
   }
 
   private enter(state: SocketState, retryAt?: number): void {
@@ -120,12 +154,13 @@ export class SessionSocket {
     const { token, WebSocket: other } = this.client.options;
     const make = other ?? globalThis.WebSocket;
     const base = this.client.baseUrl || location.origin;
-    const query = this.takeover ? "?takeover=1" : "";
+    const query = this.options.terminalsOnly ? "?terminals=1" : this.takeover ? "?takeover=1" : "";
     const url = `${base.replace(/^http/, "ws")}/api/v1/sessions/${encodeURIComponent(this.sessionId)}/socket${query}`;
     const protocols = token ? ["kaged.v1"] : ["kaged.v1", `kaged.csrf.${csrf}`];
     // Programs that are no browser send the token in a header, which their WebSocket takes as an option.
     const options = token ? { protocols, headers: { Authorization: `Bearer ${token}` } } : protocols;
     const socket = new make(url, options as string[]);
+    socket.binaryType = "arraybuffer";
     this.socket = socket;
     this.closing = "";
     let welcome = false;
@@ -133,7 +168,8 @@ export class SessionSocket {
     socket.onmessage = (event) => {
       if (this.socket !== socket) return;
       this.heard = Date.now();
-      const frame = JSON.parse(String(event.data));
+      if (typeof event.data !== "string") return this.takeBinary(event.data as ArrayBuffer);
+      const frame = JSON.parse(event.data);
       if (frame.channel === "control" && frame.type === "welcome") {
         welcome = true;
         this.welcome(frame.payload.server_seq ?? {});
@@ -154,9 +190,10 @@ export class SessionSocket {
     this.takeover = false;
     this.delay = firstDelay;
     for (const channel of this.channels) this.seen[channel] ??= server[channel] ?? 0;
-    this.send("subscribe", { channels: this.channels });
+    if (this.channels.length) this.send("subscribe", { channels: this.channels });
     this.pings = setInterval(() => this.ping(), pingEvery);
     this.enter("live");
+    for (const terminal of [...this.terminals.values()]) terminal.subscribe();
   }
 
   private ping(): void {
@@ -173,6 +210,7 @@ export class SessionSocket {
   private take(frame: Frame & { type: string; payload: { code?: string } }): void {
     if (frame.channel === "control") {
       if ((frame.type as string) === "closing") this.closing = frame.payload.code ?? "";
+      if ((frame.type as string) === "error") this.refused(frame.payload as Refusal);
       return;
     }
     const last = this.seen[frame.channel];
@@ -182,6 +220,21 @@ export class SessionSocket {
     }
     if (frame.seq > 0) this.seen[frame.channel] = frame.seq;
     this.handlers.onFrame(frame as Frame);
+  }
+
+  private takeBinary(buffer: ArrayBuffer): void {
+    const frame = parseBinary(buffer);
+    const terminal = frame && this.terminals.get(frame.processId);
+    if (!terminal) return;
+    if (!frame.event) return terminal.data(frame.data);
+    const { type, payload } = JSON.parse(new TextDecoder().decode(frame.data));
+    terminal.event(type, payload);
+  }
+
+  private refused(refusal: Refusal): void {
+    const channel = String(refusal.details?.["channel"] ?? "");
+    const terminal = channel.startsWith("pty:") && this.terminals.get(channel.slice("pty:".length));
+    if (terminal) terminal.refused(new KagedError(refusal.message ?? "", refusal.code ?? "internal", 0, refusal.details));
   }
 
   private async lost(welcome: boolean, code: number): Promise<void> {
@@ -220,6 +273,12 @@ export class SessionSocket {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => void this.connect(), wait);
     this.enter(state, Date.now() + wait);
+  }
+
+  private sendBinary(data: Uint8Array): boolean {
+    if (this.state !== "live" || this.socket?.readyState !== 1) return false;
+    this.socket.send(data as Uint8Array<ArrayBuffer>);
+    return true;
   }
 
   private send(type: string, payload: unknown): void {

@@ -2536,6 +2536,8 @@ export interface RunningProcess {
   session_id: string;
   /** When it started. */
   started_at: number;
+  /** Whether it has a terminal. The channel pty:<id> of its session's socket shows a background process. */
+  terminal: boolean;
 }
 
 /** SearchSessionsResponse is a page. */
