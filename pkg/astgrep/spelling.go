@@ -47,10 +47,10 @@ func spellings(lang *syntax.Language, pattern string) iter.Seq2[string, int] {
 	}
 }
 
-// semicolons are the languages in which one makes an expression a statement and cannot be left out.
+// semicolons are the languages in which an expression statement ends with a semicolon.
 var semicolons = map[string]bool{"c": true, "cpp": true, "csharp": true, "java": true, "php": true, "rust": true}
 
-// mostRespelled is for how many variables other spellings are tried.
+// mostRespelled is the most variables of a pattern for which other spellings are tried.
 const mostRespelled = 16
 
 // The marks stand for a dollar in other spellings. They are letters hardly any source has in its names.
@@ -163,7 +163,7 @@ func asWritten(lang *syntax.Language, pattern, text string) string {
 	return text
 }
 
-// jsonPlace knows where in a JSON text one is.
+// jsonPlace is a position in a JSON text: the brackets around it, and whether a value follows.
 type jsonPlace struct {
 	open  []byte // the brackets around the place
 	value bool   // a colon came before

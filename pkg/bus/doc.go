@@ -30,7 +30,7 @@
 // fault.Unavailable (details.subsystem "bus"), no message is buffered, and a publish on its way is
 // given up as ambiguous. After an outage and after dropped messages a live subscription reports the
 // loss, and its reader fills the hole by replay. A lost stream is made again by its owner's next
-// publish; [Frames.Incarnation] tells. Readers neither make nor change it.
+// publish, with another [Frames.Incarnation]. Readers neither make nor change it.
 //
 // # Goroutines
 //

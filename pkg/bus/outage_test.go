@@ -145,7 +145,7 @@ func TestAnOutageLosesNothing(t *testing.T) {
 	}
 }
 
-// A stream that was lost is made again by the next publish, and its incarnation tells.
+// A stream that was lost is made again by the next publish, with another incarnation.
 func TestALostStreamIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)

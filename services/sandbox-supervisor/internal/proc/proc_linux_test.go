@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The mark lives in the process's own limits, so these tests run one after the other.
+// marked starts a command with a mark, which it inherits from this process: so these tests are not parallel.
 func marked(t *testing.T, mark uint64, argv ...string) *exec.Cmd {
 	t.Helper()
 	if err := SetMark(mark); err != nil {
@@ -30,7 +30,7 @@ func marked(t *testing.T, mark uint64, argv ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	fmt.Fscan(out, new(string)) // the command says a word when it is where the test wants it
+	fmt.Fscan(out, new(string)) // the command prints a word when it is ready
 	return cmd
 }
 
@@ -55,7 +55,7 @@ func TestMarksAreInherited(t *testing.T) {
 	}
 }
 
-// A child is found by its parent and its parent by it, and its use is read.
+// A child is found by its parent, and its parent, memory and state are read.
 func TestChildren(t *testing.T) {
 	cmd := marked(t, Mark("a node", 8), "/bin/sh", "-c", "echo up; exec sleep 1000")
 	for name, children := range map[string]func() ([]int, error){"files": Children, "scan": childrenByParent} {

@@ -2,7 +2,7 @@ package socket
 
 import "testing"
 
-// Each channel has a bound without being named: output and control have their own, and the rest that of events.
+// Each channel has a bound: output and control have their own, and every other one that of events.
 func TestLaneBounds(t *testing.T) {
 	t.Parallel()
 	l := Limits{Output: 1, Events: 2, Control: 3}

@@ -104,7 +104,7 @@ func (r *relay) publish(session string, n int64) {
 	})
 }
 
-// came waits until there are as many sockets as that.
+// came waits until the hub has want sockets.
 func (r *relay) came(want int) {
 	r.t.Helper()
 	for end := time.Now().Add(time.Minute); r.hub.Count() != want; {

@@ -71,8 +71,8 @@ type response struct {
 	} `json:"usage"`
 }
 
-// Decode reads one event. The answer counts as accepted with its first item: the events before it say only that the
-// request is being looked at, and an overlong or unlucky one still fails after them.
+// Decode reads one event. The answer counts as accepted with its first item: after the events before it, a
+// request may still fail, because it is too long or the server is busy.
 func (d *responseDecoder) Decode(ev wire.Event, out *wire.Output) error {
 	if string(ev.Data) == "[DONE]" {
 		// Not of this API, but some servers end every stream so.

@@ -161,7 +161,7 @@ func TestFilesThatChangeWhileRead(t *testing.T) {
 				t.Fatalf("%v %v", err, o.Fault)
 			}
 			if o.Fault == nil {
-				return // nobody wrote in between, and who writes now writes to what was replaced
+				return // the edit won the race; later appends go to the replaced file
 			}
 		}
 	})

@@ -31,7 +31,7 @@ func TestNotes(t *testing.T) {
 	b.fails(fault.InvalidParams, "kaged.note", in{"kind": "other", "text": "x"})
 }
 
-// Records of files have the hash of the content that the agent read or left.
+// Records of files have the hash of the content that the agent read or wrote.
 func TestRecordsHaveHashes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

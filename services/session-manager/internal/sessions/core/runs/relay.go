@@ -22,8 +22,8 @@ type relay struct {
 	scratch []byte // for payloads
 	root    agent
 	started *contract.MessageStart
-	// below are the agents at work below the root by their invocations, in the order of order; used is the use of
-	// those that are over.
+	// below are the agents at work below the root, by invocation; order has their ids in the order of their begin;
+	// used is the use of those that are over.
 	below map[string]*agent
 	order []string
 	used  record.Below
@@ -210,7 +210,7 @@ func changed(a *agent, paths []string) []record.InvocationFiles {
 	return []record.InvocationFiles{{ID: a.ID, Changed: a.FilesChanged}}
 }
 
-// errOutOfStep is a harness that reports steps other than one after the other.
+// errOutOfStep is a harness that reports steps out of order.
 var errOutOfStep = fault.New(fault.Internal, "The harness reported the steps of the run out of order.")
 
 func (l *relay) turn(a *agent, e contract.TurnDone) error {
