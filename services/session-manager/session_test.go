@@ -334,7 +334,8 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// Messages are listed in order, from the start or after one that was seen. A-MSG-LIST-01, A-MSG-LIST-06.
+// Messages are listed in order, from the start or after one that was seen, and from the end, where each page counts the
+// turns before it. A-MSG-LIST-01, A-MSG-LIST-06.
 func TestListMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -375,6 +376,32 @@ func TestListMessages(t *testing.T) {
 	}
 	if got := list(&apiv1.ListMessagesRequest{Since: ids[5]}); len(got) != 0 {
 		t.Errorf("after the last: %v", got)
+	}
+	var back []string
+	var before []int32
+	for req := (&apiv1.ListMessagesRequest{SessionId: s, Limit: 2, NewestFirst: true}); ; {
+		resp, err := n.Sessions.ListMessages(as(t, "ada"), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range resp.GetItems() {
+			back = append(back, m.GetId())
+		}
+		before = append(before, resp.GetTurnsBefore())
+		if !resp.GetHasMore() {
+			break
+		}
+		req.Cursor = resp.GetNextCursor()
+		_, err = n.Sessions.ListMessages(as(t, "ada"), &apiv1.ListMessagesRequest{SessionId: s, Cursor: req.GetCursor()})
+		refused(t, err, fault.ValidationFailed)
+	}
+	slices.Reverse(back)
+	if d := cmp.Diff(ids, back) + cmp.Diff([]int32{2, 1, 0}, before); d != "" {
+		t.Error(d)
+	}
+	got := list(&apiv1.ListMessagesRequest{Since: ids[3], NewestFirst: true})
+	if !slices.Equal(got, []string{ids[5], ids[4]}) {
+		t.Errorf("the newest after the fourth: %v", got)
 	}
 	for _, since := range []string{ident.New(), "\x00", "x"} {
 		_, err := n.Sessions.ListMessages(as(t, "ada"), &apiv1.ListMessagesRequest{SessionId: s, Since: since})

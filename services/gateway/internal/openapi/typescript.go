@@ -58,9 +58,17 @@ func TypeScript() (string, error) {
 			d.Paths[path][method].typescript(&out, strings.ToUpper(method), path)
 		}
 	}
-	out.WriteString("}\n\n/** Frames maps the types of frames to their payloads. */\nexport interface Frames {\n")
-	for _, t := range frames {
-		fmt.Fprintf(&out, "  %q: %s;\n", t.Name, renamed(t.Message))
+	for _, list := range []struct {
+		doc, name string
+		frames    []frametype.Type
+	}{
+		{"Frames maps the types of frames to their payloads.", "Frames", frames},
+		{"SystemFrames maps the types of frames of the system socket to their payloads.", "SystemFrames", systemFrames},
+	} {
+		fmt.Fprintf(&out, "}\n\n/** %s */\nexport interface %s {\n", list.doc, list.name)
+		for _, t := range list.frames {
+			fmt.Fprintf(&out, "  %q: %s;\n", t.Name, renamed(t.Message))
+		}
 	}
 	out.WriteString("}\n")
 	return out.String(), nil
@@ -69,6 +77,15 @@ func TypeScript() (string, error) {
 // used reports whether a description refers to a schema.
 func used(document []byte, name string) bool {
 	return strings.Contains(string(document), `"#/components/schemas/`+name+`"`)
+}
+
+// systemFrames are the types of frames of the system socket, in the order of its description.
+var systemFrames = []frametype.Type{
+	{Name: "system.hello", Message: "SystemHello"}, {Name: "sessions.running_count", Message: "RunningCount"},
+	{Name: "session.changed", Message: "SessionChanged"}, {Name: "project.changed", Message: "ProjectChanged"},
+	{Name: "approval.requested", Message: "ApprovalWaiting"}, {Name: "approval.resolved", Message: "ApprovalOver"},
+	{Name: "issue.created", Message: "IssueCreated"}, {Name: "issue.updated", Message: "IssueUpdated"},
+	{Name: "system.missed", Message: "SystemMissed"},
 }
 
 // frameSchemas returns the types of frames with their payloads' schemas. A message with the name of another message of
@@ -93,6 +110,11 @@ func frameSchemas(document []byte) ([]frametype.Type, map[string]typed, error) {
 		}
 		b.ref(m, false)
 		all = append(all, t)
+	}
+	for _, t := range systemFrames {
+		if m := apiv1.File_kaged_api_v1_desk_proto.Messages().ByName(protoreflect.Name(t.Message)); m != nil {
+			b.ref(m, false)
+		}
 	}
 	text, err := json.Marshal(b.schemas)
 	if err != nil {

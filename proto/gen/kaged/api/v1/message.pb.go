@@ -284,7 +284,9 @@ type ListMessagesRequest struct {
 	// The next_cursor of the page before.
 	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Only messages after this one.
-	Since         string `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	Since string `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Whether the newest message comes first.
+	NewestFirst   bool `protobuf:"varint,5,opt,name=newest_first,json=newestFirst,proto3" json:"newest_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,15 +349,24 @@ func (x *ListMessagesRequest) GetSince() string {
 	return ""
 }
 
+func (x *ListMessagesRequest) GetNewestFirst() bool {
+	if x != nil {
+		return x.NewestFirst
+	}
+	return false
+}
+
 // ListMessagesResponse is a page.
 type ListMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The messages, oldest first.
+	// The messages in the asked order.
 	Items []*SessionMessage `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// Where the next page begins, null on the last.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
-	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
+	HasMore bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
+	// The number of the operator's messages before those of this page; missing unless newest_first is set.
+	TurnsBefore   *int32 `protobuf:"varint,4,opt,name=turns_before,json=turnsBefore,proto3,oneof" json:"turns_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +420,13 @@ func (x *ListMessagesResponse) GetHasMore() bool {
 		return x.HasMore
 	}
 	return false
+}
+
+func (x *ListMessagesResponse) GetTurnsBefore() int32 {
+	if x != nil && x.TurnsBefore != nil {
+		return *x.TurnsBefore
+	}
+	return 0
 }
 
 // SessionMessage is a stored message.
@@ -1047,19 +1065,22 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\x06queued\x18\x05 \x01(\bB\x04\xb0\xbb\x18\x01R\x06queued\x12\x1c\n" +
 	"\x06reason\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\x06reason\x12)\n" +
 	"\rrunning_count\x18\a \x01(\x05B\x04\xb0\xbb\x18\x01R\frunningCount\x12\x1a\n" +
-	"\x05limit\x18\b \x01(\x05B\x04\xb0\xbb\x18\x01R\x05limit\"x\n" +
+	"\x05limit\x18\b \x01(\x05B\x04\xb0\xbb\x18\x01R\x05limit\"\x9b\x01\n" +
 	"\x13ListMessagesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
 	"\x06cursor\x18\x03 \x01(\tR\x06cursor\x12\x14\n" +
-	"\x05since\x18\x04 \x01(\tR\x05since\"\x9b\x01\n" +
+	"\x05since\x18\x04 \x01(\tR\x05since\x12!\n" +
+	"\fnewest_first\x18\x05 \x01(\bR\vnewestFirst\"\xda\x01\n" +
 	"\x14ListMessagesResponse\x122\n" +
 	"\x05items\x18\x01 \x03(\v2\x1c.kaged.api.v1.SessionMessageR\x05items\x12$\n" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01\x12\x19\n" +
-	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
-	"\f_next_cursor\"\xc9\x03\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMore\x12,\n" +
+	"\fturns_before\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01H\x01R\vturnsBefore\x88\x01\x01B\x0e\n" +
+	"\f_next_cursorB\x0f\n" +
+	"\r_turns_before\"\xc9\x03\n" +
 	"\x0eSessionMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +

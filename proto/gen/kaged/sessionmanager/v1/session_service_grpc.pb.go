@@ -95,8 +95,8 @@ type SessionServiceClient interface {
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
 	// (details.current_state), and project_not_ready.
 	PostMessage(ctx context.Context, in *v1.PostMessageRequest, opts ...grpc.CallOption) (*v1.PostMessageResponse, error)
-	// ListMessages lists the messages in order, a page at a time. Fails with not_found and with validation_failed for an
-	// unknown since.
+	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
+	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.
 	ListMessages(ctx context.Context, in *v1.ListMessagesRequest, opts ...grpc.CallOption) (*v1.ListMessagesResponse, error)
 	// ListRuns lists the runs in order, a page at a time. Fails with not_found.
 	ListRuns(ctx context.Context, in *v1.ListRunsRequest, opts ...grpc.CallOption) (*v1.ListRunsResponse, error)
@@ -596,8 +596,8 @@ type SessionServiceServer interface {
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
 	// (details.current_state), and project_not_ready.
 	PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error)
-	// ListMessages lists the messages in order, a page at a time. Fails with not_found and with validation_failed for an
-	// unknown since.
+	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
+	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.
 	ListMessages(context.Context, *v1.ListMessagesRequest) (*v1.ListMessagesResponse, error)
 	// ListRuns lists the runs in order, a page at a time. Fails with not_found.
 	ListRuns(context.Context, *v1.ListRunsRequest) (*v1.ListRunsResponse, error)

@@ -4,15 +4,20 @@ import (
 	"context"
 
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// ListMessages lists the messages in order, a page at a time.
+// ListMessages lists the messages a page at a time.
 func (s *Server) ListMessages(
 	ctx context.Context, req *apiv1.ListMessagesRequest,
 ) (*apiv1.ListMessagesResponse, error) {
-	p, err := s.sessions.Messages(ctx, req.GetSessionId(), req.GetSince(), req.GetLimit(), req.GetCursor())
+	p, before, err := s.sessions.Messages(ctx, req.GetSessionId(), sessions.MessageOrder{
+		Since: req.GetSince(), NewestFirst: req.GetNewestFirst(),
+	}, req.GetLimit(), req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.ListMessagesResponse{Items: messages(p.Items), NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &apiv1.ListMessagesResponse{
+		Items: messages(p.Items), NextCursor: p.NextCursor(), HasMore: p.HasMore(), TurnsBefore: before,
+	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,7 +20,7 @@ import (
 // messagePageBytes is how large the messages of one page may be together, unless the first alone is larger.
 const messagePageBytes = 4 << 20
 
-// listMessages ends a page before its messages become too large together.
+// listMessages ends a page before its messages become too large together. ORDER is the order of ordinals.
 const listMessages = `select id, ordinal, role, content, blocks, metadata, run_id, agent_path, subagent_invocation_id, superseded, cost_total,
        created_at, always_keep, total
 from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_length(blocks)) over w as size, count(*) over () as total
@@ -29,14 +30,29 @@ from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_le
                        join compactions k on k.id = c.compaction_id and k.undone_at is null
                        where c.session_id = $1 and c.message_id = messages.id and c.to_step = 0) as superseded,
                    cost_total, created_at, always_keep
-            from messages where session_id = $1 and ordinal > $2 order by ordinal limit $3::int + 1) m
-      window w as (order by ordinal)) page
+            from messages where session_id = $1 and ordinal > $2 and ordinal < $5
+            order by ordinal ORDER limit $3::int + 1) m
+      window w as (order by ordinal ORDER)) page
 where n <= $3::int and (n = 1 or size <= $4)
-order by ordinal`
+order by ordinal ORDER`
+
+var (
+	listOldestMessages = strings.ReplaceAll(listMessages, "ORDER", "asc")
+	listNewestMessages = strings.ReplaceAll(listMessages, "ORDER", "desc")
+)
 
 // Messages implements [sessions.Store].
-func (s *Sessions) Messages(ctx context.Context, session string, after int64, limit int32) ([]record.Message, bool, error) {
-	rows, err := s.db.Query(ctx, listMessages, session, after, limit, messagePageBytes)
+func (s *Sessions) Messages(
+	ctx context.Context, session string, p record.Part, limit int32,
+) ([]record.Message, bool, error) {
+	query, before := listOldestMessages, p.Before
+	if p.NewestFirst {
+		query = listNewestMessages
+	}
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	rows, err := s.db.Query(ctx, query, session, p.After, limit, messagePageBytes, before)
 	if err != nil {
 		return nil, false, database.Fail(err, "list messages")
 	}
@@ -51,6 +67,12 @@ func (s *Sessions) Messages(ctx context.Context, session string, after int64, li
 		return messageFromRow(session, r), nil
 	})
 	return list, total > len(list), database.Fail(err, "list messages")
+}
+
+// TurnsBefore implements [sessions.Store].
+func (s *Sessions) TurnsBefore(ctx context.Context, session string, ordinal int64) (int32, error) {
+	n, err := db.New(s.db).TurnsBefore(ctx, session, ordinal)
+	return n, database.Fail(err, "count turns")
 }
 
 // History implements [live.Store].

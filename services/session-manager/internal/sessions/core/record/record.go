@@ -121,6 +121,12 @@ type Message struct {
 	AlwaysKeep bool
 }
 
+// Part is a part of a session's messages: those between two ordinals, both left out. Before 0 is no upper end.
+type Part struct {
+	After, Before int64
+	NewestFirst   bool
+}
+
 // ActiveRun is a run that is pending or at work. StartedAt is 0 while it is pending; Prompt is the beginning of the
 // message.
 type ActiveRun struct {

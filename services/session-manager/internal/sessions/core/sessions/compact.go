@@ -448,7 +448,7 @@ func (s *Service) KeepMessage(ctx context.Context, session, id string, keep *boo
 	if err != nil {
 		return record.Message{}, err
 	}
-	list, _, err := s.Store.Messages(ctx, session, place-1, 1)
+	list, _, err := s.Store.Messages(ctx, session, record.Part{After: place - 1}, 1)
 	if err == nil && len(list) == 0 {
 		err = notFound
 	}

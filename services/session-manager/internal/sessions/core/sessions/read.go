@@ -36,27 +36,56 @@ func (s *Service) List(ctx context.Context, project string, limit int32, cursor 
 	return page.Cut(req, rows, func(r record.Session) page.Key { return page.Key{N: r.CreatedAt, S: r.ID} }), err
 }
 
-// Messages returns a page of a session's messages in order, after the message since if that is not empty. It fails with
-// not_found, and with validation_failed for an unknown since.
-func (s *Service) Messages(ctx context.Context, id, since string, limit int32, cursor string) (page.Page[record.Message], error) {
-	req, err := page.Parse("messages", limit, cursor)
+// MessageOrder selects messages and their order.
+type MessageOrder struct {
+	// Since is a message; those after it are selected, all for "".
+	Since string
+	// NewestFirst turns the order around.
+	NewestFirst bool
+}
+
+// Messages returns a page of a session's messages and, with NewestFirst, the number of the operator's messages before the
+// page. It fails with not_found, and with validation_failed for an unknown message and for a cursor of the other order.
+func (s *Service) Messages(
+	ctx context.Context, id string, order MessageOrder, limit int32, cursor string,
+) (page.Page[record.Message], *int32, error) {
+	none, list := page.Page[record.Message]{}, "messages"
+	if order.NewestFirst {
+		list = "newest_messages"
+	}
+	req, err := page.Parse(list, limit, cursor)
 	if err != nil {
-		return page.Page[record.Message]{}, err
+		return none, nil, err
 	}
 	if _, err := s.find(ctx, id); err != nil {
-		return page.Page[record.Message]{}, err
+		return none, nil, err
 	}
-	var after int64
-	if since != "" {
-		if after, err = s.ordinal(ctx, id, since); err != nil {
-			return page.Page[record.Message]{}, err
+	part := record.Part{NewestFirst: order.NewestFirst}
+	if order.Since != "" {
+		if part.After, err = s.ordinal(ctx, id, order.Since); err != nil {
+			return none, nil, err
 		}
 	}
-	if req.After != nil {
-		after = max(after, req.After.N)
+	switch {
+	case req.After != nil && order.NewestFirst:
+		part.Before = req.After.N
+	case req.After != nil:
+		part.After = max(part.After, req.After.N)
 	}
-	rows, more, err := s.Store.Messages(ctx, id, after, int32(req.Limit))
-	return page.Of(req, rows, more, func(m record.Message) page.Key { return page.Key{N: m.Ordinal} }), err
+	rows, more, err := s.Store.Messages(ctx, id, part, int32(req.Limit))
+	if err != nil {
+		return none, nil, err
+	}
+	p := page.Of(req, rows, more, func(m record.Message) page.Key { return page.Key{N: m.Ordinal} })
+	if !order.NewestFirst {
+		return p, nil, nil
+	}
+	first := part.After + 1
+	if len(rows) > 0 {
+		first = rows[len(rows)-1].Ordinal
+	}
+	before, err := s.Store.TurnsBefore(ctx, id, first)
+	return p, &before, err
 }
 
 func (s *Service) ordinal(ctx context.Context, session, message string) (int64, error) {

@@ -65,9 +65,11 @@ type Store interface {
 	ToolsEnded(ctx context.Context, session string, ended []contract.Record) error
 	// Ordinal returns a message's place in its session. It fails with not_found.
 	Ordinal(ctx context.Context, session, message string) (int64, error)
-	// Messages returns up to limit messages of a session after an ordinal, and whether there are more. It returns
-	// fewer where they are large, and at least one if there is one.
-	Messages(ctx context.Context, session string, after int64, limit int32) (list []record.Message, more bool, err error)
+	// Messages returns up to limit messages of a part of a session, and whether the part has more. It returns fewer
+	// where they are large, and at least one if there is one.
+	Messages(ctx context.Context, session string, p record.Part, limit int32) (list []record.Message, more bool, err error)
+	// TurnsBefore returns the number of the operator's messages before an ordinal.
+	TurnsBefore(ctx context.Context, session string, ordinal int64) (int32, error)
 	// Runs returns up to limit runs of a session after a place, oldest first.
 	Runs(ctx context.Context, session string, after *page.Key, limit int32) ([]record.Run, error)
 	// Running returns how many sessions of an operator have a run at work, by project, and a version of the count.

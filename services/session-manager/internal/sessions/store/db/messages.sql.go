@@ -124,3 +124,14 @@ func (q *Queries) MessageOrdinal(ctx context.Context, sessionID string, iD strin
 	err := row.Scan(&ordinal)
 	return ordinal, err
 }
+
+const turnsBefore = `-- name: TurnsBefore :one
+select count(*)::int from messages where session_id = $1 and ordinal < $2 and role = 'operator'
+`
+
+func (q *Queries) TurnsBefore(ctx context.Context, sessionID string, ordinal int64) (int32, error) {
+	row := q.db.QueryRow(ctx, turnsBefore, sessionID, ordinal)
+	var column_1 int32
+	err := row.Scan(&column_1)
+	return column_1, err
+}

@@ -18,3 +18,6 @@ left join (select c.message_id, array_agg(c.from_step order by c.from_step) as f
            from compaction_spans c join compactions k on k.id = c.compaction_id and k.undone_at is null
            where c.session_id = @session_id group by c.message_id) s on s.message_id = m.id
 where m.session_id = @session_id order by m.ordinal;
+
+-- name: TurnsBefore :one
+select count(*)::int from messages where session_id = @session_id and ordinal < @ordinal and role = 'operator';
