@@ -395,6 +395,24 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// A browser signs every other one out, and stays signed in itself; an API token may not (A-AUTH-LOOP-04).
+func TestSignOutOthers(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{})
+	c, other := d.operator(), d.operator()
+	old := c.cookie("kaged_csrf")
+	got := c.do("POST", "/api/v1/auth/rotate", "")
+	if got.status != 200 || !strings.Contains(got.body, `"csrf_token":"`) {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	other.get("/api/v1/me").refused(t, "the cookie of another browser", 401, "unauthenticated")
+	if got := c.get("/api/v1/me"); got.status != 200 || c.cookie("kaged_csrf") == old {
+		t.Errorf("the browser itself: %d", got.status)
+	}
+	bearer := d.bearing(c.userID(), apiv1.TokenScope_TOKEN_SCOPE_ADMIN)
+	bearer.do("POST", "/api/v1/auth/rotate", "").refused(t, "a token", 403, "forbidden")
+}
+
 // A secret that changed elsewhere, as by a restart of session-manager, is noticed within its age.
 func TestSecretChangesElsewhere(t *testing.T) {
 	t.Parallel()

@@ -275,8 +275,10 @@ func contract() []exchange {
 			202, `{"id":"01M","session_id":"01S","accepted_at":1716300000000,"run_id":"01R"}`,
 		},
 		{
-			"GET /api/v1/sessions/{session_id}/messages", "GET", "/api/v1/sessions/01S/messages?since=01M&limit=7&newest_first=true", "",
-			&apiv1.ListMessagesRequest{SessionId: "01S", Since: "01M", Limit: 7, NewestFirst: true}, &apiv1.ListMessagesResponse{TurnsBefore: proto.Int32(0), Items: []*apiv1.SessionMessage{{
+			"GET /api/v1/sessions/{session_id}/messages", "GET",
+			"/api/v1/sessions/01S/messages?since=01M&limit=7&newest_first=true", "",
+			&apiv1.ListMessagesRequest{SessionId: "01S", Since: "01M", Limit: 7, NewestFirst: true},
+			&apiv1.ListMessagesResponse{TurnsBefore: proto.Int32(0), Items: []*apiv1.SessionMessage{{
 				Id: "01M", SessionId: "01S", Role: apiv1.MessageRole_MESSAGE_ROLE_PRIMARY, Content: "c",
 				Parts: []*apiv1.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: []byte("{}")}}, RunId: proto.String("01R"),
 			}}},

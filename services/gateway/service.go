@@ -239,7 +239,7 @@ func (s *Service) open(address string) error {
 	}
 	s.http, err = server.New(server.Deps{
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn, Backend: s.backend,
-		Launcher: s.control.Launcher, Sockets: s.hub, SystemSocket: s.system.Upgrade, Frames: s.frames,
+		Launcher: s.control.Launcher, Renew: s.control.Renew, Sockets: s.hub, SystemSocket: s.system.Upgrade, Frames: s.frames,
 		Watch: func(session string) server.Watch {
 			return s.hub.Watch(session)
 		}, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),

@@ -133,6 +133,12 @@ var own = []ownRoute{
 		answers: map[string]any{"200": &apiv1.Launched{}, "302": nil, "401": refusedPage},
 	},
 	{
+		method: http.MethodPost, path: "/api/v1/auth/rotate", id: "SignOutOthers",
+		text: "Signs every other browser out: cookies handed out before are worthless, and the caller's browser gets " +
+			"new ones. Loopback mode only, and not for API tokens.",
+		answers: map[string]any{"200": &apiv1.Launched{}},
+	},
+	{
 		method: http.MethodGet, path: "/api/v1/me", id: "Me",
 		text:    "Returns the caller and the daemon; sets the CSRF cookie.",
 		answers: map[string]any{"200": &apiv1.Me{}},

@@ -68,9 +68,7 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	}); err != nil {
 		return err
 	}
-	token := access.CSRFToken(secret, s.deps.Gate.Operator)
-	http.SetCookie(w, &http.Cookie{Name: cookieSession, Value: access.SessionToken(secret), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	s.setCSRF(w, token)
+	token := s.signIn(w, secret)
 	if wantsJSON(r.Header.Get("Accept")) {
 		return answer(w, http.StatusOK, &apiv1.Launched{Ok: true, CsrfToken: token})
 	}
@@ -78,6 +76,16 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Location", "/")
 	w.WriteHeader(http.StatusFound)
 	return nil
+}
+
+// signIn hands out the cookies of a signed-in browser, and returns the CSRF token.
+func (s *Server) signIn(w http.ResponseWriter, secret []byte) string {
+	token := access.CSRFToken(secret, s.deps.Gate.Operator)
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieSession, Value: access.SessionToken(secret), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+	s.setCSRF(w, token)
+	return token
 }
 
 // wantsJSON reports whether an Accept header asks for JSON rather than for a page.

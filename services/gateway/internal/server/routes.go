@@ -81,6 +81,7 @@ func (s *Server) ownRoutes() []ownRoute {
 		{"GET /api/v1/launch", anybody, s.launch},
 		{"GET /launch", anybody, s.launch},
 		{"GET /api/v1/me", access.ScopeRead, s.me},
+		{"POST /api/v1/auth/rotate", access.ScopeAdmin, s.signOutOthers},
 		{"GET /api/v1/openapi.json", access.ScopeRead, s.openAPI},
 		{"GET /docs/api", access.ScopeRead, s.docs},
 		{"GET /docs/api/{file}", access.ScopeRead, s.docs},

@@ -81,7 +81,9 @@ type Deps struct {
 	// Backend returns the connection to a module that answers routes of the contract.
 	Backend  func(module string) grpc.ClientConnInterface
 	Launcher *Launcher
-	Sockets  Sockets
+	// Renew replaces the copy of the secret of cookies.
+	Renew   func(secret []byte)
+	Sockets Sockets
 	// Frames are the published frames of sessions, and Watch watches one.
 	Frames Frames
 	Watch  func(session string) Watch
