@@ -1,5 +1,7 @@
 import type { Routes } from "./types.gen.js";
 import { SessionSocket, type SocketHandlers, type SocketOptions } from "./socket.js";
+import { SessionStream, type StreamHandlers } from "./stream.js";
+import { SystemSocket, type SystemHandlers } from "./system.js";
 
 /** Route is "METHOD /path" as the description of the API has it. */
 export type Route = keyof Routes;
@@ -83,6 +85,23 @@ export class Client {
     return new SessionSocket(this, sessionId, handlers, options);
   }
 
+  /** stream reads a session's frames beside the socket of another client, from a place in its channels such as output:0,events:0. */
+  stream(sessionId: string, handlers: StreamHandlers, place = ""): SessionStream {
+    return new SessionStream(this, sessionId, handlers, place);
+  }
+
+  /** events opens a stream of server-sent events. It throws KagedError. */
+  events(sessionId: string, place: string, signal: AbortSignal): Promise<Response> {
+    return this.request("GET /api/v1/sessions/{id}/stream", { id: sessionId }, undefined, { signal }, {
+      Accept: "text/event-stream", ...(place ? { "Last-Event-ID": place } : {}),
+    });
+  }
+
+  /** system follows the changes of all sessions, projects, approvals and issues of the caller. */
+  system(handlers: SystemHandlers): SystemSocket {
+    return new SystemSocket(this, handlers);
+  }
+
   /** csrfToken returns what changing requests prove themselves with, "" where a token does that. */
   csrfToken(): Promise<string> {
     if (this.options.token) return Promise.resolve("");
@@ -96,12 +115,14 @@ export class Client {
     this.csrf = null;
   }
 
-  private async request(route: Route, params: Record<string, unknown> | undefined, body: unknown, options: CallOptions): Promise<Response> {
+  private async request(
+    route: Route, params: Record<string, unknown> | undefined, body: unknown, options: CallOptions, more: Record<string, string> = {},
+  ): Promise<Response> {
     const [method, template] = route.split(" ") as [string, string];
     const url = this.baseUrl + fill(template, params ?? {});
     const changes = method !== "GET";
     for (let attempt = 0; ; attempt++) {
-      const headers: Record<string, string> = { Accept: "application/json" };
+      const headers: Record<string, string> = { Accept: "application/json", ...more };
       if (this.options.token) headers["Authorization"] = `Bearer ${this.options.token}`;
       if (changes && !this.options.token) headers["X-Kaged-CSRF"] = await this.csrfToken();
       if (body !== undefined) headers["Content-Type"] = "application/json";

@@ -4,4 +4,8 @@ export { SessionSocket } from "./socket.js";
 export type { Frame, Gap, SocketHandlers, SocketOptions, SocketState } from "./socket.js";
 export { Terminal } from "./terminal.js";
 export type { PtyEnded, PtyPosition, TerminalHandlers } from "./terminal.js";
+export { SessionStream } from "./stream.js";
+export type { StreamHandlers, StreamState } from "./stream.js";
+export { SystemSocket } from "./system.js";
+export type { SystemFrame, SystemHandlers, SystemState } from "./system.js";
 export type * from "./types.gen.js";

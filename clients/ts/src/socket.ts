@@ -67,7 +67,8 @@ export class SessionSocket {
   private takeover: boolean;
   private readonly channels: string[];
   private readonly terminals = new Map<string, Terminal>();
-  private readonly wake = () => this.retryNow();
+  /** After the network was away a socket may only seem to be there. */
+  private readonly wake = () => (this.state === "live" ? this.ping() : this.retryNow());
 
   constructor(
     private readonly client: Client,
