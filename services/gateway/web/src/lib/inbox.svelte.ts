@@ -1,9 +1,17 @@
 import type { Approval, FoundSession, GetSpendResponse, ListProcessesResponse, ProjectSummary } from "@kaged/client";
 import { kaged, KagedError } from "./api";
 import { daemon } from "./daemon.svelte";
+import { desk, soon, type Wanted } from "./desk.svelte";
+import { interactive } from "./marks";
 
+/** Pauses between readings while the system socket is away, for a page in view and a hidden one. */
 const often = 2500;
 const seldom = 15_000;
+/** What no frame tells, commands and spend, is read again after so long while agents work, and while none does. */
+const atWork = 5000;
+const atRest = 60_000;
+
+const wanted: Wanted = (frame) => frame.type !== "issue.created" && frame.type !== "issue.updated" && frame.type !== "system.hello";
 
 /** Inbox is what waits, works and is done over all sessions. It is read for the whole console. */
 class Inbox {
@@ -22,6 +30,7 @@ class Inbox {
   private known = new Set<string>();
   private running = new Set<string>();
   private reads = 0;
+  private stale = true;
   private started = false;
 
   start(): void {
@@ -30,6 +39,13 @@ class Inbox {
     setInterval(() => (this.now = Date.now()), 1000);
     document.addEventListener("visibilitychange", () => document.hidden || this.soon(0));
     addEventListener("online", () => this.soon(0));
+    addEventListener("offline", () => this.soon(0));
+    desk.on((frame) => {
+      // Projects and spend change with projects and with runs that end.
+      if (frame.type === "project.changed" || frame.type === "sessions.running_count") this.stale = true;
+      return wanted(frame);
+    }, soon(() => this.read(), 300));
+    desk.start();
     void this.read();
   }
 
@@ -47,7 +63,8 @@ class Inbox {
         kaged.call("GET /api/v1/sessions", { limit: 100 }),
         kaged.call("GET /api/v1/processes").catch(() => this.processes),
       ]);
-      if (n % 4 === 1) {
+      if (this.stale || n % 8 === 0) {
+        this.stale = false;
         const [projects, spend] = await Promise.all([kaged.call("GET /api/v1/projects", { limit: 200 }), kaged.call("GET /api/v1/spend")]);
         this.projects = projects.items;
         this.spend = spend;
@@ -59,11 +76,14 @@ class Inbox {
       this.processes = processes;
       this.loaded = true;
       this.error = null;
+      if (!location.pathname.startsWith("/sessions/")) interactive();
     } catch (error) {
       this.error = error;
+      this.stale = true;
       if (error instanceof KagedError && error.code === "unreachable") daemon.reachable = false;
     }
-    this.soon(document.hidden ? seldom : often);
+    if (desk.live) this.soon(!document.hidden && this.processes.runs.length ? atWork : atRest);
+    else this.soon(document.hidden ? seldom : often);
   }
 
   /** tell notifies of what is new and not in view: one notification for a session. */

@@ -1,7 +1,7 @@
 import type { Block, Log, ToolCall, Transcript, Turn } from "./transcript";
 
 export type Row =
-  | { key: string; kind: "turn"; turn: Turn; n: number }
+  | { key: string; kind: "turn"; turn: Turn; n: number; superseded: boolean; alwaysKeep: boolean }
   | { key: string; kind: "block"; block: Block; live: boolean; turn: number }
   | { key: string; kind: "group"; calls: ToolCall[]; turn: number }
   | { key: string; kind: "wait"; text: string; turn: number }
@@ -10,20 +10,68 @@ export type Row =
 /** Density says how much is shown: what was said, the usual, or everything. */
 export type Density = "talk" | "normal" | "all";
 
-/** rowsOf lays a session's conversation out. */
-export function rowsOf(t: Transcript, density: Density): Row[] {
-  const byRun = new Map<string, Log[]>();
-  for (const log of t.logs.values()) byRun.set(log.runId, [...(byRun.get(log.runId) ?? []), log]);
-  const rows: Row[] = [];
-  t.turns.forEach((turn, i) => {
-    rows.push({ key: turn.key, kind: "turn", turn, n: i + 1 });
-    if (!turn.runId) return;
-    for (const block of t.notices.get(turn.runId) ?? []) rows.push({ key: block.key, kind: "block", block, live: false, turn: i + 1 });
-    for (const log of byRun.get(turn.runId) ?? []) logRows(log, density, i + 1, rows);
-    byRun.delete(turn.runId);
-  });
-  for (const logs of byRun.values()) for (const log of logs) logRows(log, density, t.turns.length, rows);
+/** A stored answer is laid out once for each density. */
+const laidOut = new WeakMap<Log, { density: Density; turn: number; rows: Row[] }>();
+const turnRows = new WeakMap<Turn, Row>();
+
+function rowsOfLog(log: Log, density: Density, turn: number): Row[] {
+  if (!log.stored) return logRows(log, density, turn);
+  const known = laidOut.get(log);
+  if (known?.density === density && known.turn === turn) return known.rows;
+  const rows = logRows(log, density, turn);
+  laidOut.set(log, { density, turn, rows });
   return rows;
+}
+
+function rowOfTurn(turn: Turn): Row {
+  const known = turnRows.get(turn);
+  if (known?.kind === "turn" && known.n === turn.n && known.superseded === turn.superseded && known.alwaysKeep === turn.alwaysKeep) return known;
+  const row: Row = { key: turn.key, kind: "turn", turn, n: turn.n, superseded: turn.superseded, alwaysKeep: turn.alwaysKeep };
+  turnRows.set(turn, row);
+  return row;
+}
+
+/** rowsOf lays a session's conversation out: what is stored in its order, then what is being written. */
+export function rowsOf(t: Transcript, density: Density): Row[] {
+  const rows: Row[] = [];
+  const stored = new Set<string>();
+  let n = t.before;
+  for (const entry of t.entries) {
+    if ("turn" in entry) {
+      n = entry.turn.n;
+      rows.push(rowOfTurn(entry.turn));
+      for (const block of t.notices.get(entry.turn.runId ?? "") ?? []) rows.push({ key: block.key, kind: "block", block, live: false, turn: n });
+      continue;
+    }
+    stored.add(entry.log);
+    const log = t.logs.get(entry.log);
+    if (log) for (const row of rowsOfLog(log, density, n)) rows.push(row);
+  }
+  for (const log of t.logs.values()) if (!stored.has(log.key)) for (const row of rowsOfLog(log, density, n)) rows.push(row);
+  return rows;
+}
+
+/** height guesses how tall a row is before it is drawn, in pixels. */
+export function height(row: Row): number {
+  switch (row.kind) {
+    case "turn": return 58 + 24 * lines(row.turn.text, 90);
+    case "end": return 34;
+    case "wait": return 30;
+    case "group": return 32;
+    case "block":
+      if (row.block.kind === "text") return 14 + 26 * lines(row.block.text, 95);
+      return row.block.kind === "notice" ? 40 : 32;
+  }
+}
+
+function lines(text: string, width: number): number {
+  let sum = 1;
+  for (let i = 0, from = 0; i <= text.length && sum < 400; i++) {
+    if (i < text.length && text.charCodeAt(i) !== 10) continue;
+    sum += Math.max(0, Math.ceil((i - from) / width) - 1) + (i < text.length ? 1 : 0);
+    from = i + 1;
+  }
+  return sum;
 }
 
 /** logRows lays out what one agent did. */

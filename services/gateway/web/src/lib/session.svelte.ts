@@ -1,8 +1,13 @@
-import type { Approval, Frame, Session, SessionSocket, SocketState } from "@kaged/client";
+import type { Answer, Approval, Frame, Session, SessionMessage, SessionSocket, SessionStream, SocketState } from "@kaged/client";
 import { kaged, KagedError } from "./api";
+import { interactive } from "./marks";
 import { Transcript, type Log } from "./transcript";
 
-const pollEvery = 2000;
+/** How many messages the first page has, and each older one. */
+const firstPage = 60;
+const olderPage = 200;
+/** How many pages of what is new are read before the conversation is read anew from its end. */
+const newPages = 5;
 
 /** SessionView holds one session's page: what is stored, what comes, and what it waits for. */
 export class SessionView {
@@ -13,13 +18,26 @@ export class SessionView {
   tick = $state(0);
   link = $state<SocketState>("connecting");
   loaded = $state(false);
+  /** Counts compactions that ended or were undone. */
+  compacted = $state(0);
   readonly transcript = new Transcript();
   private socket: SessionSocket | null = null;
   private queue: Frame[] = [];
   private drawing = 0;
   private gone = false;
-  private poll: ReturnType<typeof setInterval> | undefined;
+  /** The frames as server-sent events, while another client holds the socket. */
+  private beside: SessionStream | null = null;
+  private reads = false;
+  /** The last number of each channel that was applied: socket and stream may tell the same frame. */
+  private applied: Record<string, number> = {};
+  private fresh: Promise<void> | null = null;
+  private again = false;
+  /** Whether there are messages before the oldest that was read, and whether they are being read. */
+  older = $state(false);
+  reading = $state(false);
+  private cursor: string | null = null;
   private last = "";
+  private news: Promise<void> | null = null;
 
   constructor(readonly id: string) {
     void this.begin();
@@ -28,19 +46,19 @@ export class SessionView {
   close(): void {
     this.gone = true;
     this.socket?.close();
-    clearInterval(this.poll);
+    this.beside?.close();
     cancelAnimationFrame(this.drawing);
   }
 
   private async begin(): Promise<void> {
     try {
-      const session = await kaged.call("GET /api/v1/sessions/{id}", { id: this.id });
+      const [session] = await Promise.all([kaged.call("GET /api/v1/sessions/{id}", { id: this.id }), this.readMessages(), this.readApprovals()]);
       this.session = session;
-      await Promise.all([this.readMessages(), this.readApprovals(), this.readAgents()]);
-      await this.readRun(session);
       this.loaded = true;
       this.tick++;
-      performance.mark("kaged:interactive");
+      interactive();
+      await Promise.all([this.readAgents(), this.readRun(session)]);
+      this.tick++;
       if (this.gone || session.state === "ended") return;
       this.follow(session.current_run !== null);
     } catch (error) {
@@ -55,11 +73,12 @@ export class SessionView {
     let first = true;
     this.socket = kaged.socket(this.id, {
       onFrame: (frame) => this.take(frame),
-      onReset: () => void this.refresh(),
+      onReset: () => { this.applied = {}; void this.refresh(); },
       onGap: () => void this.refresh(),
       onState: (state) => {
         this.link = state;
-        this.polling(state === "held" || state === "replaced");
+        if (state === "held" || state === "replaced") this.readBeside(this.session?.current_run !== null);
+        if (state === "live" || state === "ended" || state === "closed") this.leaveBeside();
         if (state !== "live") return;
         if (first && !working) void this.missed(known);
         else if (!first) void this.refreshSession();
@@ -81,6 +100,10 @@ export class SessionView {
   }
 
   private take(frame: Frame): void {
+    if (frame.seq > 0) {
+      if (frame.seq <= (this.applied[frame.channel] ?? 0)) return;
+      this.applied[frame.channel] = frame.seq;
+    }
     this.queue.push(frame);
     this.drawing ||= requestAnimationFrame(() => this.flush());
     // A hidden page gets no animation frames.
@@ -125,6 +148,11 @@ export class SessionView {
       case "subagent.end":
         void this.refreshSession();
         break;
+      case "compaction.completed":
+      case "compaction.noop":
+      case "compaction.undone":
+        this.compacted++;
+        break;
     }
   }
 
@@ -140,7 +168,22 @@ export class SessionView {
     }
   }
 
-  async refresh(): Promise<void> {
+  /** refresh reads what is stored. Calls while it reads lead to one more reading. */
+  refresh(): Promise<void> {
+    if (this.fresh) {
+      this.again = true;
+      return this.fresh;
+    }
+    this.fresh = this.readStored().finally(() => {
+      this.fresh = null;
+      if (!this.again || this.gone) return;
+      this.again = false;
+      void this.refresh();
+    });
+    return this.fresh;
+  }
+
+  private async readStored(): Promise<void> {
     try {
       await Promise.all([this.readMessages(), this.refreshSession(), this.readApprovals(), this.readAgents()]);
       if (this.session && this.link !== "live") await this.readRun(this.session);
@@ -150,27 +193,86 @@ export class SessionView {
     this.tick++;
   }
 
-  /** polling reads what is stored while another client holds the socket. */
-  private polling(on: boolean): void {
-    clearInterval(this.poll);
-    if (on && !this.gone) {
-      void this.refresh();
-      this.poll = setInterval(() => document.hidden || void this.refresh(), pollEvery);
-    }
+  /** readBeside follows the session while another client holds its socket. A stream holds nothing. */
+  private readBeside(working: boolean): void {
+    if (this.beside || this.gone) return;
+    void this.refresh();
+    this.beside = kaged.stream(this.id, {
+      onFrame: (frame) => this.take(frame),
+      onReset: () => { this.applied = {}; void this.refresh(); },
+      onState: (state) => {
+        this.reads = state === "live";
+        if (state === "live") void this.refresh();
+      },
+    }, working ? "output:0,events:0" : "");
   }
 
-  private async readMessages(): Promise<void> {
-    let n = 0;
-    const from = this.last ? { since: this.last } : {};
-    let operator = "";
-    for await (const message of kaged.items("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, ...from })) {
-      this.transcript.stored(message);
-      // An answer is stored after its question: what follows the last question is read again.
-      if (message.role === "operator") operator = message.id;
-      else if (message.role === "primary") this.last = message.id;
-      if (++n % 1000 === 0) this.tick++;
+  private leaveBeside(): void {
+    this.beside?.close();
+    this.beside = null;
+    this.reads = false;
+  }
+
+  /** readMessages reads what is new since the last stored answer; at first the end of the conversation. */
+  private readMessages(): Promise<void> {
+    return (this.news ??= this.readNews().finally(() => (this.news = null)));
+  }
+
+  private async readNews(): Promise<void> {
+    const route = "GET /api/v1/sessions/{session_id}/messages";
+    const first = this.transcript.entries.length === 0;
+    const found: SessionMessage[] = [];
+    let cursor: string | null = null;
+    for (let n = 0; ; n++) {
+      const page: Answer<typeof route> = await kaged.call(route, {
+        session_id: this.id, newest_first: true, limit: first ? firstPage : olderPage,
+        ...(this.last ? { since: this.last } : {}), ...(cursor ? { cursor } : {}),
+      });
+      const anew = n > newPages;
+      if (anew) {
+        this.transcript.forget();
+        found.length = 0;
+      }
+      found.push(...page.items);
+      cursor = page.next_cursor;
+      if (first || anew) {
+        this.transcript.older(found, page.turns_before ?? 0);
+        this.cursor = cursor;
+        this.older = cursor !== null;
+        break;
+      }
+      if (!cursor) {
+        this.transcript.newer([...found].reverse());
+        break;
+      }
     }
-    void operator;
+    // An answer is stored after its question: what follows the last answer is read again.
+    this.last = found.find((one) => one.role === "primary")?.id ?? this.last;
+    this.transcript.floor = found.find((one) => one.role === "primary" && !one.metadata?.kind)?.id ?? this.transcript.floor;
+  }
+
+  /** readOlder reads the page before the oldest message that is here. */
+  async readOlder(): Promise<void> {
+    if (this.reading || !this.cursor || this.gone) return;
+    this.reading = true;
+    try {
+      const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit: olderPage, cursor: this.cursor });
+      this.transcript.older(page.items, page.turns_before ?? 0);
+      this.cursor = page.next_cursor;
+      this.older = this.cursor !== null;
+      this.tick++;
+    } catch (error) {
+      if (!(error instanceof KagedError && error.code === "unreachable")) this.error = error;
+    }
+    this.reading = false;
+  }
+
+  /** readAll reads until the first message. */
+  async readAll(): Promise<void> {
+    for (let cursor: string | null = ""; this.cursor && this.cursor !== cursor && !this.gone; ) {
+      cursor = this.cursor;
+      await this.readOlder();
+    }
   }
 
   private async readApprovals(): Promise<void> {
@@ -186,7 +288,7 @@ export class SessionView {
   private async readRun(session: Session): Promise<void> {
     if (!session.current_run) return;
     const run = await kaged.call("GET /api/v1/sessions/{session_id}/runs/{run_id}", { session_id: this.id, run_id: session.current_run });
-    const live = this.link === "live";
+    const live = this.link === "live" || this.reads;
     if (run.message_id) this.transcript.steps(this.transcript.logs, run.message_id, run.id, run.steps, live);
   }
 

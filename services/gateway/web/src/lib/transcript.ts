@@ -39,10 +39,18 @@ export interface Log {
 export interface Turn {
   key: string;
   runId: string | null;
+  /** Its number in the session, from 1. A message of the system has the number of the turn before it. */
+  n: number;
+  /** Whether the operator said it. */
+  own: boolean;
   text: string;
   at: number;
   superseded: boolean;
+  alwaysKeep: boolean;
 }
+
+/** Entry is a place in the stored conversation: a turn, or the key of the log that answers it. */
+export type Entry = { turn: Turn } | { log: string };
 
 export interface Agent extends Partial<Omit<SubagentInvocation, "invocation_id">> {
   invocation_id: string;
@@ -59,7 +67,13 @@ const liveKept = 64 * 1024;
 
 /** Transcript is everything that a session's page shows of its past and present. Frames and stored rows go in, in any order of arrival. */
 export class Transcript {
-  readonly turns: Turn[] = [];
+  /** The stored conversation in its order, from the oldest message that was read. */
+  entries: Entry[] = [];
+  /** How many turns there are before the first entry, and all together. */
+  before = 0;
+  turns = 0;
+  /** The newest stored answer: frames of answers before it tell nothing new. */
+  floor = "";
   /** By message id. */
   readonly logs = new Map<string, Log>();
   /** What children did, by invocation. */
@@ -68,18 +82,66 @@ export class Transcript {
   readonly network: Attempt[] = [];
   /** Events of a run that no message tells. */
   readonly notices = new Map<string, Block[]>();
-  private readonly turnIds = new Set<string>();
+  private readonly places = new Map<string, Turn | null>();
   private sequence = 0;
 
-  /** stored takes a row of the message list. */
-  stored(message: SessionMessage): void {
-    if (message.role === "subagent") return;
-    if (message.role === "operator" || message.role === "system") {
-      if (this.turnIds.has(message.id)) return;
-      this.turnIds.add(message.id);
-      this.turns.push({ key: message.id, runId: message.run_id, text: message.content, at: message.created_at, superseded: message.superseded });
-      return;
+  /** newer takes messages in their order that follow those that are known, or change them. */
+  newer(messages: SessionMessage[]): void {
+    for (const message of messages) {
+      const entry = this.take(message);
+      if (!entry) continue;
+      if ("turn" in entry) entry.turn.n = entry.turn.own ? ++this.turns : this.turns;
+      this.entries.push(entry);
     }
+  }
+
+  /** older takes a page from the newest message to the oldest, and the number of turns before it. It may be the first page. */
+  older(messages: SessionMessage[], before: number): void {
+    const page: Entry[] = [];
+    let n = before;
+    for (let i = messages.length - 1; i >= 0; i--) {
+      const entry = this.take(messages[i]!);
+      if (!entry) continue;
+      if ("turn" in entry) entry.turn.n = entry.turn.own ? ++n : n;
+      page.push(entry);
+    }
+    if (this.entries.length === 0) this.turns = n;
+    this.entries = [...page, ...this.entries];
+    this.before = before;
+  }
+
+  /** forget drops the stored conversation, which is then read anew. */
+  forget(): void {
+    for (const entry of this.entries) if ("log" in entry) this.logs.delete(entry.log);
+    this.entries = [];
+    this.places.clear();
+    this.before = this.turns = 0;
+  }
+
+  /** take keeps a message, and returns its entry unless it has one. */
+  private take(message: SessionMessage): Entry | null {
+    if (message.role === "subagent") return null;
+    const known = this.places.get(message.id);
+    if (message.role === "operator" || message.role === "system") {
+      if (known) {
+        known.superseded = message.superseded;
+        known.alwaysKeep = message.always_keep ?? false;
+        return null;
+      }
+      const turn: Turn = {
+        key: message.id, runId: message.run_id, n: 0, own: message.role === "operator", text: message.content, at: message.created_at,
+        superseded: message.superseded, alwaysKeep: message.always_keep ?? false,
+      };
+      this.places.set(message.id, turn);
+      return { turn };
+    }
+    this.answer(message);
+    if (known === null) return null;
+    this.places.set(message.id, null);
+    return { log: message.id };
+  }
+
+  private answer(message: SessionMessage): void {
     const meta = message.metadata;
     const parts = message.parts?.length ? message.parts : [{ type: "text", text: message.content } as MessagePart];
     const before = this.logs.get(message.id);
@@ -118,11 +180,12 @@ export class Transcript {
     return handler ? handler(this, p) !== false : false;
   }
 
-  /** open returns the log of a message that is being written, null for one that is stored. */
+  /** open returns the log of a message that is being written, null for one that is stored, here or before what was read. */
   open(id: string): Log | null {
     const log = this.logs.get(id);
     if (log?.stored) return null;
     if (log) return log;
+    if (id <= this.floor) return null;
     const made = fresh(id, "");
     this.logs.set(id, made);
     return made;

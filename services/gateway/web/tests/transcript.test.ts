@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { rowsOf, type Row } from "../src/lib/rows";
+import { Transcript } from "../src/lib/transcript";
+
+const operator = (n: number, run = `r${n}`) => ({ id: `01M${String(2 * n).padStart(23, "0")}`, session_id: "s", role: "operator", content: `question ${n}`, created_at: n, run_id: run, superseded: false }) as never;
+const answer = (n: number, parts?: unknown[], run = `r${n}`) => ({
+  id: `01M${String(2 * n + 1).padStart(23, "0")}`, session_id: "s", role: "primary", content: `answer ${n}`, created_at: n, run_id: run, superseded: false,
+  metadata: { provider: "p", model: "m", stop_reason: "end" }, ...(parts ? { parts } : {}),
+}) as never;
+const frame = (type: string, payload: object) => ({ channel: "output", seq: 1, type, payload }) as never;
+const start = (id: string, run: string) => frame("message.start", { message_id: id, run_id: run, provider: "p", model: "m", started_at: 5 });
+const delta = (id: string, text: string, kind = "text") => frame("message.delta", { message_id: id, delta: text, kind });
+const texts = (rows: Row[]) => rows.map((row) => row.kind === "turn" ? `${row.n}: ${row.turn.text}` : row.kind === "block" && "text" in row.block ? row.block.text : row.kind === "block" ? `tool ${(row.block as { call: { name: string } }).call.name}` : row.kind);
+const unique = (rows: Row[]) => assert.equal(new Set(rows.map((row) => row.key)).size, rows.length, "keys are unique");
+
+test("pages from the end are laid out in the order of the conversation, and turns have their true numbers", () => {
+  const t = new Transcript();
+  t.older([answer(9), operator(9), answer(8)], 8);
+  assert.equal(t.turns, 9);
+  t.older([operator(8), answer(7), operator(7)], 6);
+  const rows = rowsOf(t, "normal");
+  assert.deepEqual(texts(rows).filter((text) => text !== "end"), ["7: question 7", "answer 7", "8: question 8", "answer 8", "9: question 9", "answer 9"]);
+  t.newer([operator(10), answer(10)]);
+  assert.equal(t.turns, 10);
+  assert.deepEqual(texts(rowsOf(t, "normal")).slice(-3), ["10: question 10", "answer 10", "end"]);
+  unique(rowsOf(t, "normal"));
+});
+
+test("a message that is read twice is there once, and its marks are the last ones", () => {
+  const t = new Transcript();
+  t.older([answer(1), operator(1)], 0);
+  t.newer([{ ...(operator(1) as object), superseded: true, always_keep: true } as never, answer(1)]);
+  const rows = rowsOf(t, "normal");
+  assert.equal(rows.length, 3);
+  assert.equal(rows[0]!.kind === "turn" && rows[0]!.superseded && rows[0]!.alwaysKeep, true);
+  assert.equal(t.turns, 1);
+});
+
+test("a stored answer takes the place of the live one, and its rows keep their keys", () => {
+  const t = new Transcript();
+  t.older([operator(1)], 0);
+  const id = (answer(1) as { id: string }).id;
+  for (const one of [
+    start(id, "r1"), delta(id, "I think.", "thinking"), delta(id, "I "), delta(id, "look."), frame("message.tool_call", { message_id: id, id: "c", name: "shell.bash", input: { command: "x" } }),
+    frame("message.tool_output", { message_id: id, tool_call_id: "c", text: "out" }), frame("message.tool_result", { message_id: id, tool_call_id: "c", output: "{}", is_error: false, duration_ms: 7 }),
+    delta(id, "Done."),
+  ]) t.apply(one);
+  const live = rowsOf(t, "all");
+  t.newer([answer(1, [
+    { type: "thinking", text: "I think." }, { type: "text", text: "I look." }, { type: "tool_call", id: "c", name: "shell.bash", input: { command: "x" } },
+    { type: "tool_result", tool_call_id: "c", output: "{}" }, { type: "text", text: "Done." },
+  ])]);
+  const stored = rowsOf(t, "all");
+  assert.deepEqual(stored.slice(0, live.length).map((row) => row.key), live.map((row) => row.key));
+  assert.deepEqual(texts(stored).slice(0, 5), ["1: question 1", "I think.", "I look.", "tool shell.bash", "Done."]);
+  unique(stored);
+});
+
+test("frames of answers before what was read add nothing", () => {
+  const t = new Transcript();
+  t.older([answer(5), operator(5)], 4);
+  t.floor = (answer(5) as { id: string }).id;
+  const old = (answer(2) as { id: string }).id;
+  for (const one of [start(old, "r2"), delta(old, "old"), frame("message.end", { message_id: old, ended_at: 1 })]) t.apply(one);
+  assert.equal(rowsOf(t, "normal").length, 3);
+  const now = (answer(6) as { id: string }).id;
+  t.apply(start(now, "r6"));
+  t.apply(delta(now, "new"));
+  assert.deepEqual(texts(rowsOf(t, "normal")).slice(-1), ["new"]);
+});
+
+test("a replay that begins anew does not double a text, and a retraction takes back what was said since the last result", () => {
+  const t = new Transcript();
+  for (let i = 0; i < 2; i++) {
+    t.apply(start("01MZ", "r"));
+    for (const text of ["a", "b", "c"]) t.apply(delta("01MZ", text));
+  }
+  assert.equal(texts(rowsOf(t, "normal"))[0], "abc");
+  t.apply(frame("message.retract", { message_id: "01MZ", step: 1, reason: "broke" }));
+  assert.match(texts(rowsOf(t, "normal"))[0]!, /asked for once more: broke/);
+});
+
+test("frames that come without their beginning, or of what is not known, do no harm", () => {
+  const t = new Transcript();
+  for (const one of [
+    delta("01MZ", "x"), frame("message.tool_result", { message_id: "01MZ", tool_call_id: "none", output: "", is_error: true, duration_ms: 1 }), frame("message.end", { message_id: "none", ended_at: 1 }),
+    frame("subagent.end", { invocation_id: "none", exit: 0, outcome: "completed", steps: 1, cost_usd: null, ended_at: 1 }), frame("subagent.tool_result", { invocation_id: "other", tool_call_id: "c", output: "", is_error: false, duration_ms: 1 }),
+    frame("run.ended", { run_id: "r", outcome: "completed", cost_usd: null, tokens_in: 0, tokens_out: 0 }), frame("unknown.type", {}),
+  ]) t.apply(one);
+  unique(rowsOf(t, "all"));
+});
+
+test("rows of stored answers stay the same objects while another answer is written", () => {
+  const t = new Transcript();
+  t.older([answer(1), operator(1)], 0);
+  const before = rowsOf(t, "normal");
+  t.apply(start("01MZ", "r2"));
+  t.apply(delta("01MZ", "x"));
+  rowsOf(t, "normal").slice(0, before.length).forEach((row, i) => assert.equal(row, before[i]));
+});
+
+test("keys are unique and no turn is lost, however pages, frames and repeated readings come", () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    let state = seed;
+    const random = (n: number) => ((state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff) >>> 12) % n;
+    const t = new Transcript();
+    const all = Array.from({ length: 30 }, (_, i) => [operator(i + 1), answer(i + 1)]).flat();
+    let from = all.length, known = all.length - 2 * random(10);
+    from = known - 2 - random(8);
+    t.older(all.slice(from, known).reverse(), Math.floor((from + 1) / 2));
+    while (known < all.length || from > 0) {
+      const what = random(4);
+      if (what === 0 && from > 0) {
+        const to = from;
+        from = Math.max(0, from - 1 - random(9));
+        t.older(all.slice(from, to).reverse(), Math.floor((from + 1) / 2));
+      } else if (what === 1 && known < all.length) {
+        const again = Math.max(from, known - random(6));
+        known = Math.min(all.length, known + 1 + random(4));
+        t.newer(all.slice(again, known));
+      } else if (what === 2) {
+        const id = (all[Math.min(all.length - 1, known | 1)] as { id: string }).id;
+        t.apply(start(id, `r${(known >> 1) + 1}`));
+        t.apply(delta(id, "live"));
+      } else unique(rowsOf(t, (["talk", "normal", "all"] as const)[random(3)]!));
+    }
+    const rows = rowsOf(t, "normal");
+    unique(rows);
+    assert.deepEqual(rows.flatMap((row) => (row.kind === "turn" ? [row.n] : [])), Array.from({ length: 30 }, (_, i) => i + 1), `seed ${seed}`);
+    assert.equal(t.turns, 30);
+  }
+});
