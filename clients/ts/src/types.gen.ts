@@ -150,6 +150,18 @@ export interface Approval {
   tool_call_id: string;
 }
 
+/** ApprovalOver is approval.resolved on the channel system: the call waits no more. */
+export interface ApprovalOver {
+  /** The approval. */
+  id: string;
+  /** The project. */
+  project_id: string;
+  /** The session. */
+  session_id: string;
+  /** approved, denied, expired or closed. */
+  state: string;
+}
+
 /** ApprovalRequested is events approval.requested: a tool call waits until an operator answers it. */
 export interface ApprovalRequested {
   /** The approval; the answer goes to /api/v1/sessions/{session_id}/approvals/{approval_id}. */
@@ -207,6 +219,26 @@ export interface ApprovalSubject {
   /** Why it needs approval: one sentence each, at least one. */
   reasons: string[];
   /** The canonical name of the tool. */
+  tool: string;
+}
+
+/** ApprovalWaiting is approval.requested on the channel system: a tool call of one of the operator's sessions waits for an answer. */
+export interface ApprovalWaiting {
+  /** The agent. */
+  agent_path: string;
+  /** When it counts as denied. */
+  expires_at: number;
+  /** The approval. */
+  id: string;
+  /** The project. */
+  project_id: string;
+  /** When it was requested. */
+  requested_at: number;
+  /** The run. */
+  run_id: string;
+  /** The session. */
+  session_id: string;
+  /** The tool. */
   tool: string;
 }
 
@@ -1590,10 +1622,12 @@ export interface ListLanguageServersResponse {
 export interface ListMessagesResponse {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** The messages, oldest first. */
+  /** The messages in the asked order. */
   items: SessionMessage[];
   /** Where the next page begins, null on the last. */
   next_cursor: string | null;
+  /** The number of the operator's messages before those of this page; missing unless newest_first is set. */
+  turns_before?: number;
 }
 
 /** ListProcessesResponse lists the running commands. */
@@ -2034,6 +2068,16 @@ export interface ProjectBudget {
   total_tokens_in: number;
   /** Output. */
   total_tokens_out: number;
+}
+
+/** ProjectChanged is project.changed: a project was registered, changed or removed. */
+export interface ProjectChanged {
+  /** The slug. */
+  project_id: string;
+  /** Whether it was removed. */
+  removed: boolean;
+  /** Whether work can start; null for a removed one or where it is not known. */
+  state: "unspecified" | "ready" | "pending" | "invalid" | null;
 }
 
 /** ProjectDiagnostic is an error or a warning about a project's files. */
@@ -2482,6 +2526,18 @@ export interface RunningCage {
   tier: string;
 }
 
+/** RunningCount is sessions.running_count: how many sessions of the operator have a run at work. It comes after system.hello and whenever the number changes. */
+export interface RunningCount {
+  /** The configured limits. */
+  limits: RunningLimits | null;
+  /** By operator: the socket's own. */
+  per_operator: Record<string, number>;
+  /** By project; projects without one are left out. */
+  per_project: Record<string, number>;
+  /** All together. */
+  total: number;
+}
+
 /** RunningLanguageServer is a language server that runs, is stopped or gave up. */
 export interface RunningLanguageServer {
   /** Whether it runs in a cage. */
@@ -2508,6 +2564,14 @@ export interface RunningLanguageServer {
   started_at: number;
   /** "starting", "indexing", "ready", "stopped" or "failed". */
   state: string;
+}
+
+/** RunningLimits are how many sessions may have a run at work at once. */
+export interface RunningLimits {
+  /** Of one operator. */
+  per_operator: number;
+  /** In one project. */
+  per_project: number;
 }
 
 /** RunningProcess is a command that runs for a session. */
@@ -2602,6 +2666,24 @@ export interface SessionBudget {
   reserved: BudgetUse | null;
   /** The used part. */
   spent: BudgetUse | null;
+}
+
+/** SessionChanged is session.changed: a session was created, or its state, its run or its name is another. */
+export interface SessionChanged {
+  /** The obstacle besides its state, or null. */
+  blocked_reason: string | null;
+  /** The operator's name for it, or null. */
+  name: string | null;
+  /** The project. */
+  project_id: string;
+  /** The run that is pending or at work, or null. */
+  run_id: string | null;
+  /** The session. */
+  session_id: string;
+  /** The state. */
+  state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+  /** When it changed. */
+  updated_at: number;
 }
 
 /** SessionCompaction is a completed compaction. */
@@ -2949,6 +3031,17 @@ export interface SupersededMessage {
   role: "unspecified" | "operator" | "primary" | "subagent" | "system";
 }
 
+/** SystemHello is system.hello, the first frame of a system socket. */
+export interface SystemHello {
+  /** The version of kaged. */
+  daemon_version: string;
+  /** The seq of this frame's predecessor: numbers belong to the socket and begin anew with each. */
+  server_seq: number;
+}
+
+/** SystemMissed is system.missed: notices may have been lost on their way; a view must be fetched again. */
+export interface SystemMissed {}
+
 /** TodoNote is a note on a todo. */
 export interface TodoNote {
   /** Its author. */
@@ -3132,6 +3225,12 @@ export interface Routes {
     params: { since?: number; until?: number; project_id?: string; session?: string; event_type?: string; limit?: number; cursor?: string };
     body: undefined;
     answer: QueryAuditResponse;
+  };
+  /** Signs every other browser out: cookies handed out before are worthless, and the caller's browser gets new ones. Loopback mode only, and not for API tokens. */
+  "POST /api/v1/auth/rotate": {
+    params: {  };
+    body: undefined;
+    answer: Launched;
   };
   /** GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git. It is a read and asks no provider. An unreachable part is a check that says so. */
   "GET /api/v1/doctor": {
@@ -3532,9 +3631,9 @@ export interface Routes {
     body: undefined;
     answer: GetLedgerResponse;
   };
-  /** ListMessages lists the messages in order, a page at a time. Fails with not_found and with validation_failed for an unknown since. */
+  /** ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with not_found, and with validation_failed for an unknown since and for a cursor of the other order. */
   "GET /api/v1/sessions/{session_id}/messages": {
-    params: { session_id: string; limit?: number; cursor?: string; since?: string };
+    params: { session_id: string; limit?: number; cursor?: string; since?: string; newest_first?: boolean };
     body: undefined;
     answer: ListMessagesResponse;
   };
@@ -3752,4 +3851,17 @@ export interface Frames {
   "issue.created": IssueCreated;
   "issue.updated": IssueUpdated;
   "audit.warning": AuditWarning;
+}
+
+/** SystemFrames maps the types of frames of the system socket to their payloads. */
+export interface SystemFrames {
+  "system.hello": SystemHello;
+  "sessions.running_count": RunningCount;
+  "session.changed": SessionChanged;
+  "project.changed": ProjectChanged;
+  "approval.requested": ApprovalWaiting;
+  "approval.resolved": ApprovalOver;
+  "issue.created": IssueCreated;
+  "issue.updated": IssueUpdated;
+  "system.missed": SystemMissed;
 }

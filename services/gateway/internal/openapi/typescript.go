@@ -81,10 +81,14 @@ func used(document []byte, name string) bool {
 
 // systemFrames are the types of frames of the system socket, in the order of its description.
 var systemFrames = []frametype.Type{
-	{Name: "system.hello", Message: "SystemHello"}, {Name: "sessions.running_count", Message: "RunningCount"},
-	{Name: "session.changed", Message: "SessionChanged"}, {Name: "project.changed", Message: "ProjectChanged"},
-	{Name: "approval.requested", Message: "ApprovalWaiting"}, {Name: "approval.resolved", Message: "ApprovalOver"},
-	{Name: "issue.created", Message: "IssueCreated"}, {Name: "issue.updated", Message: "IssueUpdated"},
+	{Name: "system.hello", Message: "SystemHello"},
+	{Name: "sessions.running_count", Message: "RunningCount"},
+	{Name: "session.changed", Message: "SessionChanged"},
+	{Name: "project.changed", Message: "ProjectChanged"},
+	{Name: "approval.requested", Message: "ApprovalWaiting"},
+	{Name: "approval.resolved", Message: "ApprovalOver"},
+	{Name: "issue.created", Message: "IssueCreated"},
+	{Name: "issue.updated", Message: "IssueUpdated"},
 	{Name: "system.missed", Message: "SystemMissed"},
 }
 

@@ -478,25 +478,37 @@ func TestMessagePages(t *testing.T) {
 				size), CreatedAt: int64(i),
 		})
 	}
-	if err := s.Apply(t.Context(), f, c, false); err != nil {
+	err := s.Apply(t.Context(), f, c, false)
+	if err != nil {
 		t.Fatal(err)
 	}
-	var pages []string
-	for after, more := int64(0), true; more; {
-		var list []record.Message
-		var err error
-		if list, more, err = s.Messages(t.Context(), n.ID, after, 3); err != nil || len(list) == 0 {
-			t.Fatal(list, err)
+	for _, c := range []struct {
+		newestFirst bool
+		want        []string
+	}{{false, []string{"m0m1", "m2m3", "m4", "m5"}}, {true, []string{"m5", "m4", "m3m2", "m1m0"}}} {
+		var pages []string
+		part := record.Part{NewestFirst: c.newestFirst}
+		for more := true; more; {
+			var list []record.Message
+			if list, more, err = s.Messages(t.Context(), n.ID, part, 3); err != nil || len(list) == 0 {
+				t.Fatal(list, err)
+			}
+			var ids string
+			for _, m := range list {
+				ids += m.ID
+				part.After, part.Before = m.Ordinal, 0
+				if c.newestFirst {
+					part.After, part.Before = 0, m.Ordinal
+				}
+			}
+			pages = append(pages, ids)
 		}
-		var ids string
-		for _, m := range list {
-			ids += m.ID
-			after = m.Ordinal
+		if d := cmp.Diff(c.want, pages); d != "" {
+			t.Error(d)
 		}
-		pages = append(pages, ids)
 	}
-	if d := cmp.Diff([]string{"m0m1", "m2m3", "m4", "m5"}, pages); d != "" {
-		t.Error(d)
+	if before, err := s.TurnsBefore(t.Context(), n.ID, 4); before != 3 || err != nil {
+		t.Errorf("%d turns before the fourth, %v", before, err)
 	}
 	if at, err := s.Ordinal(t.Context(), n.ID, "m3"); at != 4 || err != nil {
 		t.Errorf("ordinal = %d, %v", at, err)
