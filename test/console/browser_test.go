@@ -7,10 +7,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -34,17 +37,21 @@ type world struct {
 	dir    string
 	env    []string
 	listen string
+	// owner is the database's URL for its owner.
+	owner string
 }
 
 // start runs a kaged with a fake model.
-func start(t *testing.T, answers fakellm.Func) *world {
+func start(t testing.TB, answers fakellm.Func) *world {
 	t.Helper()
 	owner, app := pgtest.URLs(t)
 	w := &world{model: fakellm.Start(t), env: []string{
 		"KAGED_DATABASE_URL=" + owner,
 		"KAGED_DATABASE_APP_URL=" + app,
-	}, listen: freePort(t)}
-	w.model.Handle(answers)
+	}, listen: freePort(t), owner: owner}
+	if answers != nil {
+		w.model.Handle(answers)
+	}
 	w.World = kagedtest.NewWorld(t, kagedtest.FakeModels(w.model, "anthropic"))
 	w.dir = w.Project(t)
 	w.up(t)
@@ -52,13 +59,22 @@ func start(t *testing.T, answers fakellm.Func) *world {
 }
 
 // up starts the daemon, on the same address each time.
-func (w *world) up(t *testing.T) {
+func (w *world) up(t testing.TB) {
 	t.Helper()
-	w.daemon = w.Up(t, w.env, "--listen", w.listen)
+	d := w.Up(t, w.env, "--listen", w.listen)
+	w.daemon = d
+	// The report of the machine makes a cage: a daemon that is told to stop takes its control groups with it.
+	t.Cleanup(func() {
+		d.Signal(syscall.SIGTERM)
+		select {
+		case <-d.Done():
+		case <-time.After(kagedtest.Limit):
+		}
+	})
 	w.api = w.SignIn(t)
 }
 
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +84,7 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func (w *world) do(t *testing.T, method, path string, in, out any) {
+func (w *world) do(t testing.TB, method, path string, in, out any) {
 	t.Helper()
 	if err := w.api.Do(t.Context(), method, path, in, out); err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
@@ -76,7 +92,7 @@ func (w *world) do(t *testing.T, method, path string, in, out any) {
 }
 
 // session makes a session of the project, and posts a text to it unless that is empty.
-func (w *world) session(t *testing.T, name, text string) string {
+func (w *world) session(t testing.TB, name, text string) string {
 	t.Helper()
 	w.do(t, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": w.dir}, nil)
 	var made struct{ ID string }
@@ -87,13 +103,39 @@ func (w *world) session(t *testing.T, name, text string) string {
 	return made.ID
 }
 
+// idle waits until a session's run is over.
+func (w *world) idle(t testing.TB, id string) {
+	t.Helper()
+	kagedtest.Eventually(t, "the run is over", func() bool {
+		var session struct{ State string }
+		w.do(t, http.MethodGet, "/api/v1/sessions/"+id, nil, &session)
+		return session.State == "idle" || session.State == "failed"
+	})
+}
+
+// launch returns another link that signs a browser in.
+func (w *world) launch(t testing.TB) string {
+	t.Helper()
+	return kagedtest.Command(t, "kaged", append(append([]string{}, w.Env...), w.env...), "auth", "launch").Line(t)
+}
+
+// git runs git in the project's folder.
+func (w *world) git(t testing.TB, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = w.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
 // browser is a Chromium under rules: an error on its console or a breach of the policy fails the test.
 type browser struct {
 	ctx context.Context
 }
 
 // newBrowser starts one and signs it in.
-func newBrowser(t *testing.T, w *world) *browser {
+func newBrowser(t testing.TB, w *world) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.WindowSize(1280, 800))
@@ -105,7 +147,7 @@ func newBrowser(t *testing.T, w *world) *browser {
 }
 
 // tab opens another tab of the same browser.
-func (b *browser) tab(t *testing.T) *browser {
+func (b *browser) tab(t testing.TB) *browser {
 	t.Helper()
 	return open(t, b.ctx)
 }
@@ -114,7 +156,7 @@ func (b *browser) tab(t *testing.T) *browser {
 var expected = []string{"Failed to load resource", "WebSocket connection to", "net::ERR_"}
 
 // open opens a tab and holds it to the rules.
-func open(t *testing.T, parent context.Context) *browser {
+func open(t testing.TB, parent context.Context) *browser {
 	t.Helper()
 	var mu sync.Mutex
 	var wrong []string
@@ -165,7 +207,7 @@ func open(t *testing.T, parent context.Context) *browser {
 // step is an action of a browser.
 type step = chromedp.Action[chromedp.Void]
 
-func (b *browser) run(t *testing.T, what string, actions ...step) {
+func (b *browser) run(t testing.TB, what string, actions ...step) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
 	defer cancel()
@@ -182,13 +224,13 @@ func (b *browser) text() string {
 	return text
 }
 
-func (b *browser) open(t *testing.T, w *world, path string) {
+func (b *browser) open(t testing.TB, w *world, path string) {
 	t.Helper()
 	b.run(t, "open "+path, chromedp.Navigate("http://"+w.listen+path), chromedp.WaitVisible(chromedp.CSS("#main")))
 }
 
 // until waits until an expression of the page is true.
-func (b *browser) until(t *testing.T, what, expression string) {
+func (b *browser) until(t testing.TB, what, expression string) {
 	t.Helper()
 	eval[bool](t, b, "/* "+strings.ReplaceAll(what, "*/", "")+` */ new Promise(done => {
 		const look = () => {
@@ -201,12 +243,12 @@ func (b *browser) until(t *testing.T, what, expression string) {
 }
 
 // shows waits until the page shows a text.
-func (b *browser) shows(t *testing.T, text string) {
+func (b *browser) shows(t testing.TB, text string) {
 	t.Helper()
 	b.until(t, "the page shows "+text, "document.body.innerText.includes("+quoted(text)+")")
 }
 
-func (b *browser) hides(t *testing.T, text string) {
+func (b *browser) hides(t testing.TB, text string) {
 	t.Helper()
 	b.until(t, "the page no longer shows "+text, "!document.body.innerText.includes("+quoted(text)+")")
 }
@@ -217,7 +259,7 @@ func quoted(text string) string {
 }
 
 // eval returns the value of an expression of the page; a promise is awaited.
-func eval[T any](t *testing.T, b *browser, expression string) T {
+func eval[T any](t testing.TB, b *browser, expression string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
 	defer cancel()
@@ -229,7 +271,7 @@ func eval[T any](t *testing.T, b *browser, expression string) T {
 }
 
 // size sets the window and the colours.
-func (b *browser) size(t *testing.T, width, height int64, scheme string) {
+func (b *browser) size(t testing.TB, width, height int64, scheme string) {
 	t.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
@@ -243,7 +285,7 @@ func (b *browser) size(t *testing.T, width, height int64, scheme string) {
 }
 
 // picture takes a screenshot where the environment names a folder for them.
-func (b *browser) picture(t *testing.T, name string) {
+func (b *browser) picture(t testing.TB, name string) {
 	t.Helper()
 	dir := os.Getenv("KAGED_SCREENSHOTS")
 	if dir == "" {
@@ -262,7 +304,7 @@ func (b *browser) picture(t *testing.T, name string) {
 }
 
 // axe is the text of the accessibility checker that npm has put beside the console.
-func axe(t *testing.T) string {
+func axe(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("../../services/gateway/web/node_modules/axe-core/axe.min.js")
 	if err != nil {
@@ -272,7 +314,7 @@ func axe(t *testing.T) string {
 }
 
 // accessible fails the test for each violation of WCAG 2.2 AA on the page.
-func (b *browser) accessible(t *testing.T, name, checker string) {
+func (b *browser) accessible(t testing.TB, name, checker string) {
 	t.Helper()
 	eval[bool](t, b, "window.axe ? true : (("+"() => {"+checker+"\n; return true})())")
 	found := eval[[]string](t, b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa",

@@ -12,8 +12,9 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed under it and started
-// again after a try to connect has failed: it has every frame once and in order, and its text is the stored text.
+// A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed under it and
+// started again after a try to connect has failed: it has every frame once and in order, and its text is the
+// stored text.
 func TestTypeScriptClient(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {

@@ -51,6 +51,9 @@ func hostile() []string {
 	)
 }
 
+// hostileName is a file's name that tries the same.
+const hostileName = "<img src=x onerror=pwn()>\u202Efdp.sh"
+
 // Text of a model, a command or an operator never runs, loads, or becomes an element of the console's kind.
 func TestHostileContent(t *testing.T) {
 	texts := hostile()
@@ -62,7 +65,8 @@ func TestHostileContent(t *testing.T) {
 		"unlink doomed.txt # \u202E\u200B rm"
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if r.Turns() == 0 {
-			return fakellm.Step{fakellm.Think(all), fakellm.Say(all), fakellm.Tool("shell.bash",
+			return fakellm.Step{fakellm.Think(all), fakellm.Say(all), fakellm.Tool("file.write",
+				`{"path":`+quoted(hostileName)+`,"content":`+quoted(all)+`}`), fakellm.Tool("shell.bash",
 				`{"command":`+quoted(command)+`}`)}
 		}
 		return fakellm.Step{fakellm.Say("It is over.")}
@@ -106,5 +110,27 @@ func TestHostileContent(t *testing.T) {
 		if n := eval[float64](t, b, found); n != 0 {
 			t.Errorf("%v %s", n, what)
 		}
+	}
+
+	// The other views of the same session: its files, its model's context, its timeline.
+	for _, view := range []struct{ button, ready string }{
+		{"Changes", `document.querySelector(".review-file .line.add") !== null`},
+		{"Context", `document.querySelectorAll(".context-list li").length > 1`},
+		{"Timeline", `document.querySelector(".lane-span") !== null`},
+	} {
+		b.run(t, view.button, chromedp.Click(`//button[.="`+view.button+`"]`))
+		b.until(t, view.button+" is there", view.ready)
+		if n := eval[float64](t, b, `window.pwned + window.breaches.length + document.querySelectorAll(
+			".review-pane :is(img, script, iframe, form, style, link, base, meta, object, embed, video, math, template), " +
+			".review-pane [onerror], .review-pane [onclick], .review-pane [id]").length`); n != 0 {
+			t.Errorf("%s: %v elements or scripts of the content's own", view.button, n)
+		}
+	}
+	b.run(t, "changes", chromedp.Click(`//button[.="Changes"]`))
+	b.until(t, "the file's name", `document.querySelector(".review-file code") !== null`)
+	name := eval[string](t, b, `document.querySelector(".review-file code").innerText`)
+	if strings.Contains(name, "\u202E") || !strings.Contains(name, `\u{202E}`) ||
+		!strings.Contains(name, "<img src=x onerror=pwn()>") {
+		t.Errorf("the file's name shows as %q", name)
 	}
 }

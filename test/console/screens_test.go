@@ -22,7 +22,10 @@ func TestScreens(t *testing.T) {
 					`{"path":"wordcount.go"}`),
 			}
 		}
-		if r.Turns() == 1 {
+		if r.Turns() == 0 && strings.Contains(r.LastText(), "write it") {
+			return fakellm.Step{fakellm.Tool("file.write", `{"path":"notes.md","content":"# Notes\n\nwords\n"}`)}
+		}
+		if r.Turns() == 1 && strings.Contains(r.LastText(), "clean up") {
 			return fakellm.Step{
 				fakellm.Say("| file | use |\n|---|---|\n| doomed.txt | none |\n\n" +
 					"1. read\n2. delete\n\n```go\nfunc main() {}\n```"),
@@ -33,7 +36,8 @@ func TestScreens(t *testing.T) {
 	})
 	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
 	id := w.session(t, "clean up the folder", "clean up")
-	w.session(t, "a second one", "hello")
+	other := w.session(t, "a second one", "write it")
+	w.idle(t, other)
 	var issue struct{ Number int }
 	w.do(t, http.MethodPost, "/api/v1/projects/wordcount/issues", map[string]any{
 		"title": "Count words once", "body": "They are **counted** twice.\n\n- [ ] see why",
@@ -43,12 +47,16 @@ func TestScreens(t *testing.T) {
 	screens := []struct{ name, path, ready string }{
 		{"inbox", "/", `document.querySelector(".ask") && document.querySelector(".item")`},
 		{"session", "/sessions/" + id, `document.querySelector(".ask") && document.querySelector(".turn")`},
+		{"review", "/sessions/" + other + "?view=review", `document.querySelector(".review-file .line.add")`},
+		{"context", "/sessions/" + other + "?view=context", `document.querySelector(".context-list li label") &&
+			document.querySelector("meter")`},
+		{"timeline", "/sessions/" + other + "?view=timeline", `document.querySelector(".lane-span")`},
 		{"projects", "/projects", `document.querySelector(".item")`},
 		{"project", "/projects/wordcount", `document.querySelector(".item")`},
 		{"project-file", "/projects/wordcount?tab=file", `document.querySelector(".cm-content") &&
 			document.querySelector(".dsl .plus")`},
 		{"prompts", "/projects/wordcount?tab=prompts", `document.querySelector(".item")`},
-		{"agents", "/projects/wordcount?tab=agents", `document.querySelector(".tag")`},
+		{"agents", "/projects/wordcount?tab=agents", `document.querySelector(".agent-card")`},
 		{"issues", "/projects/wordcount?tab=issues", `document.querySelector(".column .card")`},
 		{
 			"issue", fmt.Sprintf("/projects/wordcount?tab=issues&issue=%d", issue.Number),
@@ -56,7 +64,7 @@ func TestScreens(t *testing.T) {
 		},
 		{"processes", "/processes", `document.querySelector(".item")`},
 		{"audit", "/audit", `document.querySelector(".audit summary")`},
-		{"settings", "/settings", `document.querySelector("td")`},
+		{"settings", "/settings", `document.body.innerText.includes("Look again")`},
 	}
 	for _, look := range []struct {
 		name          string

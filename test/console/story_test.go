@@ -51,7 +51,7 @@ func TestStory(t *testing.T) {
 
 	second := b.tab(t)
 	second.open(t, w, eval[string](t, b, `location.pathname`))
-	second.shows(t, "another window follows this session live")
+	second.shows(t, "another window holds this session")
 	second.run(t, "the same question", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
 	if _, err := os.Stat(doomed); err != nil {
 		t.Fatalf("the file went before anybody answered: %v", err)

@@ -1,0 +1,110 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"kaged.dev/pkg/testkit/fakellm"
+)
+
+// pick chooses an option of a select by a part of its text.
+func (b *browser) pick(t *testing.T, label, option string) {
+	t.Helper()
+	b.until(t, "the option "+option, fmt.Sprintf(`(() => {
+		const s = [...document.querySelectorAll("select")].find(s => (s.labels[0]?.innerText ?? "").startsWith(%[1]q) ||
+			s.getAttribute("aria-label") === %[1]q);
+		const o = [...s.options].find(o => o.text.includes(%[2]q));
+		if (!o) return false;
+		s.value = o.value;
+		s.dispatchEvent(new Event("change", { bubbles: true }));
+		return true })()`, label, option))
+}
+
+// An operator sees the model's context: the fill of its window, the messages that count, and those that a
+// compaction would supersede. They keep a message, compact, read the superseded ones, undo it, and find the
+// commands in the ledger.
+func TestContext(t *testing.T) {
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		if strings.Contains(r.LastText(), "run it") && len(r.Results()) == 0 {
+			return fakellm.Step{fakellm.Tool("shell.bash", `{"command":"echo from the ledger"}`)}
+		}
+		return fakellm.Step{fakellm.Say("An answer of many words. " + strings.Repeat("So many words. ", 4000))}
+	})
+	id := w.session(t, "context", "keep this one")
+	w.idle(t, id)
+	for i := range 4 {
+		w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": fmt.Sprintf("question %d", i)}, nil)
+		w.idle(t, id)
+	}
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+id+"?view=context")
+	b.shows(t, "The next request has about")
+	b.shows(t, "keep this one")
+	b.run(t, "keep it", chromedp.Click(chromedp.CSS(`.context-list input[type="checkbox"]`)))
+	b.until(t, "it is kept", `document.querySelector('.context-list input[type="checkbox"]').checked`)
+
+	b.pick(t, "How", "drop the oldest")
+	b.run(t, "what would go", chromedp.Click(`//button[.="What would make way?"]`))
+	b.shows(t, "would make way, by drop")
+	b.shows(t, "Nothing is done yet.")
+	actions := eval[string](t, b, `[...document.querySelectorAll(".context-list li")].map(l => l.innerText).join("\n")`)
+	if !strings.Contains(actions, "makes way") || !strings.Contains(actions, "stays") {
+		t.Errorf("the messages say %q", actions)
+	}
+	if strings.Contains(eval[string](t, b, `document.querySelector(".context-list li").innerText`), "makes way") {
+		t.Error("the message that has to stay would make way")
+	}
+	b.run(t, "compact", chromedp.Click(`//button[.="Compact now"]`))
+	b.shows(t, "an operator asked")
+	b.until(t, "messages were taken away", `document.querySelectorAll(".context-list li.gone").length > 0`)
+	b.run(t, "what went", chromedp.Click(`//button[.="What went"]`))
+	b.until(t, "what went", `document.querySelector(".compaction p.gone") !== null`)
+	eval[bool](t, b, `(window.confirm = () => true, true)`)
+	b.run(t, "undo", chromedp.Click(`//button[.="Undo"]`))
+	b.shows(t, ", undone")
+	b.until(t, "all count again", `document.querySelectorAll(".context-list li.gone").length === 0`)
+
+	w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "run it"}, nil)
+	w.idle(t, id)
+	b.run(t, "read again", chromedp.Click(`//button[.="Read again"]`))
+	b.shows(t, "echo from the ledger")
+
+	// The same run over time.
+	b.open(t, w, "/sessions/"+id+"?view=timeline")
+	b.shows(t, "model: step 1")
+	b.shows(t, "tools: shell.bash")
+	if n := eval[int](t, b, `document.querySelectorAll(".lane-span").length`); n < 2 {
+		t.Errorf("%d spans", n)
+	}
+	b.pick(t, "Run of", "keep this one")
+	b.hides(t, "tools: shell.bash")
+	b.shows(t, "model: step 1")
+}
+
+// The settings show models without their keys and the doctor's report, and sign every other browser out.
+func TestSettings(t *testing.T) {
+	w := start(t, typed)
+	other := newBrowser(t, w)
+	w.daemon.LaunchURL = w.launch(t)
+	b := newBrowser(t, w)
+	b.open(t, w, "/settings")
+	b.shows(t, "smart-generalist")
+	b.shows(t, "fake:claude-sonnet-4-5")
+	b.shows(t, "kept, not shown")
+	b.until(t, "the report", `document.body.innerText.includes("Look again") &&
+		document.querySelectorAll("td").length > 10`)
+	if text := b.text(); strings.Contains(text, "sk-test") {
+		t.Error("a key is shown")
+	}
+	b.run(t, "the agents", chromedp.Navigate("http://"+w.listen+"/projects"))
+	eval[bool](t, b, `(window.confirm = () => true, true)`)
+	b.run(t, "settings", chromedp.Click(chromedp.CSS(`.rail a[href="/settings"]`)))
+	b.run(t, "sign out", chromedp.Click(`//button[.="Sign out everywhere else"]`))
+	b.shows(t, "Every other browser is signed out.")
+	other.shows(t, "This browser is signed out")
+	b.open(t, w, "/settings")
+	b.shows(t, "API tokens")
+}

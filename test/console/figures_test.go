@@ -1,0 +1,164 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"kaged.dev/pkg/testkit/fakellm"
+)
+
+// slowdown is by how much the browser's CPU is slowed down, as a weak laptop's would be.
+const slowdown = 4
+
+// observed makes a page note its long tasks, and for each delta of the socket the time until the next paint.
+const observed = `
+	window.long = []; window.latency = [];
+	new PerformanceObserver(l => window.long.push(...l.getEntries().map(e => e.duration)))
+		.observe({ type: "longtask", buffered: true });
+	window.WebSocket = class extends WebSocket {
+		constructor(...args) {
+			super(...args);
+			this.addEventListener("message", e => {
+				if (!e.data.includes('"message.delta"')) return;
+				const at = performance.now();
+				requestAnimationFrame(() => {
+					const painted = new MessageChannel();
+					painted.port1.onmessage = () => window.latency.push(performance.now() - at);
+					painted.port2.postMessage(0);
+				});
+			});
+		}
+	};
+	window.p95 = list => [...list].sort((a, b) => a - b)[Math.floor(list.length * 0.95)] ?? 0;`
+
+// slow slows the browser down.
+func (b *browser) slow(t testing.TB, rate float64) {
+	t.Helper()
+	b.run(t, "slow down", func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		if _, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{}); err != nil {
+			return chromedp.Void{}, err
+		}
+		_, err := cdp.Call(ctx, target, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: rate})
+		return chromedp.Void{}, err
+	})
+}
+
+// metric returns a metric of the page, such as TaskDuration.
+func (b *browser) metric(t testing.TB, name string) (value float64) {
+	t.Helper()
+	b.run(t, "metrics", func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		got, err := cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
+		for _, m := range got.Metrics {
+			if m.Name == name {
+				value = m.Value
+			}
+		}
+		return chromedp.Void{}, err
+	})
+	return value
+}
+
+// rendererPSS returns the memory of the largest renderer of the test's browser, in MB.
+func rendererPSS(t testing.TB) float64 {
+	t.Helper()
+	most := 0
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		args, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(args), "--type=renderer") {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "smaps_rollup"))
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Pss:" {
+				n, _ := strconv.Atoi(fields[1])
+				most = max(most, n)
+			}
+		}
+	}
+	return float64(most) / 1024
+}
+
+// scroll moves through a list by 120 pixels a frame, and returns the times between frames in milliseconds.
+const scroll = `new Promise(done => {
+	const list = document.querySelector(".rows"), times = [];
+	let last = performance.now(), from = last;
+	const step = now => {
+		times.push(now - last);
+		last = now;
+		list.scrollTop -= 120;
+		if (now - from > 8000)
+			return done({ p95: p95(times.slice(1)), frames: times.length, longest: Math.max(0, ...window.long) });
+		requestAnimationFrame(step);
+	};
+	window.long = [];
+	requestAnimationFrame(step);
+})`
+
+// BenchmarkFigures measures the console in a browser with a slowed CPU:
+// go test -run - -bench Figures -benchtime 1x ./test/console.
+func BenchmarkFigures(b *testing.B) {
+	const turns, deltas = 10_000, 100 * 200
+	w := start(b, func(r *fakellm.Request) fakellm.Step {
+		if strings.Contains(r.LastText(), "burst") {
+			return fakellm.Step{fakellm.Deltas(deltas, 10, 10*time.Second/deltas), fakellm.Say(" the end of the burst")}
+		}
+		return fakellm.Step{fakellm.Say("An answer.")}
+	})
+	id := w.session(b, "long", "")
+	w.fill(b, id, turns)
+	page := newBrowser(b, w)
+	page.before(b, observed)
+	page.slow(b, slowdown)
+	for b.Loop() {
+		for name, view := range map[string]string{"inbox": "/", "session": "/sessions/" + id} {
+			page.open(b, w, view)
+			page.until(b, "it can be used", `performance.getEntriesByName("kaged:interactive").length > 0 &&
+				performance.getEntriesByName("first-contentful-paint").length > 0`)
+			for unit, value := range map[string]string{
+				"first-paint-ms": `performance.getEntriesByName("first-contentful-paint")[0].startTime`,
+				"interactive-ms": `performance.getEntriesByName("kaged:interactive")[0].startTime`,
+				"first-load-KB": `performance.getEntriesByType("resource").filter(e => e.name.includes("/static/") &&
+					e.responseEnd <= performance.getEntriesByName("kaged:interactive")[0].startTime)
+					.reduce((sum, e) => sum + e.encodedBodySize, 0) / 1024`,
+			} {
+				b.ReportMetric(eval[float64](b, page, value), name+"-"+unit)
+			}
+		}
+
+		page.open(b, w, "/sessions/"+id)
+		page.shows(b, fmt.Sprintf("Answer %d", turns))
+		report := func(name string) {
+			got := eval[struct{ P95, Frames, Longest float64 }](b, page, scroll)
+			b.ReportMetric(got.P95, name+"-raf-p95-ms")
+			b.ReportMetric(got.Longest, name+"-longest-task-ms")
+		}
+		report("scroll-reading")
+		page.run(b, "all of it", chromedp.Click(chromedp.CSS(".session-top h1")), chromedp.KeyEvent(kb.Home))
+		page.until(b, "the first turn", `document.querySelector(".talk-bar").innerText.startsWith("turns 1 to ")`)
+		page.run(b, "to the end", chromedp.KeyEvent(kb.End))
+		report("scroll")
+
+		page.open(b, w, "/sessions/"+id)
+		page.shows(b, fmt.Sprintf("Answer %d", turns))
+		before, began := page.metric(b, "TaskDuration"), time.Now()
+		w.do(b, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "burst"}, nil)
+		page.until(b, "the end of the burst", `document.querySelector(".rows").innerText.includes("the end of the burst")`)
+		b.ReportMetric(100*(page.metric(b, "TaskDuration")-before)/time.Since(began).Seconds(), "burst-task-percent")
+		b.ReportMetric(rendererPSS(b), "burst-renderer-pss-MB")
+		b.ReportMetric(eval[float64](b, page, `p95(window.latency)`), "burst-message-to-paint-p95-ms")
+		w.idle(b, id)
+	}
+}

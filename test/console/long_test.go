@@ -1,0 +1,145 @@
+package console_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/jackc/pgx/v5"
+
+	"kaged.dev/pkg/testkit/fakellm"
+)
+
+// fill writes turns into a session as runs of the past would have, each with an answer that has text and a tool call.
+func (w *world) fill(t testing.TB, session string, turns int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, sql := range []string{
+		// Without the triggers the words of the texts are not counted for the search.
+		"alter table session_manager.messages disable trigger user",
+		fmt.Sprintf(`insert into session_manager.messages
+			(id, session_id, ordinal, role, content, blocks, metadata, created_at)
+			select lpad(n::text, 26, '0'), '%s', n, case when n %% 2 = 1 then 'operator' else 'primary' end,
+				case when n %% 2 = 1 then 'Question ' || (n + 1) / 2 || ' of many.'
+					else 'Answer ' || n / 2 || ': ' || repeat('some words of an answer ', (n * 7 %% 60)::int) end,
+				case when n %% 2 = 0 then jsonb_build_array(
+					jsonb_build_object('type', 'text', 'text', 'Answer ' || n / 2 || E'\n\n' ||
+						repeat('Some words of an answer. ', (n * 7 %% 60)::int) || E'\n\n- one\n- two\n'),
+					jsonb_build_object('type', 'tool_call', 'id', 'c' || n, 'name', 'shell.bash',
+						'input', '{"command":"go test ./..."}'),
+					jsonb_build_object('type', 'tool_result', 'tool_call_id', 'c' || n, 'name', 'shell.bash',
+						'output', '{"exit_code":0,"stdout":"ok\n","stderr":""}')) end,
+				case when n %% 2 = 0 then '{"provider":"fake","model":"m","stop_reason":"end"}'::jsonb end,
+				1700000000000 + n * 1000
+			from generate_series(1, %d) n`, session, 2*turns),
+		"alter table session_manager.messages enable trigger user",
+		fmt.Sprintf("update session_manager.sessions set next_ordinal = %d where id = '%s'", 2*turns+1, session),
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// pageHelpers watch a long conversation: which turns the bar names, where a row stands, and whether a place in the
+// list is ever blank.
+const pageHelpers = `
+	window.list = () => document.querySelector(".rows");
+	window.shown = () => (/turns (\d+) to (\d+) of (\d+)/.exec(document.querySelector(".talk-bar").innerText) ?? [])
+		.slice(1).map(Number);
+	window.anchor = () => {
+		const top = list().getBoundingClientRect().top;
+		const row = [...document.querySelectorAll(".rows .row")]
+			.find(r => r.getBoundingClientRect().bottom > top + 1 && r.innerText.trim());
+		return { text: row.innerText.slice(0, 60), y: row.getBoundingClientRect().top - top };
+	};
+	window.blank = 0;
+	window.watching = () => {
+		const r = list().getBoundingClientRect();
+		for (const part of [0.2, 0.5, 0.8]) {
+			const found = document.elementFromPoint(r.left + r.width / 2, r.top + r.height * part);
+			if (!found?.closest(".row")) window.blank++;
+		}
+		requestAnimationFrame(window.watching);
+	};
+	true`
+
+// A session of 10,000 turns opens at its end: the page asks for one page of messages and draws a window of its
+// rows. Scrolling up reads older pages and moves no reader, no place is blank, the bar names the turns in view,
+// and both ends are a key away.
+func TestLongSession(t *testing.T) {
+	const turns = 10_000
+	w := start(t, func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("A new answer.")} })
+	id := w.session(t, "long", "")
+	w.fill(t, id, turns)
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, fmt.Sprintf("Answer %d", turns))
+	eval[bool](t, b, pageHelpers)
+	asked := `performance.getEntriesByType("resource").filter(e => e.name.includes("/messages")).length`
+	if n := eval[int](t, b, asked); n > 2 {
+		t.Errorf("%d pages were read before the end was shown", n)
+	}
+	b.until(t, "the bar says where",
+		fmt.Sprintf(`shown()[1] === %d && shown()[2] === %d && shown()[0] > %d`, turns, turns, turns-20))
+	if n := eval[int](t, b, `document.querySelectorAll(".rows .row").length`); n > 80 {
+		t.Errorf("%d rows are drawn", n)
+	}
+
+	// Up by wheels of 400 pixels over several pages; older ones arrive meanwhile.
+	before := eval[int](t, b, asked)
+	moved := eval[[]string](t, b, `(async () => {
+		const frame = () => new Promise(requestAnimationFrame), wrong = [];
+		watching();
+		for (let i = 0; i < 120; i++) {
+			list().scrollTop -= 400;
+			await frame(); await frame();
+			const at = anchor();
+			await frame(); await frame(); await frame();
+			const now = anchor();
+			if (now.text !== at.text || Math.abs(now.y - at.y) > 2)
+				wrong.push(i + ": " + JSON.stringify(at) + " became " + JSON.stringify(now));
+		}
+		return wrong.slice(0, 5).concat(wrong.length > 5 ? ["and " + (wrong.length - 5) + " more"] : []);
+	})()`)
+	for _, one := range moved {
+		t.Errorf("the reader was moved: %s", one)
+	}
+	if n := eval[int](t, b, `blank`); n > 0 {
+		t.Errorf("%d times a place was blank", n)
+	}
+	if n := eval[int](t, b, asked); n <= before {
+		t.Error("no older page was read")
+	}
+	at := eval[[]int](t, b, `shown()`)
+	if len(at) != 3 || at[0] > at[1] || at[1] >= turns || at[2] != turns {
+		t.Errorf("the bar says %v", at)
+	}
+	if text := eval[string](t, b, `anchor().text + list().innerText`); len(text) < 100 {
+		t.Errorf("the list shows %q", text)
+	}
+
+	// A new answer comes while the reader stands above: they stay.
+	place := eval[string](t, b, `JSON.stringify(anchor())`)
+	b.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "more"))
+	w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "and more"}, nil)
+	b.until(t, "the new turn counts", fmt.Sprintf(`shown()[2] === %d`, turns+1))
+	if now := eval[string](t, b, `JSON.stringify(anchor())`); now != place {
+		t.Errorf("the reader was moved from %s to %s", place, now)
+	}
+
+	b.run(t, "leave the field, to the start", chromedp.Click(chromedp.CSS(".session-top h1")), chromedp.KeyEvent(kb.Home))
+	b.shows(t, "Question 1 of many.")
+	b.until(t, "the bar says the first", `shown()[0] === 1`)
+	b.run(t, "to the end", chromedp.KeyEvent(kb.End))
+	b.shows(t, "A new answer.")
+	b.until(t, "the bar says the last", fmt.Sprintf(`shown()[1] === %d`, turns+1))
+	if n := eval[int](t, b, `document.querySelectorAll(".rows .row").length`); n > 80 {
+		t.Errorf("%d rows are drawn", n)
+	}
+}

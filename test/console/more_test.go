@@ -1,0 +1,159 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/test/e2e/kagedtest"
+)
+
+// A session is exported as a text for people and as lines of JSON, whole, and a text in it cannot close its fence.
+func TestExport(t *testing.T) {
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		if r.Turns() == 0 {
+			return fakellm.Step{fakellm.Say("I look."), fakellm.Tool("shell.bash",
+				`{"command":"echo '`+"```"+`'; echo after"}`)}
+		}
+		return fakellm.Step{fakellm.Say("All is **well**.")}
+	})
+	id := w.session(t, "to keep", "look around")
+	w.idle(t, id)
+	b := newBrowser(t, w)
+	b.before(t, `window.saved = []; const make = URL.createObjectURL;
+		URL.createObjectURL = blob => { blob.text().then(text => window.saved.push(text)); return make(blob) }`)
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "All is well.")
+	b.run(t, "export", chromedp.Click(`//button[.="Export Markdown"]`))
+	b.until(t, "it is saved", `window.saved.length === 1`)
+	text := eval[string](t, b, `window.saved[0]`)
+	for _, want := range []string{
+		"# to keep", "## Operator", "look around", "I look.", "````\n", "after", "All is **well**.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text has no %q:\n%s", want, text)
+		}
+	}
+	b.run(t, "export", chromedp.Click(`//button[.="Export JSON lines"]`))
+	b.until(t, "it is saved", `window.saved.length === 2`)
+	roles := eval[string](t, b, `window.saved[1].trim().split("\n").slice(1).map(line => JSON.parse(line).role).join()`)
+	if roles != "operator,primary" {
+		t.Errorf("the lines are of %s", roles)
+	}
+}
+
+// A project file that grants more than the approved one is shown by the keys that widen and as a diff, with hidden
+// characters written out. The approved version counts until the operator approves, and no key on the page
+// approves.
+func TestApprovalOfAProjectFile(t *testing.T) {
+	w := start(t, typed)
+	w.session(t, "before", "")
+	file := kagedtest.Read(t, w.dir, ".kaged/project.yaml")
+	kagedtest.Write(t, w.dir, ".kaged/project.yaml",
+		strings.Replace(file, "max_steps: 20", "max_steps: 90 # \u202E no harm", 1))
+	b := newBrowser(t, w)
+	b.open(t, w, "/projects/wordcount")
+	b.shows(t, "Needs your answer")
+	b.shows(t, "max_steps")
+	b.shows(t, "20 → 90")
+	if diff := eval[string](t, b, `document.querySelector(".ask-diff").innerText`); !strings.Contains(diff, `\u{202E}`) ||
+		strings.Contains(diff, "\u202E") {
+		t.Errorf("the diff shows %q", diff)
+	}
+	b.run(t, "keys", chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent("y"), chromedp.KeyEvent(" "))
+	state := func() (got struct{ State string }) {
+		w.do(t, "GET", "/api/v1/projects/wordcount/approval", nil, &got)
+		return got
+	}
+	if got := state(); got.State != "required" {
+		t.Errorf("it is %s before the answer", got.State)
+	}
+	b.run(t, "approve", chromedp.Click(chromedp.CSS(".ask .allow")))
+	b.hides(t, "Needs your answer")
+	if got := state(); got.State != "approved" {
+		t.Errorf("it is %s after the answer", got.State)
+	}
+}
+
+// An operator looks at a program that an agent debugs: its place, calls and variables; they evaluate an expression
+// and step.
+func TestDebuggerView(t *testing.T) {
+	letGo := fakellm.NewGate()
+	debug := func(input string) fakellm.Action { return fakellm.Tool("debug", input) }
+	w := start(t, nil)
+	w.model.Script([]fakellm.Step{
+		{debug(`{"action":"launch","runtime":"go","mode":"test","script":".","args":["-test.run=TestMean"]}`)},
+		{debug(`{"action":"set_breakpoint","path":"mean.go","line":6}`)},
+		{debug(`{"action":"continue","timeout":300000}`)},
+		{fakellm.Wait(letGo), debug(`{"action":"variables"}`)},
+		{debug(`{"action":"disconnect"}`)},
+		{fakellm.Say("The first number is left out.")},
+	})
+	for path, content := range map[string]string{
+		".kaged/project.yaml": "version: 1\nproject: mean\nprimary:\n  model: smart-generalist\n" +
+			"  system_prompt: ./prompt.md\n  tools: {\"*\": {enabled: false}, debug: {enabled: true}}\n  cage: disabled\n",
+		"prompt.md": "You debug.", "go.mod": "module example.com/mean\n\ngo 1.24\n",
+		"mean.go": "package mean\n\nfunc Mean(list []int) int {\n\tsum := 0\n\tfor _, n := range list[1:] {\n" +
+			"\t\tsum += n\n\t}\n\treturn sum / len(list)\n}\n",
+		"mean_test.go": "package mean\n\nimport \"testing\"\n\nfunc TestMean(t *testing.T) {\n" +
+			"\tif got := Mean([]int{3, 4, 5}); got != 4 {\n\t\tt.Errorf(\"the mean is %d\", got)\n\t}\n}\n",
+	} {
+		kagedtest.Write(t, w.dir+"/../mean", path, content)
+	}
+	w.do(t, "POST", "/api/v1/projects/load", map[string]any{"path": strings.TrimSuffix(w.dir, "wordcount") + "mean"}, nil)
+	var made struct{ ID string }
+	w.do(t, "POST", "/api/v1/projects/mean/sessions", map[string]any{"name": "wrong mean"}, &made)
+	w.do(t, "POST", "/api/v1/sessions/"+made.ID+"/messages", map[string]any{"content": "find it"}, nil)
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+made.ID+"?view=debug")
+	b.until(t, "the program stands at the line", `document.querySelector(".source .at")?.innerText.includes("sum += n")`)
+	b.shows(t, "mean.Mean")
+	b.until(t, "its variables", `document.querySelector(".details dl.mono").innerText.includes("sum")`)
+	b.run(t, "evaluate", chromedp.SendKeys(chromedp.CSS(`input[aria-label="Expression"]`), "list[0]"+kb.Enter))
+	b.until(t, "the value", `[...document.querySelectorAll(".details pre.code")].some(p => p.innerText.startsWith("3"))`)
+	b.run(t, "step", chromedp.Click(`//button[.="Over"]`))
+	b.until(t, "the next line", `document.querySelector(".source .at")?.innerText.includes("for _, n")`)
+	b.shows(t, "Last moved by")
+	letGo.Open()
+	b.shows(t, "The first number is left out.")
+	b.shows(t, "No agent debugs a program at the moment.")
+}
+
+// Every screen is reached, and a command approved, with the keyboard alone: by Tab and a key on the focused
+// button, never by a key on the page.
+func TestByKeyboard(t *testing.T) {
+	w := start(t, typed)
+	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
+	id := w.session(t, "by keys", "clean up")
+	b := newBrowser(t, w)
+	b.shows(t, "Needs your answer")
+	for keys, name := range map[string]string{"gp": "Projects", "gr": "Processes", "ga": "Audit", "gs": "Settings"} {
+		for _, key := range keys {
+			b.run(t, keys, chromedp.KeyEvent(string(key)))
+		}
+		b.until(t, name, fmt.Sprintf(`document.querySelector("h1")?.innerText === %q`, name))
+	}
+	b.run(t, "inbox", chromedp.KeyEvent("g"), chromedp.KeyEvent("i"))
+	b.until(t, "the inbox", `document.querySelector(".inbox") !== null`)
+	b.run(t, "search", chromedp.KeyEvent("/"))
+	b.until(t, "the field", `document.activeElement?.getAttribute("role") === "combobox"`)
+	b.run(t, "words", chromedp.KeyEvent("by keys"))
+	b.until(t, "it is found", `document.querySelector("#palette-0")?.innerText.includes("by keys")`)
+	b.run(t, "open", chromedp.KeyEvent(kb.Enter))
+	b.until(t, "the session", fmt.Sprintf(`location.pathname === "/sessions/%s" &&
+		document.querySelector(".ask .allow") !== null`, id))
+	b.until(t, "the card takes an answer", `(window.shown ??= performance.now(), performance.now() - window.shown > 700)`)
+	for range 60 {
+		if eval[bool](t, b, `document.activeElement?.classList.contains("allow") ?? false`) {
+			b.run(t, "allow", chromedp.KeyEvent(kb.Enter))
+			b.shows(t, "Done, all of it.")
+			return
+		}
+		b.run(t, "tab", chromedp.KeyEvent(kb.Tab))
+	}
+	t.Errorf("60 tabs do not reach the answer:\n%s", b.text())
+}
