@@ -1,0 +1,48 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/test/e2e/kagedtest"
+)
+
+// A terminal of a background process is shown live beside the window that holds the session. It takes no key before the
+// operator asks for that, then it does; its title, links and answers to old output go nowhere.
+func TestTerminalInThePage(t *testing.T) {
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		if len(r.Results()) > 0 {
+			return fakellm.Step{fakellm.Say("It runs.")}
+		}
+		return fakellm.Step{fakellm.Tool("shell.exec", `{"command":"printf '\\033]0;pwned\\007`+
+			`\\033]8;;https://evil.example\\007link\\033]8;;\\007\\033[c\\n'; echo ready; exec sh",`+
+			`"background":true,"terminal":true}`)}
+	})
+	file := kagedtest.Read(t, w.dir, ".kaged/project.yaml")
+	kagedtest.Write(t, w.dir, ".kaged/project.yaml", strings.Replace(file, "shell.bash", "shell.*", 1))
+	id := w.session(t, "shell", "start a shell")
+	w.idle(t, id)
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "It runs.")
+	b.run(t, "terminals", chromedp.Click(`//button[.="Terminals"]`),
+		chromedp.WaitVisible(chromedp.CSS(".screen .xterm-screen")))
+	rows := `[...document.querySelectorAll(".screen .xterm-rows > div")].map(r => r.textContent).join("\n")`
+	b.until(t, "its output", rows+`.includes("ready")`)
+	b.run(t, "keys before", chromedp.Click(chromedp.CSS(".screen")), chromedp.KeyEvent("echo too-early"+kb.Enter))
+	b.run(t, "type", chromedp.Click(`//button[.="Type on it"]`), chromedp.KeyEvent("echo $((40+2))-typed"+kb.Enter))
+	b.until(t, "the answer", rows+`.includes("42-typed")`)
+	if shown := eval[string](t, b, rows); strings.Contains(shown, "too-early") {
+		t.Errorf("keys went to the process before they were asked for:\n%s", shown)
+	}
+	b.picture(t, "terminal")
+	b.run(t, "end it", chromedp.KeyEvent("exit 7"+kb.Enter))
+	b.shows(t, "It has ended with exit code 7")
+	if title := eval[string](t, b, `document.title`); strings.Contains(title, "pwned") {
+		t.Errorf("the title is %q", title)
+	}
+}
