@@ -15,8 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -80,7 +78,8 @@ func newStage(dir string) *stage {
 	project := filepath.Join(dir, "project")
 	name := filepath.Base(dir)
 	s := &stage{dir: dir, params: escape.Params{
-		Secret: "secret-" + ident.New(), Canary: filepath.Join(dir, "outside", "canary"), Sibling: filepath.Join(project, "private", "notes"),
+		Secret: "secret-" + ident.New(), Canary: filepath.Join(dir, "outside", "canary"),
+		Sibling: filepath.Join(project, "private", "notes"),
 		HostTmp: filepath.Join(
 			os.TempDir(),
 			"kaged-escape-"+name,
@@ -97,20 +96,27 @@ func newStage(dir string) *stage {
 			"work",
 			"repository",
 		),
-		Linked: filepath.Join(project, "work", "linked"), HostShm: "kaged-escape-" + name, SysV: os.Getpid() | 0x4b000000, Supervisor: os.Getpid(),
-		Abstract: "kaged-escape-" + name, Socket: filepath.Join(dir, "outside", "service.sock"), Neighbour: "neighbour-" + ident.New(), Denied: "denied.example",
+		Linked: filepath.Join(project, "work", "linked"), HostShm: "kaged-escape-" + name, SysV: os.Getpid() | 0x4b000000,
+		Supervisor: os.Getpid(),
+		Abstract:   "kaged-escape-" + name, Socket: filepath.Join(dir, "outside", "service.sock"),
+		Neighbour: "neighbour-" + ident.New(), Denied: "denied.example",
 		Own: filepath.Join(dir, "data", "key"), OwnSocket: filepath.Join(dir, "data", "run", "own.sock"),
 	}}
 	if s.params.Supervisor == 1 { // in a cage that is another one
 		s.params.Supervisor = 0
 	}
 	git := filepath.Join(s.params.Repository, ".git")
-	for _, dir := range []string{filepath.Dir(s.params.Canary), filepath.Dir(s.params.Sibling), s.params.Sealed, s.params.Open, filepath.Dir(s.params.File), filepath.Join(git, "hooks"), filepath.Dir(s.params.OwnSocket)} {
+	for _, dir := range []string{
+		filepath.Dir(s.params.Canary), filepath.Dir(s.params.Sibling), s.params.Sealed, s.params.Open,
+		filepath.Dir(s.params.File), filepath.Join(git, "hooks"), filepath.Dir(s.params.OwnSocket),
+	} {
 		must(os.MkdirAll(dir, 0o755))
 	}
 	for _, file := range []string{
-		s.params.Canary, s.params.Canary + ".victim", s.params.Sibling, s.params.HostTmp, filepath.Join("/dev/shm", s.params.HostShm), filepath.Join(s.params.Docs, "page"),
-		filepath.Join(s.params.Sealed, "page"), filepath.Join(s.params.Sealed, "victim"), s.params.File, filepath.Join(filepath.Dir(s.params.File), "neighbour"), filepath.Join(git, "config"),
+		s.params.Canary, s.params.Canary + ".victim", s.params.Sibling, s.params.HostTmp,
+		filepath.Join("/dev/shm", s.params.HostShm), filepath.Join(s.params.Docs, "page"),
+		filepath.Join(s.params.Sealed, "page"), filepath.Join(s.params.Sealed, "victim"), s.params.File,
+		filepath.Join(filepath.Dir(s.params.File), "neighbour"), filepath.Join(git, "config"),
 		s.params.Own, filepath.Join(git, "HEAD"), filepath.Join(git, "hooks", "pre-commit.sample"),
 	} {
 		must(os.WriteFile(file, []byte(s.params.Secret+"\n"), 0o644))
@@ -124,7 +130,9 @@ func newStage(dir string) *stage {
 	s.shm = id
 	s.params.Port, s.params.Port6 = s.serve("tcp4", "127.0.0.1:0"), s.serve("tcp6", "[::1]:0")
 	s.serve("unix", "@"+s.params.Abstract)
-	for _, path := range []string{s.params.Socket, filepath.Join(s.params.Docs, "service.sock"), filepath.Join(s.params.Sealed, "service.sock")} {
+	for _, path := range []string{
+		s.params.Socket, filepath.Join(s.params.Docs, "service.sock"), filepath.Join(s.params.Sealed, "service.sock"),
+	} {
 		s.serve("unix", path)
 	}
 	s.serve("unix", s.params.OwnSocket)
@@ -148,7 +156,10 @@ func newStage(dir string) *stage {
 // link makes the repository with a gitlink.
 func (s *stage) link() {
 	git := filepath.Join(s.params.Linked, ".git")
-	for _, dir := range []string{filepath.Join(git, "objects"), filepath.Join(git, "refs"), filepath.Join(s.params.Linked, "sub"), filepath.Join(s.params.Linked, "tools", "hooks")} {
+	for _, dir := range []string{
+		filepath.Join(git, "objects"), filepath.Join(git, "refs"), filepath.Join(s.params.Linked, "sub"),
+		filepath.Join(s.params.Linked, "tools", "hooks"),
+	} {
 		must(os.MkdirAll(dir, 0o755))
 	}
 	entry := make([]byte, 40+20+2)
@@ -162,7 +173,8 @@ func (s *stage) link() {
 	)
 	for path, text := range map[string]string{
 		filepath.Join(git, "HEAD"): "ref: refs/heads/main\n", filepath.Join(git, "index"): string(index),
-		filepath.Join(git, "config"):                     "[core]\nhooksPath = tools/hooks\nfsmonitor = tools/watch\n[include]\npath = ../shared.inc\n",
+		filepath.Join(git, "config"): "[core]\nhooksPath = tools/hooks\nfsmonitor = " +
+			"tools/watch\n[include]\npath = ../shared.inc\n",
 		filepath.Join(s.params.Linked, "tools", "watch"): "",
 	} {
 		must(os.WriteFile(path, []byte(text), 0o644))
@@ -276,7 +288,9 @@ func caged(
 	if err != nil {
 		return nil, err
 	}
-	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}}); err != nil &&
+	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{
+		Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start},
+	}); err != nil &&
 		!errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -361,197 +375,6 @@ func helperEscape() {
 		}
 		s.outside(hostname)
 	}))
-}
-
-// own asks for cages that would give away the supervisor's data directory, which was named relative to its working
-// folder.
-func (s *stage) own(client sandboxsupervisorv1.SandboxServiceClient) {
-	for id, mount := range map[string]*commonv1.CageMount{
-		"own-root": {Mode: "rw", Path: "project:/"}, "own-root-ro": {Mode: "ro", Path: "project:/"}, "own-relative": {Mode: "rw", Path: "./data"},
-		"own-absolute": {Mode: "ro", Path: filepath.Join(s.dir, "data")}, "own-file": {Mode: "ro", Path: s.params.Own},
-		"own-sockets": {Mode: "ro", Path: filepath.Dir(s.params.OwnSocket)}, "own-parent": {Mode: "ro", Path: s.dir},
-	} {
-		start := s.command(
-			&commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{mount}},
-			"case",
-			"fs-kaged",
-		)
-		start.ProjectRoot = s.dir
-		r := escape.Result{ID: id, Outcome: escape.Contained}
-		_, err := caged(client, start, func([]byte) {})
-		if f := fault.From(err); err == nil || f.Code != fault.CagePolicyInvalid ||
-			!strings.Contains(f.Msg, "belongs to kaged itself") {
-			r = escape.Result{
-				ID:      id,
-				Outcome: escape.Escaped,
-				Detail:  fmt.Sprintf("a cage with %s is answered with %v", mount.GetPath(), err),
-			}
-		}
-		line{Result: r}.print()
-	}
-}
-
-// neighbours runs the cases of two cages at once.
-func (s *stage) neighbours(client sandboxsupervisorv1.SandboxServiceClient) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	stream, err := client.Exec(ctx)
-	must(err)
-	must(
-		stream.Send(
-			&sandboxsupervisorv1.ExecRequest{
-				Request: &sandboxsupervisorv1.ExecRequest_Start{Start: s.command(s.policy(escape.Strict), "plant")},
-			},
-		),
-	)
-	var said []byte
-	for !bytes.Contains(said, []byte("planted\n")) {
-		event, err := stream.Recv()
-		must(err)
-		if event.GetExited() != nil {
-			must(fmt.Errorf("the neighbour ended: %v after %q", event, said))
-		}
-		said = append(said, event.GetOutput().GetData()...)
-	}
-	_, err = caged(
-		client,
-		s.command(s.policy(escape.Strict), append([]string{"case"}, ids(escape.Neighbours)...)...),
-		relay(escape.Neighbours),
-	)
-	must(err)
-}
-
-// refusedLimit is the detail of a case that cannot be tried because the machine has no such limit, which the cage was
-// refused for.
-const refusedLimit = "refused"
-
-// limits runs programs that know no measure, each in a cage with one limit.
-func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
-	const (
-		noRoom = 3 // exit code of a probe stopped for lack of room
-		none   = sandboxsupervisorv1.KillReason_KILL_REASON_UNSPECIFIED
-	)
-	for _, c := range []struct {
-		id     string
-		limits *commonv1.CageLimits
-		argv   []string
-		reason sandboxsupervisorv1.KillReason
-		// code is the exit code where the kernel refuses the excess instead of ending the
-		// command, 0 if it never does.
-		code int32
-	}{
-		{"lim-processes", &commonv1.CageLimits{Pids: 64}, []string{"bomb"}, sandboxsupervisorv1.KillReason_KILL_REASON_PIDS, noRoom},
-		{"lim-memory", &commonv1.CageLimits{MemoryBytes: 96 << 20}, []string{"hog"}, sandboxsupervisorv1.KillReason_KILL_REASON_OOM, 0},
-		{"lim-tmpfs", nil, []string{"fill", "/tmp"}, none, noRoom},
-		{"lim-tmpfs-memory", &commonv1.CageLimits{MemoryBytes: 96 << 20}, []string{"fill", "/tmp"}, none, noRoom},
-		{"lim-inodes", nil, []string{"inodes", "/tmp"}, none, noRoom},
-		{"lim-shm", nil, []string{"fill", "/dev/shm"}, none, noRoom},
-		{"lim-disk", &commonv1.CageLimits{DiskBytes: 8 << 20}, []string{"fill", s.params.Open}, sandboxsupervisorv1.KillReason_KILL_REASON_DISK, 0},
-		{"lim-disk-mapped", &commonv1.CageLimits{DiskBytes: 8 << 20}, []string{"fill-mapped", s.params.Open}, sandboxsupervisorv1.KillReason_KILL_REASON_DISK, 0},
-		{"lim-walltime", &commonv1.CageLimits{WalltimeMs: 1000}, []string{"deaf"}, sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME, 0},
-	} {
-		policy := s.policy(escape.Strict)
-		policy.Limits = c.limits
-		var said strings.Builder
-		exit, err := caged(client, s.command(policy, c.argv...), func(text []byte) { said.Write(text) })
-		r := escape.Result{
-			ID:      c.id,
-			Outcome: escape.Contained,
-			Detail:  fmt.Sprintf("%v, %v: %.200s", exit, err, said.String()),
-		}
-		if err != nil || (exit.GetReason() != c.reason || c.code != 0 && c.reason == none && exit.GetExitCode() != c.code) &&
-			(c.code == 0 || exit.GetReason() != none || exit.GetExitCode() != c.code) {
-			r.Outcome = escape.Escaped
-		}
-		if f := fault.From(err); err != nil && errors.Is(err, fault.CageUnavailable) && strings.Contains(f.Msg, "limits.") {
-			r = escape.Result{ID: c.id, Outcome: escape.Contained, Detail: refusedLimit}
-		}
-		line{Profile: escape.Limited, Result: r}.print()
-	}
-	exit, err := caged(client, s.command(s.policy(escape.Strict), "orphans"), func([]byte) {})
-	r := escape.Result{ID: "lim-orphans", Outcome: escape.Contained}
-	if left := startedWith("orphans", s.probe()); err != nil || exit.GetExitCode() != 0 || len(left) > 0 {
-		r.Outcome, r.Detail = escape.Escaped, fmt.Sprintf("%v, %v: %v are left", exit, err, left)
-	}
-	line{Profile: escape.Limited, Result: r}.print()
-}
-
-// startedWith returns the processes on a stage that were started with an argument.
-func startedWith(argument, probe string) (found []string) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(text, []byte("\x00"+argument+"\x00")) {
-			continue
-		}
-		environ, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		if bytes.Contains(environ, []byte(filepath.Dir(probe))) {
-			found = append(found, file)
-		}
-	}
-	return found
-}
-
-// outside looks at the host after all that.
-func (s *stage) outside(hostname string) {
-	check := func(id string, err error) {
-		r := escape.Result{ID: id, Outcome: escape.Contained}
-		if err != nil {
-			r = escape.Result{ID: id, Outcome: escape.Escaped, Detail: err.Error()}
-		}
-		line{Result: r}.print()
-	}
-	for id, file := range map[string]string{
-		"host-canary": s.params.Canary, "host-victim": s.params.Canary + ".victim", "host-sibling": s.params.Sibling, "host-tmp": s.params.HostTmp,
-		"host-page": filepath.Join(s.params.Docs, "page"), "host-sealed": filepath.Join(s.params.Sealed, "victim"), "host-hook": filepath.Join(s.params.Repository, ".git", "hooks", "pre-commit.sample"),
-		"host-git-config": filepath.Join(s.params.Repository, ".git", "config"),
-	} {
-		text, err := os.ReadFile(file)
-		if err == nil && string(text) != s.params.Secret+"\n" {
-			err = fmt.Errorf("%s holds %.80q now", file, text)
-		}
-		check(id, err)
-	}
-	var err error
-	if now, e := os.Hostname(); e != nil || now != hostname {
-		err = fmt.Errorf("the host is called %s now", now)
-	}
-	check("host-name", err)
-	check("host-process", unix.Kill(s.params.HostPID, 0))
-	check("host-leftovers", s.leftovers())
-}
-
-// leftovers fails if the attacks left forbidden traces: set-id files, stubs, files in protected places.
-func (s *stage) leftovers() error {
-	var left []error
-	walk := func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		if info.Mode()&(os.ModeSetuid|os.ModeSetgid|os.ModeDevice) != 0 {
-			left = append(left, fmt.Errorf("%s has mode %s", path, info.Mode()))
-		}
-		if st := info.Sys().(*syscall.Stat_t); st.Uid != uint32(os.Getuid()) {
-			left = append(left, fmt.Errorf("%s belongs to %d", path, st.Uid))
-		}
-		if strings.Contains(d.Name(), "planted") {
-			left = append(left, fmt.Errorf("%s was planted", path))
-		}
-		return nil
-	}
-	for _, dir := range []string{s.params.Project, filepath.Dir(s.params.Canary)} {
-		left = append(left, filepath.WalkDir(dir, walk))
-	}
-	for _, stub := range []string{".git", ".kaged", ".envrc", ".vscode"} {
-		if _, err := os.Lstat(filepath.Join(s.params.Work, stub)); err == nil {
-			left = append(left, fmt.Errorf("the stub %s is left", stub))
-		}
-	}
-	return errors.Join(left...)
 }
 
 // lines reads the messages of a helper.

@@ -42,8 +42,9 @@ func (p *play) ended(outcome harnessv1.Outcome, said, path string, steps int32, 
 			Input:  10 * int64(steps),
 			Output: 5 * int64(steps),
 		},
-		Cost: &harnessv1.Cost{Total: 0.5 * float64(steps)}, FilesChanged: []string{"a.go"}, EndedAt: 1700000000500, DurationMs: 500,
-		Audit: &commonv1.AuditRecord{EventType: "delegation.completed", AgentPath: path},
+		Cost: &harnessv1.Cost{Total: 0.5 * float64(steps)}, FilesChanged: []string{"a.go"}, EndedAt: 1700000000500,
+		DurationMs: 500,
+		Audit:      &commonv1.AuditRecord{EventType: "delegation.completed", AgentPath: path},
 	}}})
 }
 
@@ -66,7 +67,8 @@ func (w *world) team() {
 		"  writer: {model: smart, system_prompt: ./prompt.md, description: Writes., cage: disabled}",
 		"  tester:", "    model: smart", "    system_prompt: ./prompt.md", "    description: Tests.",
 		"    cage: {fs: [{path: ./, mode: ro}]}",
-		"    subagents:", "      helper: {model: smart, system_prompt: ./prompt.md, description: Helps., cage: {fs: [{path: ./, mode: ro}]}}")
+		"    subagents:", "      helper: {model: smart, system_prompt: ./prompt.md, description: Helps., cage: {fs: "+
+			"[{path: ./, mode: ro}]}}")
 }
 
 const (
@@ -105,72 +107,41 @@ func types(frames []string) (out []string) {
 	return out
 }
 
-// Two agents that work side by side are shown in the order of each, their steps are stored and acknowledged apart,
-// and the run's sums hold all three. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01, A-WIRE-IDS-04.
-func TestAgentsSideBySide(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.team()
-	n := w.start("a")
-	s := n.session("ada")
-	live := make(chan struct{})
-	seen := make(chan struct{})
-	w.harness.expect(func(p *play) {
-		wr, te := p.delegate()
-		te.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Cage{Cage: &harnessv1.CageChanged{
-			AgentPath: testerPath, Status: "caged", Tier: "userns", Summary: "read only",
-			Audit: &commonv1.AuditRecord{EventType: "cage.opened", AgentPath: testerPath},
-		}}})
-		wr.model()
-		te.model()
-		wr.delta("Writ")
-		te.delta("Test")
-		wr.turn(1, true, text("Written."), call("w1", "file.write", `{"path":"a.go"}`))
-		te.turn(1, true, text("Looking."), call("t1", "file.read", `{"path":"a.go"}`))
-		te.tool(1, "t1", "file.read", `{"path":"a.go"}`, "package a")
-		te.done(1)
-		wr.tool(1, "w1", "file.write", `{"path":"a.go"}`, "written")
-		close(live)
-		<-seen
-		wr.done(1)
-		te.turn(2, true, text("All is well."))
-		te.ended(harnessv1.Outcome_OUTCOME_COMPLETED, "All is well.", testerPath, 2, nil)
-		p.result(1, "c2", "agent-tester", "tested")
-		wr.turn(2, true, text("Done."))
-		wr.ended(harnessv1.Outcome_OUTCOME_FAILED, "Done.", writerPath, 2,
-			&commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_INTERRUPTED, Message: "No."})
-		p.result(1, "c1", "agent-writer", "written")
-		p.done(1)
-		p.turn(2, false, text("Thanks."))
-		p.complete(2)
-	})
-	posted := n.post("ada", s, "Build it.")
-	<-live
-	eventually(t, "the cage is known", func() error {
-		for _, a := range n.get("ada", s).GetLiveSubagents() {
-			if a.GetName() == "tester" && a.GetCageStatus() == "caged" && a.GetState() == "running" {
-				return nil
-			}
-		}
-		return fmt.Errorf("live agents are %v", n.get("ada", s).GetLiveSubagents())
-	})
-	if got := n.get("ada", s).GetLiveSubagents(); len(got) != 2 || got[0].GetAgentPath() == "" {
-		t.Errorf("live agents = %v", got)
-	}
-	now, err := n.Sessions.ListProcesses(as(t, "ada"), &apiv1.ListProcessesRequest{SessionId: s})
-	if err != nil || len(now.GetRuns()) != 1 || len(now.GetRuns()[0].GetLiveSubagents()) != 2 {
-		t.Errorf("processes = %v, %v", now, err)
-	}
-	close(seen)
-	run := n.run("ada", s, posted.GetRunId())
-	if run.GetOutcome() != "completed" || len(run.GetSteps()) != 2 || run.GetTokensIn() != 24+40 ||
-		run.GetTokensOut() != 10+20 || run.GetCostTotal() != 1.5+2 {
-		t.Errorf("run = %v", run)
-	}
-	if got := run.GetSubagentInvocations(); len(got) != 2 || got[0].GetPrompt() == "" || got[0].GetOutput() == "" ||
-		len(got[0].GetTools()) != 1 {
-		t.Errorf("invocations of the run = %v", got)
-	}
+// sideBySide plays a root with a writer and a tester that work at the same time. It closes live while both are at
+// work, and goes on after seen is closed.
+func sideBySide(p *play, live chan<- struct{}, seen <-chan struct{}) {
+	wr, te := p.delegate()
+	te.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Cage{Cage: &harnessv1.CageChanged{
+		AgentPath: testerPath, Status: "caged", Tier: "userns", Summary: "read only",
+		Audit: &commonv1.AuditRecord{EventType: "cage.opened", AgentPath: testerPath},
+	}}})
+	wr.model()
+	te.model()
+	wr.delta("Writ")
+	te.delta("Test")
+	wr.turn(1, true, text("Written."), call("w1", "file.write", `{"path":"a.go"}`))
+	te.turn(1, true, text("Looking."), call("t1", "file.read", `{"path":"a.go"}`))
+	te.tool(1, "t1", "file.read", `{"path":"a.go"}`, "package a")
+	te.done(1)
+	wr.tool(1, "w1", "file.write", `{"path":"a.go"}`, "written")
+	close(live)
+	<-seen
+	wr.done(1)
+	te.turn(2, true, text("All is well."))
+	te.ended(harnessv1.Outcome_OUTCOME_COMPLETED, "All is well.", testerPath, 2, nil)
+	p.result(1, "c2", "agent-tester", "tested")
+	wr.turn(2, true, text("Done."))
+	wr.ended(harnessv1.Outcome_OUTCOME_FAILED, "Done.", writerPath, 2,
+		&commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_INTERRUPTED, Message: "No."})
+	p.result(1, "c1", "agent-writer", "written")
+	p.done(1)
+	p.turn(2, false, text("Thanks."))
+	p.complete(2)
+}
+
+// shownSideBySide checks the frames of sideBySide.
+func shownSideBySide(t *testing.T, w *world, s string) {
+	t.Helper()
 	output := w.await(s, "output", "message.end")
 	shown := []string{"subagent.start", "subagent.output", "subagent.tool_call", "subagent.tool_result", "subagent.end"}
 	for _, invocation := range []string{writer, tester} {
@@ -210,6 +181,47 @@ func TestAgentsSideBySide(t *testing.T) {
 		!strings.HasPrefix(cages[0], "run.cage") {
 		t.Errorf("frames about the cage of the tester: %v", cages)
 	}
+}
+
+// Two agents that work side by side are shown in the order of each, their steps are stored and acknowledged apart,
+// and the run's sums hold all three. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01, A-WIRE-IDS-04.
+func TestAgentsSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.team()
+	n := w.start("a")
+	s := n.session("ada")
+	live := make(chan struct{})
+	seen := make(chan struct{})
+	w.harness.expect(func(p *play) { sideBySide(p, live, seen) })
+	posted := n.post("ada", s, "Build it.")
+	<-live
+	eventually(t, "the cage is known", func() error {
+		for _, a := range n.get("ada", s).GetLiveSubagents() {
+			if a.GetName() == "tester" && a.GetCageStatus() == "caged" && a.GetState() == "running" {
+				return nil
+			}
+		}
+		return fmt.Errorf("live agents are %v", n.get("ada", s).GetLiveSubagents())
+	})
+	if got := n.get("ada", s).GetLiveSubagents(); len(got) != 2 || got[0].GetAgentPath() == "" {
+		t.Errorf("live agents = %v", got)
+	}
+	now, err := n.Sessions.ListProcesses(as(t, "ada"), &apiv1.ListProcessesRequest{SessionId: s})
+	if err != nil || len(now.GetRuns()) != 1 || len(now.GetRuns()[0].GetLiveSubagents()) != 2 {
+		t.Errorf("processes = %v, %v", now, err)
+	}
+	close(seen)
+	run := n.run("ada", s, posted.GetRunId())
+	if run.GetOutcome() != "completed" || len(run.GetSteps()) != 2 || run.GetTokensIn() != 24+40 ||
+		run.GetTokensOut() != 10+20 || run.GetCostTotal() != 1.5+2 {
+		t.Errorf("run = %v", run)
+	}
+	if got := run.GetSubagentInvocations(); len(got) != 2 || got[0].GetPrompt() == "" || got[0].GetOutput() == "" ||
+		len(got[0].GetTools()) != 1 {
+		t.Errorf("invocations of the run = %v", got)
+	}
+	shownSideBySide(t, w, s)
 	records := n.recorded("ada", s)
 	if times(records, "delegation.started") != 2 || times(records, "delegation.completed") != 2 {
 		t.Errorf("records = %v", records)

@@ -78,7 +78,9 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	root, space := project(t)
 	w := writer(t)
-	for name, mode := range map[string]fs.FileMode{"edit": 0o751, "gone": 0o600, "old/moved": 0o640, "both": 0o755 | fs.ModeSetuid, "swapped": 0o644} {
+	for name, mode := range map[string]fs.FileMode{
+		"edit": 0o751, "gone": 0o600, "old/moved": 0o640, "both": 0o755 | fs.ModeSetuid, "swapped": 0o644,
+	} {
 		must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(root, name), []byte(name), 0o600))
 		must(t, os.Chmod(filepath.Join(root, name), mode))
@@ -103,7 +105,8 @@ func TestApply(t *testing.T) {
 	))
 	want := map[string]string{
 		".": "folder", "old": "folder", "new": "folder", "new/deep": "folder",
-		"edit": `-rwxr-x--x "edited"`, "like": `-rwxr-x--x ""`, "swapped": `-rw------- "swapped"`, "new/both": `urwxr-xr-x "both changed"`,
+		"edit": `-rwxr-x--x "edited"`, "like": `-rwxr-x--x ""`, "swapped": `-rw------- "swapped"`,
+		"new/both":       `urwxr-xr-x "both changed"`,
 		"new/deep/moved": `-rw-r----- "old/moved"`, "new/deep/fresh": tree(t, root)["new/deep/fresh"],
 	}
 	if got := tree(t, root); !maps.Equal(got, want) || !strings.HasSuffix(got["new/deep/fresh"], `"fresh"`) {
@@ -124,8 +127,7 @@ func project(t testing.TB) (string, *paths.Space) {
 	return root, space
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(t failer, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +140,38 @@ func writer(t testing.TB) *change.Writer {
 	return change.NewWriter(j, nil)
 }
 
+// drawChanges draws up to six changes of files below root, and makes the files that they change.
+func drawChanges(t *rapid.T, root string, space *paths.Space) []change.Change {
+	var changes []change.Change
+	n := rapid.IntRange(1, 6).Draw(t, "changes")
+	for i := range n {
+		name := fmt.Sprintf("%s/f%d", rapid.SampledFrom([]string{".", "a", "a/b", "c"}).Draw(t, "folder"), i)
+		kind := rapid.SampledFrom([]string{"create", "replace", "linked", "remove", "move", "move and edit"}).Draw(t, "kind")
+		full := filepath.Join(root, name)
+		if kind != "create" {
+			must(t, os.MkdirAll(filepath.Dir(full), 0o755))
+			must(t, os.WriteFile(full, []byte("old "+name), 0o644))
+		}
+		if kind == "linked" {
+			must(t, os.Link(full, filepath.Join(root, fmt.Sprintf("other%d", i))))
+		}
+		p, was := at(t, space, name)
+		c := change.Change{At: p, Was: was}
+		switch kind {
+		case "remove":
+			c.Remove = true
+		case "move", "move and edit":
+			to, _ := at(t, space, fmt.Sprintf("new%d/deep/f", i%2)+fmt.Sprint(i))
+			c.Move = &to
+		}
+		if !c.Remove && kind != "move" {
+			c.Data = []byte("new " + name)
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
 // After a failure of any kind at any step, all files are as before, and changes by others meanwhile
 // stay.
 func TestApplyAllOrNothing(t *testing.T) {
@@ -145,56 +179,26 @@ func TestApplyAllOrNothing(t *testing.T) {
 	root, space := project(t)
 	w := writer(t)
 	rapid.Check(t, func(t *rapid.T) {
-		must := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
 		entries, err := os.ReadDir(root)
-		must(err)
+		must(t, err)
 		for _, e := range entries {
-			must(os.RemoveAll(filepath.Join(root, e.Name())))
+			must(t, os.RemoveAll(filepath.Join(root, e.Name())))
 		}
-		var changes []change.Change
-		n := rapid.IntRange(1, 6).Draw(t, "changes")
-		for i := range n {
-			name := fmt.Sprintf("%s/f%d", rapid.SampledFrom([]string{".", "a", "a/b", "c"}).Draw(t, "folder"), i)
-			kind := rapid.SampledFrom([]string{"create", "replace", "linked", "remove", "move", "move and edit"}).Draw(t, "kind")
-			full := filepath.Join(root, name)
-			if kind != "create" {
-				must(os.MkdirAll(filepath.Dir(full), 0o755))
-				must(os.WriteFile(full, []byte("old "+name), 0o644))
-			}
-			if kind == "linked" {
-				must(os.Link(full, filepath.Join(root, fmt.Sprintf("other%d", i))))
-			}
-			p, was := at(t, space, name)
-			c := change.Change{At: p, Was: was}
-			switch kind {
-			case "remove":
-				c.Remove = true
-			case "move", "move and edit":
-				to, _ := at(t, space, fmt.Sprintf("new%d/deep/f", i%2)+fmt.Sprint(i))
-				c.Move = &to
-			}
-			if !c.Remove && kind != "move" {
-				c.Data = []byte("new " + name)
-			}
-			changes = append(changes, c)
-		}
+		changes := drawChanges(t, root, space)
+		n := len(changes)
 		victim := changes[rapid.IntRange(0, n-1).Draw(t, "victim")]
 		full := filepath.Join(root, victim.At.Rel)
 		spoil := func() {
 			switch {
 			case victim.Move != nil && rapid.Bool().Draw(t, "target"):
 				full = filepath.Join(root, victim.Move.Rel)
-				must(os.MkdirAll(filepath.Dir(full), 0o755))
-				must(os.WriteFile(full, []byte("somebody else's"), 0o644))
+				must(t, os.MkdirAll(filepath.Dir(full), 0o755))
+				must(t, os.WriteFile(full, []byte("somebody else's"), 0o644))
 			case victim.Was != (change.Version{}) && rapid.Bool().Draw(t, "removed"):
-				must(os.Remove(full))
+				must(t, os.Remove(full))
 			default:
-				must(os.MkdirAll(filepath.Dir(full), 0o755))
-				must(os.WriteFile(full, []byte("somebody else's"), 0o644))
+				must(t, os.MkdirAll(filepath.Dir(full), 0o755))
+				must(t, os.WriteFile(full, []byte("somebody else's"), 0o644))
 			}
 		}
 		when := rapid.IntRange(-1, n).Draw(t, "when")

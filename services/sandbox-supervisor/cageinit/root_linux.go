@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kaged.dev/pkg/ownpath"
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
@@ -200,7 +199,8 @@ var errChanged = errors.New("it was replaced while the cage was made")
 // root makes the new root and goes there.
 func (b *builder) root() error {
 	const point = "/dev" // of which the devices have been taken hold of
-	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m,nr_inodes=4096"); err != nil {
+	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+		"mode=0755,size=4m,nr_inodes=4096"); err != nil {
 		return fmt.Errorf("root: %w", err)
 	}
 	var err error
@@ -389,120 +389,6 @@ func (b *builder) system() error {
 		}
 	}
 	return nil
-}
-
-// hidden covers the paths hidden from every cage.
-func (b *builder) hidden() error {
-	for _, p := range b.plan.Hidden {
-		if err := b.hide(p); err != nil {
-			return fmt.Errorf("hiding %s: %w", p, err)
-		}
-	}
-	return nil
-}
-
-// hide covers a path with an empty folder, or with the null device, if it is there.
-func (b *builder) hide(p ownpath.Path) error {
-	target, err := b.at(p.String())
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(target)
-	var st unix.Stat_t
-	if err := unix.Fstat(target, &st); err != nil {
-		return err
-	}
-	var tree int
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		if err := unix.Mkdirat(b.store, "nothing", 0o555); err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
-		}
-		tree, _, err = openTree(b.store, "nothing", mounts.ReadOnly)
-	} else {
-		tree, _, err = openTree(b.top, "dev/null", mounts.Device)
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(tree)
-	return mounts.Attach(tree, target)
-}
-
-// grants mounts the policy's grants.
-func (b *builder) grants() error {
-	for i, s := range b.binds {
-		bind := b.plan.Binds[i]
-		if !bind.Within {
-			if err := b.attach(s); err != nil {
-				return err
-			}
-			continue
-		}
-		// It exists already, in the grant around it, and must be the same file as outside: a concurrent writer must
-		// not have it covered at another path than its own.
-		st, err := b.cover(s)
-		if err == nil && (st.Dev != bind.Dev || st.Ino != bind.Ino) {
-			err = errChanged
-		}
-		if err != nil {
-			return &layerError{layer: blueprint.LayerMount, cause: frame.CauseFolder, err: fmt.Errorf("%s: %w", s.path, err)}
-		}
-	}
-	for _, p := range b.ways {
-		fd, err := b.at(p)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p, err)
-		}
-		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-		unix.Close(fd)
-		if err != nil {
-			return fmt.Errorf("read-only %s: %w", p, err)
-		}
-	}
-	return nil
-}
-
-// covered covers foreign sockets in the granted trees. A missing one needs no cover; one behind a folder that has
-// become a link is elsewhere.
-func (b *builder) covered() error {
-	for _, p := range b.plan.Covered {
-		err := b.coverSocket(string(p))
-		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
-			return &layerError{
-				layer: blueprint.LayerMount,
-				cause: frame.CauseFolder,
-				err:   fmt.Errorf("covering the socket %s: %w", p, err),
-			}
-		}
-	}
-	return nil
-}
-
-func (b *builder) coverSocket(p string) error {
-	target, err := b.at(p)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(target)
-	var st unix.Stat_t
-	if err := unix.Fstat(target, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return err
-	}
-	const name = "no-socket" // an empty file, which no device node must be allowed for
-	fd, err := unix.Openat(b.store, name, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o444)
-	if err != nil {
-		return err
-	}
-	unix.Close(fd)
-	tree, _, err := openTree(b.store, name, mounts.ReadOnly)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(tree)
-	return mounts.Attach(tree, target)
 }
 
 // enter makes the new root the root, lets go of the old one, and forbids changes to it.

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -300,116 +297,6 @@ func netProtocols() *report {
 	return r
 }
 
-func netNetlink() *report {
-	r := attack()
-	for name, protocol := range map[string]int{
-		"audit": unix.NETLINK_AUDIT, "uevent": unix.NETLINK_KOBJECT_UEVENT, "generic": unix.NETLINK_GENERIC, "netfilter": unix.NETLINK_NETFILTER, "connector": unix.NETLINK_CONNECTOR,
-		"xfrm": unix.NETLINK_XFRM, "crypto": unix.NETLINK_CRYPTO, "selinux": unix.NETLINK_SELINUX, "iscsi": unix.NETLINK_ISCSI, "rdma": unix.NETLINK_RDMA,
-	} {
-		r.socket(name, unix.AF_NETLINK, unix.SOCK_RAW, protocol)
-	}
-	return r
-}
-
-func netDiag() *report {
-	r := attack()
-	r.socket("the sockets of others", unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG)
-	return r
-}
-
-func netConfig() *report {
-	r := attack()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		fatal(err)
-	}
-	defer unix.Close(fd)
-	request := make([]byte, 40)
-	copy(request, "lo")
-	copy(request[16:], []byte{unix.AF_INET, 0, 0, 0, 10, 9, 8, 7})
-	r.try("an address", call(unix.SYS_IOCTL, fd, unix.SIOCSIFADDR, request))
-	binary.NativeEndian.PutUint16(request[16:], unix.IFF_UP|unix.IFF_PROMISC)
-	r.try("listening to all", call(unix.SYS_IOCTL, fd, unix.SIOCSIFFLAGS, request))
-	r.try("a route", call(unix.SYS_IOCTL, fd, unix.SIOCADDRT, make([]byte, 120)))
-	r.try("a bridge", call(unix.SYS_IOCTL, fd, 0x89a0 /* SIOCBRADDBR */, "br-probe"))
-	return r
-}
-
-// netlink sends one message to the kernel's router and returns its answer's error.
-func netlink(kind, flags uint16, body []byte) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	head := unix.NlMsghdr{
-		Len:   uint32(unix.SizeofNlMsghdr + len(body)),
-		Type:  kind,
-		Flags: unix.NLM_F_REQUEST | unix.NLM_F_ACK | flags,
-		Seq:   1,
-	}
-	message := append(bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&head)), unix.SizeofNlMsghdr)), body...)
-	if err := unix.Sendto(fd, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return err
-	}
-	answer := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, answer, 0)
-	if err != nil {
-		return err
-	}
-	if n >= 20 && binary.NativeEndian.Uint16(answer[4:]) == unix.NLMSG_ERROR {
-		if code := int32(binary.NativeEndian.Uint32(answer[16:])); code != 0 {
-			return unix.Errno(-code)
-		}
-	}
-	return nil
-}
-
-func netConfigNetlink() *report {
-	r := attack()
-	create := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
-	address := append([]byte{unix.AF_INET, 32, 0, 0, 1, 0, 0, 0}, 8, 0, unix.IFA_LOCAL, 0, 10, 9, 8, 7)
-	r.try("an address", netlink(unix.RTM_NEWADDR, create, address))
-	route := append(
-		[]byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST, 0, 0, 0, 0},
-		8,
-		0,
-		unix.RTA_OIF,
-		0,
-		1,
-		0,
-		0,
-		0,
-	)
-	r.try("a default route", netlink(unix.RTM_NEWROUTE, create, route))
-	link := append(
-		make([]byte, 16),
-		16,
-		0,
-		18, /* IFLA_LINKINFO */
-		0,
-		10,
-		0,
-		1, /* IFLA_INFO_KIND */
-		0,
-		'd',
-		'u',
-		'm',
-		'm',
-		'y',
-		0,
-		0,
-		0,
-	)
-	r.try("an interface", netlink(unix.RTM_NEWLINK, create, link))
-	down := make([]byte, 16)
-	binary.NativeEndian.PutUint32(down[4:], 1)
-	binary.NativeEndian.PutUint32(down[12:], unix.IFF_PROMISC)
-	binary.NativeEndian.PutUint32(down[8:], unix.IFF_PROMISC)
-	r.try("listening to all", netlink(unix.RTM_NEWLINK, 0, down))
-	return r
-}
-
 func netInterfaces() *report {
 	r := attack()
 	text, err := os.ReadFile("/proc/net/dev")
@@ -432,86 +319,6 @@ func netICMP() *report {
 		unix.Close(fd)
 	}
 	r.try("an echo request", err)
-	return r
-}
-
-// resolve asks the cage's resolver, and returns the code of the answer and the first address in it.
-func resolve(name []byte, kind uint16) (code int, address netip.Addr, err error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0, address, err
-	}
-	defer unix.Close(fd)
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return 0, address, err
-	}
-	query := append([]byte{0x4b, 0x47, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, name...)
-	query = append(query, 0, byte(kind>>8), byte(kind), 0, 1)
-	if _, err := unix.Write(fd, query); err != nil {
-		return 0, address, err
-	}
-	if err := ready(fd, unix.POLLIN, time.Second); err != nil {
-		return 0, address, err
-	}
-	answer := make([]byte, 1500)
-	n, err := unix.Read(fd, answer)
-	if err != nil {
-		return 0, address, err
-	}
-	if n < 12 {
-		return 0, address, errors.New("a short answer")
-	}
-	if binary.BigEndian.Uint16(answer[6:]) > 0 && n >= 4 {
-		address, _ = netip.AddrFromSlice(answer[n-4 : n])
-	}
-	return int(answer[3] & 15), address, nil
-}
-
-// labels is a name as it is sent.
-func labels(name string) (wire []byte) {
-	for _, label := range strings.Split(name, ".") {
-		wire = append(append(wire, byte(len(label))), label...)
-	}
-	return wire
-}
-
-func (r *report) named(what string, wire []byte, kind uint16) {
-	code, address, err := resolve(wire, kind)
-	if err == nil && !address.IsValid() {
-		err = fmt.Errorf("code %d without an answer", code)
-	}
-	r.try(what, err)
-}
-
-func netNameDenied() *report {
-	r := attack()
-	for _, name := range []string{params.Denied, "localhost.localdomain", "metadata.google.internal", "host.docker.internal"} {
-		r.named(name, labels(name), 1)
-	}
-	return r
-}
-
-func netNameTunnel() *report {
-	r := attack()
-	host, _, _ := strings.Cut(params.Allowed, ":")
-	for _, name := range []string{"c2VjcmV0.tunnel." + params.Denied, "73656372.6574." + host, strings.Repeat("a", 60) + "." + params.Denied} {
-		for _, kind := range []uint16{1, 5, 10, 15, 16, 28, 33, 255} { // A CNAME NULL MX TXT AAAA SRV ANY
-			r.named(fmt.Sprintf("%s of kind %d", name, kind), labels(name), kind)
-		}
-	}
-	return r
-}
-
-func netNameOdd() *report {
-	r := attack()
-	host, _, _ := strings.Cut(params.Allowed, ":")
-	for what, wire := range map[string][]byte{
-		"a NUL before the allowed name": labels(params.Denied + "\x00." + host), "a NUL after it": labels(host + "\x00." + params.Denied),
-		"a name that only ends like it": labels("not" + host), "a loop": {0xc0, 12}, "a long label": append([]byte{64}, bytes.Repeat([]byte("a"), 64)...),
-		"nothing": {}, "a dot in a label": append([]byte{byte(len(host) + 2)}, "x."+host...),
-	} {
-		r.named(what, wire, 1)
-	}
 	return r
 }
 

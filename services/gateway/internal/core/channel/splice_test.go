@@ -44,177 +44,194 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// move is a call of a splice.
+type move func(*channel.Splice) (channel.Batch, channel.Verdict)
+
+// step is a call of a splice with the verdict and the frames it must give.
+type step struct {
+	what string
+	do   move
+	want channel.Verdict
+	got  string
+}
+
+func only(f func(*channel.Splice) channel.Verdict) move {
+	return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return channel.Batch{}, f(s) }
+}
+
+func published(last int64) move {
+	return only(func(s *channel.Splice) channel.Verdict { return s.Published(last) })
+}
+
+func resume(seen int64) move {
+	return only(func(s *channel.Splice) channel.Verdict { return s.Resume(seen) })
+}
+
+func live(b channel.Batch) move {
+	return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return s.Live(b) }
+}
+
+func stored(b channel.Batch) move {
+	return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return s.Stored(b) }
+}
+
+var (
+	begin   = only((*channel.Splice).Begin)
+	filled  = only((*channel.Splice).Filled)
+	giveUp  = only((*channel.Splice).GiveUp)
+	suspect = only((*channel.Splice).Suspect)
+	follow  = only(func(s *channel.Splice) channel.Verdict { s.Follow(); return channel.Nothing })
+	ask     = only(func(s *channel.Splice) channel.Verdict { s.Ask(); return channel.Nothing })
+	stop    = only(func(s *channel.Splice) channel.Verdict { s.Stop(); return channel.Nothing })
+)
+
+// spliceStories are the steps of a splice by the sentence they prove.
+var spliceStories = map[string][]step{
+	"what nobody asked for does not pass": {
+		{"published", published(4), channel.Nothing, ""}, {"live", live(batch(5, 1, 1)), channel.Nothing, ""},
+	},
+	"what comes passes, once and in order": {
+		{"published", published(4), channel.Nothing, ""},
+		{"follow", follow, channel.Nothing, ""},
+		{"an old one", live(batch(3, 2, 1)), channel.Nothing, ""},
+		{"one that overlaps", live(batch(4, 2, 1)), channel.Deliver, "5@1"},
+		{"the next", live(batch(6, 2, 1)), channel.Deliver, "6@1 7@1"},
+		{"again", live(batch(6, 2, 1)), channel.Nothing, ""},
+		{"after unsubscribe", stop, channel.Nothing, ""},
+		{"nothing", live(batch(8, 1, 1)), channel.Nothing, ""},
+		{"after subscribe", follow, channel.Nothing, ""},
+		{"the next again", live(batch(9, 1, 1)), channel.Deliver, "9@1"},
+	},
+	"a gap is filled before anything else passes": {
+		{"follow", follow, channel.Nothing, ""},
+		{"a gap", live(batch(3, 1, 1)), channel.Fill, ""},
+		{"while it is filled", live(batch(4, 1, 1)), channel.Nothing, ""},
+		{"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"},
+		{"not all yet", filled, channel.Fill, ""},
+		{"stored", stored(batch(3, 1, 1)), channel.Deliver, "3@1"},
+		{"stored", stored(batch(4, 1, 1)), channel.Deliver, "4@1"},
+		{"all", filled, channel.Nothing, ""},
+		{"live again", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+	},
+	"resume at the end has nothing to fill": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(4), channel.Nothing, ""},
+		{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+	},
+	"resume behind fills": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(2), channel.Fill, ""},
+		{"stored, partly seen", stored(batch(1, 3, 1)), channel.Deliver, "3@1"},
+		{"the rest", stored(batch(4, 1, 1)), channel.Deliver, "4@1"},
+		{"all", filled, channel.Nothing, ""},
+	},
+	"resume ahead of what there is": {
+		{"published", published(4), channel.Nothing, ""}, {"resume", resume(5), channel.Lost, ""},
+	},
+	"resume after frames that are stored no more": {
+		{"published", published(9), channel.Nothing, ""},
+		{"resume", resume(2), channel.Fill, ""},
+		{"stored", stored(batch(5, 1, 1)), channel.Lost, ""},
+	},
+	"resume where nothing is stored": {
+		{"published", published(9), channel.Nothing, ""},
+		{"resume", resume(2), channel.Fill, ""},
+		{"none", filled, channel.Fill, ""},
+		{"never", giveUp, channel.Lost, ""},
+	},
+	"from the beginning": {
+		{"published", published(2), channel.Nothing, ""},
+		{"begin", begin, channel.Fill, ""},
+		{"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"},
+		{"all", filled, channel.Nothing, ""},
+	},
+	"from the beginning of nothing": {
+		{"begin", begin, channel.Nothing, ""},
+		{"live", live(batch(1, 1, 1)), channel.Deliver, "1@1"},
+		{"a gap is not passed over", live(batch(3, 1, 1)), channel.Fill, ""},
+		{"never", giveUp, channel.Lost, ""},
+	},
+	"from the beginning where that is gone": {
+		{"published", published(9), channel.Nothing, ""},
+		{"begin", begin, channel.Fill, ""},
+		{"stored", stored(batch(5, 1, 1)), channel.Nothing, ""},
+		{"more stored", stored(batch(6, 5, 1)), channel.Deliver, "10@1"},
+		{"all", filled, channel.Nothing, ""},
+		{"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
+	},
+	"from the beginning where all is gone": {
+		{"published", published(9), channel.Nothing, ""},
+		{"begin", begin, channel.Fill, ""},
+		{"none", filled, channel.Fill, ""},
+		{"live, meanwhile", live(batch(10, 1, 1)), channel.Nothing, ""},
+		{"never", giveUp, channel.Fill, ""},
+		{"stored", stored(batch(10, 1, 1)), channel.Deliver, "10@1"},
+		{"all", filled, channel.Nothing, ""},
+		{"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
+	},
+	"from the beginning where even what came since is gone": {
+		{"published", published(9), channel.Nothing, ""},
+		{"begin", begin, channel.Fill, ""},
+		{"stored", stored(batch(12, 1, 1)), channel.Lost, ""},
+	},
+	"a new holder goes on": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(4), channel.Nothing, ""},
+		{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+		{"mark", live(batch(6, 0, 2)), channel.Nothing, ""},
+		{"the new holder", live(batch(6, 1, 2)), channel.Deliver, "6@2"},
+	},
+	"a mark shows a gap": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(4), channel.Nothing, ""},
+		{"mark", live(batch(6, 0, 2)), channel.Fill, ""},
+		{"stored", stored(batch(5, 1, 1)), channel.Deliver, "5@1"},
+		{"the mark, stored", stored(batch(6, 0, 2)), channel.Nothing, ""},
+		{"all", filled, channel.Nothing, ""},
+	},
+	"a holder that counts from an earlier point": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(4), channel.Nothing, ""},
+		{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
+		{"mark", live(batch(3, 0, 2)), channel.Lost, ""},
+	},
+	"the holder knows less than the client": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(4), channel.Nothing, ""},
+		{"asked", ask, channel.Nothing, ""},
+		{"attached again", published(3), channel.Lost, ""},
+	},
+	"frames pass while the holder answers": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(4), channel.Nothing, ""},
+		{"asked", ask, channel.Nothing, ""},
+		{"live", live(batch(5, 2, 1)), channel.Deliver, "5@1 6@1"},
+		{"attached again", published(4), channel.Nothing, ""},
+		{"live", live(batch(7, 1, 1)), channel.Deliver, "7@1"},
+	},
+	"a missed batch that was the last is found": {
+		{"published", published(4), channel.Nothing, ""},
+		{"resume", resume(4), channel.Nothing, ""},
+		{"the bus was away", suspect, channel.Fill, ""},
+		{"again", suspect, channel.Nothing, ""},
+		{"none that early", filled, channel.Fill, ""},
+		{"stored", stored(batch(5, 1, 1)), channel.Deliver, "5@1"},
+		{"all", filled, channel.Nothing, ""},
+		{"attached again", published(6), channel.Fill, ""},
+	},
+}
+
 // The steps of a channel, each with its verdict.
 func TestSplice(t *testing.T) {
 	t.Parallel()
-	type step struct {
-		what string
-		do   func(*channel.Splice) (channel.Batch, channel.Verdict)
-		want channel.Verdict
-		got  string
-	}
-	only := func(f func(*channel.Splice) channel.Verdict) func(*channel.Splice) (channel.Batch, channel.Verdict) {
-		return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return channel.Batch{}, f(s) }
-	}
-	published := func(last int64) func(*channel.Splice) (channel.Batch, channel.Verdict) {
-		return only(func(s *channel.Splice) channel.Verdict { return s.Published(last) })
-	}
-	resume := func(seen int64) func(*channel.Splice) (channel.Batch, channel.Verdict) {
-		return only(func(s *channel.Splice) channel.Verdict { return s.Resume(seen) })
-	}
-	live := func(b channel.Batch) func(*channel.Splice) (channel.Batch, channel.Verdict) {
-		return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return s.Live(b) }
-	}
-	stored := func(b channel.Batch) func(*channel.Splice) (channel.Batch, channel.Verdict) {
-		return func(s *channel.Splice) (channel.Batch, channel.Verdict) { return s.Stored(b) }
-	}
-	begin := only((*channel.Splice).Begin)
-	filled := only((*channel.Splice).Filled)
-	giveUp := only((*channel.Splice).GiveUp)
-	suspect := only((*channel.Splice).Suspect)
-	follow := only(func(s *channel.Splice) channel.Verdict { s.Follow(); return channel.Nothing })
-	ask := only(func(s *channel.Splice) channel.Verdict { s.Ask(); return channel.Nothing })
-	stop := only(func(s *channel.Splice) channel.Verdict { s.Stop(); return channel.Nothing })
-
-	for name, steps := range map[string][]step{
-		"what nobody asked for does not pass": {
-			{"published", published(4), channel.Nothing, ""}, {"live", live(batch(5, 1, 1)), channel.Nothing, ""},
-		},
-		"what comes passes, once and in order": {
-			{"published", published(4), channel.Nothing, ""},
-			{"follow", follow, channel.Nothing, ""},
-			{"an old one", live(batch(3, 2, 1)), channel.Nothing, ""},
-			{"one that overlaps", live(batch(4, 2, 1)), channel.Deliver, "5@1"},
-			{"the next", live(batch(6, 2, 1)), channel.Deliver, "6@1 7@1"},
-			{"again", live(batch(6, 2, 1)), channel.Nothing, ""},
-			{"after unsubscribe", stop, channel.Nothing, ""},
-			{"nothing", live(batch(8, 1, 1)), channel.Nothing, ""},
-			{"after subscribe", follow, channel.Nothing, ""},
-			{"the next again", live(batch(9, 1, 1)), channel.Deliver, "9@1"},
-		},
-		"a gap is filled before anything else passes": {
-			{"follow", follow, channel.Nothing, ""},
-			{"a gap", live(batch(3, 1, 1)), channel.Fill, ""},
-			{"while it is filled", live(batch(4, 1, 1)), channel.Nothing, ""},
-			{"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"},
-			{"not all yet", filled, channel.Fill, ""},
-			{"stored", stored(batch(3, 1, 1)), channel.Deliver, "3@1"},
-			{"stored", stored(batch(4, 1, 1)), channel.Deliver, "4@1"},
-			{"all", filled, channel.Nothing, ""},
-			{"live again", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
-		},
-		"resume at the end has nothing to fill": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(4), channel.Nothing, ""},
-			{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
-		},
-		"resume behind fills": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(2), channel.Fill, ""},
-			{"stored, partly seen", stored(batch(1, 3, 1)), channel.Deliver, "3@1"},
-			{"the rest", stored(batch(4, 1, 1)), channel.Deliver, "4@1"},
-			{"all", filled, channel.Nothing, ""},
-		},
-		"resume ahead of what there is": {
-			{"published", published(4), channel.Nothing, ""}, {"resume", resume(5), channel.Lost, ""},
-		},
-		"resume after frames that are stored no more": {
-			{"published", published(9), channel.Nothing, ""},
-			{"resume", resume(2), channel.Fill, ""},
-			{"stored", stored(batch(5, 1, 1)), channel.Lost, ""},
-		},
-		"resume where nothing is stored": {
-			{"published", published(9), channel.Nothing, ""},
-			{"resume", resume(2), channel.Fill, ""},
-			{"none", filled, channel.Fill, ""},
-			{"never", giveUp, channel.Lost, ""},
-		},
-		"from the beginning": {
-			{"published", published(2), channel.Nothing, ""},
-			{"begin", begin, channel.Fill, ""},
-			{"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"},
-			{"all", filled, channel.Nothing, ""},
-		},
-		"from the beginning of nothing": {
-			{"begin", begin, channel.Nothing, ""},
-			{"live", live(batch(1, 1, 1)), channel.Deliver, "1@1"},
-			{"a gap is not passed over", live(batch(3, 1, 1)), channel.Fill, ""},
-			{"never", giveUp, channel.Lost, ""},
-		},
-		"from the beginning where that is gone": {
-			{"published", published(9), channel.Nothing, ""},
-			{"begin", begin, channel.Fill, ""},
-			{"stored", stored(batch(5, 1, 1)), channel.Nothing, ""},
-			{"more stored", stored(batch(6, 5, 1)), channel.Deliver, "10@1"},
-			{"all", filled, channel.Nothing, ""},
-			{"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
-		},
-		"from the beginning where all is gone": {
-			{"published", published(9), channel.Nothing, ""},
-			{"begin", begin, channel.Fill, ""},
-			{"none", filled, channel.Fill, ""},
-			{"live, meanwhile", live(batch(10, 1, 1)), channel.Nothing, ""},
-			{"never", giveUp, channel.Fill, ""},
-			{"stored", stored(batch(10, 1, 1)), channel.Deliver, "10@1"},
-			{"all", filled, channel.Nothing, ""},
-			{"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
-		},
-		"from the beginning where even what came since is gone": {
-			{"published", published(9), channel.Nothing, ""}, {"begin", begin, channel.Fill, ""}, {"stored", stored(batch(12, 1, 1)), channel.Lost, ""},
-		},
-		"a new holder goes on": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(4), channel.Nothing, ""},
-			{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
-			{"mark", live(batch(6, 0, 2)), channel.Nothing, ""},
-			{"the new holder", live(batch(6, 1, 2)), channel.Deliver, "6@2"},
-		},
-		"a mark shows a gap": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(4), channel.Nothing, ""},
-			{"mark", live(batch(6, 0, 2)), channel.Fill, ""},
-			{"stored", stored(batch(5, 1, 1)), channel.Deliver, "5@1"},
-			{"the mark, stored", stored(batch(6, 0, 2)), channel.Nothing, ""},
-			{"all", filled, channel.Nothing, ""},
-		},
-		"a holder that counts from an earlier point": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(4), channel.Nothing, ""},
-			{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
-			{"mark", live(batch(3, 0, 2)), channel.Lost, ""},
-		},
-		"the holder knows less than the client": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(4), channel.Nothing, ""},
-			{"asked", ask, channel.Nothing, ""},
-			{"attached again", published(3), channel.Lost, ""},
-		},
-		"frames pass while the holder answers": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(4), channel.Nothing, ""},
-			{"asked", ask, channel.Nothing, ""},
-			{"live", live(batch(5, 2, 1)), channel.Deliver, "5@1 6@1"},
-			{"attached again", published(4), channel.Nothing, ""},
-			{"live", live(batch(7, 1, 1)), channel.Deliver, "7@1"},
-		},
-		"a missed batch that was the last is found": {
-			{"published", published(4), channel.Nothing, ""},
-			{"resume", resume(4), channel.Nothing, ""},
-			{"the bus was away", suspect, channel.Fill, ""},
-			{"again", suspect, channel.Nothing, ""},
-			{"none that early", filled, channel.Fill, ""},
-			{"stored", stored(batch(5, 1, 1)), channel.Deliver, "5@1"},
-			{"all", filled, channel.Nothing, ""},
-			{"attached again", published(6), channel.Fill, ""},
-		},
-	} {
+	for name, steps := range spliceStories {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var s channel.Splice
 			for _, st := range steps {
 				b, verdict := st.do(&s)
 				if verdict != st.want || strings.Join(frames(b), " ") != st.got {
-					t.Fatalf("%s: verdict %d with %v, want %d with %q", st.what, verdict, frames(b), st.want, st.got)
+					t.Fatalf("%s: got verdict %d with %v, want %d with %q", st.what, verdict, frames(b), st.want, st.got)
 				}
 			}
 		})
@@ -353,7 +370,8 @@ func (w *world) checkComplete(t *rapid.T) {
 	probe.fill()
 	probe.fill() // as often as the gateway does
 	if probe.lost || probe.splice.Filling() || probe.splice.Next() != w.next() {
-		t.Fatalf("after a fill the client is at %d, lost %v, while the next frame is %d", probe.splice.Next(), probe.lost, w.next())
+		t.Fatalf("after a fill the client is at %d, lost %v, while the next frame is %d", probe.splice.Next(), probe.lost,
+			w.next())
 	}
 }
 

@@ -15,10 +15,9 @@ import (
 
 const token = "ghp_0123456789abcdefSECRET"
 
-// A program that speaks plain HTTP is known to the host by a credential that it never sees, on TLS that the gate
-// verifies; no answer contains it.
-func TestCredential(t *testing.T) {
-	t.Parallel()
+// credentialServer is a server with TLS that answers with the headers it was sent.
+func credentialServer(t *testing.T) *httptest.Server {
+	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
 		case "/redirect":
@@ -38,15 +37,8 @@ func TestCredential(t *testing.T) {
 		w.Header().Set("X-Echo", req.Header.Get("Authorization"))
 		w.Header().Set("Trailer", "X-End")
 		_, _ = fmt.Fprintf(
-			w,
-			"%s %s %v proxied %q trailing %q auth %s",
-			req.Host,
-			req.URL,
-			req.Header.Values("X-Mine"),
-			req.Header.Get(
-				"Proxy-Authorization",
-			),
-			req.Trailer.Get("Authorization"),
+			w, "%s %s %v proxied %q trailing %q auth %s", req.Host, req.URL, req.Header.Values("X-Mine"),
+			req.Header.Get("Proxy-Authorization"), req.Trailer.Get("Authorization"),
 			strings.Repeat(req.Header.Get("Authorization"), 3),
 		)
 		w.Header().Set("X-End", req.Header.Get("Authorization"))
@@ -55,6 +47,14 @@ func TestCredential(t *testing.T) {
 	server.Config.ErrorLog = quiet()
 	server.StartTLS()
 	t.Cleanup(server.Close)
+	return server
+}
+
+// A program that speaks plain HTTP is known to the host by a credential that it never sees, on TLS that the gate
+// verifies; no answer contains it.
+func TestCredential(t *testing.T) {
+	t.Parallel()
+	server := credentialServer(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 
@@ -103,7 +103,10 @@ func TestCredential(t *testing.T) {
 		"http://example.com/a/../b?q=1",
 		"--path-as-is",
 	)
-	for _, want := range []string{"HTTP/1.1 200", "example.com /a/../b?q=1 [1] proxied \"\" trailing \"\" auth " + strings.Repeat(masked, 3), "X-Echo: " + masked} {
+	for _, want := range []string{
+		"HTTP/1.1 200", "example.com /a/../b?q=1 [1] proxied \"\" trailing \"\" auth " + strings.Repeat(masked, 3),
+		"X-Echo: " + masked,
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}

@@ -28,101 +28,134 @@ func ask(kind dnsmessage.Type, class dnsmessage.Class, labels ...string) []byte 
 	return append(query, 0, byte(kind>>8), byte(kind), byte(class>>8), byte(class))
 }
 
+const (
+	codeOK, codeFormat, codeNoName = dnsmessage.RCodeSuccess, dnsmessage.RCodeFormatError, dnsmessage.RCodeNameError
+	codeUnknown, codeRefused       = dnsmessage.RCodeNotImplemented, dnsmessage.RCodeRefused
+	typeA, typeAAAA, typeHTTPS     = dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.Type(65)
+	typePTR, classIN               = dnsmessage.TypePTR, dnsmessage.ClassINET
+)
+
+var allowedQuery = ask(typeA, classIN, "api", "example", "com")
+
+// edited returns the allowed query after a change.
+func edited(change func(q []byte) []byte) []byte { return change(allowedQuery) }
+
+// answerCases are queries with their code, the address or name in the answer, and the name that is denied.
+var answerCases = []struct {
+	name   string
+	query  []byte
+	code   dnsmessage.RCode
+	answer string
+	denied string
+}{
+	{"an allowed name", allowedQuery, codeOK, "198.18.0.2", ""},
+	{"mixed case", ask(typeA, classIN, "aPi", "EXAMPLE", "cOm"), codeOK, "198.18.0.2", ""},
+	{"punycode", ask(typeA, classIN, "xn--bcher-kva", "example"), codeOK, "198.18.0.3", ""},
+	{"AAAA of an allowed name", ask(typeAAAA, classIN, "api", "example", "com"), codeOK, "", ""},
+	{"HTTPS of an allowed name", ask(typeHTTPS, classIN, "api", "example", "com"), codeOK, "", ""},
+	{"localhost", ask(typeA, classIN, "localhost"), codeOK, "127.0.0.1", ""},
+	{"below localhost", ask(typeAAAA, classIN, "app", "localhost"), codeOK, "::1", ""},
+	{
+		"an address of a name", ask(typePTR, classIN, "2", "0", "18", "198", "in-addr", "arpa"), codeOK, "api.example.com.",
+		"",
+	},
+	{"another address", ask(typePTR, classIN, "8", "8", "8", "8", "in-addr", "arpa"), codeNoName, "", ""},
+	{"another name", ask(typeA, classIN, "evil", "example"), codeNoName, "", "evil.example"},
+	{
+		"TXT of another name", ask(dnsmessage.TypeTXT, classIN, "c2VjcmV0", "evil", "example"), codeNoName, "",
+		"c2vjcmv0.evil.example",
+	},
+	{"below an allowed name", ask(typeA, classIN, "x", "api", "example", "com"), codeNoName, "", "x.api.example.com"},
+	{"above an allowed name", ask(typeA, classIN, "com"), codeNoName, "", "com"},
+	{"the root", ask(typeA, classIN), codeNoName, "", ""},
+	{
+		"a NUL after an allowed name", ask(typeA, classIN, "api", "example", "com\x00"), codeNoName, "",
+		`api.example.com\000`,
+	},
+	{
+		"a NUL and another name", ask(typeA, classIN, "api", "example", "com\x00", "evil"), codeNoName, "",
+		`api.example.com\000.evil`,
+	},
+	{"bytes that are no text", ask(typeA, classIN, "\xff\\ "), codeNoName, "", `\255\092\032`},
+	{"a dot in a label", ask(typeA, classIN, "api.example", "com"), codeFormat, "", ""},
+	{"a label of 63", ask(typeA, classIN, strings.Repeat("l", 63)), codeNoName, "", strings.Repeat("l", 63)},
+	{"a label of 64", ask(typeA, classIN, strings.Repeat("l", 64)), codeFormat, "", ""},
+	{
+		"a name of 256",
+		ask(typeA, classIN, strings.Repeat("l", 63), strings.Repeat("l", 63), strings.Repeat("l", 63),
+			strings.Repeat("l", 63)), codeFormat, "", "",
+	},
+	{"a name that points at itself", []byte{1, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xc0, 12, 0, 1, 0, 1}, codeFormat, "", ""},
+	{"no question", []byte{1, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, codeFormat, "", ""},
+	{"two questions", edited(func(q []byte) []byte {
+		two := append(append([]byte{}, q...), q[12:]...)
+		two[5] = 2
+		return two
+	}), codeFormat, "", ""},
+	{"cut off", allowedQuery[:20], codeFormat, "", ""},
+	{"class CHAOS", ask(dnsmessage.TypeTXT, dnsmessage.ClassCHAOS, "version", "bind"), codeRefused, "", ""},
+	{"everything", ask(dnsmessage.TypeALL, classIN, "api", "example", "com"), codeRefused, "", ""},
+	{"a zone", ask(dnsmessage.TypeAXFR, classIN, "evil", "example"), codeRefused, "", ""},
+	{"an update", edited(func(q []byte) []byte {
+		update := append([]byte{}, q...)
+		update[2] |= 5 << 3
+		return update
+	}), codeUnknown, "", ""},
+}
+
 // Names that the policy allows have their address, in the letters of the query; other names do not exist, other kinds
 // of records are missing, other questions are refused, and other packets are unanswered.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	const (
-		ok, format, none, unknown, refused = dnsmessage.RCodeSuccess, dnsmessage.RCodeFormatError, dnsmessage.RCodeNameError, dnsmessage.RCodeNotImplemented, dnsmessage.RCodeRefused
-		a, aaaa, https, ptr, in            = dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.Type(
-			65,
-		), dnsmessage.TypePTR, dnsmessage.ClassINET
-	)
-	edit := func(query []byte, change func(q []byte) []byte) []byte { return change(query) }
-	allowed := ask(a, in, "api", "example", "com")
-	for _, c := range []struct {
-		name   string
-		query  []byte
-		code   dnsmessage.RCode
-		answer string // the address or name
-		denied string
-	}{
-		{"an allowed name", allowed, ok, "198.18.0.2", ""},
-		{"mixed case", ask(a, in, "aPi", "EXAMPLE", "cOm"), ok, "198.18.0.2", ""},
-		{"punycode", ask(a, in, "xn--bcher-kva", "example"), ok, "198.18.0.3", ""},
-		{"AAAA of an allowed name", ask(aaaa, in, "api", "example", "com"), ok, "", ""},
-		{"HTTPS of an allowed name", ask(https, in, "api", "example", "com"), ok, "", ""},
-		{"localhost", ask(a, in, "localhost"), ok, "127.0.0.1", ""},
-		{"below localhost", ask(aaaa, in, "app", "localhost"), ok, "::1", ""},
-		{"an address of a name", ask(ptr, in, "2", "0", "18", "198", "in-addr", "arpa"), ok, "api.example.com.", ""},
-		{"another address", ask(ptr, in, "8", "8", "8", "8", "in-addr", "arpa"), none, "", ""},
-		{"another name", ask(a, in, "evil", "example"), none, "", "evil.example"},
-		{"TXT of another name", ask(dnsmessage.TypeTXT, in, "c2VjcmV0", "evil", "example"), none, "", "c2vjcmv0.evil.example"},
-		{"below an allowed name", ask(a, in, "x", "api", "example", "com"), none, "", "x.api.example.com"},
-		{"above an allowed name", ask(a, in, "com"), none, "", "com"},
-		{"the root", ask(a, in), none, "", ""},
-		{"a NUL after an allowed name", ask(a, in, "api", "example", "com\x00"), none, "", `api.example.com\000`},
-		{"a NUL and another name", ask(a, in, "api", "example", "com\x00", "evil"), none, "", `api.example.com\000.evil`},
-		{"bytes that are no text", ask(a, in, "\xff\\ "), none, "", `\255\092\032`},
-		{"a dot in a label", ask(a, in, "api.example", "com"), format, "", ""},
-		{"a label of 63", ask(a, in, strings.Repeat("l", 63)), none, "", strings.Repeat("l", 63)},
-		{"a label of 64", ask(a, in, strings.Repeat("l", 64)), format, "", ""},
-		{"a name of 256", ask(a, in, strings.Repeat("l", 63), strings.Repeat("l", 63), strings.Repeat("l", 63), strings.Repeat("l", 63)), format, "", ""},
-		{"a name that points at itself", []byte{1, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xc0, 12, 0, 1, 0, 1}, format, "", ""},
-		{"no question", []byte{1, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, format, "", ""},
-		{"two questions", edit(allowed, func(q []byte) []byte {
-			two := append(append([]byte{}, q...), q[12:]...)
-			two[5] = 2
-			return two
-		}), format, "", ""},
-		{"cut off", allowed[:20], format, "", ""},
-		{"class CHAOS", ask(dnsmessage.TypeTXT, dnsmessage.ClassCHAOS, "version", "bind"), refused, "", ""},
-		{"everything", ask(dnsmessage.TypeALL, in, "api", "example", "com"), refused, "", ""},
-		{"a zone", ask(dnsmessage.TypeAXFR, in, "evil", "example"), refused, "", ""},
-		{"an update", edit(allowed, func(q []byte) []byte {
-			update := append([]byte{}, q...)
-			update[2] |= 5 << 3
-			return update
-		}), unknown, "", ""},
-	} {
-		response, denied := names().answer(c.query)
-		if denied != c.denied {
-			t.Errorf("%s: denied %q, want %q", c.name, denied, c.denied)
-		}
-		var m dnsmessage.Message
-		if err := m.Unpack(response); err != nil {
-			t.Errorf("%s: %v in % x", c.name, err, response)
-			continue
-		}
-		if m.ID != uint16(c.query[0])<<8|uint16(c.query[1]) || !m.Response || m.RCode != c.code || len(response) > 512 {
-			t.Errorf("%s: %+v, want code %s", c.name, m.Header, c.code)
-		}
-		got := ""
-		for _, answer := range m.Answers {
-			if answer.Header.Name != m.Questions[0].Name {
-				t.Errorf("%s: the answer is for %s, asked was %s", c.name, answer.Header.Name, m.Questions[0].Name)
+	for _, c := range answerCases {
+		t.Run(c.name, func(t *testing.T) {
+			response, denied := names().answer(c.query)
+			if denied != c.denied {
+				t.Errorf("denied %q, want %q", denied, c.denied)
 			}
-			switch body := answer.Body.(type) {
-			case *dnsmessage.AResource:
-				got += netip.AddrFrom4(body.A).String()
-			case *dnsmessage.AAAAResource:
-				got += netip.AddrFrom16(body.AAAA).String()
-			case *dnsmessage.PTRResource:
-				got += body.PTR.String()
+			var m dnsmessage.Message
+			if err := m.Unpack(response); err != nil {
+				t.Errorf("%v in % x", err, response)
+				return
 			}
-		}
-		if got != c.answer {
-			t.Errorf("%s: %q, want %q", c.name, got, c.answer)
-		}
-		if len(m.Questions) == 1 && !strings.Contains(string(c.query), string(response[12:12+int(response[12])])) {
-			t.Errorf("%s: the question came back in other letters", c.name)
-		}
+			if m.ID != uint16(c.query[0])<<8|uint16(c.query[1]) || !m.Response || m.RCode != c.code || len(response) > 512 {
+				t.Errorf("%+v, want code %s", m.Header, c.code)
+			}
+			got := ""
+			for _, answer := range m.Answers {
+				if answer.Header.Name != m.Questions[0].Name {
+					t.Errorf("the answer is for %s, asked was %s", answer.Header.Name, m.Questions[0].Name)
+				}
+				switch body := answer.Body.(type) {
+				case *dnsmessage.AResource:
+					got += netip.AddrFrom4(body.A).String()
+				case *dnsmessage.AAAAResource:
+					got += netip.AddrFrom16(body.AAAA).String()
+				case *dnsmessage.PTRResource:
+					got += body.PTR.String()
+				}
+			}
+			if got != c.answer {
+				t.Errorf("%q, want %q", got, c.answer)
+			}
+			if len(m.Questions) == 1 && !strings.Contains(string(c.query), string(response[12:12+int(response[12])])) {
+				t.Error("the question came back in other letters")
+			}
+		})
 	}
-	for name, query := range map[string][]byte{"nothing": nil, "half a header": allowed[:7], "a response": edit(allowed, func(q []byte) []byte {
-		response := append([]byte{}, q...)
-		response[2] |= 0x80
-		return response
-	})} {
+}
+
+// A message that is no query has no answer.
+func TestNoAnswers(t *testing.T) {
+	t.Parallel()
+	for name, query := range map[string][]byte{
+		"nothing": nil, "half a header": allowedQuery[:7],
+		"a response": edited(func(q []byte) []byte {
+			response := append([]byte{}, q...)
+			response[2] |= 0x80
+			return response
+		}),
+	} {
 		if response, denied := names().answer(query); response != nil || denied != "" {
 			t.Errorf("%s has an answer: % x", name, response)
 		}

@@ -49,100 +49,131 @@ func twice(said []byte) []byte {
 	return both
 }
 
+// sniffCases are the first bytes of connections, with the protocol and the names in them.
+var sniffCases = []struct {
+	name     string
+	said     []byte
+	protocol string
+	names    string
+	err      error
+}{
+	{"a hello", hello("example.com"), "TLS", "example.com", nil},
+	{"a hello in capitals", hello("EXAMPLE.com"), "TLS", "example.com", nil},
+	{"a hello to nobody", hello(""), "TLS", "", nil},
+	{"a hello in records of a byte", cut(hello("example.com"), 1), "TLS", "example.com", nil},
+	{"a hello in records of seven", cut(hello("example.com"), 7), "TLS", "example.com", nil},
+	{"an empty record", []byte("\x16\x03\x01\x00\x00"), "", "", errTLS},
+	{"a record too long", []byte("\x16\x03\x01\x7f\xff"), "", "", errTLS},
+	{"another message", []byte("\x16\x03\x01\x00\x04\x02\x00\x00\x00"), "", "", errTLS},
+	{"a hello too long", []byte("\x16\x03\x01\x00\x04\x01\xff\xff\xff"), "", "", errTooLong},
+	{"a hello of nothing", []byte("\x16\x03\x01\x00\x04\x01\x00\x00\x00"), "", "", errTLS},
+	{"an alert in the midst", append(cut(hello("example.com"), 40)[:45], 0x15, 3, 1, 0, 2, 1, 0), "", "", errTLS},
+	{"another version of TLS", append([]byte("\x16\x04"), hello("example.com")[2:]...), "", "", errTLS},
+	{"an old version of TLS", append([]byte("\x16\x01"), hello("example.com")[2:]...), "", "", errTLS},
+	{"no version of TLS", append([]byte("\x16\x00"), hello("example.com")[2:]...), "", "", errTLS},
+	{"a warning before a hello", append([]byte("\x15\x03\x01\x00\x02\x01\x5a"), hello("example.com")...), "", "", errTLS},
+	{
+		"a ChangeCipherSpec before a hello", append([]byte("\x14\x03\x01\x00\x01\x01"), hello("example.com")...), "", "",
+		errTLS,
+	},
+	{"data before a hello", append([]byte("\x17\x03\x03\x00\x01\x00"), hello("example.com")...), "", "", errTLS},
+	{
+		"a heartbeat before a hello", append([]byte("\x18\x03\x03\x00\x03\x01\x00\x00"), hello("example.com")...), "", "",
+		errTLS,
+	},
+	{"a hello of SSL 2", []byte("\x80\x2e\x01\x03\x01\x00\x15\x00\x00\x00\x10"), "", "", errTLS},
+	{"a long hello of SSL 2", []byte("\x81\x2e\x01\x00\x02"), "", "", errTLS},
+	{
+		"a hello that looks like MongoDB", []byte("\x16\x01\x00\x00\xff\x01\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00"), "", "",
+		errTLS,
+	},
+	{"a request", []byte("GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"), "HTTP", "example.com", nil},
+	{"a request with bare line ends", []byte("GET / HTTP/1.1\nhost:EXAMPLE.com.:80\n\n"), "HTTP", "example.com", nil},
+	{"a Kelvin sign", []byte("GET / HTTP/1.1\r\nHost: \u212a.example\r\n\r\n"), "HTTP", "\u212a.example", nil},
+	{"an unknown method", []byte("BREW /pot HTTP/1.0\r\nHost: a\r\n\r\n"), "HTTP", "a", nil},
+	{
+		"a proxy's request", []byte("GET http://u@evil.example:80/x HTTP/1.1\r\nHost: example.com\r\n\r\n"), "HTTP",
+		"evil.example example.com", nil,
+	},
+	{"a tunnel", []byte("CONNECT evil.example:443 HTTP/1.1\r\n\r\n"), "HTTP", "evil.example", nil},
+	{"IPv6", []byte("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"), "HTTP", "[::1]", nil},
+	{"a body", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n"), "HTTP", "a", nil},
+	{
+		"two lengths", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nContent-Length: 12\r\n\r\n"), "", "",
+		errHTTP,
+	},
+	{"a length that is none", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n"), "", "", errHTTP},
+	{
+		"a length and chunks",
+		[]byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nTransfer-Encoding: chunked\r\n\r\n"), "", "", errHTTP,
+	},
+	{"another encoding", []byte("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), "", "", errHTTP},
+	{
+		"chunks before their time", []byte("PUT / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"), "", "",
+		errHTTP,
+	},
+	{"a version between", []byte("GET / HTTP/1.10\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"a space before the colon", []byte("GET / HTTP/1.1\r\nHost: a\r\nContent-Length : 9\r\n\r\n"), "", "", errHTTP},
+	{"a bare CR", []byte("GET / HTTP/1.1\r\nHost: a\rX: y\r\n\r\n"), "", "", errHTTP},
+	{"two hellos in a record", twice(hello("example.com")), "", "", errTLS},
+	{"a folded host", []byte("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n"), "", "", errHTTP},
+	{"a line that is no header", []byte("GET / HTTP/1.1\r\nHost\r\n\r\n"), "", "", errHTTP},
+	{"a NUL in a header", []byte("GET / HTTP/1.1\r\nHost: a\x00b\r\n\r\n"), "", "", errHTTP},
+	{"a long method", []byte(strings.Repeat("A", 33) + " / HTTP/1.1\r\nHost: example.com\r\n\r\n"), "", "", errHTTP},
+	{"a blank first", []byte(" GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"a form feed first", []byte("\fGET / HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"another blank", []byte("GET\v/\xa0HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"two blanks", []byte("GET  / HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"a tab", []byte("GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"a word too many", []byte("GET / HTTP/1.1 x\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"a blank in the target", []byte("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"a control character in the target", []byte("GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"a small version", []byte("GET / http/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"version 0.9", []byte("GET / HTTP/0.9\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"version 01.1", []byte("GET / HTTP/01.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
+	{"HTTP/2 without TLS", []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "", "", errHTTP2},
+	{"PROXY 1", []byte("PROXY TCP4 192.0.2.1 192.0.2.2 1 80\r\nGET / HTTP/1.1\r\nHost: evil\r\n\r\n"), "", "", errProxy},
+	{"PROXY 2", []byte("\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c"), "", "", errProxy},
+	{"MongoDB", []byte("\x16\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00"), "", "", nil},
+	{"memcached", []byte("\x80\x00\x00\x03\x00\x00\x00\x00"), "", "", nil},
+	{"a WebSocket's frame", []byte("\x81\x85\x01\x77"), "", "", nil},
+	{"SIP", []byte("OPTIONS sip:a SIP/2.0\r\n"), "", "", nil},
+	{"LDAP", []byte("0\x0c\x02\x01\x01\x60\x07"), "", "", nil},
+	{"SSH", []byte("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n"), "", "", nil},
+	{"SMTP", []byte("EHLO cage\r\n"), "", "", nil},
+	{"Postgres", []byte("\x00\x00\x00\x08\x04\xd2\x16\x2f"), "", "", nil},
+	{"git", []byte("003egit-upload-pack /a.git\x00host=example.com\x00"), "", "", nil},
+	{"Redis", []byte("*1\r\n$4\r\nPING\r\n"), "", "", nil},
+}
+
 // A client's first words have one meaning in any pieces, and none before they are complete.
 func TestSniff(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name     string
-		said     []byte
-		protocol string
-		names    string
-		err      error
-	}{
-		{"a hello", hello("example.com"), "TLS", "example.com", nil},
-		{"a hello in capitals", hello("EXAMPLE.com"), "TLS", "example.com", nil},
-		{"a hello to nobody", hello(""), "TLS", "", nil},
-		{"a hello in records of a byte", cut(hello("example.com"), 1), "TLS", "example.com", nil},
-		{"a hello in records of seven", cut(hello("example.com"), 7), "TLS", "example.com", nil},
-		{"an empty record", []byte("\x16\x03\x01\x00\x00"), "", "", errTLS},
-		{"a record too long", []byte("\x16\x03\x01\x7f\xff"), "", "", errTLS},
-		{"another message", []byte("\x16\x03\x01\x00\x04\x02\x00\x00\x00"), "", "", errTLS},
-		{"a hello too long", []byte("\x16\x03\x01\x00\x04\x01\xff\xff\xff"), "", "", errTooLong},
-		{"a hello of nothing", []byte("\x16\x03\x01\x00\x04\x01\x00\x00\x00"), "", "", errTLS},
-		{"an alert in the midst", append(cut(hello("example.com"), 40)[:45], 0x15, 3, 1, 0, 2, 1, 0), "", "", errTLS},
-		{"another version of TLS", append([]byte("\x16\x04"), hello("example.com")[2:]...), "", "", errTLS},
-		{"an old version of TLS", append([]byte("\x16\x01"), hello("example.com")[2:]...), "", "", errTLS},
-		{"no version of TLS", append([]byte("\x16\x00"), hello("example.com")[2:]...), "", "", errTLS},
-		{"a warning before a hello", append([]byte("\x15\x03\x01\x00\x02\x01\x5a"), hello("example.com")...), "", "", errTLS},
-		{"a ChangeCipherSpec before a hello", append([]byte("\x14\x03\x01\x00\x01\x01"), hello("example.com")...), "", "", errTLS},
-		{"data before a hello", append([]byte("\x17\x03\x03\x00\x01\x00"), hello("example.com")...), "", "", errTLS},
-		{"a heartbeat before a hello", append([]byte("\x18\x03\x03\x00\x03\x01\x00\x00"), hello("example.com")...), "", "", errTLS},
-		{"a hello of SSL 2", []byte("\x80\x2e\x01\x03\x01\x00\x15\x00\x00\x00\x10"), "", "", errTLS},
-		{"a long hello of SSL 2", []byte("\x81\x2e\x01\x00\x02"), "", "", errTLS},
-		{"a hello that looks like MongoDB", []byte("\x16\x01\x00\x00\xff\x01\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00"), "", "", errTLS},
-		{"a request", []byte("GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"), "HTTP", "example.com", nil},
-		{"a request with bare line ends", []byte("GET / HTTP/1.1\nhost:EXAMPLE.com.:80\n\n"), "HTTP", "example.com", nil},
-		{"a Kelvin sign", []byte("GET / HTTP/1.1\r\nHost: \u212a.example\r\n\r\n"), "HTTP", "\u212a.example", nil},
-		{"an unknown method", []byte("BREW /pot HTTP/1.0\r\nHost: a\r\n\r\n"), "HTTP", "a", nil},
-		{"a proxy's request", []byte("GET http://u@evil.example:80/x HTTP/1.1\r\nHost: example.com\r\n\r\n"), "HTTP", "evil.example example.com", nil},
-		{"a tunnel", []byte("CONNECT evil.example:443 HTTP/1.1\r\n\r\n"), "HTTP", "evil.example", nil},
-		{"IPv6", []byte("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"), "HTTP", "[::1]", nil},
-		{"a body", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n"), "HTTP", "a", nil},
-		{"two lengths", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nContent-Length: 12\r\n\r\n"), "", "", errHTTP},
-		{"a length that is none", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n"), "", "", errHTTP},
-		{"a length and chunks", []byte("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nTransfer-Encoding: chunked\r\n\r\n"), "", "", errHTTP},
-		{"another encoding", []byte("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), "", "", errHTTP},
-		{"chunks before their time", []byte("PUT / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"), "", "", errHTTP},
-		{"a version between", []byte("GET / HTTP/1.10\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"a space before the colon", []byte("GET / HTTP/1.1\r\nHost: a\r\nContent-Length : 9\r\n\r\n"), "", "", errHTTP},
-		{"a bare CR", []byte("GET / HTTP/1.1\r\nHost: a\rX: y\r\n\r\n"), "", "", errHTTP},
-		{"two hellos in a record", twice(hello("example.com")), "", "", errTLS},
-		{"a folded host", []byte("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n"), "", "", errHTTP},
-		{"a line that is no header", []byte("GET / HTTP/1.1\r\nHost\r\n\r\n"), "", "", errHTTP},
-		{"a NUL in a header", []byte("GET / HTTP/1.1\r\nHost: a\x00b\r\n\r\n"), "", "", errHTTP},
-		{"a long method", []byte(strings.Repeat("A", 33) + " / HTTP/1.1\r\nHost: example.com\r\n\r\n"), "", "", errHTTP},
-		{"a blank first", []byte(" GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"a form feed first", []byte("\fGET / HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"another blank", []byte("GET\v/\xa0HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"two blanks", []byte("GET  / HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"a tab", []byte("GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"a word too many", []byte("GET / HTTP/1.1 x\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"a blank in the target", []byte("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"a control character in the target", []byte("GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"a small version", []byte("GET / http/1.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"version 0.9", []byte("GET / HTTP/0.9\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"version 01.1", []byte("GET / HTTP/01.1\r\nHost: a\r\n\r\n"), "", "", errHTTP},
-		{"HTTP/2 without TLS", []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "", "", errHTTP2},
-		{"PROXY 1", []byte("PROXY TCP4 192.0.2.1 192.0.2.2 1 80\r\nGET / HTTP/1.1\r\nHost: evil\r\n\r\n"), "", "", errProxy},
-		{"PROXY 2", []byte("\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c"), "", "", errProxy},
-		{"MongoDB", []byte("\x16\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00"), "", "", nil},
-		{"memcached", []byte("\x80\x00\x00\x03\x00\x00\x00\x00"), "", "", nil},
-		{"a WebSocket's frame", []byte("\x81\x85\x01\x77"), "", "", nil},
-		{"SIP", []byte("OPTIONS sip:a SIP/2.0\r\n"), "", "", nil},
-		{"LDAP", []byte("0\x0c\x02\x01\x01\x60\x07"), "", "", nil},
-		{"SSH", []byte("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n"), "", "", nil},
-		{"SMTP", []byte("EHLO cage\r\n"), "", "", nil},
-		{"Postgres", []byte("\x00\x00\x00\x08\x04\xd2\x16\x2f"), "", "", nil},
-		{"git", []byte("003egit-upload-pack /a.git\x00host=example.com\x00"), "", "", nil},
-		{"Redis", []byte("*1\r\n$4\r\nPING\r\n"), "", "", nil},
-	} {
-		for n := range len(c.said) {
-			// A prefix may already be clear, or not clear yet; it is never clear in another way.
-			if s, err := sniff(c.said[:n], false); err == nil &&
-				(s.protocol != c.protocol || strings.Join(s.names, " ") != c.names) {
-				t.Errorf("%s: the first %d bytes are %+v", c.name, n, s)
+	for _, c := range sniffCases {
+		t.Run(c.name, func(t *testing.T) {
+			for n := range len(c.said) {
+				// A prefix may already be clear, or not clear yet; it is never clear in another way.
+				if s, err := sniff(c.said[:n], false); err == nil &&
+					(s.protocol != c.protocol || strings.Join(s.names, " ") != c.names) {
+					t.Errorf("the first %d bytes are %+v", n, s)
+				}
 			}
-		}
-		s, err := sniff(c.said, false)
-		if err != nil {
-			s = preface{} // its findings so far are dropped
-		} else if s.protocol != "" && (s.head != len(c.said) || s.body != 0 && c.name != "a body") {
-			t.Errorf("%s: %+v, want a head of %d bytes", c.name, s, len(c.said))
-		}
-		if !errors.Is(err, c.err) || s.protocol != c.protocol || strings.Join(s.names, " ") != c.names {
-			t.Errorf("%s: %+v, %v, want %s %s, %v", c.name, s, err, c.protocol, c.names, c.err)
-		}
+			s, err := sniff(c.said, false)
+			if err != nil {
+				s = preface{} // its findings so far are dropped
+			} else if s.protocol != "" && (s.head != len(c.said) || s.body != 0 && c.name != "a body") {
+				t.Errorf("%+v, want a head of %d bytes", s, len(c.said))
+			}
+			if !errors.Is(err, c.err) || s.protocol != c.protocol || strings.Join(s.names, " ") != c.names {
+				t.Errorf("%+v, %v, want %s %s, %v", s, err, c.protocol, c.names, c.err)
+			}
+		})
 	}
+}
+
+// A preface without an end is refused at its bound, and the beginning of one waits for more.
+func TestSniffIsBounded(t *testing.T) {
+	t.Parallel()
 	endless := append([]byte("GET / HTTP/1.1\r\n"), bytes.Repeat([]byte("X: y\r\n"), maxHello/6+1)...)
 	if _, err := sniff(endless, false); !errors.Is(err, errTooLong) {
 		t.Errorf("a header without an end: %v", err)
@@ -206,10 +237,11 @@ func FuzzListen(f *testing.F) {
 // served returns the name that crypto/tls reads in a client's first bytes; ok is false if it reads no ClientHello.
 func served(said []byte) (name string, ok bool) {
 	done := errors.New("done")
-	_ = tls.Server(&reading{Reader: bytes.NewReader(said)}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		name, ok = hello.ServerName, true
-		return nil, done
-	}}).
+	_ = tls.Server(&reading{Reader: bytes.NewReader(said)},
+		&tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			name, ok = hello.ServerName, true
+			return nil, done
+		}}).
 		Handshake()
 	return name, ok
 }

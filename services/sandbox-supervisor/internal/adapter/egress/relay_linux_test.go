@@ -62,7 +62,10 @@ func TestServerNames(t *testing.T) {
 		config      *tls.Config
 		target, why string
 	}{
-		{&tls.Config{RootCAs: roots, ServerName: "evil.example"}, "evil.example:443", "asked for evil.example by TLS in a connection to example.com:443"},
+		{
+			&tls.Config{RootCAs: roots, ServerName: "evil.example"}, "evil.example:443",
+			"asked for evil.example by TLS in a connection to example.com:443",
+		},
 		{&tls.Config{InsecureSkipVerify: true}, "example.com:443", "names no server in its TLS"},
 	} {
 		if err := shake(c.config); !errors.Is(err, syscall.ECONNRESET) {
@@ -106,11 +109,17 @@ func TestHosts(t *testing.T) {
 	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP in a connection to example.com:80")
 }
 
-// Every request of a connection is checked, behind any body, and a connection that changes to another protocol goes on.
-func TestEveryRequest(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var heard []string
+// listening is a server behind a gate, with the requests that it heard.
+type listening struct {
+	gate  *guarded
+	mu    sync.Mutex // guards heard
+	heard []string
+}
+
+// listenTo starts a server for example.com behind a gate that allows it.
+func listenTo(t *testing.T) *listening {
+	t.Helper()
+	l := &listening{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Upgrade") != "" {
 			conn, buf, err := http.NewResponseController(w).Hijack()
@@ -124,28 +133,38 @@ func TestEveryRequest(t *testing.T) {
 			return
 		}
 		body, err := io.ReadAll(req.Body)
-		mu.Lock()
-		defer mu.Unlock()
-		heard = append(heard, fmt.Sprintf("%s%s %d %v", req.Host, req.URL, len(body), err))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.heard = append(l.heard, fmt.Sprintf("%s%s %d %v", req.Host, req.URL, len(body), err))
 		_, _ = fmt.Fprint(w, "ok")
 	}))
 	t.Cleanup(server.Close)
 	w := newWorld()
 	w.at("example.com", "93.184.216.34:80", server.Listener.Addr())
-	g := guard(t, netnstest.User, w, []string{"example.com:80"}, nil)
-	dial := func() *net.TCPConn {
-		conn, err := g.Dial("tcp", g.gate.table.names["example.com"].String()+":80")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn.(*net.TCPConn)
-	}
+	l.gate = guard(t, netnstest.User, w, []string{"example.com:80"}, nil)
+	return l
+}
 
-	conn := dial()
+// dial connects to the server from inside.
+func (l *listening) dial(t *testing.T) *net.TCPConn {
+	t.Helper()
+	conn, err := l.gate.Dial("tcp", l.gate.gate.table.names["example.com"].String()+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.TCPConn)
+}
+
+// Every request of a connection is checked, behind any body, and a connection that changes to another protocol goes on.
+func TestEveryRequest(t *testing.T) {
+	t.Parallel()
+	l := listenTo(t)
+	conn := l.dial(t)
 	big := strings.Repeat("b", 300_000)
 	good := "PUT /1 HTTP/1.1\r\nHost: example.com\r\nContent-Length: 300000\r\n\r\n" + big +
-		"PUT /2 HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n493e0\r\n" + big + "\r\n0\r\nTrailer: x\r\n\r\n" +
+		"PUT /2 HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n493e0\r\n" + big +
+		"\r\n0\r\nTrailer: x\r\n\r\n" +
 		"GET /3 HTTP/1.1\r\nHost: example.com\r\n\r\n"
 	if _, err := io.WriteString(conn, good); err != nil {
 		t.Fatal(err)
@@ -166,21 +185,26 @@ func TestEveryRequest(t *testing.T) {
 	if _, err := r.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("another host in the fourth request: %v, want a reset", err)
 	}
-	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP")
-	mu.Lock()
-	if want := []string{"example.com/1 300000 <nil>", "example.com/2 300005 <nil>", "example.com/3 0 <nil>"}; !slices.Equal(
-		heard,
-		want,
-	) {
-		t.Errorf("the server heard %q, want %q", heard, want)
+	l.gate.expect(t, "evil.example:80", false, "asked for evil.example by HTTP")
+	l.mu.Lock()
+	if want := []string{
+		"example.com/1 300000 <nil>", "example.com/2 300005 <nil>", "example.com/3 0 <nil>",
+	}; !slices.Equal(l.heard, want) {
+		t.Errorf("the server heard %q, want %q", l.heard, want)
 	}
-	mu.Unlock()
+	l.mu.Unlock()
+}
 
-	conn = dial()
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
+// A connection that changes its protocol is passed on as it is.
+func TestAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	l := listenTo(t)
+	conn := l.dial(t)
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: "+
+		"echo\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	r = bufio.NewReader(conn)
+	r := bufio.NewReader(conn)
 	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("%+v, %v", resp, err)
 	}
@@ -191,10 +215,17 @@ func TestEveryRequest(t *testing.T) {
 	if back, err := r.Peek(len(frame)); !bytes.Equal(back, frame) {
 		t.Errorf("another protocol: %q, %v", back, err)
 	}
+}
 
+// Half a request, and one with malformed chunks, ends the connection.
+func TestBrokenRequests(t *testing.T) {
+	t.Parallel()
+	l := listenTo(t)
 	// Half a request is not passed on without the other half; empty lines, which some add to a body, are harmless.
-	conn = dial()
-	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 1\r\n\r\nx\r\n"); err != nil {
+	conn := l.dial(t)
+	if _, err := io.WriteString(
+		conn, "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 1\r\n\r\nx\r\n",
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.CloseWrite(); err != nil {
@@ -203,7 +234,7 @@ func TestEveryRequest(t *testing.T) {
 	if answer, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 200")) {
 		t.Errorf("an empty line at the end: %q, %v", answer, err)
 	}
-	conn = dial()
+	conn = l.dial(t)
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.example"); err != nil {
 		t.Fatal(err)
 	}
@@ -214,14 +245,15 @@ func TestEveryRequest(t *testing.T) {
 		t.Errorf("half a request: %v, want a reset", err)
 	}
 
-	conn = dial()
-	if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"); err != nil {
+	conn = l.dial(t)
+	if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: "+
+		"chunked\r\n\r\n5\r\nhelloGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a chunk without an end: %v, want a reset", err)
 	}
-	g.expect(t, "example.com:80", false, "the chunks of a request are malformed")
+	l.gate.expect(t, "example.com:80", false, "the chunks of a request are malformed")
 }
 
 // In every version of TLS and kind of handshake the data behind the hello goes through, except another hello to another
@@ -272,7 +304,8 @@ func TestSecondHello(t *testing.T) {
 	}
 
 	for name, second := range map[string][]byte{
-		"at once": hello("evil.example"), "in pieces": cut(hello("evil.example"), 3), "broken": []byte("\x16\x03\x01\x00\x06\x01\x00\x00\x02\x03\x03"),
+		"at once": hello("evil.example"), "in pieces": cut(hello("evil.example"), 3),
+		"broken": []byte("\x16\x03\x01\x00\x06\x01\x00\x00\x02\x03\x03"),
 	} {
 		conn, err := g.Dial("tcp", g.gate.table.names["raw.example"].String()+":443")
 		if err != nil {

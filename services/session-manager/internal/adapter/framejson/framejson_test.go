@@ -2,6 +2,7 @@ package framejson_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -34,276 +35,299 @@ func render(t testing.TB, p frames.Payload) string {
 	return rest
 }
 
+// payloadCase is a payload with its channel, its type and its JSON.
+type payloadCase struct {
+	payload frames.Payload
+	channel frames.Channel
+	kind    string
+	want    string
+}
+
+var (
+	timeToFirst = 1.5
+	someStats   = &llm.Stats{TTFT: &timeToFirst, Duration: 20, TPS: 50}
+	someFailure = fault.New(fault.Interrupted, "It was cut off.").With("step", 2)
+)
+
+// payloadCases has every payload at least once.
+var payloadCases = []payloadCase{
+	{
+		frames.MessageStart{MessageID: "m", RunID: "r", Role: "primary", Provider: "p", Model: "o", StartedAt: 7},
+		frames.Output, "message.start",
+		`{"message_id":"m","run_id":"r","role":"primary","provider":"p","model":"o","started_at":7}`,
+	},
+	{
+		frames.MessageStart{MessageID: "m", Rehearsal: true},
+		frames.Output, "message.start",
+		`{"message_id":"m","run_id":"","role":"","provider":"","model":"","rehearsal":true,"started_at":0}`,
+	},
+	{
+		frames.ApprovalRequested{ApprovalID: "a", RunID: "r", MessageID: "m", ToolCallID: "c", Subject: contract.Subject{
+			Tool: "shell.bash", Agent: "primary", Reasons: []string{"why"}, Command: "x", Cwd: "./", Paths: []string{"./p"},
+			Preview: "+d",
+		}, RequestedAt: 1, ExpiresAt: 2},
+		frames.Events, "approval.requested",
+		`{"approval_id":"a","run_id":"r","message_id":"m","tool_call_id":"c","subject":{"tool":"shell.bash",` +
+			`"agent_path":"primary",` +
+			`"reasons":["why"],"command":"x","cwd":"./","paths":["./p"],"preview":"+d"},"requested_at":1,"expires_at":2}`,
+	},
+	{
+		frames.ApprovalResolved{
+			ApprovalID: "a", RunID: "r", ToolCallID: "c", State: "denied", ResolvedBy: "ada",
+			Comment: "no", ResolvedAt: 3,
+		},
+		frames.Events, "approval.resolved",
+		`{"approval_id":"a","run_id":"r","tool_call_id":"c","state":"denied","resolved_by":"ada","comment":"no",` +
+			`"resolved_at":3}`,
+	},
+	{
+		frames.ApprovalResolved{ApprovalID: "a", State: "expired"},
+		frames.Events, "approval.resolved",
+		`{"approval_id":"a","run_id":"","tool_call_id":"","state":"expired","resolved_by":null,"resolved_at":0}`,
+	},
+	{
+		frames.MessageDelta{MessageID: "m", Delta: "a\n<b>"},
+		frames.Output, "message.delta",
+		`{"message_id":"m","delta":"a\n<b>","kind":"text"}`,
+	},
+	{
+		frames.MessageDelta{MessageID: "m", Delta: "a", Thinking: true},
+		frames.Output, "message.delta",
+		`{"message_id":"m","delta":"a","kind":"thinking"}`,
+	},
+	{
+		frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{
+			ID: "c", Name: "file.read",
+			Input: `{"b":1, "a":[true,null]}`,
+		}},
+		frames.Output, "message.tool_call",
+		`{"message_id":"m","id":"c","name":"file.read","input":{"b":1,"a":[true,null]}}`,
+	},
+	{
+		frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "file.read", Input: `{"b":`}},
+		frames.Output, "message.tool_call",
+		`{"message_id":"m","id":"c","name":"file.read","input":"{\"b\":"}`,
+	},
+	{
+		frames.MessageToolOutput{MessageID: "m", ToolCallID: "c", Stream: "stdout", Text: "x"},
+		frames.Output, "message.tool_output",
+		`{"message_id":"m","tool_call_id":"c","stream":"stdout","text":"x"}`,
+	},
+	{
+		frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{
+			CallID: "c", Name: "n", Content: "out",
+			IsError: true,
+		}, Input: "{}", DurationMS: 3},
+		frames.Output, "message.tool_result",
+		`{"message_id":"m","tool_call_id":"c","name":"n","input":{},"output":"out","is_error":true,"duration_ms":3}`,
+	},
+	{
+		frames.MessageEnd{
+			MessageID: "m", EndedAt: 9, StopReason: llm.StopToolUse, Usage: &llm.Usage{Input: 1},
+			Stats: someStats,
+		},
+		frames.Output, "message.end",
+		`{"message_id":"m","ended_at":9,"stop_reason":"toolUse","usage":{"input":1,"output":0,"reasoning":0,` +
+			`"cache_read":0,"cache_write":0},"stats":{"ttft":1.5,"duration":20,"tps":50,"cost":null}}`,
+	},
+	{
+		frames.MessageEnd{MessageID: "m", EndedAt: 9, StopReason: llm.StopError, ErrorMessage: "No."},
+		frames.Output, "message.end",
+		`{"message_id":"m","ended_at":9,"stop_reason":"error","error_message":"No."}`,
+	},
+	{
+		frames.MessageRetract{MessageID: "m", Step: 2, Reason: "It broke off."},
+		frames.Output, "message.retract", `{"message_id":"m","step":2,"reason":"It broke off."}`,
+	},
+	{
+		frames.SubagentRetract{InvocationID: "i", Step: 2, Reason: "It broke off."},
+		frames.Output, "subagent.retract", `{"invocation_id":"i","step":2,"reason":"It broke off."}`,
+	},
+	{frames.RunStarted{RunID: "r", MessageID: "m"}, frames.Events, "run.started", `{"run_id":"r","message_id":"m"}`},
+	{
+		frames.Told{RunID: "r", Event: contract.Retry{Err: someFailure, Attempt: 1, DelayMS: 500, Provider: "p", Model: "o"}},
+		frames.Events, "run.retry",
+		`{"run_id":"r","error":{"code":"interrupted","message":"It was cut ` +
+			`off.","details":{"step":2}},"attempt":1,"delay_ms":500,"provider":"p","model":"o"}`,
+	},
+	{
+		frames.RunCage{
+			RunID: "r", AgentPath: "primary", Status: "caged", Tier: "userns", BestEffort: []string{"b"},
+			Policy: "fs none",
+		},
+		frames.Events, "run.cage",
+		`{"run_id":"r","agent_path":"primary","cage_status":"caged","tier":"userns","best_effort":["b"],"policy":"fs none"}`,
+	},
+	{
+		frames.RunCage{RunID: "r", AgentPath: "primary", Status: "caged", Ended: "walltime"},
+		frames.Events, "run.cage", `{"run_id":"r","agent_path":"primary","cage_status":"caged","ended":"walltime"}`,
+	},
+	{
+		frames.Told{RunID: "r", Event: contract.NetworkTried{
+			Audit:   contract.Record{Agent: "primary"},
+			Attempt: contract.Attempt{At: 5, Target: "a:1", Rule: "No rule allows it.", Count: 2},
+		}},
+		frames.Events, "net.attempt",
+		`{"run_id":"r","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No rule allows it.","count":2}`,
+	},
+	{
+		frames.Told{RunID: "r", InvocationID: "i", Event: contract.BudgetState{
+			Scope: contract.AgentBudget, Agent: "primary", Limit: contract.Amount{NanoUSD: contract.NanoUSD / 2, Calls: 3},
+			Spent: contract.Amount{NanoUSD: contract.NanoUSD / 4, Tokens: 9, Calls: 2}, Reserved: contract.Amount{Calls: 1},
+		}},
+		frames.Events, "budget.state",
+		`{"scope":"agent","agent_path":"primary","limit":{"usd":0.5,"calls":3},"spent":{"usd":0.25,"tokens":9,"calls":2},` +
+			`"reserved":{"usd":0,"tokens":0,"calls":1},"run_id":"r","invocation_id":"i"}`,
+	},
+	{
+		compaction(contract.CompactionTriggered), frames.Events, "compaction.triggered",
+		`{"session_id":"s","compaction_id":"c","agent_path":"p","trigger":"threshold_crossed",` +
+			`"strategy":"summarize","threshold_estimate":9,"run_id":"r","invocation_id":"i"}`,
+	},
+	{
+		compaction(contract.CompactionCompleted), frames.Events, "compaction.completed",
+		`{"session_id":"s","compaction_id":"c","agent_path":"p","superseded_count":3,"summary_message_id":null,` +
+			`"after_estimate":4,"duration_ms":2,"run_id":"r","invocation_id":"i"}`,
+	},
+	{
+		compaction(contract.CompactionFailed), frames.Events, "compaction.failed",
+		`{"session_id":"s","compaction_id":"c","agent_path":"p","attempted_strategy":"summarize",` +
+			`"fallback_strategy":"drop","reason":"It is away.","run_id":"r","invocation_id":"i"}`,
+	},
+	{
+		compaction(contract.CompactionNoop), frames.Events, "compaction.noop",
+		`{"session_id":"s","compaction_id":"c","agent_path":"p","strategy":"summarize","reason":"It is away.",` +
+			`"run_id":"r","invocation_id":"i"}`,
+	},
+	{
+		frames.CompactionFlagged{SessionID: "s", CompactionID: "c", Notes: 3},
+		frames.Events, "compaction.flagged",
+		`{"session_id":"s","compaction_id":"c","flag":null,"notes_length":3}`,
+	},
+	{
+		frames.CompactionUndone{SessionID: "s", CompactionID: "c", AgentPath: "p"},
+		frames.Events, "compaction.undone",
+		`{"session_id":"s","compaction_id":"c","agent_path":"p"}`,
+	},
+	{
+		frames.RunEnded{RunID: "r", Outcome: "completed", Steps: 2, TokensIn: 3, TokensOut: 4, CostUSD: new(0.5)},
+		frames.Events, "run.ended",
+		`{"run_id":"r","outcome":"completed","steps":2,"tokens_in":3,"tokens_out":4,"cost_usd":0.5}`,
+	},
+	{
+		frames.RunEnded{RunID: "r", Outcome: "failed", Error: someFailure},
+		frames.Events, "run.ended",
+		`{"run_id":"r","outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},` +
+			`"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null}`,
+	},
+	{
+		frames.PromptHeld{RunID: "r", Path: "p.md", Accepted: "a", Found: "b"},
+		frames.Events, "prompt.held",
+		`{"run_id":"r","path":"p.md","accepted_sha256":"a","sha256":"b"}`,
+	},
+	{
+		frames.SubagentStart{
+			InvocationID: "i", RunID: "r", ToolCallID: "c", Name: "n", AgentPath: "p",
+			CageStatus: "pending", StartedAt: 1,
+		},
+		frames.Output, "subagent.start",
+		`{"invocation_id":"i","parent_invocation_id":null,"run_id":"r","tool_call_id":"c","name":"n","agent_path":"p",` +
+			`"cage_status":"pending","started_at":1}`,
+	},
+	{
+		frames.SubagentOutput{InvocationID: "i", Stream: "stderr", Part: "tool", Text: "x", ToolCallID: "c"},
+		frames.Output, "subagent.output",
+		`{"invocation_id":"i","stream":"stderr","kind":"tool","text":"x","tool_call_id":"c"}`,
+	},
+	{
+		frames.SubagentToolCall{InvocationID: "i", Call: llm.ToolCall{ID: "c", Name: "n", Input: `{"a":1}`}},
+		frames.Output, "subagent.tool_call",
+		`{"invocation_id":"i","id":"c","name":"n","input":{"a":1}}`,
+	},
+	{
+		frames.SubagentToolResult{InvocationID: "i", Result: llm.ToolResult{
+			CallID: "c", Name: "n", Content: "out",
+			IsError: true,
+		}, DurationMS: 3},
+		frames.Output, "subagent.tool_result",
+		`{"invocation_id":"i","tool_call_id":"c","name":"n","output":"out","is_error":true,"duration_ms":3}`,
+	},
+	{
+		frames.SubagentEnd{
+			InvocationID: "i", Outcome: "failed", Exit: 1, Error: someFailure, Steps: 2, Usage: llm.Usage{Input: 1},
+			CostUSD:      new(0.5),
+			FilesChanged: []string{"a"}, EndedAt: 9,
+		},
+		frames.Output, "subagent.end",
+		`{"invocation_id":"i","exit":1,"outcome":"failed","error":{"code":"interrupted","message":"It was cut ` +
+			`off.","details":{"step":2}},"steps":2,` +
+			`"usage":{"input":1,"output":0,"reasoning":0,"cache_read":0,"cache_write":0},"cost_usd":0.5,` +
+			`"files_changed":["a"],"ended_at":9}`,
+	},
+	{
+		frames.RunCage{RunID: "r", InvocationID: "i", AgentPath: "p", Status: "caged"},
+		frames.Events, "run.cage",
+		`{"run_id":"r","agent_path":"p","cage_status":"caged","invocation_id":"i"}`,
+	},
+	{
+		debugged(contract.DebugEvent{Running: &contract.DebugRunning{Runtime: "go", Program: "./x", Moved: moved}}),
+		frames.Events, "debug.session",
+		`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","runtime":"go","program":"./x",` +
+			`"moved":{"action":"step_over","operator_id":"o","at":4},"at":5}`,
+	},
+	{
+		debugged(contract.DebugEvent{Stop: &contract.DebugStop{
+			Reason: "breakpoint", Text: "here", Thread: 1, BreakpointID: 2,
+			Frames: []contract.DebugFrame{{ID: 0, Name: "main.main", Path: "./x/main.go", Line: 7, Column: 2}},
+			Locals: []contract.DebugVariable{{Name: "n", Value: "3", Type: "int", Reference: 4}},
+			Source: []contract.DebugLine{{Line: 7, Text: "n := 3"}},
+		}}),
+		frames.Events, "debug.stopped",
+		`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","stopped_reason":"breakpoint",` +
+			`"text":"here",` +
+			`"thread_id":1,"breakpoint_id":2,"location":{"id":0,"name":"main.main","path":"./x/main.go","line":7,"column":2},` +
+			`"frames":[{"id":0,"name":"main.main","path":"./x/main.go","line":7,"column":2}],` +
+			`"locals":[{"name":"n","value":"3","type":"int","variables_reference":4}],"source":[{"line":7,"text":"n := ` +
+			`3"}],"at":5}`,
+	},
+	{
+		debugged(contract.DebugEvent{Output: &contract.DebugOutput{Text: "Hi.\n", From: 3, Next: 7, Omitted: 3}}),
+		frames.Output, "debug.output",
+		`{"run_id":"r","invocation_id":"i","debug_session_id":"d","text":"Hi.\n","from":3,"next":7,"omitted":3}`,
+	},
+	{
+		debugged(contract.DebugEvent{End: &contract.DebugEnd{Reason: contract.DebugCrash, ExitCode: new(2)}}),
+		frames.Events, "debug.ended",
+		`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","reason":"crash","exit_code":2,"at":5}`,
+	},
+	{
+		frames.IssueChanged{ProjectID: "p", Number: 7, Created: true},
+		frames.Events, "issue.created", `{"project_id":"p","number":7}`,
+	},
+	{frames.IssueChanged{ProjectID: "p", Number: 7}, frames.Events, "issue.updated", `{"project_id":"p","number":7}`},
+	{frames.SessionState{State: "idle"}, frames.Events, "session.state", `{"state":"idle"}`},
+	{
+		frames.SessionState{State: "idle", BlockedReason: "provider_unreachable"},
+		frames.Events, "session.state",
+		`{"state":"idle","blocked_reason":"provider_unreachable"}`,
+	},
+}
+
 // Each payload reads exactly as the API says, on the channel and under the type it belongs to. A-WS-OUT-01 to
 // A-WS-OUT-05, A-WS-EV-01, A-WS-EV-05, A-WS-EV-06, A-CONTRA-09, H-STREAM-EV-08.
 func TestPayloads(t *testing.T) {
 	shown := map[frametype.Type]bool{}
-	ttft := 1.5
-	stats := &llm.Stats{TTFT: &ttft, Duration: 20, TPS: 50}
-	failed := fault.New(fault.Interrupted, "It was cut off.").With("step", 2)
-	for _, c := range []struct {
-		payload frames.Payload
-		channel frames.Channel
-		kind    string
-		want    string
-	}{
-		{
-			frames.MessageStart{MessageID: "m", RunID: "r", Role: "primary", Provider: "p", Model: "o", StartedAt: 7},
-			frames.Output, "message.start",
-			`{"message_id":"m","run_id":"r","role":"primary","provider":"p","model":"o","started_at":7}`,
-		},
-		{
-			frames.MessageStart{MessageID: "m", Rehearsal: true},
-			frames.Output, "message.start",
-			`{"message_id":"m","run_id":"","role":"","provider":"","model":"","rehearsal":true,"started_at":0}`,
-		},
-		{
-			frames.ApprovalRequested{ApprovalID: "a", RunID: "r", MessageID: "m", ToolCallID: "c", Subject: contract.Subject{
-				Tool: "shell.bash", Agent: "primary", Reasons: []string{"why"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
-			}, RequestedAt: 1, ExpiresAt: 2},
-			frames.Events, "approval.requested",
-			`{"approval_id":"a","run_id":"r","message_id":"m","tool_call_id":"c","subject":{"tool":"shell.bash","agent_path":"primary",` +
-				`"reasons":["why"],"command":"x","cwd":"./","paths":["./p"],"preview":"+d"},"requested_at":1,"expires_at":2}`,
-		},
-		{
-			frames.ApprovalResolved{
-				ApprovalID: "a", RunID: "r", ToolCallID: "c", State: "denied", ResolvedBy: "ada",
-				Comment: "no", ResolvedAt: 3,
-			},
-			frames.Events, "approval.resolved",
-			`{"approval_id":"a","run_id":"r","tool_call_id":"c","state":"denied","resolved_by":"ada","comment":"no","resolved_at":3}`,
-		},
-		{
-			frames.ApprovalResolved{ApprovalID: "a", State: "expired"},
-			frames.Events, "approval.resolved", `{"approval_id":"a","run_id":"","tool_call_id":"","state":"expired","resolved_by":null,"resolved_at":0}`,
-		},
-		{
-			frames.MessageDelta{MessageID: "m", Delta: "a\n<b>"},
-			frames.Output, "message.delta",
-			`{"message_id":"m","delta":"a\n<b>","kind":"text"}`,
-		},
-		{
-			frames.MessageDelta{MessageID: "m", Delta: "a", Thinking: true},
-			frames.Output, "message.delta",
-			`{"message_id":"m","delta":"a","kind":"thinking"}`,
-		},
-		{
-			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{
-				ID: "c", Name: "file.read",
-				Input: `{"b":1, "a":[true,null]}`,
-			}},
-			frames.Output, "message.tool_call",
-			`{"message_id":"m","id":"c","name":"file.read","input":{"b":1,"a":[true,null]}}`,
-		},
-		{
-			frames.MessageToolCall{MessageID: "m", Call: llm.ToolCall{ID: "c", Name: "file.read", Input: `{"b":`}},
-			frames.Output, "message.tool_call",
-			`{"message_id":"m","id":"c","name":"file.read","input":"{\"b\":"}`,
-		},
-		{
-			frames.MessageToolOutput{MessageID: "m", ToolCallID: "c", Stream: "stdout", Text: "x"},
-			frames.Output, "message.tool_output",
-			`{"message_id":"m","tool_call_id":"c","stream":"stdout","text":"x"}`,
-		},
-		{
-			frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{
-				CallID: "c", Name: "n", Content: "out",
-				IsError: true,
-			}, Input: "{}", DurationMS: 3},
-			frames.Output, "message.tool_result",
-			`{"message_id":"m","tool_call_id":"c","name":"n","input":{},"output":"out","is_error":true,"duration_ms":3}`,
-		},
-		{
-			frames.MessageEnd{
-				MessageID: "m", EndedAt: 9, StopReason: llm.StopToolUse, Usage: &llm.Usage{Input: 1},
-				Stats: stats,
-			},
-			frames.Output, "message.end",
-			`{"message_id":"m","ended_at":9,"stop_reason":"toolUse","usage":{"input":1,"output":0,"reasoning":0,"cache_read":0,"cache_write":0},"stats":{"ttft":1.5,"duration":20,"tps":50,"cost":null}}`,
-		},
-		{
-			frames.MessageEnd{MessageID: "m", EndedAt: 9, StopReason: llm.StopError, ErrorMessage: "No."},
-			frames.Output, "message.end",
-			`{"message_id":"m","ended_at":9,"stop_reason":"error","error_message":"No."}`,
-		},
-		{
-			frames.MessageRetract{MessageID: "m", Step: 2, Reason: "It broke off."},
-			frames.Output, "message.retract", `{"message_id":"m","step":2,"reason":"It broke off."}`,
-		},
-		{
-			frames.SubagentRetract{InvocationID: "i", Step: 2, Reason: "It broke off."},
-			frames.Output, "subagent.retract", `{"invocation_id":"i","step":2,"reason":"It broke off."}`,
-		},
-		{frames.RunStarted{RunID: "r", MessageID: "m"}, frames.Events, "run.started", `{"run_id":"r","message_id":"m"}`},
-		{
-			frames.Told{RunID: "r", Event: contract.Retry{Err: failed, Attempt: 1, DelayMS: 500, Provider: "p", Model: "o"}},
-			frames.Events, "run.retry",
-			`{"run_id":"r","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},"attempt":1,"delay_ms":500,"provider":"p","model":"o"}`,
-		},
-		{
-			frames.RunCage{
-				RunID: "r", AgentPath: "primary", Status: "caged", Tier: "userns", BestEffort: []string{"b"},
-				Policy: "fs none",
-			},
-			frames.Events, "run.cage",
-			`{"run_id":"r","agent_path":"primary","cage_status":"caged","tier":"userns","best_effort":["b"],"policy":"fs none"}`,
-		},
-		{
-			frames.RunCage{RunID: "r", AgentPath: "primary", Status: "caged", Ended: "walltime"},
-			frames.Events, "run.cage", `{"run_id":"r","agent_path":"primary","cage_status":"caged","ended":"walltime"}`,
-		},
-		{
-			frames.Told{RunID: "r", Event: contract.NetworkTried{
-				Audit:   contract.Record{Agent: "primary"},
-				Attempt: contract.Attempt{At: 5, Target: "a:1", Rule: "No rule allows it.", Count: 2},
-			}},
-			frames.Events, "net.attempt",
-			`{"run_id":"r","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No rule allows it.","count":2}`,
-		},
-		{
-			frames.Told{RunID: "r", InvocationID: "i", Event: contract.BudgetState{
-				Scope: contract.AgentBudget, Agent: "primary", Limit: contract.Amount{NanoUSD: contract.NanoUSD / 2, Calls: 3},
-				Spent: contract.Amount{NanoUSD: contract.NanoUSD / 4, Tokens: 9, Calls: 2}, Reserved: contract.Amount{Calls: 1},
-			}},
-			frames.Events, "budget.state",
-			`{"scope":"agent","agent_path":"primary","limit":{"usd":0.5,"calls":3},"spent":{"usd":0.25,"tokens":9,"calls":2},` +
-				`"reserved":{"usd":0,"tokens":0,"calls":1},"run_id":"r","invocation_id":"i"}`,
-		},
-		{
-			compaction(contract.CompactionTriggered), frames.Events, "compaction.triggered",
-			`{"session_id":"s","compaction_id":"c","agent_path":"p","trigger":"threshold_crossed",` +
-				`"strategy":"summarize","threshold_estimate":9,"run_id":"r","invocation_id":"i"}`,
-		},
-		{
-			compaction(contract.CompactionCompleted), frames.Events, "compaction.completed",
-			`{"session_id":"s","compaction_id":"c","agent_path":"p","superseded_count":3,"summary_message_id":null,` +
-				`"after_estimate":4,"duration_ms":2,"run_id":"r","invocation_id":"i"}`,
-		},
-		{
-			compaction(contract.CompactionFailed), frames.Events, "compaction.failed",
-			`{"session_id":"s","compaction_id":"c","agent_path":"p","attempted_strategy":"summarize",` +
-				`"fallback_strategy":"drop","reason":"It is away.","run_id":"r","invocation_id":"i"}`,
-		},
-		{
-			compaction(contract.CompactionNoop), frames.Events, "compaction.noop",
-			`{"session_id":"s","compaction_id":"c","agent_path":"p","strategy":"summarize","reason":"It is away.",` +
-				`"run_id":"r","invocation_id":"i"}`,
-		},
-		{
-			frames.CompactionFlagged{SessionID: "s", CompactionID: "c", Notes: 3},
-			frames.Events, "compaction.flagged",
-			`{"session_id":"s","compaction_id":"c","flag":null,"notes_length":3}`,
-		},
-		{
-			frames.CompactionUndone{SessionID: "s", CompactionID: "c", AgentPath: "p"},
-			frames.Events, "compaction.undone",
-			`{"session_id":"s","compaction_id":"c","agent_path":"p"}`,
-		},
-		{
-			frames.RunEnded{RunID: "r", Outcome: "completed", Steps: 2, TokensIn: 3, TokensOut: 4, CostUSD: new(0.5)},
-			frames.Events, "run.ended",
-			`{"run_id":"r","outcome":"completed","steps":2,"tokens_in":3,"tokens_out":4,"cost_usd":0.5}`,
-		},
-		{
-			frames.RunEnded{RunID: "r", Outcome: "failed", Error: failed},
-			frames.Events, "run.ended",
-			`{"run_id":"r","outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},` +
-				`"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null}`,
-		},
-		{
-			frames.PromptHeld{RunID: "r", Path: "p.md", Accepted: "a", Found: "b"},
-			frames.Events, "prompt.held",
-			`{"run_id":"r","path":"p.md","accepted_sha256":"a","sha256":"b"}`,
-		},
-		{
-			frames.SubagentStart{
-				InvocationID: "i", RunID: "r", ToolCallID: "c", Name: "n", AgentPath: "p",
-				CageStatus: "pending", StartedAt: 1,
-			},
-			frames.Output, "subagent.start",
-			`{"invocation_id":"i","parent_invocation_id":null,"run_id":"r","tool_call_id":"c","name":"n","agent_path":"p","cage_status":"pending","started_at":1}`,
-		},
-		{
-			frames.SubagentOutput{InvocationID: "i", Stream: "stderr", Part: "tool", Text: "x", ToolCallID: "c"},
-			frames.Output, "subagent.output",
-			`{"invocation_id":"i","stream":"stderr","kind":"tool","text":"x","tool_call_id":"c"}`,
-		},
-		{
-			frames.SubagentToolCall{InvocationID: "i", Call: llm.ToolCall{ID: "c", Name: "n", Input: `{"a":1}`}},
-			frames.Output, "subagent.tool_call",
-			`{"invocation_id":"i","id":"c","name":"n","input":{"a":1}}`,
-		},
-		{
-			frames.SubagentToolResult{InvocationID: "i", Result: llm.ToolResult{
-				CallID: "c", Name: "n", Content: "out",
-				IsError: true,
-			}, DurationMS: 3},
-			frames.Output, "subagent.tool_result",
-			`{"invocation_id":"i","tool_call_id":"c","name":"n","output":"out","is_error":true,"duration_ms":3}`,
-		},
-		{
-			frames.SubagentEnd{
-				InvocationID: "i", Outcome: "failed", Exit: 1, Error: failed, Steps: 2, Usage: llm.Usage{Input: 1}, CostUSD: new(0.5),
-				FilesChanged: []string{"a"}, EndedAt: 9,
-			},
-			frames.Output, "subagent.end",
-			`{"invocation_id":"i","exit":1,"outcome":"failed","error":{"code":"interrupted","message":"It was cut off.","details":{"step":2}},"steps":2,` +
-				`"usage":{"input":1,"output":0,"reasoning":0,"cache_read":0,"cache_write":0},"cost_usd":0.5,"files_changed":["a"],"ended_at":9}`,
-		},
-		{
-			frames.RunCage{RunID: "r", InvocationID: "i", AgentPath: "p", Status: "caged"},
-			frames.Events, "run.cage",
-			`{"run_id":"r","agent_path":"p","cage_status":"caged","invocation_id":"i"}`,
-		},
-		{
-			debugged(contract.DebugEvent{Running: &contract.DebugRunning{Runtime: "go", Program: "./x", Moved: moved}}),
-			frames.Events, "debug.session",
-			`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","runtime":"go","program":"./x",` +
-				`"moved":{"action":"step_over","operator_id":"o","at":4},"at":5}`,
-		},
-		{
-			debugged(contract.DebugEvent{Stop: &contract.DebugStop{
-				Reason: "breakpoint", Text: "here", Thread: 1, BreakpointID: 2,
-				Frames: []contract.DebugFrame{{ID: 0, Name: "main.main", Path: "./x/main.go", Line: 7, Column: 2}},
-				Locals: []contract.DebugVariable{{Name: "n", Value: "3", Type: "int", Reference: 4}},
-				Source: []contract.DebugLine{{Line: 7, Text: "n := 3"}},
-			}}),
-			frames.Events, "debug.stopped",
-			`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","stopped_reason":"breakpoint","text":"here",` +
-				`"thread_id":1,"breakpoint_id":2,"location":{"id":0,"name":"main.main","path":"./x/main.go","line":7,"column":2},` +
-				`"frames":[{"id":0,"name":"main.main","path":"./x/main.go","line":7,"column":2}],` +
-				`"locals":[{"name":"n","value":"3","type":"int","variables_reference":4}],"source":[{"line":7,"text":"n := 3"}],"at":5}`,
-		},
-		{
-			debugged(contract.DebugEvent{Output: &contract.DebugOutput{Text: "Hi.\n", From: 3, Next: 7, Omitted: 3}}),
-			frames.Output, "debug.output",
-			`{"run_id":"r","invocation_id":"i","debug_session_id":"d","text":"Hi.\n","from":3,"next":7,"omitted":3}`,
-		},
-		{
-			debugged(contract.DebugEvent{End: &contract.DebugEnd{Reason: contract.DebugCrash, ExitCode: new(2)}}),
-			frames.Events, "debug.ended",
-			`{"run_id":"r","invocation_id":"i","agent_path":"p","debug_session_id":"d","reason":"crash","exit_code":2,"at":5}`,
-		},
-		{
-			frames.IssueChanged{ProjectID: "p", Number: 7, Created: true},
-			frames.Events, "issue.created", `{"project_id":"p","number":7}`,
-		},
-		{frames.IssueChanged{ProjectID: "p", Number: 7}, frames.Events, "issue.updated", `{"project_id":"p","number":7}`},
-		{frames.SessionState{State: "idle"}, frames.Events, "session.state", `{"state":"idle"}`},
-		{
-			frames.SessionState{State: "idle", BlockedReason: "provider_unreachable"},
-			frames.Events, "session.state",
-			`{"state":"idle","blocked_reason":"provider_unreachable"}`,
-		},
-	} {
-		if d := cmp.Diff(c.want, render(t, c.payload)); d != "" {
-			t.Errorf("%s: %s", c.kind, d)
-		}
-		kind := c.payload.Kind()
-		if kind.Channel != c.channel || kind.Name != c.kind {
-			t.Errorf("%T goes to %s as %s, want %s as %s", c.payload, kind.Channel, kind.Name, c.channel, c.kind)
-		}
-		shown[kind] = true
+	for i, c := range payloadCases {
+		t.Run(fmt.Sprint(i, " ", c.kind), func(t *testing.T) {
+			if d := cmp.Diff(c.want, render(t, c.payload)); d != "" {
+				t.Error(d)
+			}
+			kind := c.payload.Kind()
+			if kind.Channel != c.channel || kind.Name != c.kind {
+				t.Errorf("%T goes to %s as %s, want %s as %s", c.payload, kind.Channel, kind.Name, c.channel, c.kind)
+			}
+			shown[kind] = true
+		})
 	}
 	for _, kind := range frametype.All() {
 		if !shown[kind] && !kind.OfSocket {

@@ -13,10 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/dsl"
-	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
 )
 
@@ -69,16 +67,20 @@ func TestPatchMovesModes(t *testing.T) {
 			[]string{"*** Delete File: a\n", update("b.sh", "a") + "-b.sh\n+changed\n"}, map[string]string{"a": "changed 0755"},
 		},
 		"over a file with another name": {
-			[]string{"*** Delete File: linked\n", update("b.sh", "linked")}, map[string]string{"linked": "b.sh 0755", "other": "linked 0600"},
+			[]string{"*** Delete File: linked\n", update("b.sh", "linked")},
+			map[string]string{"linked": "b.sh 0755", "other": "linked 0600"},
 		},
 		"a swap through a third name": {
-			[]string{update("a", "third"), update("b.sh", "a"), update("third", "b.sh")}, map[string]string{"a": "b.sh 0755", "b.sh": "a 0644"},
+			[]string{update("a", "third"), update("b.sh", "a"), update("third", "b.sh")},
+			map[string]string{"a": "b.sh 0755", "b.sh": "a 0644"},
 		},
 		"a chain": {
 			[]string{update("a", "new"), update("b.sh", "a"), update("linked", "b.sh")},
 			map[string]string{"new": "a 0644", "a": "b.sh 0755", "b.sh": "linked 0600", "other": "linked 0600"},
 		},
-		"deleted and added": {[]string{"*** Delete File: b.sh\n", "*** Add File: b.sh\n+new\n"}, map[string]string{"b.sh": "new 0755"}},
+		"deleted and added": {
+			[]string{"*** Delete File: b.sh\n", "*** Add File: b.sh\n+new\n"}, map[string]string{"b.sh": "new 0755"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,8 +134,10 @@ func TestPatch(t *testing.T) {
 		"*** Delete File: path/to/remove.go\n",
 	), &r)
 	want := map[string]string{
-		".": "d---------", "path": "d---------", "path/to": "d---------", "bin": "d---------", "bin/run": "#!/bin/sh\necho ho\n",
-		"path/to/new.go": "package main\n\nfunc main() {}\n", "path/to/existing.go": "context line\nunchanged\nnew line\nend\n",
+		".": "d---------", "path": "d---------", "path/to": "d---------", "bin": "d---------",
+		"bin/run":             "#!/bin/sh\necho ho\n",
+		"path/to/new.go":      "package main\n\nfunc main() {}\n",
+		"path/to/existing.go": "context line\nunchanged\nnew line\nend\n",
 	}
 	if got := b.files(); !maps.Equal(got, want) {
 		t.Errorf("left %v", got)
@@ -149,13 +153,27 @@ func TestPatch(t *testing.T) {
 		hunks, added, removed int
 		diff                  string
 	}{
-		{"./path/to/new.go", "added", "", 0, 3, 0, "--- a/path/to/new.go\n+++ b/path/to/new.go\n@@ -0,0 +1,3 @@\n+package main\n+\n+func main() {}\n"},
-		{"./path/to/existing.go", "updated", "", 1, 1, 1, "--- a/path/to/existing.go\n+++ b/path/to/existing.go\n@@ -1,4 +1,4 @@\n context line\n unchanged\n-old line\n+new line\n end\n"},
-		{"./run.sh", "moved", "./bin/run", 1, 1, 1, "--- a/run.sh\n+++ b/bin/run\n@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo hi\n+echo ho\n"},
-		{"./path/to/remove.go", "deleted", "", 0, 0, 1, "--- a/path/to/remove.go\n+++ b/path/to/remove.go\n@@ -1 +0,0 @@\n-package gone\n"},
+		{
+			"./path/to/new.go", "added", "", 0, 3, 0,
+			"--- a/path/to/new.go\n+++ b/path/to/new.go\n@@ -0,0 +1,3 @@\n+package main\n+\n+func main() {}\n",
+		},
+		{
+			"./path/to/existing.go", "updated", "", 1, 1, 1,
+			"--- a/path/to/existing.go\n+++ b/path/to/existing.go\n@@ -1,4 +1,4 @@\n context line\n unchanged\n-old " +
+				"line\n+new line\n end\n",
+		},
+		{
+			"./run.sh", "moved", "./bin/run", 1, 1, 1,
+			"--- a/run.sh\n+++ b/bin/run\n@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo hi\n+echo ho\n",
+		},
+		{
+			"./path/to/remove.go", "deleted", "", 0, 0, 1,
+			"--- a/path/to/remove.go\n+++ b/path/to/remove.go\n@@ -1 +0,0 @@\n-package gone\n",
+		},
 	} {
 		f := r.Files[i]
-		if f.Path != want.path || f.Action != want.action || f.MovedTo != want.movedTo || f.Hunks != want.hunks || f.Added != want.added || f.Removed != want.removed || f.Diff != want.diff {
+		if f.Path != want.path || f.Action != want.action || f.MovedTo != want.movedTo || f.Hunks != want.hunks ||
+			f.Added != want.added || f.Removed != want.removed || f.Diff != want.diff {
 			t.Errorf("file %d: %+v", i, f)
 		}
 	}
@@ -167,7 +185,11 @@ func TestPatch(t *testing.T) {
 		t.Errorf("record %v", e)
 	}
 	// The writer of a file knows it.
-	b.ok("apply_patch", envelope("*** Update File: bin/run\n-echo ho\n+echo hu\n*** Update File: path/to/new.go\n@@\n-package main\n+package x\n"), nil)
+	b.ok(
+		"apply_patch",
+		envelope("*** Update File: bin/run\n-echo ho\n+echo hu\n*** Update File: path/to/new.go\n@@\n-package "+
+			"main\n+package x\n"), nil,
+	)
 }
 
 // A malformed patch, or one that does not fit, is refused with line, file and hunk, and changes no
@@ -189,13 +211,19 @@ func TestPatchRefuses(t *testing.T) {
 	}
 	b.fails(fault.PatchInvalid, "edit.patch", in{"patch": "*** Begin Patch\n" + good})
 	b.fails(fault.PatchInvalid, "edit.patch", envelope(good, good))
-	f := b.fails(fault.HunkNotFound, "edit.patch", envelope(good, "*** Update File: f.go\n@@ func two() {\n-\treturn 2\n+\treturn 3\n@@\n-func three() {\n-\treturn 2\n+\treturn 4\n"))
-	if f.Details["path"] != "./f.go" || f.Details["hunk"] != 2 || f.Details["line"] != 11 || f.Details["nearest_line"] != 5 ||
-		!strings.HasPrefix(f.Msg, "Hunk 2 of ./f.go (line 11 of the patch) does not fit") || f.Details["nearest_text"] != "func two() {\n\treturn 2" {
+	f := b.fails(
+		fault.HunkNotFound, "edit.patch", envelope(good,
+			"*** Update File: f.go\n@@ func two() {\n-\treturn 2\n+\treturn 3\n@@\n-func three() {\n-\treturn 2\n+\treturn 4\n"),
+	)
+	if f.Details["path"] != "./f.go" || f.Details["hunk"] != 2 || f.Details["line"] != 11 ||
+		f.Details["nearest_line"] != 5 ||
+		!strings.HasPrefix(f.Msg, "Hunk 2 of ./f.go (line 11 of the patch) does not fit") ||
+		f.Details["nearest_text"] != "func two() {\n\treturn 2" {
 		t.Errorf("%s %v", f.Msg, f.Details)
 	}
 	f = b.fails(fault.HunkAmbiguous, "edit.patch", envelope(good, "*** Update File: f.go\n@@\n-}\n+};\n@@\n-nowhere\n"))
-	if failures, ok := f.Details["failures"].([]any); !ok || len(failures) != 2 || fmt.Sprint(f.Details["places"]) != "[3 7]" {
+	if failures, ok := f.Details["failures"].([]any); !ok || len(failures) != 2 ||
+		fmt.Sprint(f.Details["places"]) != "[3 7]" {
 		t.Errorf("%s %v", f.Msg, f.Details)
 	}
 	for _, c := range []struct {
@@ -244,10 +272,15 @@ func TestPatchSectionsBuildOnOneAnother(t *testing.T) {
 		t.Errorf("left %v", got)
 	}
 	b.ok("edit.patch", envelope(
-		"*** Update File: a\n*** Move to: t\n", "*** Update File: b\n*** Move to: a\n", "*** Update File: t\n*** Move to: b\n",
-		"*** Update File: c\n*** Move to: d/e\n-c1\n+C1\n", "*** Update File: d/e\n*** Move to: d/f\n", "*** Add File: c\n+other\n",
+		"*** Update File: a\n*** Move to: t\n", "*** Update File: b\n*** Move to: a\n",
+		"*** Update File: t\n*** Move to: b\n",
+		"*** Update File: c\n*** Move to: d/e\n-c1\n+C1\n", "*** Update File: d/e\n*** Move to: d/f\n",
+		"*** Add File: c\n+other\n",
 	), nil)
-	want = map[string]string{".": "d---------", "a": "fresh\n", "b": "A1\nA2\n", "c": "other\n", "d": "d---------", "d/f": "C1\nc2\n", "new": "N\n"}
+	want = map[string]string{
+		".": "d---------", "a": "fresh\n", "b": "A1\nA2\n", "c": "other\n", "d": "d---------", "d/f": "C1\nc2\n",
+		"new": "N\n",
+	}
 	if got := b.files(); !maps.Equal(got, want) {
 		t.Errorf("left %v", got)
 	}
@@ -271,7 +304,8 @@ func TestPatchKeepsTheFilesForm(t *testing.T) {
 		b.read("f")
 		b.ok("edit.patch", envelope("*** Update File: f\n@@\n"+c.section), nil)
 		info, err := os.Stat(other)
-		if got := b.content("f"); got != c.after || b.content("other") != c.after || err != nil || info.Mode() != 0o751|fs.ModeSetgid {
+		if got := b.content("f"); got != c.after || b.content("other") != c.after || err != nil ||
+			info.Mode() != 0o751|fs.ModeSetgid {
 			t.Errorf("%s: %q with mode %v, %v", name, got, info.Mode(), err)
 		}
 		if err := errors.Join(os.Remove(path), os.Remove(other)); err != nil {
@@ -294,7 +328,8 @@ func TestPatchThroughLinks(t *testing.T) {
 			t.Errorf("message %q", f.Msg)
 		}
 	}
-	if target, err := os.Readlink(filepath.Join(b.root, "link")); err != nil || target != "dir/real" || b.content("dir/real") != "b\n" {
+	if target, err := os.Readlink(filepath.Join(b.root, "link")); err != nil || target != "dir/real" ||
+		b.content("dir/real") != "b\n" {
 		t.Errorf("link to %s, %v; real %q", target, err, b.content("dir/real"))
 	}
 	b.ok("edit.patch", envelope("*** Update File: folder/real\n*** Move to: moved\n"), nil)
@@ -308,7 +343,9 @@ func TestPatchThroughLinks(t *testing.T) {
 func TestPatchInACage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.rules.Denied = []string{"src/secret"} })
-	b.from.Agent, b.from.Cage = "primary.subagents.coder", &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./docs"}}}
+	b.from.Agent, b.from.Cage = "primary.subagents.coder", &dsl.Cage{
+		FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./docs"}},
+	}
 	b.write("src/a", "a\n")
 	b.write("src/secret/key", "k\n")
 	b.write("docs/d", "d\n")
@@ -317,10 +354,13 @@ func TestPatchInACage(t *testing.T) {
 	before := b.files()
 	const good = "*** Update File: src/a\n-a\n+b\n"
 	for section, path := range map[string]string{
-		"*** Add File: docs/new\n+x\n": "docs/new", "*** Update File: docs/d\n-d\n+e\n": "docs/d", "*** Delete File: docs/d\n": "docs/d",
-		"*** Update File: src/a\n*** Move to: docs/a\n": "docs/a", "*** Add File: src2/x\n+x\n": "src2/x", "*** Delete File: src/secret/key\n": "src/secret/key",
+		"*** Add File: docs/new\n+x\n": "docs/new", "*** Update File: docs/d\n-d\n+e\n": "docs/d",
+		"*** Delete File: docs/d\n":                     "docs/d",
+		"*** Update File: src/a\n*** Move to: docs/a\n": "docs/a", "*** Add File: src2/x\n+x\n": "src2/x",
+		"*** Delete File: src/secret/key\n": "src/secret/key",
 	} {
-		if f := b.fails(fault.CapabilityDenied, "edit.patch", envelope(good, section)); f.Details["required"] != "rw:fs:"+path {
+		if f := b.fails(fault.CapabilityDenied, "edit.patch", envelope(good, section)); f.Details["required"] != "rw:fs:"+
+			path {
 			t.Errorf("%s: %v", section, f.Details)
 		}
 	}
@@ -345,7 +385,9 @@ func TestPatchLimits(t *testing.T) {
 	b.fails(fault.FileTooLarge, "edit.patch", envelope("*** Update File: big\n@@ -1,1 +1,1 @@\n-x\n+z\n"))
 	b.fails(fault.FileTooLarge, "edit.patch", envelope("*** Delete File: one\n", "*** Delete File: two\n"))
 	b.fails(fault.FileNotText, "edit.patch", envelope("*** Update File: bin\n-x\n+z\n"))
-	b.fails(fault.FileTooLarge, "edit.patch", envelope("*** Update File: big\n*** Move to: moved\n", "*** Add File: big\n+x\n"))
+	b.fails(
+		fault.FileTooLarge, "edit.patch", envelope("*** Update File: big\n*** Move to: moved\n", "*** Add File: big\n+x\n"),
+	)
 	b.ok("edit.patch", envelope("*** Update File: big\n*** Move to: moved\n", "*** Delete File: bin\n"), nil)
 	if b.content("moved") != strings.Repeat("x\n", 1000) || b.content("big") != "(none)" || b.content("bin") != "(none)" {
 		t.Errorf("left %v", slices.Sorted(maps.Keys(b.files())))
@@ -361,7 +403,10 @@ func TestPatchEmptiesAFile(t *testing.T) {
 	b.write("g", "a\n")
 	b.read("f")
 	b.read("g")
-	b.ok("edit.patch", envelope("*** Update File: f\n-a\n", "*** Update File: g\n*** Move to: h\n-a\n", "*** Add File: new\n"), nil)
+	b.ok(
+		"edit.patch", envelope("*** Update File: f\n-a\n", "*** Update File: g\n*** Move to: h\n-a\n", "*** Add File: new\n"),
+		nil,
+	)
 	if b.content("f") != "" || b.content("h") != "" || b.content("new") != "" || b.content("g") != "(none)" {
 		t.Errorf("left %v", b.files())
 	}
@@ -395,7 +440,8 @@ func TestPatchesWaitForEachOther(t *testing.T) {
 	group.Wait()
 	lines := strings.Split(b.content("a"), "\n")
 	if len(lines) != writers*rounds+2 || b.content("b") != b.content("a") || b.content("c") != b.content("a") {
-		t.Errorf("%d lines; b and c are as a: %v %v", len(lines), b.content("b") == b.content("a"), b.content("c") == b.content("a"))
+		t.Errorf("%d lines; b and c are as a: %v %v", len(lines), b.content("b") == b.content("a"),
+			b.content("c") == b.content("a"))
 	}
 }
 
@@ -403,7 +449,8 @@ func TestPatchesWaitForEachOther(t *testing.T) {
 func TestPatchOfNoFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	if err := errors.Join(unix.Mkfifo(filepath.Join(b.root, "pipe"), 0o644), os.Mkdir(filepath.Join(b.root, "dir"), 0o755)); err != nil {
+	if err := errors.Join(unix.Mkfifo(filepath.Join(b.root, "pipe"), 0o644),
+		os.Mkdir(filepath.Join(b.root, "dir"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"pipe", "dir"} {
@@ -411,126 +458,4 @@ func TestPatchOfNoFile(t *testing.T) {
 		b.fails(fault.FileNotRegular, "edit.patch", envelope("*** Delete File: "+name+"\n"))
 		b.fails(fault.FileExists, "edit.patch", envelope("*** Add File: "+name+"\n+x\n"))
 	}
-}
-
-// The patch that is made of the differences of two random trees makes the one of the other.
-func TestPatchOfADiffMakesTheTree(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	line := rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "\n", "\tfour\n", "  five\n"})
-	name := rapid.SampledFrom([]string{"a", "b", "d/c", "d/e/f", "new line\u00e9"})
-	draw := func(t *rapid.T, label string) map[string]string {
-		tree := map[string]string{}
-		for _, n := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID[string]).Draw(t, label) {
-			tree[n] = strings.Join(rapid.SliceOfN(line, 1, 20).Draw(t, n), "")
-		}
-		return tree
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		before, after := draw(t, "before"), draw(t, "after")
-		entries, err := os.ReadDir(b.root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if err := os.RemoveAll(filepath.Join(b.root, e.Name())); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var sections []string
-		for n, content := range before {
-			b.write(n, content)
-			b.read(n)
-			target, stays := after[n]
-			if !stays {
-				sections = append(sections, "*** Delete File: "+n+"\n")
-			} else if target != content {
-				diff := edit.DiffTexts(n, content, target, 1<<20)
-				sections = append(sections, "*** Update File: "+n+"\n"+diff[strings.Index(diff, "@@"):])
-			}
-		}
-		for n, content := range after {
-			if _, there := before[n]; !there {
-				sections = append(sections, "*** Add File: "+n+"\n+"+strings.ReplaceAll(strings.TrimSuffix(content, "\n"), "\n", "\n+")+"\n")
-			}
-		}
-		if len(sections) == 0 {
-			return
-		}
-		sections = rapid.Permutation(sections).Draw(t, "order")
-		o, err := b.do(b.t.Context(), "edit.patch", envelope(sections...))
-		if err != nil || o.Fault != nil {
-			t.Fatalf("%v %v by\n%s", err, o.Fault, strings.Join(sections, ""))
-		}
-		left := func() map[string]string {
-			got := b.files()
-			maps.DeleteFunc(got, func(_, v string) bool { return strings.HasPrefix(v, "d----") })
-			return got
-		}
-		if got := left(); !maps.Equal(got, after) {
-			t.Fatalf("made %v of %v, want %v", got, before, after)
-		}
-		// And back: the writer of the files knows them, and the reverse patch restores the old
-		// tree.
-		var back []string
-		for n := range after {
-			if content, was := before[n]; !was {
-				back = append(back, "*** Delete File: "+n+"\n")
-			} else if diff := edit.DiffTexts(n, after[n], content, 1<<20); diff != "" {
-				back = append(back, "*** Update File: "+n+"\n"+diff[strings.Index(diff, "@@"):])
-			}
-		}
-		for n, content := range before {
-			if _, is := after[n]; !is {
-				back = append(back, "*** Add File: "+n+"\n+"+strings.ReplaceAll(strings.TrimSuffix(content, "\n"), "\n", "\n+")+"\n")
-			}
-		}
-		if o, err := b.do(b.t.Context(), "edit.patch", envelope(back...)); err != nil || o.Fault != nil {
-			t.Fatalf("back: %v %v by\n%s", err, o.Fault, strings.Join(back, ""))
-		}
-		if got := left(); !maps.Equal(got, before) {
-			t.Fatalf("back: made %v of %v, want %v", got, after, before)
-		}
-	})
-}
-
-// Any text sent as a patch is applied, or refused without a change; it never leaves the project.
-func FuzzPatch(f *testing.F) {
-	for _, seed := range []string{
-		"*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** Add File: n/m\n+x\n*** Delete File: g\n*** End Patch",
-		"*** Begin Patch\n*** Update File: f\n*** Move to: ../f\n*** End Patch", "*** Begin Patch\n*** Add File: l/x\n+\n*** End Patch",
-		"*** Begin Patch\n*** Update File: l\n*** Move to: g\n@@ -1,1 +1,1 @@\n-a\n+b\n*** Update File: g\n*** Move to: f/x\n*** End Patch",
-	} {
-		f.Add(seed)
-	}
-	b := newBench(f)
-	outside := filepath.Join(filepath.Dir(b.root), "outside")
-	if err := os.WriteFile(outside, []byte("safe"), 0o600); err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		b.t = t
-		entries, _ := os.ReadDir(b.root)
-		for _, e := range entries {
-			if err := os.RemoveAll(filepath.Join(b.root, e.Name())); err != nil {
-				t.Fatal(err)
-			}
-		}
-		b.write("f", "a\nb\nc\n")
-		b.write("g", "a\r\n")
-		b.link("../outside", "l")
-		b.read("f")
-		b.read("g")
-		before := b.files()
-		o, err := b.do(t.Context(), "edit.patch", in{"patch": text})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if after := b.files(); o.Fault != nil && !maps.Equal(after, before) {
-			t.Fatalf("%v, and yet %v became %v", o.Fault, before, after)
-		}
-		if data, err := os.ReadFile(outside); err != nil || string(data) != "safe" {
-			t.Fatalf("outside holds %q, %v", data, err)
-		}
-	})
 }
