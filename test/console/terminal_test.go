@@ -18,16 +18,17 @@ func TestTerminalInThePage(t *testing.T) {
 		if len(r.Results()) > 0 {
 			return fakellm.Step{fakellm.Say("It runs.")}
 		}
-		return fakellm.Step{fakellm.Tool("shell.exec", `{"command":"printf '\\033]0;pwned\\007`+
-			`\\033]8;;https://evil.example\\007link\\033]8;;\\007\\033[c\\n'; echo ready; exec sh",`+
-			`"background":true,"terminal":true}`)}
+		return fakellm.Step{fakellm.Tool("shell.exec",
+			`{"command":"stty -echo; echo ready; exec sh","background":true,"terminal":true}`)}
 	})
 	file := kagedtest.Read(t, w.dir, ".kaged/project.yaml")
 	kagedtest.Write(t, w.dir, ".kaged/project.yaml", strings.Replace(file, "shell.bash", "shell.*", 1))
 	id := w.session(t, "shell", "start a shell")
-	w.idle(t, id)
 	b := newBrowser(t, w)
 	b.open(t, w, "/sessions/"+id)
+	b.run(t, "a shell is asked about", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
+	b.until(t, "the card takes clicks", `(window.shown ??= performance.now(), performance.now() - window.shown > 700)`)
+	b.run(t, "allow it", chromedp.Click(chromedp.CSS(".ask .allow")))
 	b.shows(t, "It runs.")
 	b.run(t, "terminals", chromedp.Click(`//button[.="Terminals"]`),
 		chromedp.WaitVisible(chromedp.CSS(".screen .xterm-screen")))
@@ -39,6 +40,9 @@ func TestTerminalInThePage(t *testing.T) {
 	if shown := eval[string](t, b, rows); strings.Contains(shown, "too-early") {
 		t.Errorf("keys went to the process before they were asked for:\n%s", shown)
 	}
+	b.run(t, "a hostile program", chromedp.KeyEvent(
+		`printf '\033]0;pwned\007\033]8;;https://evil.example\007click\033]8;;\007 done\n'`+kb.Enter))
+	b.until(t, "its text", rows+`.includes("click done")`)
 	b.picture(t, "terminal")
 	b.run(t, "end it", chromedp.KeyEvent("exit 7"+kb.Enter))
 	b.shows(t, "It has ended with exit code 7")
