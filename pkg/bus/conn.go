@@ -31,6 +31,11 @@ type Config struct {
 	URL string
 	// InProcess reaches a server in this process, nil for one elsewhere.
 	InProcess nats.InProcessConnProvider
+	// User is the service. Answers to its requests come on subjects below _INBOX.<User>, which the server can keep from
+	// others; empty for subjects below _INBOX.
+	User string
+	// Files prove who it is, and whom it believes to be the server.
+	Files Files
 	// Name is shown by the server's monitoring.
 	Name string
 	// Log gets losses and returns of the connection; nil discards them.
@@ -70,10 +75,18 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.DisconnectErrHandler(c.disconnected), nats.ReconnectHandler(c.reconnected),
 		nats.ErrorHandler(c.asyncError), nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 	}
+	if cfg.User != "" {
+		opts = append(opts, nats.CustomInboxPrefix("_INBOX."+cfg.User))
+	}
+	proofs, err := cfg.Files.options(c.log)
+	if err != nil {
+		c.down()
+		return nil, err
+	}
+	opts = append(opts, proofs...)
 	if cfg.InProcess != nil {
 		opts = append(opts, nats.InProcessServer(cfg.InProcess))
 	}
-	var err error
 	if c.nc, err = nats.Connect(cfg.URL, opts...); err != nil {
 		c.down()
 		return nil, unavailable(err, "NATS cannot be reached%s.", at(cfg))
