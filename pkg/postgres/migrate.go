@@ -145,10 +145,13 @@ func runMigrations(ctx context.Context, conn *pgx.Conn, cfg Config, migrations f
 	var failed migrate.MigrationPgError
 	switch {
 	case err == nil:
-		return nil
+		return keepCompatibility(ctx, conn, m.Migrations, schema)
 	case errors.As(err, &newer):
-		return fault.Wrap(err, fault.Conflict, "The schema %s was made by a newer kaged than this one, which knows %d versions of it; start the newer one.",
-			schema, len(m.Migrations)).With("subsystem", "storage")
+		now, err := stateOf(ctx, conn, schema)
+		if err == nil {
+			err = now.fits(schema, len(m.Migrations))
+		}
+		return err
 	case errors.As(err, &failed) && !isUnavailable(err):
 		return fault.Wrap(err, fault.Internal, "The migration %s of the schema %s failed and was taken back.", failed.MigrationName, schema)
 	}

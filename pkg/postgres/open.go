@@ -25,7 +25,8 @@ const connectTimeout = 10 * time.Second
 
 // Config says where the database is.
 type Config struct {
-	// OwnerURL connects as the owner of the schema: a postgres:// URL or a key=value string.
+	// OwnerURL connects as the owner of the schema: a postgres:// URL or a key=value string. Empty means that the schema
+	// is migrated by another process (`kaged migrate`).
 	OwnerURL string
 	// URL connects as AppRole, or as a login that is or can be made its member. Empty means OwnerURL.
 	URL string
@@ -44,9 +45,11 @@ var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // its search path. migrations holds files named 001_name.sql and so on (package tern); each runs in a transaction
 // of its own. Processes that open at the same time wait for each other.
 //
-// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the
-// owner make or give AppRole, fault.Conflict if the schema is newer than migrations, and fault.Internal if a
-// migration fails. The caller closes the pool.
+// Without an OwnerURL nothing is migrated, and a schema that lacks migrations is unavailable.
+//
+// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the owner
+// make or give AppRole, fault.Conflict if the schema is newer than migrations and does not say that it works with older
+// builds (compatible_from of schema_version), and fault.Internal if a migration fails. The caller closes the pool.
 func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pgxpool.Pool, error) {
 	if !plainName.MatchString(schema) {
 		return nil, fault.New(fault.Internal, "The schema name %q is not a plain lower-case name.", schema)
@@ -58,14 +61,22 @@ func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pg
 	if err != nil {
 		return nil, err
 	}
-	if err := migrateAsOwner(ctx, cfg, migrations, schema, app.ConnConfig.User); err != nil {
-		return nil, err
+	if cfg.OwnerURL != "" {
+		if err := migrateAsOwner(ctx, cfg, migrations, schema, app.ConnConfig.User); err != nil {
+			return nil, err
+		}
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, app)
 	if err != nil {
 		return nil, connectFault(err)
 	}
-	if err := checkRole(ctx, pool, schema); err != nil {
+	if cfg.OwnerURL == "" {
+		err = checkSchema(ctx, pool, migrations, schema)
+	}
+	if err == nil {
+		err = checkRole(ctx, pool, schema)
+	}
+	if err != nil {
 		pool.Close()
 		return nil, err
 	}
