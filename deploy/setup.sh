@@ -7,6 +7,9 @@
 #   secrets/bus        nats.conf (NATS), url (gateway, session-manager, issue)
 #   secrets/services   token (every service of kaged)
 #   data/NAME          what NAME keeps; its user's
+# With KAGED_MTLS=1, for docker-compose.mtls.yml:
+#   secrets/ca         the CA of `kaged certs`
+#   secrets/tls/NAME   the certificate of NAME, made anew each time
 set -eu
 umask 077
 root=${1:-}
@@ -50,19 +53,42 @@ for dir in database bus services; do
 	chmod 0711 "$root/secrets/$dir"
 done
 
+if [ -n "${KAGED_MTLS:-}" ]; then
+	ca=$root/secrets/ca
+	chmod 0700 "$ca"
+	[ -s "$ca/ca.key" ] || kaged certs init "$ca"
+	for dir in "$root"/secrets/tls/*; do
+		name=${dir##*/}
+		owner=$uid:$gid
+		[ "$name" != postgres ] || owner=$postgres:$postgres
+		kaged certs issue "$ca" "$name" >/dev/null
+		chmod 0711 "$dir"
+		for file in ca.crt tls.key tls.crt; do
+			put "$dir/$file" "$owner" <"$ca/$name/$file"
+		done
+	done
+fi
+
 keep "$root/secrets/database/password"
 printf '%s' "$secret" | put "$root/secrets/database/password" "$postgres:$postgres"
-printf 'postgres://kaged_owner:%s@postgres:5432/kaged?sslmode=disable\n' "$secret" | put "$root/secrets/database/url" "$uid:$gid"
+at='postgres:5432/kaged?sslmode=disable'
+[ -z "${KAGED_MTLS:-}" ] || at='postgres.kaged:5432/kaged?sslmode=verify-full&sslrootcert=/run/secrets/tls/ca.crt'
+printf 'postgres://kaged_owner:%s@%s\n' "$secret" "$at" | put "$root/secrets/database/url" "$uid:$gid"
 
 keep "$root/secrets/bus/token"
 printf '%s' "$secret" | put "$root/secrets/bus/token" "$(id -u):$(id -g)"
-printf 'nats://%s@nats:4222\n' "$secret" | put "$root/secrets/bus/url" "$uid:$gid"
-put "$root/secrets/bus/nats.conf" "$uid:$gid" <<EOF
+if [ -n "${KAGED_MTLS:-}" ]; then
+	printf 'tls://nats.kaged:4222\n' | put "$root/secrets/bus/url" "$uid:$gid"
+	put "$root/secrets/bus/nats.conf" "$uid:$gid" <"${0%/*}/nats/mtls.conf"
+else
+	printf 'nats://%s@nats:4222\n' "$secret" | put "$root/secrets/bus/url" "$uid:$gid"
+	put "$root/secrets/bus/nats.conf" "$uid:$gid" <<EOF
 listen: "0.0.0.0:4222"
 http: "127.0.0.1:8222"
 authorization { token: "$secret" }
 jetstream { store_dir: "/data" }
 EOF
+fi
 
 keep "$root/secrets/services/token"
 printf '%s' "$secret" | put "$root/secrets/services/token" "$uid:$gid"

@@ -31,7 +31,7 @@ func volumes(t *testing.T) string {
 func setup(t *testing.T, dir string, env ...string) (said string, err error) {
 	t.Helper()
 	cmd := exec.Command("sh", filepath.Join(root, "deploy", "setup.sh"), dir)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...) // the last of a name counts
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
