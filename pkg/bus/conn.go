@@ -34,7 +34,7 @@ type Config struct {
 	// User is the service. Answers to its requests come on subjects below _INBOX.<User>, which the server can keep from
 	// others; empty for subjects below _INBOX.
 	User string
-	// Files prove who it is, and whom it believes to be the server.
+	// Files are its proof of identity, and the CAs of the server.
 	Files Files
 	// Name is shown by the server's monitoring.
 	Name string

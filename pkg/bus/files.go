@@ -13,8 +13,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Files are what a client shows NATS and checks it by. They are read for each connection; of a certificate and a bundle
-// that have become unusable the last usable ones stay.
+// Files are the client's proof and the CAs that NATS is checked against. They are read for each connection; of a
+// certificate and a bundle that have become unusable the last usable ones stay.
 type Files struct {
 	// Credentials holds a JWT and a seed, as `nsc generate creds` writes them.
 	Credentials string
@@ -38,7 +38,10 @@ func (f Files) options(log *slog.Logger) ([]nats.Option, error) {
 	}
 	var cert nats.TLSCertHandler
 	if f.Cert != "" {
-		kept := &kept[tls.Certificate]{log: log, read: func() (tls.Certificate, error) { return tls.LoadX509KeyPair(f.Cert, f.Key) }}
+		kept := &kept[tls.Certificate]{log: log, read: func() (tls.Certificate, error) {
+			return tls.LoadX509KeyPair(f.Cert,
+				f.Key)
+		}}
 		if _, err := kept.get(); err != nil {
 			return nil, fault.Wrap(err, fault.BadRequest, "[nats] cert_file and key_file: %s.", err)
 		}

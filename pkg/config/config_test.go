@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,11 +159,11 @@ func TestDecode(t *testing.T) {
 		cfg.Inner.Depth != 3 {
 		t.Errorf("decoded %+v", cfg)
 	}
-	listen, address := f.Place("gateway", func(k string) string {
+	listen, address, err := f.Place("gateway", func(k string) string {
 		return map[string]string{"KAGED_SERVICES_GATEWAY_ADDRESS": "host:1"}[k]
 	})
-	if listen != "unix:/run/g.sock" || address != "host:1" {
-		t.Errorf("place = %q %q", listen, address)
+	if err != nil || !slices.Equal(listen, []string{"unix:/run/g.sock"}) || address != "host:1" {
+		t.Errorf("place = %q %q %v", listen, address, err)
 	}
 	for name, bad := range map[string]map[string]string{
 		"number": {"KAGED_SERVICES_GATEWAY_MAX_BYTES": "many"},

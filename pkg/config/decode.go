@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,11 +62,14 @@ func (f *File) Decode(service string, into any, getenv func(string) string) erro
 	return nil
 }
 
-// withoutPlace leaves out the keys that say where a service and its metrics are, which belong to package host.
+// withoutPlace leaves out the keys that say where a service and its metrics are and what it is between hosts, which
+// belong to package host.
 func withoutPlace(table map[string]any) map[string]any {
 	rest := make(map[string]any, len(table))
 	for k, v := range table {
-		if k != "listen" && k != "address" && k != "metrics_listen" {
+		switch k {
+		case "listen", "address", "workspace", "metrics_listen":
+		default:
 			rest[k] = v
 		}
 	}
@@ -85,9 +89,46 @@ func serviceFault(path, service string, err error) error {
 	return fault.Wrap(err, fault.BadRequest, "%s: [services.%s]: %s", path, service, reason)
 }
 
-// Place returns where a service listens and where others reach it, as its table and the environment say; "" for unsaid.
-func (f *File) Place(service string, getenv func(string) string) (listen, address string) {
-	return f.Value(service, "listen", getenv), f.Value(service, "address", getenv)
+// Place returns where a service listens and where others reach it, as its table and the environment say; empty for
+// unsaid. listen is a text or a list of texts, in the environment separated by commas. It fails with bad_request for
+// another value.
+func (f *File) Place(service string, getenv func(string) string) (listen []string, address string, err error) {
+	listen, err = f.listen(service, getenv)
+	if v, given := f.Services[service]["address"]; given && err == nil {
+		if _, isText := v.(string); !isText {
+			err = fault.New(fault.BadRequest, "%s: [services.%s]: address: want a text in quotes.", f.Path, service)
+		}
+	}
+	return listen, f.Value(service, "address", getenv), err
+}
+
+func (f *File) listen(service string, getenv func(string) string) (listen []string, err error) {
+	wrong := fault.New(fault.BadRequest, "%s: [services.%s]: listen: want \"unix:PATH\", \"host:port\", or a list of them.",
+		f.Path, service)
+	var list []any
+	if text := getenv(EnvName("services", service, "listen")); text != "" {
+		for part := range strings.SplitSeq(text, ",") {
+			list = append(list, strings.TrimSpace(part))
+		}
+	} else {
+		switch v := f.Services[service]["listen"].(type) {
+		case nil:
+		case []any:
+			list = v
+		default:
+			list = []any{v}
+		}
+	}
+	for _, v := range list {
+		text, isText := v.(string)
+		if !isText || text == "" && len(list) > 1 || slices.Contains(listen, text) {
+			return nil, wrong
+		}
+		if text != "" {
+			listen = append(listen, text)
+		}
+	}
+	return listen, nil
 }
 
 // Value returns the text under a key of a service, as its table and the environment say; "" for unsaid.

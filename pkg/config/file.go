@@ -45,6 +45,8 @@ type File struct {
 	NATS NATS `toml:"nats"`
 	// Host is how services are run and how they speak to each other.
 	Host Host `toml:"host"`
+	// TLS is the identity of a process between hosts.
+	TLS TLS `toml:"tls"`
 	// LSP is which language servers there are.
 	LSP LSP `toml:"lsp"`
 	// DAP is which debug adapters there are.
@@ -196,6 +198,15 @@ type Database struct {
 type NATS struct {
 	// URL is its address; empty means the embedded one.
 	URL string `toml:"url"`
+	// CredentialsFile is a file with a JWT and a seed, as `nsc generate creds` writes it (KAGED_NATS_CREDENTIALS_FILE); CAFile
+	// the bundle of CAs that the server's certificate is checked against, the system's by default (KAGED_NATS_CA_FILE). Files
+	// here are relative to the configuration file and read for each connection.
+	CredentialsFile string `toml:"credentials_file"`
+	CAFile          string `toml:"ca_file"`
+	// CertFile and KeyFile are the certificate that the server knows the service by (KAGED_NATS_CERT_FILE,
+	// KAGED_NATS_KEY_FILE); those of [tls] will do.
+	CertFile string `toml:"cert_file"`
+	KeyFile  string `toml:"key_file"`
 	// MaxStore and MaxMemory bound the disk and memory of the embedded server, in bytes; 1 GiB and 64 MiB by
 	// default.
 	MaxStore  int64 `toml:"max_store"`
@@ -215,6 +226,11 @@ type Host struct {
 	// up, 10 s by default.
 	Keepalive        Duration `toml:"keepalive"`
 	KeepaliveTimeout Duration `toml:"keepalive_timeout"`
+	// ConnectionAge is how long a connection between hosts is used for new calls, 5m by default; a new one has the
+	// certificates and addresses of its time. CallTimeout bounds a call between hosts without an end of its own, 5m by
+	// default.
+	ConnectionAge Duration `toml:"connection_age"`
+	CallTimeout   Duration `toml:"call_timeout"`
 	// ServiceTokenFile is a file with the token, of 32 characters or more, that services in different containers
 	// show each other (KAGED_SERVICE_TOKEN_FILE); relative to the configuration file. By default there is no token:
 	// services answer only processes they can see.
@@ -223,6 +239,17 @@ type Host struct {
 	// collected more often. It gives way where more than four fifths of it are in use, and to GOMEMLIMIT in the
 	// environment.
 	MemoryLimit int64 `toml:"memory_limit"`
+}
+
+// TLS is the identity of a process between hosts: files in PEM, relative to the configuration file, which are looked at
+// every 10 s. Make them with `kaged certs`. A service that listens on TCP needs all three.
+type TLS struct {
+	// CAFile is the bundle of CAs that the certificates of other services are checked against (KAGED_TLS_CA_FILE).
+	CAFile string `toml:"ca_file"`
+	// CertFile is the certificate, whose name is the service's, such as harness.kaged (KAGED_TLS_CERT_FILE); KeyFile is its
+	// private key (KAGED_TLS_KEY_FILE).
+	CertFile string `toml:"cert_file"`
+	KeyFile  string `toml:"key_file"`
 }
 
 // Telemetry is which traces and metrics a process offers. Where a collector is, the standard OTEL_ variables say.

@@ -14,16 +14,23 @@ import (
 type Elsewhere struct{ host *Host }
 
 // NewElsewhere returns an Elsewhere for the services that run with a configuration and a data directory. It connects on
-// first use. It fails with bad_request for an unreadable service token.
+// first use. It fails with bad_request for an unreadable service token, unusable certificates and impossible limits.
 func NewElsewhere(file *config.File, dataDir ownpath.Path, getenv func(string) string) (*Elsewhere, error) {
 	token, err := serviceToken(file, getenv)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{
-		opts:  Options{File: file, DataDir: dataDir, Getenv: getenv, Log: slog.New(slog.DiscardHandler)},
-		token: token,
+	log := slog.New(slog.DiscardHandler)
+	identity, err := loadTLS(file, getenv, log)
+	if err != nil {
+		return nil, err
 	}
+	opts := Options{File: file, DataDir: dataDir, Getenv: getenv, Log: log}
+	limits, err := limitsOf(opts)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{opts: opts, token: token, tls: identity, limits: limits}
 	h.conns.host = h
 	return &Elsewhere{h}, nil
 }

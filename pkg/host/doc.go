@@ -1,9 +1,9 @@
 // Package host runs one service or many in a process.
 //
 // A [Module] names a service and its needs, and builds it. A process lists its modules in plain Go; the [Host] orders
-// them by their needs, gives each its own gRPC server (with health and reflection) on a unix socket or a TCP address,
-// starts them in that order and stops them in the reverse. A service reaches another with [Env.Dial]: inside the
-// process if the other is here, else at its configured address, over gRPC either way, and callers do not ask which.
+// them by their needs, gives each its own gRPC server (with health and reflection) on unix sockets and, with TLS, TCP
+// addresses, starts them in that order and stops them in the reverse. A service reaches another with [Env.Dial]: inside
+// the process if the other is here, else at its configured address, over gRPC either way, and callers do not ask which.
 //
 // A service stops in this order, which keeps accepted requests:
 //
@@ -14,6 +14,6 @@
 //
 // A second SIGINT or SIGTERM, through [Interrupts] and Options.Hurry, cuts steps 2 and 3 short.
 //
-// Goroutines: per module one for its server and each listener, one for Run; while it stops, one that waits for Hurry.
-// All end before [Host.Run] returns. [Interrupts] has one until its stop is called.
+// Goroutines: one that watches the certificates; per module one for its server and each listener, one for Run; while it
+// stops, one that waits for Hurry. All end before [Host.Run] returns. [Interrupts] has one until its stop is called.
 package host

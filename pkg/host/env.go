@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/mtls"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/telemetry"
@@ -60,15 +61,16 @@ func (e *Env) Config(into any) error {
 // Dial returns a connection to the service called name. It connects when it is first used, and again when it was lost.
 func (e *Env) Dial(name string) grpc.ClientConnInterface { return e.host.conns.to(name) }
 
-// DialAddress returns a connection to an address a service told, as [Env.Address] does.
-func (e *Env) DialAddress(address string) (grpc.ClientConnInterface, error) {
+// DialAddress returns a connection to a service at an address that it told, as [Env.Address] does. Between hosts the
+// certificate there must be that service's.
+func (e *Env) DialAddress(service, address string) (grpc.ClientConnInterface, error) {
 	if address == "" {
 		return nil, fault.New(fault.Unavailable, "The service did not tell an address other processes reach it at.")
 	}
-	if own := e.host.inProcess(address); own != nil {
+	if own := e.host.inProcess(address); own != nil && own.Name == service {
 		return e.host.conns.to(own.Name), nil
 	}
-	return e.host.conns.at(address, address), nil
+	return e.host.conns.at(service, address, false), nil
 }
 
 // DialWorkspace returns a connection to the tool-runner of a workspace. The name of a workspace is the address of its
@@ -77,7 +79,7 @@ func (e *Env) DialWorkspace(workspace string) (grpc.ClientConnInterface, error) 
 	if workspace == "" {
 		return e.Dial("tool-runner"), nil
 	}
-	return e.DialAddress(workspace)
+	return e.DialAddress("tool-runner", workspace)
 }
 
 // DialSupervisor returns a connection to the sandbox-supervisor of a workspace. The empty name stands for the service
@@ -104,23 +106,22 @@ func (c *conns) to(name string) grpc.ClientConnInterface {
 	if err != nil {
 		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return nil, err }}
 	}
-	address = config.Or(address, listen, "unix:"+SocketPath(c.host.opts.DataDir.String(), name))
-	return c.at(name, address)
+	address = config.Or(address, listensFor(listen), "unix:"+SocketPath(c.host.opts.DataDir.String(), name))
+	return c.at(name, address, !mtls.InWorkspace(name))
 }
 
-func (c *conns) at(name, address string) grpc.ClientConnInterface {
-	target := address
-	if !strings.HasPrefix(address, "unix:") {
-		target = "dns:///" + address
+// at returns the connection to a service at an address, which may be the name of several replicas.
+func (c *conns) at(name, address string, replicas bool) grpc.ClientConnInterface {
+	path, isUnix := strings.CutPrefix(address, "unix:")
+	if !isUnix {
+		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return c.elsewhere(name, address, replicas) }}
 	}
 	return &lazy{name: name, dial: func() (*grpc.ClientConn, error) {
-		if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-			if err := ownShortDir(filepath.Dir(path), c.host.opts.DataDir.String()); err != nil {
-				return nil, err
-			}
+		if err := ownShortDir(filepath.Dir(path), c.host.opts.DataDir.String()); err != nil {
+			return nil, err
 		}
 		return c.get(address, func() (*grpc.ClientConn, error) {
-			return grpc.NewClient(target, slices.Concat(rpc.DialOptions(), rpc.TokenOptions(c.host.token),
+			return grpc.NewClient(address, slices.Concat(rpc.DialOptions(), rpc.TokenOptions(c.host.token),
 				c.host.limits.keepalive.Client(), c.host.opts.Dial)...)
 		})
 	}}

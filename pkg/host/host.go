@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/mtls"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/telemetry"
 )
@@ -32,8 +34,16 @@ type Module struct {
 	Defaults any
 	// Files are those of its configuration that belong to the operator alone, so that no agent may see or change them.
 	Files []OperatorFile
+	// Schema is the schema of Postgres that belongs to it; zero for none.
+	Schema Schema
 	// New builds the service. It starts no goroutine and touches no network.
 	New func(*Env) (Service, error)
+}
+
+// Schema is a schema of Postgres and its migrations.
+type Schema struct {
+	Name  string
+	Files fs.FS
 }
 
 // OperatorFile is a file that a service reads on the operator's word.
@@ -71,7 +81,8 @@ type Readier interface {
 
 // Database says where Postgres is.
 type Database struct {
-	// OwnerURL connects as the owner of the schemas.
+	// OwnerURL connects as the owner of the schemas; empty means that services never migrate, and wait until another
+	// process has.
 	OwnerURL string
 	// URL connects as the services' role; empty means that they connect as the owner and step down.
 	URL string
@@ -80,7 +91,7 @@ type Database struct {
 // Named fails with bad_request if no database is configured: a service in a process of its own brings no Postgres
 // along.
 func (d Database) Named() error {
-	if d.OwnerURL == "" {
+	if d.OwnerURL == "" && d.URL == "" {
 		return fault.New(fault.BadRequest, "Where Postgres is must be said: [database] url in the configuration, or KAGED_DATABASE_URL.")
 	}
 	return nil
@@ -90,6 +101,8 @@ func (d Database) Named() error {
 type NATS struct {
 	// URL is its address, empty for one in this process.
 	URL string
+	// Files are those of the configuration; [New] sets them.
+	Files NATSFiles
 	// InProcess reaches a server in this process, nil for one elsewhere.
 	InProcess interface{ InProcessConn() (net.Conn, error) }
 }
@@ -141,7 +154,8 @@ type Options struct {
 type Host struct {
 	opts    Options
 	limits  limits
-	token   string     // token of services in different containers, or ""
+	token   string // token of services in different containers, or ""
+	tls     *mtls.Material
 	modules []*running // in start order: a dependency comes first
 	conns   conns
 }
@@ -173,6 +187,12 @@ func New(opts Options, modules ...Module) (*Host, error) {
 		if h.token, err = serviceToken(opts.File, opts.Getenv); err != nil {
 			return nil, err
 		}
+		if h.tls, err = loadTLS(opts.File, opts.Getenv, opts.Log); err != nil {
+			return nil, err
+		}
+	}
+	if opts.NATS.InProcess == nil {
+		opts.NATS.Files = natsFiles(opts.File, opts.Getenv)
 	}
 	own, err := Own(opts.File, opts.ConfigPath, opts.DataDir, opts.Getenv, modules...)
 	if err != nil {
@@ -220,6 +240,7 @@ func (h *Host) Dial(name string) grpc.ClientConnInterface { return h.conns.to(na
 // Then it stops them in the reverse order and returns when all have stopped: nil after a clean stop.
 func (h *Host) Run(ctx context.Context, started func()) error {
 	defer h.conns.close()
+	defer h.watchTLS()()
 	failed := make(chan error, len(h.modules))
 	var up []*running
 	var firstErr error

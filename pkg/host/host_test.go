@@ -322,7 +322,7 @@ func TestSockets(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("socket: %v %v", info, err)
 	}
-	conn, err := p.env.DialAddress("unix:" + path)
+	conn, err := p.env.DialAddress("probe", "unix:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,20 +370,6 @@ func TestCallsBetweenProcesses(t *testing.T) {
 	}
 	if p.env.Node != a.env.Node || p.env.Instance == a.env.Instance {
 		t.Errorf("node %s %s, instance %s %s", p.env.Node, a.env.Node, p.env.Instance, a.env.Instance)
-	}
-}
-
-// Off this machine a service listens with mTLS or not at all.
-func TestNobodyAnswersAStranger(t *testing.T) {
-	t.Parallel()
-	opts := options(t)
-	opts.File = &config.File{Services: map[string]map[string]any{"a": {"listen": "0.0.0.0:0"}}}
-	h, err := host.New(opts, newProbe("a", &journal{}).module())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Run(t.Context(), nil); !errors.Is(err, fault.BadRequest) {
-		t.Errorf("Run = %v", err)
 	}
 }
 

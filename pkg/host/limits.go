@@ -17,8 +17,9 @@ const (
 
 // limits are the durations of a host.
 type limits struct {
-	drainGrace, stopTimeout, readyTimeout time.Duration
-	keepalive                             rpc.Keepalive
+	drainGrace, stopTimeout, readyTimeout, callTimeout time.Duration
+
+	keepalive rpc.Keepalive // the age is that of connections between hosts
 }
 
 // limitsOf returns the limits of the options and the file's [host], and the defaults for the rest. It fails with
@@ -35,6 +36,8 @@ func limitsOf(opts Options) (limits, error) {
 		{"ready_timeout", h.ReadyTimeout, 0},
 		{"keepalive", h.Keepalive, rpc.MinKeepalive},
 		{"keepalive_timeout", h.KeepaliveTimeout, 0},
+		{"connection_age", h.ConnectionAge, time.Second},
+		{"call_timeout", h.CallTimeout, time.Second},
 	} {
 		if v.value != 0 && v.value.D() < max(v.least, time.Millisecond) {
 			return limits{}, fault.New(
@@ -55,12 +58,14 @@ func limitsOf(opts Options) (limits, error) {
 		drainGrace:   cmp.Or(opts.DrainGrace, h.DrainGrace.D(), DefaultDrainGrace),
 		stopTimeout:  cmp.Or(h.StopTimeout.D(), DefaultStopTimeout),
 		readyTimeout: cmp.Or(h.ReadyTimeout.D(), 2*time.Second),
+		callTimeout:  cmp.Or(h.CallTimeout.D(), rpc.DefaultCallTimeout),
 		keepalive: rpc.Keepalive{
 			Interval: cmp.Or(
 				h.Keepalive.D(),
 				rpc.DefaultKeepalive.Interval,
 			),
 			Timeout: cmp.Or(h.KeepaliveTimeout.D(), rpc.DefaultKeepalive.Timeout),
+			Age:     cmp.Or(h.ConnectionAge.D(), rpc.DefaultAge),
 		},
 	}, nil
 }

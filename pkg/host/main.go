@@ -54,7 +54,9 @@ type binary struct {
 const usage = `Usage: %[1]s [--config FILE] [--data-dir DIR] [--health | --version]
 
 Runs one service of kaged until Ctrl-C; ` + "`kaged up`" + ` runs them all. Where it listens is [services.%[2]s] listen of
-the configuration, where the stores are is [database] url (KAGED_DATABASE_URL) and [nats] url (KAGED_NATS_URL).
+the configuration, where the stores are is [database] url (KAGED_DATABASE_URL) and [nats] url (
+	KAGED_NATS_URL). On TCP it needs the
+certificate of [tls] (KAGED_TLS_CERT_FILE, KAGED_TLS_KEY_FILE, KAGED_TLS_CA_FILE); ` + "`kaged certs`" + ` makes one.
 
 `
 
@@ -196,7 +198,7 @@ func (b binary) serve(ctx context.Context) error {
 	background.Go(func() { memory.Keep(ctx, file.Host.MemoryLimit) })
 	err = h.Run(ctx, func() {
 		for _, r := range h.modules {
-			log.Info("serving", "service", r.Name, "address", strings.TrimPrefix(r.listen, "unix:"))
+			log.Info("serving", "service", r.Name, "address", strings.ReplaceAll(strings.Join(r.listen, " "), "unix:", ""))
 		}
 	})
 	if err != nil {

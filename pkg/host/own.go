@@ -16,9 +16,10 @@ import (
 )
 
 // Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration,
-// the files of the service token and of other secrets, the operator's files of modules, and the sockets of modules, of
-// the services they need and of those in the configuration, by the file or the environment, as far as they lie outside
-// of the data directory. The zero Path leaves one out. It fails with bad_request for a path that leads nowhere.
+// the files of the service token, of the certificate, its key and other secrets, the operator's files of modules, and
+// the sockets of modules, of the services they need and of those in the configuration, by the file or the environment,
+// as far as they lie outside of the data directory. The zero Path leaves one out. It fails with bad_request for a path
+// that leads nowhere.
 func Own(
 	file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string, modules ...Module,
 ) ([]ownpath.Path, error) {
@@ -35,12 +36,19 @@ func Own(
 	if !token.IsZero() {
 		own = append(own, token)
 	}
-	for _, name := range config.SecretFiles(getenv) {
+	identity, nats := tlsFiles(file, getenv), natsFiles(file, getenv)
+	secrets := []string{identity.Cert, identity.Key, nats.Credentials, nats.Cert, nats.Key}
+	secrets = append(slices.DeleteFunc(secrets, func(name string) bool { return name == "" }), config.SecretFiles(
+		getenv)...)
+	for _, name := range secrets {
 		secret, err := config.Resolve(name)
 		if err != nil {
 			return nil, err
 		}
-		own = append(own, secret)
+		known := func(p ownpath.Path) bool { return p.String() == secret.String() }
+		if !slices.ContainsFunc(own, known) { // one certificate may serve for both
+			own = append(own, secret)
+		}
 	}
 	services := slices.Collect(maps.Keys(file.Services))
 	for _, m := range modules {
@@ -61,7 +69,7 @@ func Own(
 		if err != nil {
 			return nil, err
 		}
-		if own, err = withSockets(own, listen, address); err != nil {
+		if own, err = withSockets(own, append(listen, address)...); err != nil {
 			return nil, err
 		}
 	}
@@ -136,18 +144,25 @@ func withSockets(own []ownpath.Path, addresses ...string) ([]ownpath.Path, error
 	return own, nil
 }
 
-// place returns where a service listens and where others reach it, "" for unsaid; the path of a unix socket is absolute
-// and without links.
-func place(file *config.File, name string, getenv func(string) string) (listen, address string, err error) {
-	listen, address = file.Place(name, getenv)
-	for _, at := range []*string{&listen, &address} {
+// place returns where a service listens and where others reach it, empty for unsaid; the path of a unix socket is
+// absolute and without links.
+func place(file *config.File, name string, getenv func(string) string) (listen []string, address string, err error) {
+	listen, address, err = file.Place(name, getenv)
+	if err != nil {
+		return nil, "", err
+	}
+	places := []*string{&address}
+	for i := range listen {
+		places = append(places, &listen[i])
+	}
+	for _, at := range places {
 		path, isUnix := strings.CutPrefix(*at, "unix:")
 		if !isUnix {
 			continue
 		}
 		real, err := config.Resolve(path)
 		if err != nil {
-			return "", "", fault.Wrap(err, fault.BadRequest, "[services.%s]: %s", name, fault.From(err).Msg)
+			return nil, "", fault.Wrap(err, fault.BadRequest, "[services.%s]: %s", name, fault.From(err).Msg)
 		}
 		*at = "unix:" + real.String()
 	}

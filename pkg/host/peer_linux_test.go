@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,7 +225,8 @@ func TestPeersOfOtherContainers(t *testing.T) {
 	t.Parallel()
 	uid := os.Getuid()
 	for name, c := range map[string]struct{ theirs, ours, want string }{
-		"no token":        {"", "", "unauthenticated The caller is in another container or on a TCP connection, where kaged cannot see what it is: set KAGED_SERVICE_TOKEN_FILE"},
+		"no token": {"", "", "unauthenticated The caller is in another container, where kaged cannot see what it " +
+			"is: set KAGED_SERVICE_TOKEN_FILE"},
 		"one has a token": {"", "right", "unauthenticated The caller is in another container"},
 		"the other has":   {"right", "", "unauthenticated The caller does not show the service token"},
 		"a wrong token":   {"right", "wrong", "unauthenticated The caller does not show the service token"},
@@ -260,48 +260,6 @@ func TestTokenIsNoPassForACage(t *testing.T) {
 	s.serve(as{uid: uid}, env)
 	s.want("outside", s.call(as{uid: uid}), "served")
 	s.want("in a cage", s.call(as{uid, unix.CLONE_NEWPID}, env), "forbidden")
-}
-
-// Every user of the machine can connect to a loopback address, so a service listens there with a token only, and asks
-// for it.
-func TestTCPNeedsAToken(t *testing.T) {
-	t.Parallel()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	address := free.Addr().String()
-	free.Close()
-	opts := options(t)
-	opts.File, err = config.Parse(
-		filepath.Join(t.TempDir(), "local.toml"),
-		fmt.Appendf(nil, "[services.probe]\nlisten = %q\n", address),
-	)
-	must(t, err)
-	h, err := host.New(opts, newProbe("probe", &journal{}).module())
-	must(t, err)
-	if err := h.Run(t.Context(), nil); fault.CodeOf(err) != fault.BadRequest ||
-		!strings.Contains(err.Error(), "KAGED_SERVICE_TOKEN_FILE") {
-		t.Fatalf("without a token: got %v, want bad_request that names KAGED_SERVICE_TOKEN_FILE", err)
-	}
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(opts.File.Path), "token"), []byte(strings.Repeat("x", 32)), 0o600))
-	bare := *opts.File
-	opts.File.Host.ServiceTokenFile = "token" // beside the configuration
-	h, err = host.New(opts, newProbe("probe", &journal{}).module())
-	must(t, err)
-	defer run(t, h)()
-	call := func(file *config.File) error {
-		elsewhere, err := host.NewElsewhere(file, opts.DataDir, opts.Getenv)
-		must(t, err)
-		defer elsewhere.Close()
-		_, err = grpc_health_v1.NewHealthClient(elsewhere.Dial("probe")).
-			Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-		return err
-	}
-	if err := call(&bare); fault.CodeOf(err) != fault.Unauthenticated {
-		t.Errorf("without the token: got %v, want unauthenticated", err)
-	}
-	if err := call(opts.File); err != nil {
-		t.Errorf("with the token: %v", err)
-	}
 }
 
 // A file that cannot be a token is refused at the start, with its name and a remedy.

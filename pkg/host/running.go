@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,10 +34,10 @@ type running struct {
 	server  *grpc.Server
 	health  *health
 	memory  *bufconn.Listener
-	direct  *direct // how this process calls it, nil for memory
-	listen  string  // "unix:PATH", "host:port", or "" for the process only
-	address string  // where others reach it
-	socket  string  // the socket file to remove, or ""
+	direct  *direct  // how this process calls it, nil for memory
+	listen  []string // "unix:PATH" or "host:port"; empty for the process only
+	address string   // where others reach it
+	sockets []string // the socket files to remove
 
 	cancel context.CancelFunc // ends Run's context
 	ended  chan struct{}      // closed when Run has returned
@@ -56,12 +57,13 @@ func newRunning(h *Host, m Module) (*running, error) {
 	if r.listen, r.address, err = place(h.opts.File, m.Name, h.opts.Getenv); err != nil {
 		return nil, err
 	}
-	if r.listen == "" && !h.opts.DataDir.IsZero() {
-		r.listen = "unix:" + SocketPath(h.opts.DataDir.String(), m.Name)
+	if err := h.checkListen(m.Name, r.listen, r.address); err != nil {
+		return nil, err
 	}
-	if r.address == "" {
-		r.address = r.listen
+	if len(r.listen) == 0 && !h.opts.DataDir.IsZero() {
+		r.listen = []string{"unix:" + SocketPath(h.opts.DataDir.String(), m.Name)}
 	}
+	r.address = told(r.listen, r.address)
 	return r, nil
 }
 
@@ -76,13 +78,18 @@ func (r *running) dial() (*grpc.ClientConn, error) {
 }
 
 func (r *running) start(ctx context.Context, failed chan<- error) error {
-	listener, err := r.open()
+	listeners, err := r.open()
 	if err != nil {
 		return err
 	}
 	log := r.host.opts.Log.With("service", r.Name)
-	opts := append(rpc.ServerOptions(log), rpc.Peers{Token: r.host.token, Log: log}.ServerOptions()...)
-	opts = append(opts, r.host.limits.keepalive.Server()...)
+	peers := rpc.Peers{Token: r.host.token, TLS: r.host.tls, Debugged: r.debugged(log), Log: log}
+	opts := append(rpc.ServerOptions(log), peers.ServerOptions()...)
+	keepalive := r.host.limits.keepalive
+	if !slices.ContainsFunc(r.listen, func(at string) bool { return !isUnix(at) }) {
+		keepalive.Age = 0
+	}
+	opts = append(opts, keepalive.Server()...)
 	r.server = grpc.NewServer(append(opts, r.host.opts.GRPC...)...)
 	r.health = newHealth(r.service, r.host.limits.readyTimeout)
 	var served grpc.ServiceRegistrar = r.server
@@ -94,9 +101,7 @@ func (r *running) start(ctx context.Context, failed chan<- error) error {
 	r.service.Register(served)
 	if s, ok := r.service.(Starter); ok {
 		if err := s.Start(ctx); err != nil {
-			if listener != nil {
-				listener.Close()
-			}
+			closeAll(listeners)
 			return fmt.Errorf("%s: %w", r.Name, err)
 		}
 	}
@@ -105,8 +110,8 @@ func (r *running) start(ctx context.Context, failed chan<- error) error {
 	}
 	r.health.serves(r.server)
 	r.serve(r.memory, failed)
-	if listener != nil {
-		r.serve(listener, failed)
+	for _, l := range listeners {
+		r.serve(l, failed)
 	}
 	life, cancel := context.WithCancel(context.Background())
 	r.cancel, r.ended = cancel, make(chan struct{})
@@ -154,9 +159,9 @@ func (r *running) stop(patience context.Context, l limits) error {
 	r.cancel()
 	<-r.ended
 	r.serves.Wait()
-	if r.socket != "" {
-		os.Remove(r.socket)
-		if dir := filepath.Dir(r.socket); dir == shortDir(r.host.opts.DataDir.String()) {
+	for _, socket := range r.sockets {
+		os.Remove(socket)
+		if dir := filepath.Dir(socket); dir == shortDir(r.host.opts.DataDir.String()) {
 			os.Remove(dir) // it stays while another service has its socket there
 		}
 	}
@@ -166,35 +171,36 @@ func (r *running) stop(patience context.Context, l limits) error {
 	return nil
 }
 
-// open returns the listener for other processes; it may be nil.
-func (r *running) open() (net.Listener, error) {
-	path, isUnix := strings.CutPrefix(r.listen, "unix:")
-	switch {
-	case r.listen == "":
-		return nil, nil
-	case !isUnix && !isLoopback(r.listen):
-		return nil, fault.New(
-			fault.BadRequest,
-			"[services.%s] listens on %s: between hosts services need mTLS, which this build does not offer; use a unix socket or a loopback address.",
-			r.Name,
-			r.listen,
-		)
-	case !isUnix && r.host.token == "":
-		return nil, fault.New(fault.BadRequest, "[services.%s] listens on %s, where every user of this machine can call it: "+
-			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file), or use a unix socket.", r.Name, r.listen)
-	case !isUnix:
-		l, err := net.Listen("tcp", r.listen)
+// open returns the listeners for other processes.
+func (r *running) open() (listeners []net.Listener, err error) {
+	for _, at := range r.listen {
+		l, err := r.openAt(at)
 		if err != nil {
-			return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s: %s.", r.Name, r.listen, err)
+			closeAll(listeners)
+			return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s: %s.",
+				r.Name, strings.TrimPrefix(at, "unix:"), err)
 		}
-		return l, nil
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+func (r *running) openAt(at string) (net.Listener, error) {
+	path, isUnix := strings.CutPrefix(at, "unix:")
+	if !isUnix {
+		return net.Listen("tcp", at)
 	}
 	l, err := listenUnix(path, r.host.opts.DataDir.String())
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s: %s.", r.Name, path, err)
+	if err == nil {
+		r.sockets = append(r.sockets, path)
 	}
-	r.socket = path
-	return l, nil
+	return l, err
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
 }
 
 // CheckInsecure refuses to let everyone in on an address that other machines may reach, unless that is said in so many

@@ -45,11 +45,12 @@ var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // its search path. migrations holds files named 001_name.sql and so on (package tern); each runs in a transaction
 // of its own. Processes that open at the same time wait for each other.
 //
-// Without an OwnerURL nothing is migrated, and a schema that lacks migrations is unavailable.
+// Without an OwnerURL no migration runs, and a schema that lacks migrations is unavailable.
 //
-// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the owner
-// make or give AppRole, fault.Conflict if the schema is newer than migrations and does not say that it works with older
-// builds (compatible_from of schema_version), and fault.Internal if a migration fails. The caller closes the pool.
+// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the
+// owner make or give AppRole, fault.Conflict if the schema is newer than migrations and does not say that it works with
+// older builds (compatible_from of schema_version), and fault.Internal if a migration fails. The caller closes the
+// pool.
 func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pgxpool.Pool, error) {
 	if !plainName.MatchString(schema) {
 		return nil, fault.New(fault.Internal, "The schema name %q is not a plain lower-case name.", schema)

@@ -21,7 +21,7 @@ import (
 // that many migrations. A migration without the line works with builds that have it only.
 const compatiblePrefix = "-- compatible_from: "
 
-// Plan is what [Migrate] would do.
+// Plan is the work of [Migrate].
 type Plan struct {
 	// Schema is its name, Version how many migrations have run.
 	Schema  string
@@ -30,7 +30,7 @@ type Plan struct {
 	Pending []string
 }
 
-// PlanOf returns what [Migrate] would do, and changes nothing. It fails as [Open] does.
+// PlanOf returns the work that [Migrate] would do, without doing it. It fails as [Open] does.
 func PlanOf(ctx context.Context, cfg Config, migrations fs.FS, schema string) (Plan, error) {
 	list, err := load(migrations, schema)
 	if err != nil {
@@ -72,19 +72,20 @@ func Migrate(ctx context.Context, cfg Config, migrations fs.FS, schema string) e
 	return migrateAsOwner(ctx, cfg, migrations, schema, app.ConnConfig.User)
 }
 
-// state is what a database says of a schema.
+// state is the version of a schema in a database.
 type state struct{ version, compatibleFrom int }
 
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// stateOf reads it. A schema that is not there has version 0; one made before compatible_from was kept works with its own
-// version only.
+// stateOf reads it. A schema that is not there has version 0; one made before compatible_from was kept works with its
+// own version only.
 func stateOf(ctx context.Context, q querier, schema string) (state, error) {
 	var there, kept bool
 	err := q.QueryRow(ctx, `select to_regclass($1) is not null, exists (select from pg_attribute
-		where attrelid = to_regclass($1) and attname = 'compatible_from' and not attisdropped)`, versionTable(schema)).Scan(&there, &kept)
+		where attrelid = to_regclass($1) and attname = 'compatible_from' and not attisdropped)`,
+		versionTable(schema)).Scan(&there, &kept)
 	if err != nil || !there {
 		return state{}, Classify(err)
 	}
@@ -100,14 +101,15 @@ func stateOf(ctx context.Context, q querier, schema string) (state, error) {
 	return s, Classify(err)
 }
 
-// fits fails unless a build with so many migrations works with the schema: with unavailable if it is behind, with conflict
-// if it is ahead and says that it does not.
+// fits fails unless a build with so many migrations works with the schema: with unavailable if it is behind, with
+// conflict if it is ahead and says that it does not.
 func (s state) fits(schema string, known int) error {
 	switch {
 	case s.version < known:
 		return unavailable(nil, "The schema %s has %d of %d migrations; run `kaged migrate`.", schema, s.version, known)
 	case s.version > known && s.compatibleFrom > known:
-		return fault.New(fault.Conflict, "The schema %s was made by a newer kaged than this one, which knows %d versions of it; start the newer one.",
+		return fault.New(fault.Conflict, "The schema %s was made by a newer kaged than this one, which knows %d versions "+
+			"of it; start the newer one.",
 			schema, known).With("subsystem", "storage")
 	}
 	return nil

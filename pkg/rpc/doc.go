@@ -10,6 +10,9 @@
 //
 // A connection is given up after a while if its other end has vanished silently; see [Keepalive].
 //
+// The right to call is checked before: by [Peers] for the process at the other end, and between hosts by the caller
+// table, the options callers and only_callers of the contract. [Between] has the options of clients between hosts.
+//
 // On a client the same in reverse: the caller goes out as metadata, and a status comes back as the *fault.Error that
 // left the other side, so that errors.Is(err, fault.NotFound) reads the same on both sides of the wire.
 package rpc

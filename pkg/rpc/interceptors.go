@@ -50,7 +50,7 @@ func ServerOptions(log *slog.Logger) []grpc.ServerOption {
 	}
 }
 
-// DialOptions returns the options of every client inside one process or host; between hosts the deployment adds mTLS.
+// DialOptions returns the options of every client inside one process or host; between hosts those of [Between] follow.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

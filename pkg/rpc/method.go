@@ -1,11 +1,8 @@
 package rpc
 
 import (
-	"strings"
-
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
@@ -19,13 +16,12 @@ type Options struct {
 // OptionsOf returns the options of a method by its full name, "/package.Service/Method". An unknown method has no
 // options.
 func OptionsOf(fullMethod string) Options {
-	name := strings.ReplaceAll(strings.TrimPrefix(fullMethod, "/"), "/", ".")
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
-	if err != nil {
+	m := methodOf(fullMethod)
+	if m == nil {
 		return Options{}
 	}
 	of := func(option protoreflect.ExtensionType) bool {
-		return proto.GetExtension(found.Options(), option).(bool)
+		return proto.GetExtension(m.Options(), option).(bool)
 	}
 	return Options{WithoutOperator: of(commonv1.E_WithoutOperator), WithoutStorage: of(commonv1.E_WithoutStorage)}
 }

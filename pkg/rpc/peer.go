@@ -3,7 +3,9 @@ package rpc
 import (
 	"context"
 	"crypto/subtle"
+	"crypto/x509"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/mtls"
 )
 
 // keyToken is the metadata key that the service token travels under.
@@ -33,7 +36,7 @@ func (t tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[st
 	return map[string]string{keyToken: string(t)}, nil
 }
 
-// RequireTransportSecurity is false: the token is for unix sockets and the loopback, where no other host listens.
+// RequireTransportSecurity is false: the token is for unix sockets, and shown on no other connection.
 func (tokenCredentials) RequireTransportSecurity() bool { return false }
 
 // A standing is the relation of the process at the other end of a connection to this one.
@@ -46,17 +49,25 @@ const (
 	own
 	// stranger is a process that may not call, with any token.
 	stranger
+	// certified is a process on a TCP connection that has shown a certificate.
+	certified
 )
 
 // Peers decides which processes may call a service: a visible socket is no permission. A process of this user or of
 // root may call unless it is in a process namespace below this one, as cages are. One that cannot be examined, in
-// another container or over TCP, may call with the service token. The rule holds for every RPC, health and reflection
+// another container, may call with the service token. One on a TCP connection shows a certificate, and may make the
+// calls that the caller table gives its identity ([CallersOf]). The rule holds for every RPC, health and reflection
 // too, and is checked before a message is read.
 //
-// Refusals are forbidden (a stranger) or unauthenticated (no token, or a wrong one).
+// Refusals are forbidden (a stranger, or an identity that may not call the method) or unauthenticated (no token, or a
+// wrong one).
 type Peers struct {
 	// Token is the service token, "" where no process is let in by one.
 	Token string
+	// TLS is this process's identity. Without it no TCP connection is served.
+	TLS *mtls.Material
+	// Debugged records a call with a debugging certificate before it is made. A call is refused with its error.
+	Debugged func(context.Context, DebugCall) error
 	// Log is told of connections of strangers.
 	Log *slog.Logger
 }
@@ -66,8 +77,11 @@ type Peers struct {
 func (p Peers) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(&door{insecure.NewCredentials(), p}),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.ChainUnaryInterceptor(p.recordUnary),
+		grpc.ChainStreamInterceptor(p.recordStream),
 		grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
-			if err := p.admit(ctx, info.Header.Get(keyToken)); err != nil {
+			if err := p.admit(ctx, info.FullMethodName, info.Header.Get(keyToken)); err != nil {
 				return nil, ToStatus(err)
 			}
 			return ctx, nil
@@ -85,20 +99,23 @@ type door struct {
 type verdict struct {
 	credentials.CommonAuthInfo
 	standing standing
-	err      error // of a stranger
+	err      error             // of a stranger
+	identity mtls.Identity     // of a certified process
+	cert     *x509.Certificate // of a certified process
 }
 
 // AuthType implements credentials.AuthInfo.
 func (verdict) AuthType() string { return "kaged-peer" }
 
-// ServerHandshake implements credentials.TransportCredentials. It sends no byte.
+// ServerHandshake implements credentials.TransportCredentials. It sends no byte on a connection that is not TCP.
 func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if _, isTCP := conn.(*net.TCPConn); isTCP {
+		return d.shakeHands(conn)
+	}
 	v := verdict{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
 	switch c := conn.(type) {
 	case *net.UnixConn:
 		v.standing, v.err = look(c)
-	case *net.TCPConn:
-		v.standing = unknown
 	default:
 		v.standing = own
 	}
@@ -108,13 +125,44 @@ func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, e
 	return conn, v, nil
 }
 
+// shakeHands demands a certificate. A certificate of the CA that names no service makes a stranger, which is told why.
+func (d *door) shakeHands(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if d.peers.TLS == nil {
+		return nil, nil, errors.New("kaged's services take TCP connections with TLS only")
+	}
+	remote := conn.RemoteAddr().String()
+	secured, info, err := credentials.NewTLS(d.peers.TLS.Server()).ServerHandshake(conn)
+	if err != nil {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) { // a prober that only connects
+			d.peers.Log.Warn("refused a TLS connection", "remote", remote, "error", err)
+		}
+		return nil, nil, err
+	}
+	v := verdict{
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, standing: certified,
+	}
+	if t, ok := info.(credentials.TLSInfo); ok && len(t.State.PeerCertificates) > 0 {
+		v.cert = t.State.PeerCertificates[0]
+		v.identity, v.err = mtls.IdentityOf(v.cert)
+	} else {
+		v.err = errors.New("no certificate")
+	}
+	if v.err != nil {
+		v.standing = stranger
+		d.peers.Log.Warn("refused a certificate", "remote", remote, "reason", v.err)
+		v.err = fault.New(fault.Forbidden, "The caller's certificate is none of a service of kaged: %s.", v.err).
+			With("reason", "certificate_names_no_service")
+	}
+	return secured, v, nil
+}
+
 // Clone implements credentials.TransportCredentials.
 func (d *door) Clone() credentials.TransportCredentials {
 	return &door{d.TransportCredentials.Clone(), d.peers}
 }
 
 // admit decides about one call.
-func (p Peers) admit(ctx context.Context, shown []string) error {
+func (p Peers) admit(ctx context.Context, method string, shown []string) error {
 	from, _ := peer.FromContext(ctx)
 	if from == nil {
 		return fault.New(fault.Internal, "The connection was not looked at.")
@@ -127,8 +175,10 @@ func (p Peers) admit(ctx context.Context, shown []string) error {
 		return nil
 	case v.standing == stranger:
 		return v.err
+	case v.standing == certified:
+		return permit(v.identity, method)
 	case p.Token == "":
-		return fault.New(fault.Unauthenticated, "The caller is in another container or on a TCP connection, where kaged cannot see what it is: "+
+		return fault.New(fault.Unauthenticated, "The caller is in another container, where kaged cannot see what it is: "+
 			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both, in no folder that an agent can read.").
 			With("reason", "service_token_unset")
 	case len(shown) != 1 || subtle.ConstantTimeCompare([]byte(shown[0]), []byte(p.Token)) != 1:

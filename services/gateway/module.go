@@ -43,7 +43,8 @@ func newModule(env *host.Env) (host.Service, error) {
 		Dial:        env.Dial,
 		DialAddress: env.DialAddress, DialSupervisor: env.DialSupervisor,
 		NATS: bus.Config{
-			URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "gateway " + env.Instance, Log: env.Log,
+			URL: env.NATS.URL, InProcess: env.NATS.InProcess, User: "gateway", Files: bus.Files(env.NATS.Files),
+			Name: "gateway " + env.Instance, Log: env.Log,
 		},
 		Telemetry: env.Telemetry,
 	})

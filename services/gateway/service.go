@@ -50,10 +50,10 @@ type Deps struct {
 	Insecure, NoSandbox bool
 	// Operator is the user of loopback mode.
 	Operator string
-	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns
-	// one to an address of a lease's holder.
+	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns one to
+	// one of its processes, at the address of a lease's holder.
 	Dial        func(module string) grpc.ClientConnInterface
-	DialAddress func(address string) (grpc.ClientConnInterface, error)
+	DialAddress func(service, address string) (grpc.ClientConnInterface, error)
 	// DialSupervisor returns a connection to the sandbox-supervisor of a workspace.
 	DialSupervisor func(workspace string) (grpc.ClientConnInterface, error)
 	// NATS is where the bus is.
@@ -89,7 +89,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if _, err := access.NewHosts(deps.Listen, deps.UIURL); err != nil {
 		return nil, err
 	}
-	conn := holderconn.New(deps.Dial(sessionManager), deps.DialAddress)
+	conn := holding(deps, sessionManager)
 	operators := sessionmanagerv1.NewOperatorServiceClient(conn)
 	secrets := secretcache.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
 	s := &Service{
@@ -126,8 +126,14 @@ func (s *Service) backend(module string) grpc.ClientConnInterface {
 	if module == sessionManager {
 		return s.conn
 	}
-	conn := registry.New(holderconn.New(s.deps.Dial(module), s.deps.DialAddress), s.conn)
-	return edits.New(conn, s.audit)
+	return edits.New(registry.New(holding(s.deps, module), s.conn), s.audit)
+}
+
+// holding returns the connection to a module that follows it to the holder of a lease.
+func holding(deps Deps, module string) *holderconn.Conn {
+	return holderconn.New(deps.Dial(module), func(address string) (grpc.ClientConnInterface, error) {
+		return deps.DialAddress(module, address)
+	})
 }
 
 func authMode(cfg Config, deps Deps) access.Mode {

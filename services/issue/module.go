@@ -3,10 +3,14 @@ package issue
 import (
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/host"
+	"kaged.dev/services/issue/internal/database/migrations"
 )
 
 // Module is the issue service as a process may run it. It calls no other service.
-var Module = host.Module{Name: "issue", Defaults: DefaultConfig(), New: newModule}
+var Module = host.Module{
+	Name: "issue", Defaults: DefaultConfig(), New: newModule,
+	Schema: host.Schema{Name: migrations.Schema, Files: migrations.Files},
+}
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()
@@ -21,7 +25,8 @@ func newModule(env *host.Env) (host.Service, error) {
 		env.Log.Warn("sessions are not told of changed issues", "error", err)
 	} else {
 		deps.NATS = &bus.Config{
-			URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "issue " + env.Instance, Log: env.Log,
+			URL: env.NATS.URL, InProcess: env.NATS.InProcess, User: "issue", Files: bus.Files(env.NATS.Files),
+			Name: "issue " + env.Instance, Log: env.Log,
 		}
 	}
 	return New(cfg, deps)

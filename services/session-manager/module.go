@@ -1,8 +1,11 @@
 package sessionmanager
 
 import (
+	"google.golang.org/grpc"
+
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/host"
+	"kaged.dev/services/session-manager/internal/database/migrations"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
@@ -10,6 +13,7 @@ import (
 var Module = host.Module{
 	Name: "session-manager", Defaults: DefaultConfig(),
 	Needs: []string{"harness", "issue", "tool-runner"}, New: newModule,
+	Schema: host.Schema{Name: migrations.Schema, Files: migrations.Files},
 }
 
 func newModule(env *host.Env) (host.Service, error) {
@@ -30,11 +34,16 @@ func newModule(env *host.Env) (host.Service, error) {
 		Self:        lease.Holder{Instance: env.Instance, Node: env.Node, Address: env.Address()},
 		DatabaseURL: env.Database.OwnerURL,
 		AppURL:      env.Database.URL,
-		NATS:        bus.Config{URL: env.NATS.URL, InProcess: env.NATS.InProcess, Name: "session-manager " + env.Instance, Log: env.Log},
-		Harness:     env.Dial("harness"),
-		Issue:       env.Dial("issue"),
-		ToolRunner:  env.DialWorkspace,
-		DialAddress: env.DialAddress,
+		NATS: bus.Config{
+			URL: env.NATS.URL, InProcess: env.NATS.InProcess, User: "session-manager", Files: bus.Files(env.NATS.Files),
+			Name: "session-manager " + env.Instance, Log: env.Log,
+		},
+		Harness:    env.Dial("harness"),
+		Issue:      env.Dial("issue"),
+		ToolRunner: env.DialWorkspace,
+		DialAddress: func(address string) (grpc.ClientConnInterface, error) {
+			return env.DialAddress("session-manager", address)
+		},
 		LocalConfig: env.ConfigPath.String(),
 		Telemetry:   env.Telemetry,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,6 +114,20 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.operators.Register(r)
 	s.projects.Register(r, s.unregister)
 	s.sessions.Register(r)
+}
+
+// reflection is the prefix of reflection's methods, which the log alone records.
+const reflection = "/grpc.reflection."
+
+// DebugCalled implements host.DebugAuditor: without its record a call is not made.
+func (s *Service) DebugCalled(ctx context.Context, c rpc.DebugCall) error {
+	if strings.HasPrefix(c.Method, reflection) {
+		return nil
+	}
+	if !s.ready.Load() {
+		return database.NotOpen()
+	}
+	return s.audit.Debugged(ctx, c)
 }
 
 // Ready fails while the service cannot work: before the database is open, and while it does not answer or refuses

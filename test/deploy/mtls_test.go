@@ -43,8 +43,8 @@ func loadMTLS(t *testing.T) *types.Project {
 // secured are the services that the override puts behind mTLS.
 var secured = []string{"gateway", "session-manager", "harness", "issue", "tool-runner"}
 
-// With the override a service has its own certificate and no other's, the CA's key is seen by setup alone, and nobody
-// listens on TCP without one. Agents work where no other service can be reached.
+// With the override a service has its own certificate and no other's, the CA's key is seen by setup alone, and no
+// service listens on TCP without one. Agents work where no other service can be reached.
 func TestOverrideWithMTLS(t *testing.T) {
 	t.Parallel()
 	p := loadMTLS(t)
@@ -54,7 +54,8 @@ func TestOverrideWithMTLS(t *testing.T) {
 			case name == "setup":
 			case v.Source == "secret-ca":
 				t.Errorf("%s sees the CA's key", name)
-			case strings.HasPrefix(v.Source, "tls-") && (v.Source != "tls-"+name || !v.ReadOnly || v.Target != "/run/secrets/tls"):
+			case strings.HasPrefix(v.Source, "tls-") && (v.Source != "tls-"+name || !v.ReadOnly ||
+				v.Target != "/run/secrets/tls"):
 				t.Errorf("%s has the certificate %s at %s, read-only %t", name, v.Source, v.Target, v.ReadOnly)
 			}
 		}
@@ -70,13 +71,15 @@ func TestOverrideWithMTLS(t *testing.T) {
 		if listensTCP && (env("KAGED_TLS_CERT_FILE") == "" || !certified || env(own+"_ADDRESS") == "") {
 			t.Errorf("%s listens on TCP without a certificate or an address", name)
 		}
-		if want := slices.Contains(secured, name); want != (certified && env("KAGED_TLS_KEY_FILE") != "") && slices.Contains(services, name) {
+		if want := slices.Contains(secured, name); want != (certified && env("KAGED_TLS_KEY_FILE") != "") &&
+			slices.Contains(services, name) {
 			t.Errorf("%s has a certificate: %t, want %t", name, certified, want)
 		}
 		if want := slices.Contains(secured, name); want != slices.Contains(networks(s), "mesh") {
 			t.Errorf("%s is in the network mesh: %t, want %t", name, !want, want)
 		}
-		if want := slices.Contains([]string{"gateway", "session-manager", "issue"}, name); want != (env("KAGED_NATS_CERT_FILE") != "") {
+		if want := slices.Contains([]string{"gateway", "session-manager", "issue"}, name); want != (env(
+			"KAGED_NATS_CERT_FILE") != "") {
 			t.Errorf("%s is a user of NATS: %t, want %t", name, !want, want)
 		}
 	}
@@ -85,7 +88,11 @@ func TestOverrideWithMTLS(t *testing.T) {
 	}
 	supervisor := service(t, p, "sandbox-supervisor")
 	for _, other := range p.Services {
-		if other.Name != "sandbox-supervisor" && slices.ContainsFunc(networks(other), func(n string) bool { return slices.Contains(networks(supervisor), n) }) {
+		if other.Name != "sandbox-supervisor" && slices.ContainsFunc(networks(other), func(
+			n string,
+		) bool {
+			return slices.Contains(networks(supervisor), n)
+		}) {
 			t.Errorf("agents reach %s over a network", other.Name)
 		}
 	}
@@ -125,7 +132,8 @@ func TestSetupMakesCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	env, uid := user()
-	env = append(env, "KAGED_MTLS=1", "PATH="+bin+":"+os.Getenv("PATH"), "KAGED_DATA_DIR="+t.TempDir(), "KAGED_CONFIG="+bin+"/none.toml")
+	env = append(env, "KAGED_MTLS=1", "PATH="+bin+":"+os.Getenv("PATH"), "KAGED_DATA_DIR="+t.TempDir(),
+		"KAGED_CONFIG="+bin+"/none.toml")
 	run := func() (serials map[string]string) {
 		t.Helper()
 		if said, err := setup(t, dir, env...); err != nil {
@@ -162,15 +170,18 @@ func TestSetupMakesCertificates(t *testing.T) {
 			t.Errorf("the certificate of %s was not renewed", name)
 		}
 	}
-	db, err := pgx.ParseConfig(strings.ReplaceAll(content(t, dir, "secrets/database/url"), "/run/secrets/tls", filepath.Join(dir, "secrets/tls/session-manager")))
-	if err != nil || db.Host != "postgres.kaged" || db.TLSConfig == nil || db.TLSConfig.ServerName != "postgres.kaged" || db.TLSConfig.InsecureSkipVerify ||
+	db, err := pgx.ParseConfig(strings.ReplaceAll(content(t, dir, "secrets/database/url"), "/run/secrets/tls",
+		filepath.Join(dir, "secrets/tls/session-manager")))
+	if err != nil || db.Host != "postgres.kaged" || db.TLSConfig == nil || db.TLSConfig.ServerName != "postgres.kaged" ||
+		db.TLSConfig.InsecureSkipVerify ||
 		len(db.Fallbacks) != 0 {
 		t.Errorf("the database's URL means %+v, %v, want one that is verified", db, err)
 	}
 	if url := content(t, dir, "secrets/bus/url"); url != "tls://nats.kaged:4222" {
 		t.Errorf("NATS is at %s", url)
 	}
-	if conf := content(t, dir, "secrets/bus/nats.conf"); conf != strings.TrimSpace(text(t, "deploy", "nats", "mtls.conf")) {
+	if conf := content(t, dir, "secrets/bus/nats.conf"); conf != strings.TrimSpace(text(t, "deploy", "nats",
+		"mtls.conf")) {
 		t.Error("NATS runs with another configuration than deploy/nats/mtls.conf")
 	}
 }

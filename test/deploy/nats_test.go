@@ -48,8 +48,9 @@ func natsWithTLS(t *testing.T, ca *certs.CA) string {
 	return "tls://" + s.Addr().String()
 }
 
-// NATS knows a service by its certificate. Each does over it what it does for kaged and nothing else: the gateway writes no
-// frame, nobody reads another's answers, and a workspace, a debugging certificate and one of another CA are not let in.
+// NATS knows a service by its certificate. Each has its own subjects and no other: the gateway
+// writes no frame, no service reads another's answers, and a workspace, a debugging certificate and one of another CA
+// are not let in.
 func TestNATSUsers(t *testing.T) {
 	t.Parallel()
 	ca := certs.New(t)
@@ -96,7 +97,10 @@ func TestNATSUsers(t *testing.T) {
 	}
 	heard := make(chan string, 10)
 	for name, c := range map[string]*bus.Conn{"gateway": gateway, "session-manager": manager} {
-		if err := c.Listen(t.Context(), "issues.changed", func(data []byte) { heard <- name + " " + string(data) }); err != nil {
+		if err := c.Listen(t.Context(), "issues.changed", func(data []byte) {
+			heard <- name + " " + string(
+				data)
+		}); err != nil {
 			t.Errorf("%s listens for issues: %v", name, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"kaged.dev/pkg/version"
 	"kaged.dev/services/kaged/internal/cli/auth"
 	"kaged.dev/services/kaged/internal/cli/cage"
+	"kaged.dev/services/kaged/internal/cli/certs"
 	"kaged.dev/services/kaged/internal/cli/configfile"
 	"kaged.dev/services/kaged/internal/cli/debug"
 	"kaged.dev/services/kaged/internal/cli/doctor"
@@ -83,6 +84,7 @@ func root(a kit.App) *cobra.Command {
 		auth.Command(a, &p),
 		issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p),
 		doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a), token.Command(a, &p),
+		certs.Command(a),
 	)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())

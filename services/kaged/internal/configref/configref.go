@@ -39,6 +39,7 @@ func tables(services []host.Module) []table {
 		{"[database]", shared, "Database", nil},
 		{"[nats]", shared, "NATS", nil},
 		{"[host]", shared, "Host", nil},
+		{"[tls]", shared, "TLS", nil},
 		{"[telemetry]", shared, "Telemetry", nil},
 		{"[langfuse]", shared, "Langfuse", nil},
 		{"[lsp.servers.LANG]", shared, "LSPServer", nil},
@@ -64,7 +65,9 @@ durations text such as ` + "`\"90s\"`" + `.
 
 Besides the tables below, ` + "`[models]`" + ` binds aliases (` + "`name = \"provider:model\"`" + `, or a list that is tried in order), ` + "`[default_tools]`" + `
 switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_name`" + ` is the name to show. Every ` + "`[services.NAME]`" + ` also takes ` + "`listen`" + `
-(` + "`\"unix:PATH\"`" + ` or ` + "`\"host:port\"`" + `) and ` + "`address`" + `, where others reach it;
+(` + "`\"unix:PATH\"`" + `, ` + "`\"host:port\"`" + `, which takes the certificate of ` + "`[tls]`" +
+	`, or a list of them) and ` + "`address`" + `, where others
+reach it; those of a workspace also ` + "`workspace`" + `, its name in their certificates, where it has one;
 in a process of its own a service takes ` + "`metrics_listen`" + ` as well, in place of that of ` + "`[telemetry]`" + `.
 `
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/pkg/rpc"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/audit/server"
@@ -27,6 +28,15 @@ func New(db database.DB, log *slog.Logger) *Audit { return &Audit{log, store.New
 // Register adds the context's services.
 func (a *Audit) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAuditServiceServer(r, server.New(audit.NewService(a.store)))
+}
+
+// Debugged records a call with a debugging certificate, under the operator in the call's metadata, who alone sees
+// it; without an operator everyone sees it. It is on disk when it returns.
+func (a *Audit) Debugged(ctx context.Context, c rpc.DebugCall) error {
+	record := audit.New(ctx, "debug.called", map[string]any{
+		"method": c.Method, "certificate": c.Name, "serial": c.Serial, "valid_until": c.Until.UnixMilli(), "remote": c.Remote,
+	})
+	return audit.NewService(a.store).Record(ctx, []audit.Record{record})
 }
 
 // Boot makes the partitions that records need, before the first request.

@@ -22,6 +22,83 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Service is a service of kaged as the certificates name it.
+type Service int32
+
+const (
+	// No service.
+	Service_SERVICE_UNSPECIFIED Service = 0
+	// gateway.kaged
+	Service_SERVICE_GATEWAY Service = 1
+	// session-manager.kaged
+	Service_SERVICE_SESSION_MANAGER Service = 2
+	// harness.kaged
+	Service_SERVICE_HARNESS Service = 3
+	// tool-runner.kaged
+	Service_SERVICE_TOOL_RUNNER Service = 4
+	// lsp-pool.kaged
+	Service_SERVICE_LSP_POOL Service = 5
+	// dap-pool.kaged
+	Service_SERVICE_DAP_POOL Service = 6
+	// sandbox-supervisor.kaged
+	Service_SERVICE_SANDBOX_SUPERVISOR Service = 7
+	// issue.kaged
+	Service_SERVICE_ISSUE Service = 8
+)
+
+// Enum value maps for Service.
+var (
+	Service_name = map[int32]string{
+		0: "SERVICE_UNSPECIFIED",
+		1: "SERVICE_GATEWAY",
+		2: "SERVICE_SESSION_MANAGER",
+		3: "SERVICE_HARNESS",
+		4: "SERVICE_TOOL_RUNNER",
+		5: "SERVICE_LSP_POOL",
+		6: "SERVICE_DAP_POOL",
+		7: "SERVICE_SANDBOX_SUPERVISOR",
+		8: "SERVICE_ISSUE",
+	}
+	Service_value = map[string]int32{
+		"SERVICE_UNSPECIFIED":        0,
+		"SERVICE_GATEWAY":            1,
+		"SERVICE_SESSION_MANAGER":    2,
+		"SERVICE_HARNESS":            3,
+		"SERVICE_TOOL_RUNNER":        4,
+		"SERVICE_LSP_POOL":           5,
+		"SERVICE_DAP_POOL":           6,
+		"SERVICE_SANDBOX_SUPERVISOR": 7,
+		"SERVICE_ISSUE":              8,
+	}
+)
+
+func (x Service) Enum() *Service {
+	p := new(Service)
+	*p = x
+	return p
+}
+
+func (x Service) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Service) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_common_v1_options_proto_enumTypes[0].Descriptor()
+}
+
+func (Service) Type() protoreflect.EnumType {
+	return &file_kaged_common_v1_options_proto_enumTypes[0]
+}
+
+func (x Service) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Service.Descriptor instead.
+func (Service) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_common_v1_options_proto_rawDescGZIP(), []int{0}
+}
+
 // ErrorSpec says how a code travels: its gRPC status, its HTTP status where that is not the usual one of the
 // gRPC status, and whether the same request may succeed if it is sent again unchanged.
 type ErrorSpec struct {
@@ -153,6 +230,22 @@ var file_kaged_common_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50111,opt,name=without_storage",
 		Filename:      "kaged/common/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: ([]Service)(nil),
+		Field:         50150,
+		Name:          "kaged.common.v1.only_callers",
+		Tag:           "varint,50150,rep,packed,name=only_callers,enum=kaged.common.v1.Service",
+		Filename:      "kaged/common/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.ServiceOptions)(nil),
+		ExtensionType: ([]Service)(nil),
+		Field:         50151,
+		Name:          "kaged.common.v1.callers",
+		Tag:           "varint,50151,rep,packed,name=callers,enum=kaged.common.v1.Service",
+		Filename:      "kaged/common/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -196,6 +289,19 @@ var (
 	//
 	// optional bool without_storage = 50111;
 	E_WithoutStorage = &file_kaged_common_v1_options_proto_extTypes[6]
+	// The only services that may call the RPC between hosts, instead of those that callers of its service names.
+	//
+	// repeated kaged.common.v1.Service only_callers = 50150;
+	E_OnlyCallers = &file_kaged_common_v1_options_proto_extTypes[7]
+)
+
+// Extension fields to descriptorpb.ServiceOptions.
+var (
+	// The services that may call its RPCs between hosts. A debugging certificate may call every RPC, and where the option is
+	// absent it alone may.
+	//
+	// repeated kaged.common.v1.Service callers = 50151;
+	E_Callers = &file_kaged_common_v1_options_proto_extTypes[8]
 )
 
 var File_kaged_common_v1_options_proto protoreflect.FileDescriptor
@@ -207,7 +313,17 @@ const file_kaged_common_v1_options_proto_rawDesc = "" +
 	"\x04grpc\x18\x01 \x01(\x05R\x04grpc\x12\x12\n" +
 	"\x04http\x18\x02 \x01(\x05R\x04http\x12\x1c\n" +
 	"\tretryable\x18\x03 \x01(\bR\tretryable\x12\x10\n" +
-	"\x03rpc\x18\x04 \x01(\x05R\x03rpc:U\n" +
+	"\x03rpc\x18\x04 \x01(\x05R\x03rpc*\xe1\x01\n" +
+	"\aService\x12\x17\n" +
+	"\x13SERVICE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fSERVICE_GATEWAY\x10\x01\x12\x1b\n" +
+	"\x17SERVICE_SESSION_MANAGER\x10\x02\x12\x13\n" +
+	"\x0fSERVICE_HARNESS\x10\x03\x12\x17\n" +
+	"\x13SERVICE_TOOL_RUNNER\x10\x04\x12\x14\n" +
+	"\x10SERVICE_LSP_POOL\x10\x05\x12\x14\n" +
+	"\x10SERVICE_DAP_POOL\x10\x06\x12\x1e\n" +
+	"\x1aSERVICE_SANDBOX_SUPERVISOR\x10\a\x12\x11\n" +
+	"\rSERVICE_ISSUE\x10\b:U\n" +
 	"\x05error\x12!.google.protobuf.EnumValueOptions\x18\xb4\x87\x03 \x01(\v2\x1a.kaged.common.v1.ErrorSpecR\x05error:B\n" +
 	"\n" +
 	"json_value\x12!.google.protobuf.EnumValueOptions\x18\xb5\x87\x03 \x01(\tR\tjsonValue:>\n" +
@@ -216,7 +332,9 @@ const file_kaged_common_v1_options_proto_rawDesc = "" +
 	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\arawJson::\n" +
 	"\bjson_key\x12\x1d.google.protobuf.FieldOptions\x18\xb8\x87\x03 \x01(\tR\ajsonKey:K\n" +
 	"\x10without_operator\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x87\x03 \x01(\bR\x0fwithoutOperator:I\n" +
-	"\x0fwithout_storage\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x87\x03 \x01(\bR\x0ewithoutStorageB\xaf\x01\n" +
+	"\x0fwithout_storage\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x87\x03 \x01(\bR\x0ewithoutStorage:]\n" +
+	"\fonly_callers\x12\x1e.google.protobuf.MethodOptions\x18\xe6\x87\x03 \x03(\x0e2\x18.kaged.common.v1.ServiceR\vonlyCallers:U\n" +
+	"\acallers\x12\x1f.google.protobuf.ServiceOptions\x18\xe7\x87\x03 \x03(\x0e2\x18.kaged.common.v1.ServiceR\acallersB\xaf\x01\n" +
 	"\x13com.kaged.common.v1B\fOptionsProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 
 var (
@@ -231,27 +349,34 @@ func file_kaged_common_v1_options_proto_rawDescGZIP() []byte {
 	return file_kaged_common_v1_options_proto_rawDescData
 }
 
+var file_kaged_common_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_kaged_common_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_kaged_common_v1_options_proto_goTypes = []any{
-	(*ErrorSpec)(nil),                     // 0: kaged.common.v1.ErrorSpec
-	(*descriptorpb.EnumValueOptions)(nil), // 1: google.protobuf.EnumValueOptions
-	(*descriptorpb.FieldOptions)(nil),     // 2: google.protobuf.FieldOptions
-	(*descriptorpb.MethodOptions)(nil),    // 3: google.protobuf.MethodOptions
+	(Service)(0),                          // 0: kaged.common.v1.Service
+	(*ErrorSpec)(nil),                     // 1: kaged.common.v1.ErrorSpec
+	(*descriptorpb.EnumValueOptions)(nil), // 2: google.protobuf.EnumValueOptions
+	(*descriptorpb.FieldOptions)(nil),     // 3: google.protobuf.FieldOptions
+	(*descriptorpb.MethodOptions)(nil),    // 4: google.protobuf.MethodOptions
+	(*descriptorpb.ServiceOptions)(nil),   // 5: google.protobuf.ServiceOptions
 }
 var file_kaged_common_v1_options_proto_depIdxs = []int32{
-	1, // 0: kaged.common.v1.error:extendee -> google.protobuf.EnumValueOptions
-	1, // 1: kaged.common.v1.json_value:extendee -> google.protobuf.EnumValueOptions
-	2, // 2: kaged.common.v1.omit_empty:extendee -> google.protobuf.FieldOptions
-	2, // 3: kaged.common.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	2, // 4: kaged.common.v1.json_key:extendee -> google.protobuf.FieldOptions
-	3, // 5: kaged.common.v1.without_operator:extendee -> google.protobuf.MethodOptions
-	3, // 6: kaged.common.v1.without_storage:extendee -> google.protobuf.MethodOptions
-	0, // 7: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	7, // [7:8] is the sub-list for extension type_name
-	0, // [0:7] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2,  // 0: kaged.common.v1.error:extendee -> google.protobuf.EnumValueOptions
+	2,  // 1: kaged.common.v1.json_value:extendee -> google.protobuf.EnumValueOptions
+	3,  // 2: kaged.common.v1.omit_empty:extendee -> google.protobuf.FieldOptions
+	3,  // 3: kaged.common.v1.raw_json:extendee -> google.protobuf.FieldOptions
+	3,  // 4: kaged.common.v1.json_key:extendee -> google.protobuf.FieldOptions
+	4,  // 5: kaged.common.v1.without_operator:extendee -> google.protobuf.MethodOptions
+	4,  // 6: kaged.common.v1.without_storage:extendee -> google.protobuf.MethodOptions
+	4,  // 7: kaged.common.v1.only_callers:extendee -> google.protobuf.MethodOptions
+	5,  // 8: kaged.common.v1.callers:extendee -> google.protobuf.ServiceOptions
+	1,  // 9: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
+	0,  // 10: kaged.common.v1.only_callers:type_name -> kaged.common.v1.Service
+	0,  // 11: kaged.common.v1.callers:type_name -> kaged.common.v1.Service
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	9,  // [9:12] is the sub-list for extension type_name
+	0,  // [0:9] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_kaged_common_v1_options_proto_init() }
@@ -264,13 +389,14 @@ func file_kaged_common_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_options_proto_rawDesc), len(file_kaged_common_v1_options_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   1,
-			NumExtensions: 7,
+			NumExtensions: 9,
 			NumServices:   0,
 		},
 		GoTypes:           file_kaged_common_v1_options_proto_goTypes,
 		DependencyIndexes: file_kaged_common_v1_options_proto_depIdxs,
+		EnumInfos:         file_kaged_common_v1_options_proto_enumTypes,
 		MessageInfos:      file_kaged_common_v1_options_proto_msgTypes,
 		ExtensionInfos:    file_kaged_common_v1_options_proto_extTypes,
 	}.Build()

@@ -2082,7 +2082,7 @@ var File_kaged_dappool_v1_dap_pool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/dappool/v1/dap_pool_service.proto\x12\x10kaged.dappool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\"\xb9\x01\n" +
+	"'kaged/dappool/v1/dap_pool_service.proto\x12\x10kaged.dappool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\x1a\x1dkaged/common/v1/options.proto\"\xb9\x01\n" +
 	"\x05Agent\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -2290,15 +2290,15 @@ const file_kaged_dappool_v1_dap_pool_service_proto_rawDesc = "" +
 	"\x0eACTION_MODULES\x10\x16\x12\x19\n" +
 	"\x15ACTION_LOADED_SOURCES\x10\x17\x12\x19\n" +
 	"\x15ACTION_CUSTOM_REQUEST\x10\x18\x12\x15\n" +
-	"\x11ACTION_DISCONNECT\x10\x192\xb9\x04\n" +
+	"\x11ACTION_DISCONNECT\x10\x192\xca\x04\n" +
 	"\x0eDAPPoolService\x12H\n" +
 	"\x05Start\x12\x1e.kaged.dappool.v1.StartRequest\x1a\x1f.kaged.dappool.v1.StartResponse\x12B\n" +
 	"\x03Act\x12\x1c.kaged.dappool.v1.ActRequest\x1a\x1d.kaged.dappool.v1.ActResponse\x12K\n" +
-	"\x06EndRun\x12\x1f.kaged.dappool.v1.EndRunRequest\x1a .kaged.dappool.v1.EndRunResponse\x12l\n" +
-	"\x11ListDebugSessions\x12*.kaged.dappool.v1.ListDebugSessionsRequest\x1a+.kaged.dappool.v1.ListDebugSessionsResponse\x12G\n" +
-	"\x05Watch\x12\x1e.kaged.dappool.v1.WatchRequest\x1a\x1c.kaged.dappool.v1.WatchEvent0\x01\x12E\n" +
-	"\x04View\x12\x1d.kaged.dappool.v1.ViewRequest\x1a\x1e.kaged.dappool.v1.ViewResponse\x12N\n" +
-	"\aControl\x12 .kaged.dappool.v1.ControlRequest\x1a!.kaged.dappool.v1.ControlResponseB\xbd\x01\n" +
+	"\x06EndRun\x12\x1f.kaged.dappool.v1.EndRunRequest\x1a .kaged.dappool.v1.EndRunResponse\x12q\n" +
+	"\x11ListDebugSessions\x12*.kaged.dappool.v1.ListDebugSessionsRequest\x1a+.kaged.dappool.v1.ListDebugSessionsResponse\"\x03\x90\x02\x01\x12G\n" +
+	"\x05Watch\x12\x1e.kaged.dappool.v1.WatchRequest\x1a\x1c.kaged.dappool.v1.WatchEvent0\x01\x12J\n" +
+	"\x04View\x12\x1d.kaged.dappool.v1.ViewRequest\x1a\x1e.kaged.dappool.v1.ViewResponse\"\x03\x90\x02\x01\x12N\n" +
+	"\aControl\x12 .kaged.dappool.v1.ControlRequest\x1a!.kaged.dappool.v1.ControlResponse\x1a\x05\xba\xbe\x18\x01\x04B\xbd\x01\n" +
 	"\x14com.kaged.dappool.v1B\x13DapPoolServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/dappool/v1;dappoolv1\xa2\x02\x03KDX\xaa\x02\x10Kaged.Dappool.V1\xca\x02\x10Kaged\\Dappool\\V1\xe2\x02\x1cKaged\\Dappool\\V1\\GPBMetadata\xea\x02\x12Kaged::Dappool::V1b\x06proto3"
 
 var (

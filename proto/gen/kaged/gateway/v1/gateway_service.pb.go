@@ -9,6 +9,7 @@ package gatewayv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -301,7 +302,7 @@ var File_kaged_gateway_v1_gateway_service_proto protoreflect.FileDescriptor
 
 const file_kaged_gateway_v1_gateway_service_proto_rawDesc = "" +
 	"\n" +
-	"&kaged/gateway/v1/gateway_service.proto\x12\x10kaged.gateway.v1\"\x1f\n" +
+	"&kaged/gateway/v1/gateway_service.proto\x12\x10kaged.gateway.v1\x1a\x1dkaged/common/v1/options.proto\"\x1f\n" +
 	"\x12IssueLaunchRequestJ\x04\b\x01\x10\x02R\x03own\",\n" +
 	"\x13IssueLaunchResponse\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tB\x03\x80\x01\x01R\x03url\"\x13\n" +
@@ -313,12 +314,12 @@ const file_kaged_gateway_v1_gateway_service_proto_rawDesc = "" +
 	"\bbase_url\x18\x01 \x01(\tR\abaseUrl\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1b\n" +
 	"\tauth_mode\x18\x03 \x01(\tR\bauthMode\x12\x1a\n" +
-	"\bwarnings\x18\x04 \x03(\tR\bwarnings2\x95\x02\n" +
+	"\bwarnings\x18\x04 \x03(\tR\bwarnings2\x9a\x02\n" +
 	"\x0eGatewayService\x12Z\n" +
 	"\vIssueLaunch\x12$.kaged.gateway.v1.IssueLaunchRequest\x1a%.kaged.gateway.v1.IssueLaunchResponse\x12W\n" +
 	"\n" +
-	"RotateAuth\x12#.kaged.gateway.v1.RotateAuthRequest\x1a$.kaged.gateway.v1.RotateAuthResponse\x12N\n" +
-	"\aGetInfo\x12 .kaged.gateway.v1.GetInfoRequest\x1a!.kaged.gateway.v1.GetInfoResponseB\xbd\x01\n" +
+	"RotateAuth\x12#.kaged.gateway.v1.RotateAuthRequest\x1a$.kaged.gateway.v1.RotateAuthResponse\x12S\n" +
+	"\aGetInfo\x12 .kaged.gateway.v1.GetInfoRequest\x1a!.kaged.gateway.v1.GetInfoResponse\"\x03\x90\x02\x01B\xbd\x01\n" +
 	"\x14com.kaged.gateway.v1B\x13GatewayServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/gateway/v1;gatewayv1\xa2\x02\x03KGX\xaa\x02\x10Kaged.Gateway.V1\xca\x02\x10Kaged\\Gateway\\V1\xe2\x02\x1cKaged\\Gateway\\V1\\GPBMetadata\xea\x02\x12Kaged::Gateway::V1b\x06proto3"
 
 var (

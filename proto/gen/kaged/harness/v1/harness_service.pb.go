@@ -4850,7 +4850,7 @@ var File_kaged_harness_v1_harness_service_proto protoreflect.FileDescriptor
 
 const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
-	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1bkaged/common/v1/error.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"@\n" +
+	"&kaged/harness/v1/harness_service.proto\x12\x10kaged.harness.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1dkaged/common/v1/options.proto\x1a#kaged/harness/v1/conversation.proto\x1a\x1ekaged/harness/v1/project.proto\"@\n" +
 	"\n" +
 	"ToolSwitch\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12\x18\n" +
@@ -5267,10 +5267,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_COMPLETED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x15\n" +
-	"\x11OUTCOME_CANCELLED\x10\x032\xa7\x01\n" +
+	"\x11OUTCOME_CANCELLED\x10\x032\xae\x01\n" +
 	"\x0eHarnessService\x12C\n" +
 	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01\x12P\n" +
-	"\aCompact\x12 .kaged.harness.v1.CompactRequest\x1a!.kaged.harness.v1.CompactResponse(\x01B\xbd\x01\n" +
+	"\aCompact\x12 .kaged.harness.v1.CompactRequest\x1a!.kaged.harness.v1.CompactResponse(\x01\x1a\x05\xba\xbe\x18\x01\x02B\xbd\x01\n" +
 	"\x14com.kaged.harness.v1B\x13HarnessServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/harness/v1;harnessv1\xa2\x02\x03KHX\xaa\x02\x10Kaged.Harness.V1\xca\x02\x10Kaged\\Harness\\V1\xe2\x02\x1cKaged\\Harness\\V1\\GPBMetadata\xea\x02\x12Kaged::Harness::V1b\x06proto3"
 
 var (

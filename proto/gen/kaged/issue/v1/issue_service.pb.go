@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	v1 "kaged.dev/proto/gen/kaged/api/v1"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	unsafe "unsafe"
 )
@@ -26,20 +27,20 @@ var File_kaged_issue_v1_issue_service_proto protoreflect.FileDescriptor
 
 const file_kaged_issue_v1_issue_service_proto_rawDesc = "" +
 	"\n" +
-	"\"kaged/issue/v1/issue_service.proto\x12\x0ekaged.issue.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/issue.proto\x1a\x1akaged/api/v1/options.proto2\xc9\v\n" +
-	"\fIssueService\x12}\n" +
+	"\"kaged/issue/v1/issue_service.proto\x12\x0ekaged.issue.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/issue.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1dkaged/common/v1/options.proto2\xe1\v\n" +
+	"\fIssueService\x12\x80\x01\n" +
 	"\n" +
-	"ListIssues\x12\x1f.kaged.api.v1.ListIssuesRequest\x1a .kaged.api.v1.ListIssuesResponse\",\x82\xd3\xe4\x93\x02&\x12$/api/v1/projects/{project_id}/issues\x12\xa9\x01\n" +
+	"ListIssues\x12\x1f.kaged.api.v1.ListIssuesRequest\x1a .kaged.api.v1.ListIssuesResponse\"/\x82\xd3\xe4\x93\x02&\x12$/api/v1/projects/{project_id}/issues\x90\x02\x01\x12\xa9\x01\n" +
 	"\vCreateIssue\x12 .kaged.api.v1.CreateIssueRequest\x1a!.kaged.api.v1.CreateIssueResponse\"U\x82\xbc\x18\x14\b\xc9\x01\x12\x0f\n" +
-	"\acreated\x12\x04true\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x020:\x01*b\x05issue\"$/api/v1/projects/{project_id}/issues\x12\x87\x01\n" +
-	"\bGetIssue\x12\x1d.kaged.api.v1.GetIssueRequest\x1a\x1e.kaged.api.v1.GetIssueResponse\"<\x82\xd3\xe4\x93\x026b\x05issue\x12-/api/v1/projects/{project_id}/issues/{number}\x12\x9a\x01\n" +
-	"\vUpdateIssue\x12 .kaged.api.v1.UpdateIssueRequest\x1a!.kaged.api.v1.UpdateIssueResponse\"F\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x029:\x01*b\x05issue2-/api/v1/projects/{project_id}/issues/{number}\x12\xa0\x01\n" +
-	"\x10ListIssueUpdates\x12%.kaged.api.v1.ListIssueUpdatesRequest\x1a&.kaged.api.v1.ListIssueUpdatesResponse\"=\x82\xd3\xe4\x93\x027\x125/api/v1/projects/{project_id}/issues/{number}/updates\x12\xb3\x01\n" +
-	"\x0eAddIssueUpdate\x12#.kaged.api.v1.AddIssueUpdateRequest\x1a$.kaged.api.v1.AddIssueUpdateResponse\"V\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02B:\x01*b\x06update\"5/api/v1/projects/{project_id}/issues/{number}/updates\x12\x98\x01\n" +
-	"\x0eListIssueTodos\x12#.kaged.api.v1.ListIssueTodosRequest\x1a$.kaged.api.v1.ListIssueTodosResponse\";\x82\xd3\xe4\x93\x025\x123/api/v1/projects/{project_id}/issues/{number}/todos\x12\xa6\x01\n" +
+	"\acreated\x12\x04true\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x020:\x01*b\x05issue\"$/api/v1/projects/{project_id}/issues\x12\x90\x01\n" +
+	"\bGetIssue\x12\x1d.kaged.api.v1.GetIssueRequest\x1a\x1e.kaged.api.v1.GetIssueResponse\"E\xb2\xbe\x18\x02\x01\x02\x82\xd3\xe4\x93\x026b\x05issue\x12-/api/v1/projects/{project_id}/issues/{number}\x90\x02\x01\x12\x9a\x01\n" +
+	"\vUpdateIssue\x12 .kaged.api.v1.UpdateIssueRequest\x1a!.kaged.api.v1.UpdateIssueResponse\"F\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x029:\x01*b\x05issue2-/api/v1/projects/{project_id}/issues/{number}\x12\xa3\x01\n" +
+	"\x10ListIssueUpdates\x12%.kaged.api.v1.ListIssueUpdatesRequest\x1a&.kaged.api.v1.ListIssueUpdatesResponse\"@\x82\xd3\xe4\x93\x027\x125/api/v1/projects/{project_id}/issues/{number}/updates\x90\x02\x01\x12\xb3\x01\n" +
+	"\x0eAddIssueUpdate\x12#.kaged.api.v1.AddIssueUpdateRequest\x1a$.kaged.api.v1.AddIssueUpdateResponse\"V\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02B:\x01*b\x06update\"5/api/v1/projects/{project_id}/issues/{number}/updates\x12\x9b\x01\n" +
+	"\x0eListIssueTodos\x12#.kaged.api.v1.ListIssueTodosRequest\x1a$.kaged.api.v1.ListIssueTodosResponse\">\x82\xd3\xe4\x93\x025\x123/api/v1/projects/{project_id}/issues/{number}/todos\x90\x02\x01\x12\xa6\x01\n" +
 	"\rAddIssueTodos\x12\".kaged.api.v1.AddIssueTodosRequest\x1a#.kaged.api.v1.AddIssueTodosResponse\"L\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x028:\x01*\"3/api/v1/projects/{project_id}/issues/{number}/todos\x12\xb0\x01\n" +
-	"\x0fUpdateIssueTodo\x12$.kaged.api.v1.UpdateIssueTodoRequest\x1a%.kaged.api.v1.UpdateIssueTodoResponse\"P\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02C:\x01*b\x04todo28/api/v1/projects/{project_id}/issues/{number}/todos/{id}\x1a\x17¼\x18\x05issueʼ\x18\n" +
-	"project_idB\xad\x01\n" +
+	"\x0fUpdateIssueTodo\x12$.kaged.api.v1.UpdateIssueTodoRequest\x1a%.kaged.api.v1.UpdateIssueTodoResponse\"P\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02C:\x01*b\x04todo28/api/v1/projects/{project_id}/issues/{number}/todos/{id}\x1a\x1c¼\x18\x05issueʼ\x18\n" +
+	"project_id\xba\xbe\x18\x01\x01B\xad\x01\n" +
 	"\x12com.kaged.issue.v1B\x11IssueServiceProtoP\x01Z*kaged.dev/proto/gen/kaged/issue/v1;issuev1\xa2\x02\x03KIX\xaa\x02\x0eKaged.Issue.V1\xca\x02\x0eKaged\\Issue\\V1\xe2\x02\x1aKaged\\Issue\\V1\\GPBMetadata\xea\x02\x10Kaged::Issue::V1b\x06proto3"
 
 var file_kaged_issue_v1_issue_service_proto_goTypes = []any{

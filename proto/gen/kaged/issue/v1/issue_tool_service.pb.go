@@ -9,6 +9,7 @@ package issuev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -934,7 +935,7 @@ var File_kaged_issue_v1_issue_tool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\"K\n" +
+	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\x1a\x1dkaged/common/v1/options.proto\"K\n" +
 	"\x12RemindTodosRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
@@ -1031,11 +1032,11 @@ const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\bposition\x18\x06 \x01(\x05R\bposition\x12&\n" +
 	"\forigin_agent\x18\a \x01(\tH\x01R\voriginAgent\x88\x01\x01B\b\n" +
 	"\x06_phaseB\x0f\n" +
-	"\r_origin_agent2\x8e\x02\n" +
+	"\r_origin_agent2\x9f\x02\n" +
 	"\x10IssueToolService\x12P\n" +
 	"\tUseIssues\x12 .kaged.issue.v1.UseIssuesRequest\x1a!.kaged.issue.v1.UseIssuesResponse\x12P\n" +
-	"\tWorkTodos\x12 .kaged.issue.v1.WorkTodosRequest\x1a!.kaged.issue.v1.WorkTodosResponse\x12V\n" +
-	"\vRemindTodos\x12\".kaged.issue.v1.RemindTodosRequest\x1a#.kaged.issue.v1.RemindTodosResponseB\xb1\x01\n" +
+	"\tWorkTodos\x12 .kaged.issue.v1.WorkTodosRequest\x1a!.kaged.issue.v1.WorkTodosResponse\x12`\n" +
+	"\vRemindTodos\x12\".kaged.issue.v1.RemindTodosRequest\x1a#.kaged.issue.v1.RemindTodosResponse\"\b\xb2\xbe\x18\x01\x02\x90\x02\x01\x1a\x05\xba\xbe\x18\x01\x04B\xb1\x01\n" +
 	"\x12com.kaged.issue.v1B\x15IssueToolServiceProtoP\x01Z*kaged.dev/proto/gen/kaged/issue/v1;issuev1\xa2\x02\x03KIX\xaa\x02\x0eKaged.Issue.V1\xca\x02\x0eKaged\\Issue\\V1\xe2\x02\x1aKaged\\Issue\\V1\\GPBMetadata\xea\x02\x10Kaged::Issue::V1b\x06proto3"
 
 var (

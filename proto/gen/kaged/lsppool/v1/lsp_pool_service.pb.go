@@ -1792,7 +1792,7 @@ var File_kaged_lsppool_v1_lsp_pool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/lsppool/v1/lsp_pool_service.proto\x12\x10kaged.lsppool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1ekaged/common/v1/language.proto\"\x8a\x02\n" +
+	"'kaged/lsppool/v1/lsp_pool_service.proto\x12\x10kaged.lsppool.v1\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/options.proto\"\x8a\x02\n" +
 	"\x04View\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -1936,13 +1936,13 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"StopReason\x12\x1b\n" +
 	"\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aSTOP_REASON_PROJECT_UNLOAD\x10\x01\x12\x1f\n" +
-	"\x1bSTOP_REASON_DAEMON_SHUTDOWN\x10\x022\xc9\x03\n" +
+	"\x1bSTOP_REASON_DAEMON_SHUTDOWN\x10\x022\xda\x03\n" +
 	"\x0eLSPPoolService\x12H\n" +
-	"\x05Query\x12\x1e.kaged.lsppool.v1.QueryRequest\x1a\x1f.kaged.lsppool.v1.QueryResponse\x12Z\n" +
-	"\vListServers\x12$.kaged.lsppool.v1.ListServersRequest\x1a%.kaged.lsppool.v1.ListServersResponse\x12Z\n" +
+	"\x05Query\x12\x1e.kaged.lsppool.v1.QueryRequest\x1a\x1f.kaged.lsppool.v1.QueryResponse\x12_\n" +
+	"\vListServers\x12$.kaged.lsppool.v1.ListServersRequest\x1a%.kaged.lsppool.v1.ListServersResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\vStopServers\x12$.kaged.lsppool.v1.StopServersRequest\x1a%.kaged.lsppool.v1.StopServersResponse\x12Y\n" +
-	"\vHoldServers\x12$.kaged.lsppool.v1.HoldServersRequest\x1a\".kaged.lsppool.v1.HoldServersEvent0\x01\x12Z\n" +
-	"\vFindServers\x12$.kaged.lsppool.v1.FindServersRequest\x1a%.kaged.lsppool.v1.FindServersResponseB\xbd\x01\n" +
+	"\vHoldServers\x12$.kaged.lsppool.v1.HoldServersRequest\x1a\".kaged.lsppool.v1.HoldServersEvent0\x01\x12_\n" +
+	"\vFindServers\x12$.kaged.lsppool.v1.FindServersRequest\x1a%.kaged.lsppool.v1.FindServersResponse\"\x03\x90\x02\x01\x1a\x05\xba\xbe\x18\x01\x04B\xbd\x01\n" +
 	"\x14com.kaged.lsppool.v1B\x13LspPoolServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/lsppool/v1;lsppoolv1\xa2\x02\x03KLX\xaa\x02\x10Kaged.Lsppool.V1\xca\x02\x10Kaged\\Lsppool\\V1\xe2\x02\x1cKaged\\Lsppool\\V1\\GPBMetadata\xea\x02\x12Kaged::Lsppool::V1b\x06proto3"
 
 var (

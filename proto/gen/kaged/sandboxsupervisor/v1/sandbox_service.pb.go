@@ -3111,7 +3111,7 @@ var File_kaged_sandboxsupervisor_v1_sandbox_service_proto protoreflect.FileDescr
 
 const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
-	"0kaged/sandboxsupervisor/v1/sandbox_service.proto\x12\x1akaged.sandboxsupervisor.v1\x1a\x1akaged/common/v1/cage.proto\"\xcf\x01\n" +
+	"0kaged/sandboxsupervisor/v1/sandbox_service.proto\x12\x1akaged.sandboxsupervisor.v1\x1a\x1akaged/common/v1/cage.proto\x1a\x1dkaged/common/v1/options.proto\"\xcf\x01\n" +
 	"\x05Owner\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -3340,23 +3340,23 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x10KILL_REASON_PIDS\x10\x06\x12\x18\n" +
 	"\x14KILL_REASON_WALLTIME\x10\a\x12\x14\n" +
 	"\x10KILL_REASON_DISK\x10\b\x12\x17\n" +
-	"\x13KILL_REASON_SECCOMP\x10\t2\xa9\n" +
+	"\x13KILL_REASON_SECCOMP\x10\t2\xd6\n" +
 	"\n" +
 	"\x0eSandboxService\x12Z\n" +
 	"\x04Exec\x12'.kaged.sandboxsupervisor.v1.ExecRequest\x1a%.kaged.sandboxsupervisor.v1.ExecEvent(\x010\x01\x12c\n" +
 	"\aConnect\x12*.kaged.sandboxsupervisor.v1.ConnectRequest\x1a(.kaged.sandboxsupervisor.v1.ConnectEvent(\x010\x01\x12q\n" +
-	"\fStartProcess\x12/.kaged.sandboxsupervisor.v1.StartProcessRequest\x1a0.kaged.sandboxsupervisor.v1.StartProcessResponse\x12s\n" +
-	"\rAttachProcess\x120.kaged.sandboxsupervisor.v1.AttachProcessRequest\x1a..kaged.sandboxsupervisor.v1.AttachProcessEvent0\x01\x12w\n" +
-	"\x0eControlProcess\x121.kaged.sandboxsupervisor.v1.ControlProcessRequest\x1a2.kaged.sandboxsupervisor.v1.ControlProcessResponse\x12k\n" +
+	"\fStartProcess\x12/.kaged.sandboxsupervisor.v1.StartProcessRequest\x1a0.kaged.sandboxsupervisor.v1.StartProcessResponse\x12}\n" +
+	"\rAttachProcess\x120.kaged.sandboxsupervisor.v1.AttachProcessRequest\x1a..kaged.sandboxsupervisor.v1.AttachProcessEvent\"\b\xb2\xbe\x18\x04\x01\x04\x05\x060\x01\x12\x81\x01\n" +
+	"\x0eControlProcess\x121.kaged.sandboxsupervisor.v1.ControlProcessRequest\x1a2.kaged.sandboxsupervisor.v1.ControlProcessResponse\"\b\xb2\xbe\x18\x04\x01\x04\x05\x06\x12k\n" +
 	"\n" +
-	"EndProcess\x12-.kaged.sandboxsupervisor.v1.EndProcessRequest\x1a..kaged.sandboxsupervisor.v1.EndProcessResponse\x12t\n" +
-	"\rListProcesses\x120.kaged.sandboxsupervisor.v1.ListProcessesRequest\x1a1.kaged.sandboxsupervisor.v1.ListProcessesResponse\x12e\n" +
+	"EndProcess\x12-.kaged.sandboxsupervisor.v1.EndProcessRequest\x1a..kaged.sandboxsupervisor.v1.EndProcessResponse\x12y\n" +
+	"\rListProcesses\x120.kaged.sandboxsupervisor.v1.ListProcessesRequest\x1a1.kaged.sandboxsupervisor.v1.ListProcessesResponse\"\x03\x90\x02\x01\x12e\n" +
 	"\bEndOwner\x12+.kaged.sandboxsupervisor.v1.EndOwnerRequest\x1a,.kaged.sandboxsupervisor.v1.EndOwnerResponse\x12d\n" +
 	"\bHoldCage\x12+.kaged.sandboxsupervisor.v1.HoldCageRequest\x1a).kaged.sandboxsupervisor.v1.HoldCageEvent0\x01\x12n\n" +
-	"\vReleaseCage\x12..kaged.sandboxsupervisor.v1.ReleaseCageRequest\x1a/.kaged.sandboxsupervisor.v1.ReleaseCageResponse\x12h\n" +
-	"\tListCages\x12,.kaged.sandboxsupervisor.v1.ListCagesRequest\x1a-.kaged.sandboxsupervisor.v1.ListCagesResponse\x12k\n" +
+	"\vReleaseCage\x12..kaged.sandboxsupervisor.v1.ReleaseCageRequest\x1a/.kaged.sandboxsupervisor.v1.ReleaseCageResponse\x12m\n" +
+	"\tListCages\x12,.kaged.sandboxsupervisor.v1.ListCagesRequest\x1a-.kaged.sandboxsupervisor.v1.ListCagesResponse\"\x03\x90\x02\x01\x12p\n" +
 	"\n" +
-	"ProbeCages\x12-.kaged.sandboxsupervisor.v1.ProbeCagesRequest\x1a..kaged.sandboxsupervisor.v1.ProbeCagesResponseB\x83\x02\n" +
+	"ProbeCages\x12-.kaged.sandboxsupervisor.v1.ProbeCagesRequest\x1a..kaged.sandboxsupervisor.v1.ProbeCagesResponse\"\x03\x90\x02\x01\x1a\a\xba\xbe\x18\x03\x04\x05\x06B\x83\x02\n" +
 	"\x1ecom.kaged.sandboxsupervisor.v1B\x13SandboxServiceProtoP\x01ZBkaged.dev/proto/gen/kaged/sandboxsupervisor/v1;sandboxsupervisorv1\xa2\x02\x03KSX\xaa\x02\x1aKaged.Sandboxsupervisor.V1\xca\x02\x1aKaged\\Sandboxsupervisor\\V1\xe2\x02&Kaged\\Sandboxsupervisor\\V1\\GPBMetadata\xea\x02\x1cKaged::Sandboxsupervisor::V1b\x06proto3"
 
 var (

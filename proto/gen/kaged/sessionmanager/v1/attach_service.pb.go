@@ -9,6 +9,7 @@ package sessionmanagerv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -323,7 +324,7 @@ var File_kaged_sessionmanager_v1_attach_service_proto protoreflect.FileDescripto
 
 const file_kaged_sessionmanager_v1_attach_service_proto_rawDesc = "" +
 	"\n" +
-	",kaged/sessionmanager/v1/attach_service.proto\x12\x17kaged.sessionmanager.v1\"J\n" +
+	",kaged/sessionmanager/v1/attach_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1dkaged/common/v1/options.proto\"J\n" +
 	"\rAttachRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1a\n" +
@@ -342,9 +343,9 @@ const file_kaged_sessionmanager_v1_attach_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"9\n" +
 	"\vAttachEnded\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2i\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason2p\n" +
 	"\rAttachService\x12X\n" +
-	"\x06Attach\x12&.kaged.sessionmanager.v1.AttachRequest\x1a$.kaged.sessionmanager.v1.AttachEvent0\x01B\xed\x01\n" +
+	"\x06Attach\x12&.kaged.sessionmanager.v1.AttachRequest\x1a$.kaged.sessionmanager.v1.AttachEvent0\x01\x1a\x05\xba\xbe\x18\x01\x01B\xed\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x12AttachServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (

@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	v1 "kaged.dev/proto/gen/kaged/api/v1"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -99,15 +100,15 @@ var File_kaged_sessionmanager_v1_desk_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_desk_service_proto_rawDesc = "" +
 	"\n" +
-	"*kaged/sessionmanager/v1/desk_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x17kaged/api/v1/desk.proto\"x\n" +
+	"*kaged/sessionmanager/v1/desk_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x17kaged/api/v1/desk.proto\x1a\x1dkaged/common/v1/options.proto\"x\n" +
 	"\n" +
 	"DeskNotice\x12\"\n" +
 	"\rowner_user_id\x18\x01 \x01(\tR\vownerUserId\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x18\n" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\x03R\aversion2d\n" +
-	"\vDeskService\x12U\n" +
-	"\fCountRunning\x12!.kaged.api.v1.CountRunningRequest\x1a\".kaged.api.v1.CountRunningResponseB\xeb\x01\n" +
+	"\aversion\x18\x04 \x01(\x03R\aversion2p\n" +
+	"\vDeskService\x12Z\n" +
+	"\fCountRunning\x12!.kaged.api.v1.CountRunningRequest\x1a\".kaged.api.v1.CountRunningResponse\"\x03\x90\x02\x01\x1a\x05\xba\xbe\x18\x01\x01B\xeb\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x10DeskServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (

@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	v1 "kaged.dev/proto/gen/kaged/api/v1"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	unsafe "unsafe"
 )
@@ -26,9 +27,9 @@ var File_kaged_sessionmanager_v1_doctor_service_proto protoreflect.FileDescripto
 
 const file_kaged_sessionmanager_v1_doctor_service_proto_rawDesc = "" +
 	"\n" +
-	",kaged/sessionmanager/v1/doctor_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19kaged/api/v1/doctor.proto\x1a\x1akaged/api/v1/options.proto2\x8a\x01\n" +
-	"\rDoctorService\x12d\n" +
-	"\tGetDoctor\x12\x1e.kaged.api.v1.GetDoctorRequest\x1a\x1f.kaged.api.v1.GetDoctorResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/doctor\x1a\x13¼\x18\x0fsession-managerB\xed\x01\n" +
+	",kaged/sessionmanager/v1/doctor_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19kaged/api/v1/doctor.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1dkaged/common/v1/options.proto2\x92\x01\n" +
+	"\rDoctorService\x12g\n" +
+	"\tGetDoctor\x12\x1e.kaged.api.v1.GetDoctorRequest\x1a\x1f.kaged.api.v1.GetDoctorResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/doctor\x90\x02\x01\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xed\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x12DoctorServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_doctor_service_proto_goTypes = []any{

@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	v1 "kaged.dev/proto/gen/kaged/api/v1"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	unsafe "unsafe"
 )
@@ -26,10 +27,10 @@ var File_kaged_sessionmanager_v1_local_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_local_service_proto_rawDesc = "" +
 	"\n" +
-	"+kaged/sessionmanager/v1/local_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/local.proto\x1a\x1akaged/api/v1/options.proto2\x91\x02\n" +
-	"\fLocalService\x12q\n" +
-	"\vListAliases\x12 .kaged.api.v1.ListAliasesRequest\x1a!.kaged.api.v1.ListAliasesResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/local/aliases\x12y\n" +
-	"\rListProviders\x12\".kaged.api.v1.ListProvidersRequest\x1a#.kaged.api.v1.ListProvidersResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/local/providers\x1a\x13¼\x18\x0fsession-managerB\xec\x01\n" +
+	"+kaged/sessionmanager/v1/local_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/local.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1dkaged/common/v1/options.proto2\x9c\x02\n" +
+	"\fLocalService\x12t\n" +
+	"\vListAliases\x12 .kaged.api.v1.ListAliasesRequest\x1a!.kaged.api.v1.ListAliasesResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/local/aliases\x90\x02\x01\x12|\n" +
+	"\rListProviders\x12\".kaged.api.v1.ListProvidersRequest\x1a#.kaged.api.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/local/providers\x90\x02\x01\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xec\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x11LocalServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_local_service_proto_goTypes = []any{

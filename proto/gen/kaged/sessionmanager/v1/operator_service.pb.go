@@ -603,14 +603,14 @@ const file_kaged_sessionmanager_v1_operator_service_proto_rawDesc = "" +
 	"\x19AuthenticateTokenResponse\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12.\n" +
-	"\x05scope\x18\x03 \x01(\x0e2\x18.kaged.api.v1.TokenScopeR\x05scope2\xfc\x05\n" +
-	"\x0fOperatorService\x12r\n" +
-	"\vGetOperator\x12+.kaged.sessionmanager.v1.GetOperatorRequest\x1a,.kaged.sessionmanager.v1.GetOperatorResponse\"\b\xf0\xbb\x18\x01\xf8\xbb\x18\x01\x12q\n" +
-	"\fGetAuthEpoch\x12,.kaged.sessionmanager.v1.GetAuthEpochRequest\x1a-.kaged.sessionmanager.v1.GetAuthEpochResponse\"\x04\xf0\xbb\x18\x01\x12z\n" +
+	"\x05scope\x18\x03 \x01(\x0e2\x18.kaged.api.v1.TokenScopeR\x05scope2\x89\x06\n" +
+	"\x0fOperatorService\x12u\n" +
+	"\vGetOperator\x12+.kaged.sessionmanager.v1.GetOperatorRequest\x1a,.kaged.sessionmanager.v1.GetOperatorResponse\"\v\xf0\xbb\x18\x01\xf8\xbb\x18\x01\x90\x02\x01\x12t\n" +
+	"\fGetAuthEpoch\x12,.kaged.sessionmanager.v1.GetAuthEpochRequest\x1a-.kaged.sessionmanager.v1.GetAuthEpochResponse\"\a\xf0\xbb\x18\x01\x90\x02\x01\x12z\n" +
 	"\x0fRotateAuthEpoch\x12/.kaged.sessionmanager.v1.RotateAuthEpochRequest\x1a0.kaged.sessionmanager.v1.RotateAuthEpochResponse\"\x04\xf0\xbb\x18\x01\x12}\n" +
 	"\x10IssueLaunchToken\x120.kaged.sessionmanager.v1.IssueLaunchTokenRequest\x1a1.kaged.sessionmanager.v1.IssueLaunchTokenResponse\"\x04\xf0\xbb\x18\x01\x12\x83\x01\n" +
 	"\x12ConsumeLaunchToken\x122.kaged.sessionmanager.v1.ConsumeLaunchTokenRequest\x1a3.kaged.sessionmanager.v1.ConsumeLaunchTokenResponse\"\x04\xf0\xbb\x18\x01\x12\x80\x01\n" +
-	"\x11AuthenticateToken\x121.kaged.sessionmanager.v1.AuthenticateTokenRequest\x1a2.kaged.sessionmanager.v1.AuthenticateTokenResponse\"\x04\xf0\xbb\x18\x01B\xef\x01\n" +
+	"\x11AuthenticateToken\x121.kaged.sessionmanager.v1.AuthenticateTokenRequest\x1a2.kaged.sessionmanager.v1.AuthenticateTokenResponse\"\x04\xf0\xbb\x18\x01\x1a\x05\xba\xbe\x18\x01\x01B\xef\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x14OperatorServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (

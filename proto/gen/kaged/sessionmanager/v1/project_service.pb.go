@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	v1 "kaged.dev/proto/gen/kaged/api/v1"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	unsafe "unsafe"
 )
@@ -26,25 +27,25 @@ var File_kaged_sessionmanager_v1_project_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_project_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/project_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/agent.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1bkaged/api/v1/language.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/project.proto2\xd2\x0f\n" +
-	"\x0eProjectService\x12o\n" +
-	"\fListProjects\x12!.kaged.api.v1.ListProjectsRequest\x1a\".kaged.api.v1.ListProjectsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/projects\x12\xad\x01\n" +
+	"-kaged/sessionmanager/v1/project_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/agent.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1bkaged/api/v1/language.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/project.proto\x1a\x1dkaged/common/v1/options.proto2\xef\x0f\n" +
+	"\x0eProjectService\x12r\n" +
+	"\fListProjects\x12!.kaged.api.v1.ListProjectsRequest\x1a\".kaged.api.v1.ListProjectsResponse\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/projects\x90\x02\x01\x12\xad\x01\n" +
 	"\vLoadProject\x12 .kaged.api.v1.LoadProjectRequest\x1a!.kaged.api.v1.LoadProjectResponse\"Y\x82\xbc\x18,\b\xc9\x01\x12\x0f\n" +
 	"\acreated\x12\x04true\x12\x16\n" +
-	"\rproject.state\x12\x05ready\x82\xd3\xe4\x93\x02#:\x01*b\aproject\"\x15/api/v1/projects/load\x12w\n" +
+	"\rproject.state\x12\x05ready\x82\xd3\xe4\x93\x02#:\x01*b\aproject\"\x15/api/v1/projects/load\x12z\n" +
 	"\n" +
-	"GetProject\x12\x1f.kaged.api.v1.GetProjectRequest\x1a .kaged.api.v1.GetProjectResponse\"&\x82\xd3\xe4\x93\x02 b\aproject\x12\x15/api/v1/projects/{id}\x12\x9f\x01\n" +
-	"\x16GetProjectCapabilities\x12+.kaged.api.v1.GetProjectCapabilitiesRequest\x1a,.kaged.api.v1.GetProjectCapabilitiesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/projects/{id}/capabilities\x12\x8a\x01\n" +
-	"\x11ListProjectAgents\x12&.kaged.api.v1.ListProjectAgentsRequest\x1a'.kaged.api.v1.ListProjectAgentsResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/projects/{id}/agents\x12\x86\x01\n" +
-	"\x10ListProjectFiles\x12%.kaged.api.v1.ListProjectFilesRequest\x1a&.kaged.api.v1.ListProjectFilesResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/projects/{id}/files\x12\x8a\x01\n" +
-	"\x0eGetProjectFile\x12#.kaged.api.v1.GetProjectFileRequest\x1a$.kaged.api.v1.GetProjectFileResponse\"-\x82\xd3\xe4\x93\x02'\x12%/api/v1/projects/{id}/files/{path=**}\x12Z\n" +
+	"GetProject\x12\x1f.kaged.api.v1.GetProjectRequest\x1a .kaged.api.v1.GetProjectResponse\")\x82\xd3\xe4\x93\x02 b\aproject\x12\x15/api/v1/projects/{id}\x90\x02\x01\x12\xa2\x01\n" +
+	"\x16GetProjectCapabilities\x12+.kaged.api.v1.GetProjectCapabilitiesRequest\x1a,.kaged.api.v1.GetProjectCapabilitiesResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/projects/{id}/capabilities\x90\x02\x01\x12\x8d\x01\n" +
+	"\x11ListProjectAgents\x12&.kaged.api.v1.ListProjectAgentsRequest\x1a'.kaged.api.v1.ListProjectAgentsResponse\"'\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/projects/{id}/agents\x90\x02\x01\x12\x89\x01\n" +
+	"\x10ListProjectFiles\x12%.kaged.api.v1.ListProjectFilesRequest\x1a&.kaged.api.v1.ListProjectFilesResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/projects/{id}/files\x90\x02\x01\x12\x8d\x01\n" +
+	"\x0eGetProjectFile\x12#.kaged.api.v1.GetProjectFileRequest\x1a$.kaged.api.v1.GetProjectFileResponse\"0\x82\xd3\xe4\x93\x02'\x12%/api/v1/projects/{id}/files/{path=**}\x90\x02\x01\x12Z\n" +
 	"\x13DownloadProjectFile\x12(.kaged.api.v1.DownloadProjectFileRequest\x1a\x17.kaged.api.v1.FileChunk0\x01\x12\x87\x01\n" +
-	"\rReloadProject\x12\".kaged.api.v1.ReloadProjectRequest\x1a#.kaged.api.v1.ReloadProjectResponse\"-\x82\xd3\xe4\x93\x02'b\aproject\"\x1c/api/v1/projects/{id}/reload\x12\x8f\x01\n" +
-	"\x12GetProjectApproval\x12'.kaged.api.v1.GetProjectApprovalRequest\x1a(.kaged.api.v1.GetProjectApprovalResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/projects/{id}/approval\x12\x85\x01\n" +
+	"\rReloadProject\x12\".kaged.api.v1.ReloadProjectRequest\x1a#.kaged.api.v1.ReloadProjectResponse\"-\x82\xd3\xe4\x93\x02'b\aproject\"\x1c/api/v1/projects/{id}/reload\x12\x92\x01\n" +
+	"\x12GetProjectApproval\x12'.kaged.api.v1.GetProjectApprovalRequest\x1a(.kaged.api.v1.GetProjectApprovalResponse\")\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/projects/{id}/approval\x90\x02\x01\x12\x85\x01\n" +
 	"\x0eApproveProject\x12#.kaged.api.v1.ApproveProjectRequest\x1a$.kaged.api.v1.ApproveProjectResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/v1/projects/{id}/approve\x12\x83\x01\n" +
-	"\x11UnregisterProject\x12&.kaged.api.v1.UnregisterProjectRequest\x1a'.kaged.api.v1.UnregisterProjectResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/api/v1/projects/{id}\x12\x8c\x01\n" +
-	"\x13ListLanguageServers\x12(.kaged.api.v1.ListLanguageServersRequest\x1a).kaged.api.v1.ListLanguageServersResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/language-servers\x12\xb6\x01\n" +
-	"\x16RestartLanguageServers\x12+.kaged.api.v1.RestartLanguageServersRequest\x1a,.kaged.api.v1.RestartLanguageServersResponse\"A\x82\xd3\xe4\x93\x02;:\x01*\"6/api/v1/projects/{project_id}/language-servers/restart\x1a\x13¼\x18\x0fsession-managerB\xee\x01\n" +
+	"\x11UnregisterProject\x12&.kaged.api.v1.UnregisterProjectRequest\x1a'.kaged.api.v1.UnregisterProjectResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/api/v1/projects/{id}\x12\x8f\x01\n" +
+	"\x13ListLanguageServers\x12(.kaged.api.v1.ListLanguageServersRequest\x1a).kaged.api.v1.ListLanguageServersResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/language-servers\x90\x02\x01\x12\xb6\x01\n" +
+	"\x16RestartLanguageServers\x12+.kaged.api.v1.RestartLanguageServersRequest\x1a,.kaged.api.v1.RestartLanguageServersResponse\"A\x82\xd3\xe4\x93\x02;:\x01*\"6/api/v1/projects/{project_id}/language-servers/restart\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xee\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x13ProjectServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_project_service_proto_goTypes = []any{

@@ -9,6 +9,7 @@ package sessionmanagerv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -117,13 +118,13 @@ var File_kaged_sessionmanager_v1_registry_service_proto protoreflect.FileDescrip
 
 const file_kaged_sessionmanager_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/v1/registry_service.proto\x12\x17kaged.sessionmanager.v1\"A\n" +
+	".kaged/sessionmanager/v1/registry_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1dkaged/common/v1/options.proto\"A\n" +
 	"\x13CheckProjectRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bworkflow\x18\x02 \x01(\tR\bworkflow\"\x16\n" +
-	"\x14CheckProjectResponse2~\n" +
-	"\x0fRegistryService\x12k\n" +
-	"\fCheckProject\x12,.kaged.sessionmanager.v1.CheckProjectRequest\x1a-.kaged.sessionmanager.v1.CheckProjectResponseB\xef\x01\n" +
+	"\x14CheckProjectResponse2\x8a\x01\n" +
+	"\x0fRegistryService\x12p\n" +
+	"\fCheckProject\x12,.kaged.sessionmanager.v1.CheckProjectRequest\x1a-.kaged.sessionmanager.v1.CheckProjectResponse\"\x03\x90\x02\x01\x1a\x05\xba\xbe\x18\x01\x01B\xef\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x14RegistryServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (

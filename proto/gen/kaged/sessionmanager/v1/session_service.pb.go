@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	v1 "kaged.dev/proto/gen/kaged/api/v1"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	unsafe "unsafe"
 )
@@ -26,53 +27,53 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x1akaged/api/v1/context.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto\x1a\x19kaged/api/v1/status.proto2\xcf+\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x1akaged/api/v1/context.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto\x1a\x19kaged/api/v1/status.proto\x1a\x1dkaged/common/v1/options.proto2\x9b,\n" +
 	"\x0eSessionService\x12\x99\x01\n" +
-	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"?\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x85\x01\n" +
-	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x12u\n" +
-	"\x0eSearchSessions\x12#.kaged.api.v1.SearchSessionsRequest\x1a$.kaged.api.v1.SearchSessionsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/sessions\x12w\n" +
+	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"?\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x88\x01\n" +
+	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x90\x02\x01\x12x\n" +
+	"\x0eSearchSessions\x12#.kaged.api.v1.SearchSessionsRequest\x1a$.kaged.api.v1.SearchSessionsResponse\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/sessions\x90\x02\x01\x12z\n" +
 	"\n" +
-	"GetSession\x12\x1f.kaged.api.v1.GetSessionRequest\x1a .kaged.api.v1.GetSessionResponse\"&\x82\xd3\xe4\x93\x02 b\asession\x12\x15/api/v1/sessions/{id}\x12\x83\x01\n" +
-	"\rUpdateSession\x12\".kaged.api.v1.UpdateSessionRequest\x1a#.kaged.api.v1.UpdateSessionResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\asession\x1a\x15/api/v1/sessions/{id}\x12~\n" +
+	"GetSession\x12\x1f.kaged.api.v1.GetSessionRequest\x1a .kaged.api.v1.GetSessionResponse\")\x82\xd3\xe4\x93\x02 b\asession\x12\x15/api/v1/sessions/{id}\x90\x02\x01\x12\x83\x01\n" +
+	"\rUpdateSession\x12\".kaged.api.v1.UpdateSessionRequest\x1a#.kaged.api.v1.UpdateSessionResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\asession\x1a\x15/api/v1/sessions/{id}\x12\x84\x01\n" +
 	"\n" +
-	"EndSession\x12\x1f.kaged.api.v1.EndSessionRequest\x1a .kaged.api.v1.EndSessionResponse\"-\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02 b\asession*\x15/api/v1/sessions/{id}\x12\x8d\x01\n" +
+	"EndSession\x12\x1f.kaged.api.v1.EndSessionRequest\x1a .kaged.api.v1.EndSessionResponse\"3\x8a\xbc\x18\x03run\xb2\xbe\x18\x02\x01\x02\x82\xd3\xe4\x93\x02 b\asession*\x15/api/v1/sessions/{id}\x12\x8d\x01\n" +
 	"\rResumeSession\x12\".kaged.api.v1.ResumeSessionRequest\x1a#.kaged.api.v1.ResumeSessionResponse\"3\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02&\"$/api/v1/sessions/{session_id}/resume\x12\x95\x01\n" +
 	"\rDiscardQueued\x12\".kaged.api.v1.DiscardQueuedRequest\x1a#.kaged.api.v1.DiscardQueuedResponse\";\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02.*,/api/v1/sessions/{session_id}/queued-message\x12\x93\x01\n" +
-	"\vPostMessage\x12 .kaged.api.v1.PostMessageRequest\x1a!.kaged.api.v1.PostMessageResponse\"?\x82\xbc\x18\x03\b\xca\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/sessions/{session_id}/messages\x12\x85\x01\n" +
-	"\fListMessages\x12!.kaged.api.v1.ListMessagesRequest\x1a\".kaged.api.v1.ListMessagesResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/sessions/{session_id}/messages\x12u\n" +
-	"\bListRuns\x12\x1d.kaged.api.v1.ListRunsRequest\x1a\x1e.kaged.api.v1.ListRunsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/api/v1/sessions/{session_id}/runs\x12}\n" +
-	"\x06GetRun\x12\x1b.kaged.api.v1.GetRunRequest\x1a\x1c.kaged.api.v1.GetRunResponse\"8\x82\xd3\xe4\x93\x022b\x03run\x12+/api/v1/sessions/{session_id}/runs/{run_id}\x12\xb1\x01\n" +
-	"\rGetToolResult\x12\".kaged.api.v1.GetToolResultRequest\x1a#.kaged.api.v1.GetToolResultResponse\"W\x82\xd3\xe4\x93\x02Qb\x06result\x12G/api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}\x12\x94\x01\n" +
-	"\tCancelRun\x12\x1e.kaged.api.v1.CancelRunRequest\x1a\x1f.kaged.api.v1.CancelRunResponse\"F\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancel\x12\x91\x01\n" +
-	"\x0fListInvocations\x12$.kaged.api.v1.ListInvocationsRequest\x1a%.kaged.api.v1.ListInvocationsResponse\"1\x82\xd3\xe4\x93\x02+\x12)/api/v1/sessions/{session_id}/invocations\x12\xa7\x01\n" +
-	"\rGetInvocation\x12\".kaged.api.v1.GetInvocationRequest\x1a#.kaged.api.v1.GetInvocationResponse\"M\x82\xd3\xe4\x93\x02Gb\n" +
-	"invocation\x129/api/v1/sessions/{session_id}/invocations/{invocation_id}\x12\xbe\x01\n" +
+	"\vPostMessage\x12 .kaged.api.v1.PostMessageRequest\x1a!.kaged.api.v1.PostMessageResponse\"?\x82\xbc\x18\x03\b\xca\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/sessions/{session_id}/messages\x12\x88\x01\n" +
+	"\fListMessages\x12!.kaged.api.v1.ListMessagesRequest\x1a\".kaged.api.v1.ListMessagesResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/sessions/{session_id}/messages\x90\x02\x01\x12x\n" +
+	"\bListRuns\x12\x1d.kaged.api.v1.ListRunsRequest\x1a\x1e.kaged.api.v1.ListRunsResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/sessions/{session_id}/runs\x90\x02\x01\x12\x80\x01\n" +
+	"\x06GetRun\x12\x1b.kaged.api.v1.GetRunRequest\x1a\x1c.kaged.api.v1.GetRunResponse\";\x82\xd3\xe4\x93\x022b\x03run\x12+/api/v1/sessions/{session_id}/runs/{run_id}\x90\x02\x01\x12\xb4\x01\n" +
+	"\rGetToolResult\x12\".kaged.api.v1.GetToolResultRequest\x1a#.kaged.api.v1.GetToolResultResponse\"Z\x82\xd3\xe4\x93\x02Qb\x06result\x12G/api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}\x90\x02\x01\x12\x94\x01\n" +
+	"\tCancelRun\x12\x1e.kaged.api.v1.CancelRunRequest\x1a\x1f.kaged.api.v1.CancelRunResponse\"F\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x029b\x03run\"2/api/v1/sessions/{session_id}/runs/{run_id}/cancel\x12\x94\x01\n" +
+	"\x0fListInvocations\x12$.kaged.api.v1.ListInvocationsRequest\x1a%.kaged.api.v1.ListInvocationsResponse\"4\x82\xd3\xe4\x93\x02+\x12)/api/v1/sessions/{session_id}/invocations\x90\x02\x01\x12\xaa\x01\n" +
+	"\rGetInvocation\x12\".kaged.api.v1.GetInvocationRequest\x1a#.kaged.api.v1.GetInvocationResponse\"P\x82\xd3\xe4\x93\x02Gb\n" +
+	"invocation\x129/api/v1/sessions/{session_id}/invocations/{invocation_id}\x90\x02\x01\x12\xbe\x01\n" +
 	"\x10CancelInvocation\x12%.kaged.api.v1.CancelInvocationRequest\x1a&.kaged.api.v1.CancelInvocationResponse\"[\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02Nb\n" +
-	"invocation\"@/api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel\x12\x9e\x01\n" +
-	"\rListProcesses\x12\".kaged.api.v1.ListProcessesRequest\x1a#.kaged.api.v1.ListProcessesResponse\"D\x82\xd3\xe4\x93\x02>Z)\x12'/api/v1/sessions/{session_id}/processes\x12\x11/api/v1/processes\x12\x96\x01\n" +
-	"\x12ListSessionChanges\x12'.kaged.api.v1.ListSessionChangesRequest\x1a(.kaged.api.v1.ListSessionChangesResponse\"-\x82\xd3\xe4\x93\x02'\x12%/api/v1/sessions/{session_id}/changes\x12\xa7\x01\n" +
-	"\rSignalProcess\x12\".kaged.api.v1.SignalProcessRequest\x1a#.kaged.api.v1.SignalProcessResponse\"M\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02@:\x01*\";/api/v1/sessions/{session_id}/processes/{process_id}/signal\x12z\n" +
-	"\tGetLedger\x12\x1e.kaged.api.v1.GetLedgerRequest\x1a\x1f.kaged.api.v1.GetLedgerResponse\",\x82\xd3\xe4\x93\x02&\x12$/api/v1/sessions/{session_id}/ledger\x12\x9f\x01\n" +
-	"\x12GetContextEstimate\x12'.kaged.api.v1.GetContextEstimateRequest\x1a(.kaged.api.v1.GetContextEstimateResponse\"6\x82\xd3\xe4\x93\x020\x12./api/v1/sessions/{session_id}/context-estimate\x12\xad\x01\n" +
+	"invocation\"@/api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel\x12\xa1\x01\n" +
+	"\rListProcesses\x12\".kaged.api.v1.ListProcessesRequest\x1a#.kaged.api.v1.ListProcessesResponse\"G\x82\xd3\xe4\x93\x02>Z)\x12'/api/v1/sessions/{session_id}/processes\x12\x11/api/v1/processes\x90\x02\x01\x12\x99\x01\n" +
+	"\x12ListSessionChanges\x12'.kaged.api.v1.ListSessionChangesRequest\x1a(.kaged.api.v1.ListSessionChangesResponse\"0\x82\xd3\xe4\x93\x02'\x12%/api/v1/sessions/{session_id}/changes\x90\x02\x01\x12\xa7\x01\n" +
+	"\rSignalProcess\x12\".kaged.api.v1.SignalProcessRequest\x1a#.kaged.api.v1.SignalProcessResponse\"M\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02@:\x01*\";/api/v1/sessions/{session_id}/processes/{process_id}/signal\x12}\n" +
+	"\tGetLedger\x12\x1e.kaged.api.v1.GetLedgerRequest\x1a\x1f.kaged.api.v1.GetLedgerResponse\"/\x82\xd3\xe4\x93\x02&\x12$/api/v1/sessions/{session_id}/ledger\x90\x02\x01\x12\xa2\x01\n" +
+	"\x12GetContextEstimate\x12'.kaged.api.v1.GetContextEstimateRequest\x1a(.kaged.api.v1.GetContextEstimateResponse\"9\x82\xd3\xe4\x93\x020\x12./api/v1/sessions/{session_id}/context-estimate\x90\x02\x01\x12\xad\x01\n" +
 	"\x0eCompactSession\x12#.kaged.api.v1.CompactSessionRequest\x1a$.kaged.api.v1.CompactSessionResponse\"P\x82\xbc\x18\x15\b\xca\x01\x12\x10\n" +
 	"\adry_run\x12\x05false\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/sessions/{session_id}/compact\x12\xb1\x01\n" +
-	"\x11ProposeCompaction\x12&.kaged.api.v1.ProposeCompactionRequest\x1a'.kaged.api.v1.ProposeCompactionResponse\"K\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02>:\x01*b\x06answer\"1/api/v1/sessions/{session_id}/compactions/dry-run\x12\x91\x01\n" +
-	"\x0fListCompactions\x12$.kaged.api.v1.ListCompactionsRequest\x1a%.kaged.api.v1.ListCompactionsResponse\"1\x82\xd3\xe4\x93\x02+\x12)/api/v1/sessions/{session_id}/compactions\x12\xa7\x01\n" +
-	"\rGetCompaction\x12\".kaged.api.v1.GetCompactionRequest\x1a#.kaged.api.v1.GetCompactionResponse\"M\x82\xd3\xe4\x93\x02Gb\n" +
-	"compaction\x129/api/v1/sessions/{session_id}/compactions/{compaction_id}\x12\xba\x01\n" +
+	"\x11ProposeCompaction\x12&.kaged.api.v1.ProposeCompactionRequest\x1a'.kaged.api.v1.ProposeCompactionResponse\"K\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02>:\x01*b\x06answer\"1/api/v1/sessions/{session_id}/compactions/dry-run\x12\x94\x01\n" +
+	"\x0fListCompactions\x12$.kaged.api.v1.ListCompactionsRequest\x1a%.kaged.api.v1.ListCompactionsResponse\"4\x82\xd3\xe4\x93\x02+\x12)/api/v1/sessions/{session_id}/compactions\x90\x02\x01\x12\xaa\x01\n" +
+	"\rGetCompaction\x12\".kaged.api.v1.GetCompactionRequest\x1a#.kaged.api.v1.GetCompactionResponse\"P\x82\xd3\xe4\x93\x02Gb\n" +
+	"compaction\x129/api/v1/sessions/{session_id}/compactions/{compaction_id}\x90\x02\x01\x12\xba\x01\n" +
 	"\x10UpdateCompaction\x12%.kaged.api.v1.UpdateCompactionRequest\x1a&.kaged.api.v1.UpdateCompactionResponse\"W\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02J:\x01*b\n" +
 	"compaction29/api/v1/sessions/{session_id}/compactions/{compaction_id}\x12\xb6\x01\n" +
 	"\x0eUndoCompaction\x12#.kaged.api.v1.UndoCompactionRequest\x1a$.kaged.api.v1.UndoCompactionResponse\"Y\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02Lb\n" +
 	"compaction\">/api/v1/sessions/{session_id}/compactions/{compaction_id}/undo\x12\xa8\x01\n" +
-	"\rUpdateMessage\x12\".kaged.api.v1.UpdateMessageRequest\x1a#.kaged.api.v1.UpdateMessageResponse\"N\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02A:\x01*b\amessage23/api/v1/sessions/{session_id}/messages/{message_id}\x12`\n" +
-	"\bGetSpend\x12\x1d.kaged.api.v1.GetSpendRequest\x1a\x1e.kaged.api.v1.GetSpendResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/spend\x12\x87\x01\n" +
-	"\x10GetProjectStatus\x12%.kaged.api.v1.GetProjectStatusRequest\x1a&.kaged.api.v1.GetProjectStatusResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/projects/{id}/status\x12v\n" +
-	"\bGetDebug\x12\x1d.kaged.api.v1.GetDebugRequest\x1a\x1e.kaged.api.v1.GetDebugResponse\"+\x82\xd3\xe4\x93\x02%\x12#/api/v1/sessions/{session_id}/debug\x12\x8c\x01\n" +
-	"\fControlDebug\x12!.kaged.api.v1.ControlDebugRequest\x1a\".kaged.api.v1.ControlDebugResponse\"5\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/sessions/{session_id}/debug\x12\x89\x01\n" +
-	"\rListApprovals\x12\".kaged.api.v1.ListApprovalsRequest\x1a#.kaged.api.v1.ListApprovalsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x12|\n" +
-	"\x10ListAllApprovals\x12%.kaged.api.v1.ListAllApprovalsRequest\x1a&.kaged.api.v1.ListAllApprovalsResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/approvals\x12\x9b\x01\n" +
-	"\vGetApproval\x12 .kaged.api.v1.GetApprovalRequest\x1a!.kaged.api.v1.GetApprovalResponse\"G\x82\xd3\xe4\x93\x02Ab\bapproval\x125/api/v1/sessions/{session_id}/approvals/{approval_id}\x12\xa7\x01\n" +
-	"\x0eAnswerApproval\x12#.kaged.api.v1.AnswerApprovalRequest\x1a$.kaged.api.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}\x1a\x13¼\x18\x0fsession-managerB\xee\x01\n" +
+	"\rUpdateMessage\x12\".kaged.api.v1.UpdateMessageRequest\x1a#.kaged.api.v1.UpdateMessageResponse\"N\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02A:\x01*b\amessage23/api/v1/sessions/{session_id}/messages/{message_id}\x12c\n" +
+	"\bGetSpend\x12\x1d.kaged.api.v1.GetSpendRequest\x1a\x1e.kaged.api.v1.GetSpendResponse\"\x18\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/spend\x90\x02\x01\x12\x8a\x01\n" +
+	"\x10GetProjectStatus\x12%.kaged.api.v1.GetProjectStatusRequest\x1a&.kaged.api.v1.GetProjectStatusResponse\"'\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/projects/{id}/status\x90\x02\x01\x12y\n" +
+	"\bGetDebug\x12\x1d.kaged.api.v1.GetDebugRequest\x1a\x1e.kaged.api.v1.GetDebugResponse\".\x82\xd3\xe4\x93\x02%\x12#/api/v1/sessions/{session_id}/debug\x90\x02\x01\x12\x8c\x01\n" +
+	"\fControlDebug\x12!.kaged.api.v1.ControlDebugRequest\x1a\".kaged.api.v1.ControlDebugResponse\"5\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/sessions/{session_id}/debug\x12\x8c\x01\n" +
+	"\rListApprovals\x12\".kaged.api.v1.ListApprovalsRequest\x1a#.kaged.api.v1.ListApprovalsResponse\"2\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x90\x02\x01\x12\x7f\n" +
+	"\x10ListAllApprovals\x12%.kaged.api.v1.ListAllApprovalsRequest\x1a&.kaged.api.v1.ListAllApprovalsResponse\"\x1c\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/approvals\x90\x02\x01\x12\x9e\x01\n" +
+	"\vGetApproval\x12 .kaged.api.v1.GetApprovalRequest\x1a!.kaged.api.v1.GetApprovalResponse\"J\x82\xd3\xe4\x93\x02Ab\bapproval\x125/api/v1/sessions/{session_id}/approvals/{approval_id}\x90\x02\x01\x12\xa7\x01\n" +
+	"\x0eAnswerApproval\x12#.kaged.api.v1.AnswerApprovalRequest\x1a$.kaged.api.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xee\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x13SessionServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{

@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	v1 "kaged.dev/proto/gen/kaged/api/v1"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	unsafe "unsafe"
 )
@@ -26,12 +27,12 @@ var File_kaged_sessionmanager_v1_token_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_token_service_proto_rawDesc = "" +
 	"\n" +
-	"+kaged/sessionmanager/v1/token_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1akaged/api/v1/options.proto\x1a\x18kaged/api/v1/token.proto2\x92\x03\n" +
+	"+kaged/sessionmanager/v1/token_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1akaged/api/v1/options.proto\x1a\x18kaged/api/v1/token.proto\x1a\x1dkaged/common/v1/options.proto2\x9a\x03\n" +
 	"\fTokenService\x12|\n" +
-	"\vCreateToken\x12 .kaged.api.v1.CreateTokenRequest\x1a!.kaged.api.v1.CreateTokenResponse\"(\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/api/v1/tokens\x12o\n" +
+	"\vCreateToken\x12 .kaged.api.v1.CreateTokenRequest\x1a!.kaged.api.v1.CreateTokenResponse\"(\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/api/v1/tokens\x12r\n" +
 	"\n" +
-	"ListTokens\x12\x1f.kaged.api.v1.ListTokensRequest\x1a .kaged.api.v1.ListTokensResponse\"\x1e\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/tokens\x12~\n" +
-	"\vRevokeToken\x12 .kaged.api.v1.RevokeTokenRequest\x1a!.kaged.api.v1.RevokeTokenResponse\"*\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x1cb\x05token*\x13/api/v1/tokens/{id}\x1a\x13¼\x18\x0fsession-managerB\xec\x01\n" +
+	"ListTokens\x12\x1f.kaged.api.v1.ListTokensRequest\x1a .kaged.api.v1.ListTokensResponse\"!\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/tokens\x90\x02\x01\x12~\n" +
+	"\vRevokeToken\x12 .kaged.api.v1.RevokeTokenRequest\x1a!.kaged.api.v1.RevokeTokenResponse\"*\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x1cb\x05token*\x13/api/v1/tokens/{id}\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xec\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x11TokenServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_token_service_proto_goTypes = []any{

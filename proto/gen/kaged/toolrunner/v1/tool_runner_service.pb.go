@@ -4256,7 +4256,7 @@ var File_kaged_toolrunner_v1_tool_runner_service_proto protoreflect.FileDescript
 
 const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/machine.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
+	"-kaged/toolrunner/v1/tool_runner_service.proto\x12\x13kaged.toolrunner.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1ekaged/common/v1/approval.proto\x1a\x1bkaged/common/v1/audit.proto\x1a\x1akaged/common/v1/cage.proto\x1a\x1bkaged/common/v1/debug.proto\x1a\x1fkaged/common/v1/debugging.proto\x1a\x1bkaged/common/v1/error.proto\x1a\x1ekaged/common/v1/language.proto\x1a\x1dkaged/common/v1/machine.proto\x1a\x1dkaged/common/v1/options.proto\x1a\x1dkaged/common/v1/process.proto\"\xdf\x01\n" +
 	"\x12ReadProjectRequest\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12H\n" +
@@ -4559,32 +4559,32 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\x9a\x10\n" +
-	"\x11ToolRunnerService\x12`\n" +
-	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\x12c\n" +
-	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12]\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xf9\x10\n" +
+	"\x11ToolRunnerService\x12e\n" +
+	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\"\x03\x90\x02\x01\x12c\n" +
+	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12b\n" +
 	"\n" +
-	"ListFolder\x12&.kaged.toolrunner.v1.ListFolderRequest\x1a'.kaged.toolrunner.v1.ListFolderResponse\x12V\n" +
-	"\bReadFile\x12$.kaged.toolrunner.v1.ReadFileRequest\x1a\".kaged.toolrunner.v1.ReadFileChunk0\x01\x12`\n" +
-	"\vListChanges\x12'.kaged.toolrunner.v1.ListChangesRequest\x1a(.kaged.toolrunner.v1.ListChangesResponse\x12T\n" +
-	"\aExamine\x12#.kaged.toolrunner.v1.ExamineRequest\x1a$.kaged.toolrunner.v1.ExamineResponse\x12Z\n" +
-	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\x12S\n" +
-	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent0\x01\x12]\n" +
+	"ListFolder\x12&.kaged.toolrunner.v1.ListFolderRequest\x1a'.kaged.toolrunner.v1.ListFolderResponse\"\x03\x90\x02\x01\x12V\n" +
+	"\bReadFile\x12$.kaged.toolrunner.v1.ReadFileRequest\x1a\".kaged.toolrunner.v1.ReadFileChunk0\x01\x12e\n" +
+	"\vListChanges\x12'.kaged.toolrunner.v1.ListChangesRequest\x1a(.kaged.toolrunner.v1.ListChangesResponse\"\x03\x90\x02\x01\x12Y\n" +
+	"\aExamine\x12#.kaged.toolrunner.v1.ExamineRequest\x1a$.kaged.toolrunner.v1.ExamineResponse\"\x03\x90\x02\x01\x12e\n" +
+	"\tListTools\x12%.kaged.toolrunner.v1.ListToolsRequest\x1a&.kaged.toolrunner.v1.ListToolsResponse\"\t\xb2\xbe\x18\x02\x03\x02\x90\x02\x01\x12Z\n" +
+	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12d\n" +
 	"\n" +
-	"CancelTool\x12&.kaged.toolrunner.v1.CancelToolRequest\x1a'.kaged.toolrunner.v1.CancelToolResponse\x12S\n" +
-	"\aHoldRun\x12#.kaged.toolrunner.v1.HoldRunRequest\x1a!.kaged.toolrunner.v1.HoldRunEvent0\x01\x12e\n" +
-	"\rHoldWorkspace\x12).kaged.toolrunner.v1.HoldWorkspaceRequest\x1a'.kaged.toolrunner.v1.HoldWorkspaceEvent0\x01\x12e\n" +
-	"\x0eWatchWorkspace\x12*.kaged.toolrunner.v1.WatchWorkspaceRequest\x1a#.kaged.toolrunner.v1.WorkspaceEvent(\x010\x01\x12V\n" +
-	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent0\x01\x12`\n" +
-	"\vReleaseCage\x12'.kaged.toolrunner.v1.ReleaseCageRequest\x1a(.kaged.toolrunner.v1.ReleaseCageResponse\x12f\n" +
-	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\x12f\n" +
-	"\rSignalProcess\x12).kaged.toolrunner.v1.SignalProcessRequest\x1a*.kaged.toolrunner.v1.SignalProcessResponse\x12x\n" +
-	"\x13ListLanguageServers\x12/.kaged.toolrunner.v1.ListLanguageServersRequest\x1a0.kaged.toolrunner.v1.ListLanguageServersResponse\x12x\n" +
-	"\x13StopLanguageServers\x12/.kaged.toolrunner.v1.StopLanguageServersRequest\x1a0.kaged.toolrunner.v1.StopLanguageServersResponse\x12Z\n" +
-	"\tViewDebug\x12%.kaged.toolrunner.v1.ViewDebugRequest\x1a&.kaged.toolrunner.v1.ViewDebugResponse\x12c\n" +
+	"CancelTool\x12&.kaged.toolrunner.v1.CancelToolRequest\x1a'.kaged.toolrunner.v1.CancelToolResponse\"\x05\xb2\xbe\x18\x01\x03\x12Z\n" +
+	"\aHoldRun\x12#.kaged.toolrunner.v1.HoldRunRequest\x1a!.kaged.toolrunner.v1.HoldRunEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12l\n" +
+	"\rHoldWorkspace\x12).kaged.toolrunner.v1.HoldWorkspaceRequest\x1a'.kaged.toolrunner.v1.HoldWorkspaceEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12e\n" +
+	"\x0eWatchWorkspace\x12*.kaged.toolrunner.v1.WatchWorkspaceRequest\x1a#.kaged.toolrunner.v1.WorkspaceEvent(\x010\x01\x12]\n" +
+	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12g\n" +
+	"\vReleaseCage\x12'.kaged.toolrunner.v1.ReleaseCageRequest\x1a(.kaged.toolrunner.v1.ReleaseCageResponse\"\x05\xb2\xbe\x18\x01\x03\x12k\n" +
+	"\rListProcesses\x12).kaged.toolrunner.v1.ListProcessesRequest\x1a*.kaged.toolrunner.v1.ListProcessesResponse\"\x03\x90\x02\x01\x12f\n" +
+	"\rSignalProcess\x12).kaged.toolrunner.v1.SignalProcessRequest\x1a*.kaged.toolrunner.v1.SignalProcessResponse\x12}\n" +
+	"\x13ListLanguageServers\x12/.kaged.toolrunner.v1.ListLanguageServersRequest\x1a0.kaged.toolrunner.v1.ListLanguageServersResponse\"\x03\x90\x02\x01\x12x\n" +
+	"\x13StopLanguageServers\x12/.kaged.toolrunner.v1.StopLanguageServersRequest\x1a0.kaged.toolrunner.v1.StopLanguageServersResponse\x12_\n" +
+	"\tViewDebug\x12%.kaged.toolrunner.v1.ViewDebugRequest\x1a&.kaged.toolrunner.v1.ViewDebugResponse\"\x03\x90\x02\x01\x12c\n" +
 	"\fControlDebug\x12(.kaged.toolrunner.v1.ControlDebugRequest\x1a).kaged.toolrunner.v1.ControlDebugResponse\x12]\n" +
 	"\n" +
-	"EndSession\x12&.kaged.toolrunner.v1.EndSessionRequest\x1a'.kaged.toolrunner.v1.EndSessionResponseB\xd5\x01\n" +
+	"EndSession\x12&.kaged.toolrunner.v1.EndSessionRequest\x1a'.kaged.toolrunner.v1.EndSessionResponse\x1a\x05\xba\xbe\x18\x01\x02B\xd5\x01\n" +
 	"\x17com.kaged.toolrunner.v1B\x16ToolRunnerServiceProtoP\x01Z4kaged.dev/proto/gen/kaged/toolrunner/v1;toolrunnerv1\xa2\x02\x03KTX\xaa\x02\x13Kaged.Toolrunner.V1\xca\x02\x13Kaged\\Toolrunner\\V1\xe2\x02\x1fKaged\\Toolrunner\\V1\\GPBMetadata\xea\x02\x15Kaged::Toolrunner::V1b\x06proto3"
 
 var (

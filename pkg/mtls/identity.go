@@ -1,0 +1,109 @@
+package mtls
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+)
+
+// Domain is the end of each name that a certificate gives a service.
+const Domain = ".kaged"
+
+// Debug is the identity of debugging certificates. It calls every RPC and is no server.
+const Debug = "debug"
+
+// Services returns the services that certificates may name, without [Debug], in the order of the contract.
+func Services() []string {
+	values := commonv1.Service(0).Descriptor().Values()
+	var names []string
+	for i := range values.Len() {
+		if v := values.Get(i); v.Number() != 0 {
+			names = append(names, Name(commonv1.Service(v.Number())))
+		}
+	}
+	return names
+}
+
+// Name returns the name of a service as the contract lists it, such as session-manager.
+func Name(s commonv1.Service) string {
+	name := strings.TrimPrefix(s.String(), "SERVICE_")
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}
+
+// Identity is the service that a certificate names.
+type Identity struct {
+	// Service is the name of a service, or Debug.
+	Service string
+	// Workspace is the workspace of a service of one, "" for the only workspace and for other services.
+	Workspace string
+}
+
+// String returns the DNS name: <service>.kaged, or <service>.<workspace>.kaged.
+func (i Identity) String() string {
+	if i.Workspace != "" {
+		return i.Service + "." + i.Workspace + Domain
+	}
+	return i.Service + Domain
+}
+
+// InWorkspace reports whether a service is one of those beside a project's files.
+func InWorkspace(service string) bool {
+	switch service {
+	case "tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor":
+		return true
+	}
+	return false
+}
+
+// Check fails for an identity that no certificate may have.
+func (i Identity) Check() error {
+	switch {
+	case i.Service != Debug && !slices.Contains(Services(), i.Service):
+		return fmt.Errorf("%q is not a service of kaged; they are %s", i.Service, strings.Join(Services(), ", "))
+	case i.Workspace == "":
+		return nil
+	case !InWorkspace(i.Service):
+		return fmt.Errorf("%s belongs to no workspace", i.Service)
+	case !label(i.Workspace):
+		return fmt.Errorf("the name of a workspace has 1 to 63 of a-z, 0-9 and -, and begins and ends without -, unlike %q",
+			i.Workspace)
+	}
+	return nil
+}
+
+// label reports whether s is one part of a DNS name, in lower case.
+func label(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+	})
+}
+
+// IdentityOf returns the identity that a certificate names. It fails unless exactly one of its DNS names ends in .kaged
+// and names a service.
+func IdentityOf(cert *x509.Certificate) (Identity, error) {
+	var names []string
+	for _, name := range cert.DNSNames {
+		if strings.HasSuffix(name, Domain) {
+			names = append(names, name)
+		}
+	}
+	if len(names) != 1 {
+		return Identity{}, fmt.Errorf("the certificate names %d services of kaged (%s), want one such as harness.kaged",
+			len(names), strings.Join(cert.DNSNames, ", "))
+	}
+	service, workspace, _ := strings.Cut(strings.TrimSuffix(names[0], Domain), ".")
+	id := Identity{service, workspace}
+	if err := id.Check(); err != nil {
+		return Identity{}, fmt.Errorf("the certificate names %s: %w", names[0], err)
+	}
+	if id.String() != names[0] {
+		return Identity{}, fmt.Errorf("the certificate names %s, want %s", names[0], id)
+	}
+	return id, nil
+}
