@@ -27,6 +27,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/issue"
 	"kaged.dev/services/kaged/internal/cli/kit"
 	"kaged.dev/services/kaged/internal/cli/lsp"
+	"kaged.dev/services/kaged/internal/cli/migrate"
 	"kaged.dev/services/kaged/internal/cli/project"
 	"kaged.dev/services/kaged/internal/cli/ps"
 	"kaged.dev/services/kaged/internal/cli/run"
@@ -84,7 +85,7 @@ func root(a kit.App) *cobra.Command {
 		auth.Command(a, &p),
 		issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p),
 		doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a), token.Command(a, &p),
-		certs.Command(a),
+		certs.Command(a), migrate.Command(a, &p),
 	)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())
