@@ -62,13 +62,13 @@ func (f *File) Decode(service string, into any, getenv func(string) string) erro
 	return nil
 }
 
-// withoutPlace leaves out the keys that say where a service and its metrics are and what it is between hosts, which
-// belong to package host.
+// withoutPlace leaves out the keys of package host: the addresses of a service, of its metrics and probes, and its
+// workspace.
 func withoutPlace(table map[string]any) map[string]any {
 	rest := make(map[string]any, len(table))
 	for k, v := range table {
 		switch k {
-		case "listen", "address", "workspace", "metrics_listen":
+		case "listen", "address", "workspace", "metrics_listen", "probe_listen":
 		default:
 			rest[k] = v
 		}
@@ -103,7 +103,8 @@ func (f *File) Place(service string, getenv func(string) string) (listen []strin
 }
 
 func (f *File) listen(service string, getenv func(string) string) (listen []string, err error) {
-	wrong := fault.New(fault.BadRequest, "%s: [services.%s]: listen: want \"unix:PATH\", \"host:port\", or a list of them.",
+	wrong := fault.New(fault.BadRequest, "%s: [services.%s]: listen: want \"unix:PATH\", \"host:port\", or a list of "+
+		"them.",
 		f.Path, service)
 	var list []any
 	if text := getenv(EnvName("services", service, "listen")); text != "" {

@@ -198,9 +198,9 @@ type Database struct {
 type NATS struct {
 	// URL is its address; empty means the embedded one.
 	URL string `toml:"url"`
-	// CredentialsFile is a file with a JWT and a seed, as `nsc generate creds` writes it (KAGED_NATS_CREDENTIALS_FILE); CAFile
-	// the bundle of CAs that the server's certificate is checked against, the system's by default (KAGED_NATS_CA_FILE). Files
-	// here are relative to the configuration file and read for each connection.
+	// CredentialsFile is a file with a JWT and a seed, as `nsc generate creds` writes it (KAGED_NATS_CREDENTIALS_FILE);
+	// CAFile the bundle of CAs that the server's certificate is checked against, the system's by default
+	// (KAGED_NATS_CA_FILE). Files here are relative to the configuration file and read for each connection.
 	CredentialsFile string `toml:"credentials_file"`
 	CAFile          string `toml:"ca_file"`
 	// CertFile and KeyFile are the certificate that the server knows the service by (KAGED_NATS_CERT_FILE,
@@ -246,8 +246,8 @@ type Host struct {
 type TLS struct {
 	// CAFile is the bundle of CAs that the certificates of other services are checked against (KAGED_TLS_CA_FILE).
 	CAFile string `toml:"ca_file"`
-	// CertFile is the certificate, whose name is the service's, such as harness.kaged (KAGED_TLS_CERT_FILE); KeyFile is its
-	// private key (KAGED_TLS_KEY_FILE).
+	// CertFile is the certificate with the name of the service, such as harness.kaged (KAGED_TLS_CERT_FILE); KeyFile is
+	// its private key (KAGED_TLS_KEY_FILE).
 	CertFile string `toml:"cert_file"`
 	KeyFile  string `toml:"key_file"`
 }
@@ -258,6 +258,11 @@ type Telemetry struct {
 	// (KAGED_METRICS_LISTEN); off by default. A service in a process of its own takes metrics_listen of its own table
 	// first.
 	MetricsListen string `toml:"metrics_listen"`
+	// ProbeListen is the address of a process's probes for Kubernetes and the like: "0.0.0.0:9091" (KAGED_PROBE_LISTEN);
+	// off by default. /startupz says that each service has been ready once, /livez that the process answers, /readyz that
+	// each service is ready and does not stop. A service in a process of its own takes probe_listen of its own table
+	// first.
+	ProbeListen string `toml:"probe_listen"`
 	// Prompts puts prompts, answers, and inputs and results of tools into traces; false by default.
 	Prompts bool `toml:"prompts"`
 }

@@ -34,7 +34,7 @@ type Module struct {
 	Defaults any
 	// Files are those of its configuration that belong to the operator alone, so that no agent may see or change them.
 	Files []OperatorFile
-	// Schema is the schema of Postgres that belongs to it; zero for none.
+	// Schema is the schema of Postgres that belongs to it, if any.
 	Schema Schema
 	// New builds the service. It starts no goroutine and touches no network.
 	New func(*Env) (Service, error)
@@ -154,7 +154,7 @@ type Options struct {
 type Host struct {
 	opts    Options
 	limits  limits
-	token   string // token of services in different containers, or ""
+	token   string // the service token, "" without one
 	tls     *mtls.Material
 	modules []*running // in start order: a dependency comes first
 	conns   conns
@@ -241,6 +241,11 @@ func (h *Host) Dial(name string) grpc.ClientConnInterface { return h.conns.to(na
 func (h *Host) Run(ctx context.Context, started func()) error {
 	defer h.conns.close()
 	defer h.watchTLS()()
+	probes, stopProbes, err := h.startProbes()
+	if err != nil {
+		return err
+	}
+	defer stopProbes()
 	failed := make(chan error, len(h.modules))
 	var up []*running
 	var firstErr error
@@ -252,6 +257,7 @@ func (h *Host) Run(ctx context.Context, started func()) error {
 		up = append(up, r)
 	}
 	if firstErr == nil {
+		probes.enter(serving)
 		if started != nil {
 			started()
 		}
@@ -262,6 +268,7 @@ func (h *Host) Run(ctx context.Context, started func()) error {
 			h.opts.Log.Error("stopping: a service failed", "error", firstErr)
 		}
 	}
+	probes.enter(stopping)
 	begun := time.Now()
 	if err := h.stop(up); firstErr == nil {
 		firstErr = err
