@@ -9,6 +9,7 @@ package sessionmanagerv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	_ "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -336,7 +337,7 @@ var File_kaged_sessionmanager_v1_terminal_service_proto protoreflect.FileDescrip
 
 const file_kaged_sessionmanager_v1_terminal_service_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/v1/terminal_service.proto\x12\x17kaged.sessionmanager.v1\"S\n" +
+	".kaged/sessionmanager/v1/terminal_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1dkaged/common/v1/options.proto\"S\n" +
 	"\x13OpenTerminalRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
@@ -360,10 +361,10 @@ const file_kaged_sessionmanager_v1_terminal_service_proto_rawDesc = "" +
 	"\x05input\x18\x03 \x01(\fR\x05input\x12\x16\n" +
 	"\x06hidden\x18\x04 \x01(\bR\x06hidden\x12\x16\n" +
 	"\x06length\x18\x05 \x01(\x03R\x06length\"\x1d\n" +
-	"\x1bRecordTerminalInputResponse2\x81\x02\n" +
+	"\x1bRecordTerminalInputResponse2\x88\x02\n" +
 	"\x0fTerminalService\x12k\n" +
 	"\fOpenTerminal\x12,.kaged.sessionmanager.v1.OpenTerminalRequest\x1a-.kaged.sessionmanager.v1.OpenTerminalResponse\x12\x80\x01\n" +
-	"\x13RecordTerminalInput\x123.kaged.sessionmanager.v1.RecordTerminalInputRequest\x1a4.kaged.sessionmanager.v1.RecordTerminalInputResponseB\xef\x01\n" +
+	"\x13RecordTerminalInput\x123.kaged.sessionmanager.v1.RecordTerminalInputRequest\x1a4.kaged.sessionmanager.v1.RecordTerminalInputResponse\x1a\x05\xba\xbe\x18\x01\x01B\xef\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x14TerminalServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (
