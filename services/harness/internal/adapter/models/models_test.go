@@ -55,3 +55,39 @@ func TestPrices(t *testing.T) {
 		}
 	}
 }
+
+// What the operator says of a model wins over the catalogue, value by value: a price of zero is a price, and a missing
+// window is the catalogue's.
+func TestFactsOfTheOperator(t *testing.T) {
+	known := llm.Target{Provider: "anthropic", Driver: "anthropic", Model: "claude-sonnet-4-5"}
+	listed := (Prices{}).Window(known)
+	u := llm.Usage{Input: 1_000_000, Output: 2_000_000, CacheRead: 4_000_000, CacheWrite: 8_000_000}
+	for name, c := range map[string]struct {
+		target         llm.Target
+		facts          llm.Facts
+		cost           float64
+		priced         bool
+		window, output int
+	}{
+		"unknown model": {
+			llm.Target{Provider: "box", Driver: "openai-chat", Model: "no-such-model"},
+			llm.Facts{ContextWindow: 40960, MaxOutput: 100, Price: &llm.Price{Input: 1, Output: 10, CacheRead: 0.5, CacheWrite: 2}},
+			1 + 20 + 2 + 16, true, 40960, 100,
+		},
+		"free":       {known, llm.Facts{Price: &llm.Price{}, MaxOutput: 7}, 0, true, listed, 7},
+		"no price":   {llm.Target{Provider: "box", Model: "no-such-model"}, llm.Facts{ContextWindow: 9}, 0, false, 9, 0},
+		"own window": {known, llm.Facts{ContextWindow: 9, Price: &llm.Price{Output: 1}, MaxOutput: 1}, 2, true, 9, 1},
+	} {
+		c.target.Facts = c.facts
+		cost, priced := (Prices{}).Cost(c.target, u)
+		if priced != c.priced || cost.Total < c.cost-1e-9 || cost.Total > c.cost+1e-9 {
+			t.Errorf("%s: costs %v %t, want %v %t", name, cost.Total, priced, c.cost, c.priced)
+		}
+		if w, o := (Prices{}).Window(c.target), (Prices{}).MaxOutput(c.target); w != c.window || o != c.output {
+			t.Errorf("%s: window %d, output %d, want %d, %d", name, w, o, c.window, c.output)
+		}
+	}
+	if listed == 0 {
+		t.Error("the catalogue has no window of a known model")
+	}
+}

@@ -300,3 +300,27 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("in the end: %q", b)
 	}
 }
+
+// What the operator says of a provider's model goes along with calls of that model alone.
+func TestFactsOfModels(t *testing.T) {
+	_, source := file(t, `
+[providers.box]
+driver = "openai-chat"
+base_url = "http://127.0.0.1:1/v1"
+[[providers.box.models]]
+id = "qwen3:32b"
+context_window = 40960
+max_output = 8192
+price = {input = 0.5, output = 1.5, cache_read = 0.05, cache_write = 0.6}
+`)
+	c := read(t, source)
+	want := llm.Facts{
+		ContextWindow: 40960, MaxOutput: 8192, Price: &llm.Price{Input: 0.5, Output: 1.5, CacheRead: 0.05, CacheWrite: 0.6},
+	}
+	if d := cmp.Diff(want, c.RouteTo("box:qwen3:32b").Targets[0].Facts); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(llm.Facts{}, c.RouteTo("box:other").Targets[0].Facts); d != "" {
+		t.Errorf("another model: %s", d)
+	}
+}
