@@ -48,6 +48,7 @@ var measurements = []measurement{
 	{"recall", measureRecall},
 	{"issues", measureIssues},
 	{"million", measureMillion},
+	{"context", measureContext},
 }
 
 // world is shared by the measurements: a model, a folder with a project and a configuration, and a writer for
@@ -110,7 +111,8 @@ func (w *world) prepare() error {
 		filepath.Join(w.project, "small.txt"):              "one\ntwo\nthree\n",
 		filepath.Join(w.dir, "local.toml"): fmt.Sprintf(
 			"[models]\nbench = \"bench:bench\"\n\n[providers.bench]\ndriver = \"anthropic\"\n"+
-				"base_url = %q\napi_key = \"sk-bench\"\n[limits]\nlive_agents = 10\nsessions_per_project = 100000\n"+
+				"base_url = %q\napi_key = \"sk-bench\"\n[[providers.bench.models]]\nid = \"bench\"\n"+
+				"context_window = 1000000\n[limits]\nlive_agents = 10\nsessions_per_project = 100000\n"+
 				"sessions_per_operator = 100000\n"+
 				"[services.harness]\nparallel_agents = 16\n", w.model.url),
 	}

@@ -23,6 +23,8 @@ type model struct {
 	plan    plan
 	arrived []time.Time // of each request since the plan was set
 	ended   []time.Time // of each answer's last byte
+	bodies  []int       // the sizes of the requests in bytes
+	tokens  int         // the counted input tokens of the last one
 }
 
 // plan returns a model's answer.
@@ -42,6 +44,8 @@ type plan struct {
 	deltas   int
 	padding  int // bytes behind the time in each
 	interval time.Duration
+	// count returns the input tokens of a request; nil for 10.
+	count func(body []byte) int
 }
 
 func newModel() (*model, error) {
@@ -60,7 +64,21 @@ func (m *model) close() { _ = m.server.Close() }
 func (m *model) set(p plan) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.plan, m.arrived, m.ended = p, nil, nil
+	m.plan, m.arrived, m.ended, m.bodies = p, nil, nil, nil
+}
+
+// sizes returns the sizes in bytes of the requests since the plan was set.
+func (m *model) sizes() []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]int(nil), m.bodies...)
+}
+
+// counted returns the input tokens of the last request.
+func (m *model) counted() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.tokens
 }
 
 func (m *model) times() (arrived, ended []time.Time) {
@@ -80,7 +98,14 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	if p.below != nil && bytes.Contains(body, []byte(belowPrompt)) {
 		p = *p.below
 	}
-	m.arrived = append(m.arrived, now)
+	m.arrived, m.bodies = append(m.arrived, now), append(m.bodies, len(body))
+	m.mu.Unlock()
+	tokens := 10
+	if p.count != nil {
+		tokens = p.count(body)
+	}
+	m.mu.Lock()
+	m.tokens = tokens
 	m.mu.Unlock()
 	var turns struct {
 		Messages []struct{ Role string }
@@ -97,7 +122,8 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	time.Sleep(p.takes)
 	w.Header().Set("Content-Type", "text/event-stream")
-	event(w, "message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"bench","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`)
+	event(w, "message_start", fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant",`+
+		`"model":"bench","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,"output_tokens":1}}}`, tokens))
 	if p.tool != "" && said%(p.rounds+1) < p.rounds {
 		call(w, p, said)
 	} else {
