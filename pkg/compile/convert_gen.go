@@ -79,6 +79,7 @@ func (in *Agent) Proto() (out *harnessv1.AgentNode) {
 	out.Policy = policyProto(in.Policy)
 	out.AutoTodos = in.AutoTodos
 	out.Compaction = compactionProto(in.Compaction)
+	out.AgentsMd = in.AgentsMD
 	return out
 }
 
@@ -106,6 +107,7 @@ func AgentFromProto(in *harnessv1.AgentNode) (out *Agent) {
 	out.Writes = in.Writes == nil || *in.Writes
 	out.Budget = budgetFromProto(in.Budget)
 	out.Policy = policyFromProto(in.Policy)
+	out.AgentsMD = in.AgentsMd
 	out.Compaction = compactionFromProto(in.Compaction)
 	if in.Children != nil {
 		out.Children = make([]*Agent, len(in.Children))

@@ -53,6 +53,8 @@ type Agent struct {
 	Budget *dsl.Budget
 	// Policy are rules for its requests, nil without rules.
 	Policy *dsl.Policy
+	// AgentsMD says that the project's instructions are part of its prompt.
+	AgentsMD bool
 	// Compaction is how its conversation is kept inside the window, nil for the defaults.
 	Compaction *dsl.Compaction
 	// Children are its direct children by key.

@@ -21,7 +21,7 @@ func (r *resolver) agent(a *dsl.Agent, isRoot bool) *Agent {
 		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, Policy: a.Policy,
 		Compaction:    a.Compaction,
 		ResumeOnCrash: a.ResumeOnCrash, AutoTodos: a.AutoTodos, IncludeToolResults: a.IncludeToolResults,
-		ParentContext: a.ParentContext,
+		ParentContext: a.ParentContext, AgentsMD: a.AgentsMD,
 	}
 	r.tools(a, out, isRoot)
 	for _, child := range a.Subagents {
@@ -48,12 +48,18 @@ func (r *resolver) tools(a *dsl.Agent, out *Agent, isRoot bool) {
 	r.checkPatterns(a, isRoot)
 }
 
+// skillTool is the tool of an agent with instructions.skills.
+const skillTool = "project.skill"
+
 // decide resolves the layers, each over the one before: the root's defaults, the operator's rules, the agent's
 // profile and tools, and once more the operator's disabled tools. A profile takes the place of the defaults.
 func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
-	own := make([]catalogue.Switch, len(a.Tools))
-	for i, s := range a.Tools {
-		own[i] = s.Switch
+	own := make([]catalogue.Switch, 0, len(a.Tools)+1)
+	if a.Skills { // its own entries count more
+		own = append(own, catalogue.Switch{Pattern: skillTool, Enabled: true})
+	}
+	for _, s := range a.Tools {
+		own = append(own, s.Switch)
 	}
 	profile := profileSwitches(a.ToolsProfile, isRoot)
 	list := make([]Decision, len(r.catalogue))

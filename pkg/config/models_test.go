@@ -10,10 +10,12 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// What an operator says of a provider's models is read with prices, and each value that cannot be is refused at its place.
+// What an operator says of a provider's models is read with prices, and each value that cannot be is refused at its
+// place.
 func TestModelsOfAProvider(t *testing.T) {
 	t.Parallel()
-	const head = "[providers.box]\ndriver = \"openai-chat\"\nbase_url = \"http://127.0.0.1:1/v1\"\n[[providers.box.models]]\n"
+	const head = "[providers.box]\ndriver = \"openai-chat\"\n" +
+		"base_url = \"http://127.0.0.1:1/v1\"\n[[providers.box.models]]\n"
 	f, err := config.Parse("local.toml", []byte(head+`id = "qwen3:32b"
 name = "Qwen"
 context_window = 40960
@@ -49,7 +51,8 @@ price = {input = 0}
 		"unknown key":        {"id = \"a\"\nprices = {}\n", `unknown key`},
 	} {
 		_, err := config.Parse("local.toml", []byte(head+c.text))
-		if msg := fault.From(err).Msg; err == nil || !strings.Contains(msg, c.want) || !strings.HasPrefix(msg, "local.toml:") {
+		msg := fault.From(err).Msg
+		if err == nil || !strings.Contains(msg, c.want) || !strings.HasPrefix(msg, "local.toml:") {
 			t.Errorf("%s: error %v, want %s", name, err, c.want)
 		}
 	}

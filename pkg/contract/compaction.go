@@ -127,6 +127,8 @@ type Compacted struct {
 	Stages []Compaction
 	// Pruned are the messages with pruned results.
 	Pruned []string
+	// Calls are the model calls that were made: [CallWanted], [CallSettled] and [Record], in order.
+	Calls []Event
 }
 
 // ContextEstimate is how full a window is, in tokens.

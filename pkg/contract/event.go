@@ -30,6 +30,20 @@ type MessageStart struct {
 	StartedAt               int64
 }
 
+// SessionStarted says what hooks add to the system prompt of the root agent, from a session's first run on.
+type SessionStarted struct{ Injections []Injection }
+
+// Injection is a text that a hook adds to a system prompt.
+type Injection struct {
+	Plugin string `json:"plugin"`
+	Text   string `json:"text"`
+}
+
+// Block returns the text as models read it.
+func (i Injection) Block() string {
+	return "<plugin:" + i.Plugin + ">\n" + i.Text + "\n</plugin:" + i.Plugin + ">"
+}
+
 // Delta is a piece of the model's text or thinking.
 type Delta struct {
 	Thinking bool
@@ -211,6 +225,7 @@ func (ApprovalRequested) event() {}
 func (CageChanged) event()       {}
 func (NetworkTried) event()      {}
 func (AuditMoved) event()        {}
+func (SessionStarted) event()    {}
 func (AgentStarted) event()      {}
 func (AgentEnded) event()        {}
 func (Finished) event()          {}

@@ -62,6 +62,9 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 	if v := n.get("include_tool_results_in_context"); v != nil && v.kind == boolNode {
 		a.IncludeToolResults = v.flag
 	}
+	if i := n.get("instructions"); i != nil && i.kind == mapNode {
+		a.AgentsMD, a.Skills = i.get("agents_md").isTrue(), i.get("skills").isTrue()
+	}
 	if parent != nil {
 		a.AutoTodos = n.str("todo_review") == "auto"
 	} else {
@@ -73,6 +76,9 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 	prompt := n.get("system_prompt")
 	a.Prompt = promptPath(prompt.text, rootOf(prompt.pos.File))
 	b.prompts = used(b.prompts, a.Prompt, tree+".system_prompt")
+	if a.AgentsMD {
+		b.prompts = used(b.prompts, InstructionsPath, tree+".instructions")
+	}
 	b.aliases = used(b.aliases, a.Model, tree)
 	if tools := n.get("tools"); tools != nil {
 		for _, e := range tools.entries {
@@ -238,7 +244,7 @@ func (b *builder) checkPrompts() {
 		switch {
 		case !known:
 			b.want(prompt.Name)
-		case !f.Present && f.Reason != "":
+		case !f.Present && f.Reason != "" && prompt.Name != InstructionsPath:
 			for _, user := range prompt.UsedBy {
 				b.diags.errorf(
 					PromptRefused,

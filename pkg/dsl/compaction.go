@@ -57,6 +57,9 @@ func (b *builder) inForce(c *node, agent string) {
 	}
 }
 
+// isTrue reports whether a node is a true.
+func (n *node) isTrue() bool { return n != nil && n.kind == boolNode && n.flag }
+
 func prune(n *node) *Prune {
 	out := &Prune{ProtectedTools: n.strings("protected_tools")}
 	if v := n.get("enabled"); v != nil && v.kind == boolNode {

@@ -48,6 +48,10 @@ var actsOn = map[string]string{
 	"agent.include_tool_results_in_context": "session-manager/transcript",
 	"agent.context":                         "harness/loop: calls of agents",
 
+	"agent.instructions":           "harness/loop: the system prompt",
+	"agent.instructions.agents_md": "tool-runner/project: the text; harness/loop: the system prompt",
+	"agent.instructions.skills":    "compile: the tool project.skill",
+
 	"agent.compaction":                       "harness/compact",
 	"agent.compaction.strategy":              "harness/loop: drop and summarize; the others warn",
 	"agent.compaction.summarize":             "harness/loop: the summarizer",

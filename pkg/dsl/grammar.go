@@ -133,6 +133,14 @@ var (
 		},
 	}
 
+	instructionsShape = &shape{kind: objectShape, doc: "Texts of the project besides its prompt.", fields: []field{
+		{name: "agents_md", shape: &shape{kind: booleanShape, doc: "Whether AGENTS.md is part of its prompt: that of " +
+			"the repository's root, of each folder down to the project, and what they import by lines of @path; where a " +
+			"folder has none, CLAUDE.md. A changed text is used once it is approved; false by default."}},
+		{name: "skills", shape: &shape{kind: booleanShape, doc: "Whether it has the tool project.skill, which lists and " +
+			"reads the project's skills; false by default."}},
+	}}
+
 	pruneShape = &shape{kind: objectShape, doc: "How old results of tools are replaced by a notice.", fields: []field{
 		{name: "enabled", shape: &shape{kind: booleanShape, doc: "Whether they are; true by default."}},
 		{
@@ -290,6 +298,7 @@ func init() {
 				"the root agent. Review unless set; without meaning for the root agent.", "auto", "review")},
 		{name: "plugins", shape: pluginsShape},
 		{name: "compaction", shape: compactionShape},
+		{name: "instructions", shape: instructionsShape},
 		{name: "policy", shape: policyShape},
 		{name: SourceKey, shape: sourceShape},
 	}

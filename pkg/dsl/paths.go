@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// InstructionsPath names the project's instructions among its prompts: AGENTS.md with its imports and those of the
+// folders above. They may be missing. No prompt file has this name, as those are without a dot in front.
+const InstructionsPath = "./AGENTS.md"
+
 // rootOf returns the folder of the project that a project file belongs to, relative to the root project.
 func rootOf(file string) string {
 	dir := path.Dir(path.Dir(file))

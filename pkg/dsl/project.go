@@ -145,6 +145,8 @@ type Agent struct {
 	IncludeToolResults bool
 	// ParentContext includes in its calls the conversation of its caller and the operator.
 	ParentContext bool
+	// AgentsMD says that the project's instructions are part of its prompt, Skills that it has the tool for skills.
+	AgentsMD, Skills bool
 	// AutoTodos says that todos which it proposes are written down without the root agent's review.
 	AutoTodos bool
 	// Plugins are its plugins by slot.

@@ -367,6 +367,13 @@ func contract() []exchange {
 			200, approvalJSON,
 		},
 		{
+			"GET /api/v1/sessions/{session_id}/prompts", "GET", "/api/v1/sessions/01S/prompts", "",
+			&apiv1.ListSessionPromptsRequest{SessionId: "01S"}, &apiv1.ListSessionPromptsResponse{Items: []*apiv1.SessionPrompt{
+				{AgentPath: "primary", Path: "p.md", Sha256: "ab", Text: "Hi."},
+			}},
+			200, `{"items":[{"agent_path":"primary","invocation_id":null,"path":"p.md","sha256":"ab","text":"Hi."}]}`,
+		},
+		{
 			"GET /api/v1/sessions/{session_id}/invocations", "GET", "/api/v1/sessions/01S/invocations?run_id=01R&limit=2&cursor=c", "",
 			&apiv1.ListInvocationsRequest{
 				SessionId: "01S", RunId: "01R", Limit: 2,

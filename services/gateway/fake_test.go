@@ -355,6 +355,12 @@ func (m *manager) ListInvocations(ctx context.Context,
 	return reply[*apiv1.ListInvocationsResponse](ctx, m, r)
 }
 
+func (m *manager) ListSessionPrompts(ctx context.Context,
+	r *apiv1.ListSessionPromptsRequest,
+) (*apiv1.ListSessionPromptsResponse, error) {
+	return reply[*apiv1.ListSessionPromptsResponse](ctx, m, r)
+}
+
 func (m *manager) GetInvocation(
 	ctx context.Context, r *apiv1.GetInvocationRequest,
 ) (*apiv1.GetInvocationResponse, error) {

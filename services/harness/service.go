@@ -12,6 +12,7 @@ import (
 	"kaged.dev/services/harness/internal/adapter/models"
 	"kaged.dev/services/harness/internal/adapter/toolrunner"
 	"kaged.dev/services/harness/internal/adapter/watch"
+	"kaged.dev/services/harness/internal/core/loop"
 	"kaged.dev/services/harness/internal/server"
 
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -25,6 +26,9 @@ type Deps struct {
 	ToolRunner func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error)
 	// Telemetry are the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
+	// Hooks take part in compactions and in the beginning of sessions, in this order; none where no part of the process
+	// names any.
+	Hooks []loop.Hook
 }
 
 // Service is the harness.
@@ -42,7 +46,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Log: deps.Log, Workspaces: workspaces,
 		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry, deps.Log),
 		MaxHistoryBytes: cfg.MaxHistoryBytes,
-		Limits:          cfg.limits(),
+		Limits:          cfg.limits(), Hooks: deps.Hooks,
 	})
 	return &Service{server: srv, client: client, workspaces: workspaces}, nil
 }

@@ -429,3 +429,46 @@ func TestASummaryIsAMessage(t *testing.T) {
 		t.Errorf("the next run is given %q, want %q", got, want)
 	}
 }
+
+// A summary between runs is part of what the operator spent, and its request is on record
+// (H-COMPACT-COST-01).
+func TestASummaryBetweenRunsIsSpent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.compacts = func(c compactCall) (*harnessv1.CompactResponse, error) {
+		resp, err := compactsAll(c)
+		resp.Calls = []*harnessv1.RunEvent{
+			{Event: &harnessv1.RunEvent_CallWanted{CallWanted: &harnessv1.CallWanted{
+				Call: 1, AgentPath: "primary", Model: "cheap:m", Amount: &harnessv1.Amount{Tokens: 900, Calls: 1},
+				Audit: auditRecords("agent.request"),
+			}}},
+			{Event: &harnessv1.RunEvent_CallSettled{CallSettled: &harnessv1.CallSettled{
+				Call: 1, Amount: &harnessv1.Amount{NanoUsd: 7, Tokens: 40, Calls: 1},
+			}}},
+		}
+		return resp, err
+	}
+	n := w.start("a")
+	s := n.session("ada")
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	spent := func(tokens int64) func() error {
+		return func() error {
+			got, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
+			if err == nil && got.GetTotal().GetTokens() != tokens {
+				err = fmt.Errorf("%d tokens are spent, want %d", got.GetTotal().GetTokens(), tokens)
+			}
+			return err
+		}
+	}
+	before, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Sessions.CompactSession(as(t, "ada"), &apiv1.CompactSessionRequest{SessionId: s}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the summary is spent", spent(before.GetTotal().GetTokens()+40))
+	if records := n.recorded("ada", s); !slices.Contains(records, "agent.request") {
+		t.Errorf("recorded %v", records)
+	}
+}

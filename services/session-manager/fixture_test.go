@@ -27,6 +27,7 @@ import (
 	"kaged.dev/pkg/testkit/pgtest"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/idle"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
@@ -46,6 +47,7 @@ type world struct {
 	project    string                 // the project's folder
 	config     string                 // local.toml
 	frames     *bus.Frames
+	idleHooks  []idle.Hook
 
 	mu    sync.Mutex // guards the map
 	nodes map[string]*node
@@ -145,7 +147,7 @@ func (w *world) start(name string, change ...func(*Config)) *node {
 		Log: w.log(name), Version: "test", Self: lease.Holder{Instance: ident.New(), Node: name, Address: n.address},
 		DatabaseURL: w.owner, AppURL: w.app, NATS: w.bus,
 		Harness: w.harness.conn(w.t), Issue: issuesTo9(w.t), ToolRunner: w.workspaces(), DialAddress: w.dial,
-		LocalConfig: w.config,
+		LocalConfig: w.config, IdleHooks: w.idleHooks,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -30,6 +30,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 	sagasstore "kaged.dev/services/session-manager/internal/sagas/store"
 	"kaged.dev/services/session-manager/internal/sessions"
+	"kaged.dev/services/session-manager/internal/sessions/core/idle"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 )
@@ -54,6 +55,8 @@ type Deps struct {
 	LocalConfig string
 	// Telemetry are the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
+	// IdleHooks are called when a session has been idle for a while; none where no part of the process names any.
+	IdleHooks []idle.Hook
 }
 
 // Service is session-manager. Its contexts are built by [New] and refuse calls until [Service.Run] has opened the
@@ -99,7 +102,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
 		Harness: deps.Harness, Issue: deps.Issue, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress,
 		NoSandbox: deps.NoSandbox,
-		Telemetry: deps.Telemetry,
+		Telemetry: deps.Telemetry, IdleHooks: deps.IdleHooks,
 	})
 	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces,
 		func(owner, id string) { s.sessions.Notices.Tell(owner, notices.Removed{ID: id}) })

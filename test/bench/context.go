@@ -29,8 +29,8 @@ const (
 	sampleBytes = 6000
 )
 
-// measureContext: estimates and plans of 5,000 messages, the share of a prompt that a provider's cache holds, the cost of
-// a step at the beginning and the end of a long conversation, and estimates beside a tokenizer.
+// measureContext: estimates and plans of 5,000 messages, the share of a prompt that a provider's cache holds, the
+// cost of a step at the beginning and the end of a long conversation, and estimates beside a tokenizer.
 func measureContext(ctx context.Context, w *world) ([]Figure, error) {
 	figures, err := planning(ctx)
 	if err != nil {
@@ -50,7 +50,8 @@ func measureContext(ctx context.Context, w *world) ([]Figure, error) {
 // compactPackage holds the benchmarks of estimates and plans.
 const compactPackage = "kaged.dev/services/harness/internal/core/compact"
 
-var perPlan = regexp.MustCompile(`(?m)^Benchmark(EstimateWarm|Plan|CachedShare/kaged|CachedShare/sliding)-?\d*\s+\d+\s+([0-9.]+) ns/op(?:\s+([0-9.]+) %cached)?`)
+var perPlan = regexp.MustCompile(`(?m)^Benchmark(EstimateWarm|Plan|CachedShare/kaged|CachedShare/sliding)` +
+	`-?\d*\s+\d+\s+([0-9.]+) ns/op(?:\s+([0-9.]+) %cached)?`)
 
 // planning runs the benchmarks of the core, which no request stands between.
 func planning(ctx context.Context) ([]Figure, error) {
@@ -73,17 +74,22 @@ func planning(ctx context.Context) ([]Figure, error) {
 		return nil, fmt.Errorf("go test %s has no figures: %s", compactPackage, out)
 	}
 	return []Figure{
-		{Name: "context/estimate-warm", Value: got["EstimateWarm"] / 1e6, Unit: "ms", Target: 5, Note: "5,000 messages, 20 MB"},
+		{
+			Name: "context/estimate-warm", Value: got["EstimateWarm"] / 1e6, Unit: "ms", Target: 5,
+			Note: "5,000 messages, 20 MB",
+		},
 		{Name: "context/plan", Value: got["Plan"] / 1e6, Unit: "ms", Target: 50, Note: "5,000 messages, 20 MB"},
 		{
 			Name: "context/not-cached", Value: 100 - got["CachedShare/kaged"], Unit: "%", Peer: "a sliding window",
-			Rival: 100 - got["CachedShare/sliding"], Target: 1, Note: "300 steps in 32,000 tokens, what a prefix cache has to read anew",
+			Rival: 100 - got["CachedShare/sliding"], Target: 1,
+			Note: "300 steps in 32,000 tokens, what a prefix cache has to read anew",
 		},
 	}, nil
 }
 
-// longSession: from the last byte of an answer that reads a file to the next request, less what a client needs that posts
-// a body of the same size, in the first steps of a session and after 2,000 messages; and the same of its next message.
+// longSession: from the last byte of an answer that reads a file to the next request, less what a client needs that
+// posts a body of the same size, in the first steps of a session and after 2,000 messages; and the same of its next
+// message.
 func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	session, err := d.session(ctx)
 	if err != nil {
@@ -120,7 +126,10 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 		return nil, err
 	}
 	return []Figure{
-		{Name: "context/step-added/200-messages", Value: ms(early), Unit: "ms", Floor: ms(floor), Note: "above a client that posts the same body"},
+		{
+			Name: "context/step-added/200-messages", Value: ms(early), Unit: "ms", Floor: ms(floor),
+			Note: "above a client that posts the same body",
+		},
 		{
 			Name: "context/step-added/2000-messages", Value: ms(late), Unit: "ms", Floor: ms(lateFloor), Peer: "200 messages",
 			Rival: ms(early), Target: 1.1,
@@ -157,8 +166,8 @@ func (w *world) bare(ctx context.Context, size int) (time.Duration, error) {
 	return percentile(took, 50), nil
 }
 
-// estimates: how far the estimate of a conversation is from a tokenizer's count after three answers, whose counts are the
-// tokenizer's. The texts of the last message are others than those that the estimate was corrected by.
+// estimates: how far the estimate of a conversation is from a tokenizer's count after three answers, whose counts are
+// the tokenizer's. The texts of the last message are others than those that the estimate was corrected by.
 func (w *world) estimates(ctx context.Context, d *daemon) ([]Figure, error) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
@@ -183,7 +192,8 @@ func (w *world) estimates(ctx context.Context, d *daemon) ([]Figure, error) {
 			var estimate struct {
 				Input int64 `json:"input_tokens"`
 			}
-			if err := d.client.Do(ctx, http.MethodGet, "/api/v1/sessions/"+session+"/context-estimate", nil, &estimate); err != nil {
+			path := "/api/v1/sessions/" + session + "/context-estimate"
+			if err := d.client.Do(ctx, http.MethodGet, path, nil, &estimate); err != nil {
 				return figures, err
 			}
 			w.model.set(plan{count: count})
@@ -288,7 +298,7 @@ func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // word returns a word of programs.
 func word(r *rand.Rand) string {
-	words := strings.Fields("session store lease frame reader buffer token budget invoke publish epoch workspace cage harness " +
-		"relay outbox ordinal compact window retry fence attach channel prompt summary ledger operator delegate verdict")
+	words := strings.Fields("session store lease frame reader buffer token budget invoke publish epoch " +
+		"workspace cage harness relay outbox ordinal compact window retry fence attach channel prompt summary ledger operator delegate verdict")
 	return words[r.IntN(len(words))]
 }

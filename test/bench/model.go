@@ -122,8 +122,10 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	time.Sleep(p.takes)
 	w.Header().Set("Content-Type", "text/event-stream")
-	event(w, "message_start", fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant",`+
-		`"model":"bench","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,"output_tokens":1}}}`, tokens))
+	event(w, "message_start", fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_1","type":"message",`+
+		`"role":"assistant",`+
+		`"model":"bench","content":[],"stop_reason":null,"stop_sequence":null,`+
+		`"usage":{"input_tokens":%d,"output_tokens":1}}}`, tokens))
 	if p.tool != "" && said%(p.rounds+1) < p.rounds {
 		call(w, p, said)
 	} else {

@@ -1698,6 +1698,12 @@ export interface ListSessionChangesResponse {
   truncated: boolean;
 }
 
+/** ListSessionPromptsResponse lists the system prompts of the agents at work in a session, the root agent's first. */
+export interface ListSessionPromptsResponse {
+  /** The prompts. */
+  items: SessionPrompt[];
+}
+
 /** ListSessionsResponse is a page. */
 export interface ListSessionsResponse {
   /** Whether there is a next page. */
@@ -2130,15 +2136,15 @@ export interface ProjectSummary {
   state: "unspecified" | "ready" | "pending" | "invalid";
 }
 
-/** PromptHeld is events prompt.held: a prompt file that agents can write is another than the accepted one, which the run goes on with until an operator approves the new one. */
+/** PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is another than the accepted one, which the run goes on with until an operator approves the new one. */
 export interface PromptHeld {
-  /** SHA-256 (hex) of the accepted text, which the run uses. */
+  /** SHA-256 (hex) of the accepted text, which the run uses; empty for instructions of which no text is accepted. */
   accepted_sha256: string;
-  /** The file, relative to the project's root. */
+  /** The file, relative to the project's root; ./AGENTS.md for the project's instructions. */
   path: string;
   /** The run. */
   run_id: string;
-  /** SHA-256 (hex) of the file as it is. */
+  /** SHA-256 (hex) of the file as it is; empty for instructions that are gone. */
   sha256: string;
 }
 
@@ -2784,6 +2790,20 @@ export interface SessionMessage {
   subagent_invocation_id?: string;
   /** Whether it was rolled back or discarded. */
   superseded: boolean;
+}
+
+/** SessionPrompt is a part of the system prompt of an agent at work, as the model reads it: its prompt file, and then the project's instructions if it is given them. */
+export interface SessionPrompt {
+  /** The agent's tree path. */
+  agent_path: string;
+  /** Its invocation, null for the root agent. */
+  invocation_id: string | null;
+  /** The file, relative to the project's root; ./AGENTS.md for the project's instructions. */
+  path: string;
+  /** The SHA-256 of the text in hex. */
+  sha256: string;
+  /** The text. */
+  text: string;
 }
 
 /** SessionStateChanged is events session.state. */
@@ -3660,6 +3680,12 @@ export interface Routes {
     params: { session_id: string; process_id: string };
     body: { signal?: string | null };
     answer: SignalProcessResponse;
+  };
+  /** ListSessionPrompts lists the system prompts of the root agent and of the agents at work below it: those of the run at work, or between runs those of the next one. Fails with not_found and with conflict (details.reason project_not_ready) between runs if a prompt is missing. */
+  "GET /api/v1/sessions/{session_id}/prompts": {
+    params: { session_id: string };
+    body: undefined;
+    answer: ListSessionPromptsResponse;
   };
   /** DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with not_found, gone, and conflict for a session that is not queued (details.current_state). */
   "DELETE /api/v1/sessions/{session_id}/queued-message": {

@@ -68,6 +68,9 @@ func Compacted(c contract.Compacted) *harnessv1.CompactResponse {
 	for _, stage := range c.Stages {
 		out.Stages = append(out.Stages, compaction(stage))
 	}
+	for _, e := range c.Calls {
+		out.Calls = append(out.Calls, event(e))
+	}
 	return out
 }
 
@@ -83,6 +86,11 @@ func FromCompacted(p *harnessv1.CompactResponse) contract.Compacted {
 	}
 	for _, stage := range p.GetStages() {
 		out.Stages = append(out.Stages, fromCompaction(stage))
+	}
+	for _, p := range p.GetCalls() {
+		if e := fromEvent(p); e != nil {
+			out.Calls = append(out.Calls, e)
+		}
 	}
 	return out
 }

@@ -602,6 +602,62 @@ func readAgentEnded(in *harnessv1.AgentEnded) (out contract.AgentEnded) {
 	return out
 }
 
+// sessionStarted returns in as *harnessv1.SessionStarted.
+func sessionStarted(in contract.SessionStarted) (out *harnessv1.SessionStarted) {
+	out = &harnessv1.SessionStarted{}
+	out.Injections = Injections(in.Injections)
+	return out
+}
+
+// fromSessionStarted returns in as contract.SessionStarted.
+func fromSessionStarted(in *harnessv1.SessionStarted) (out contract.SessionStarted) {
+	if in == nil {
+		return out
+	}
+	out.Injections = FromInjections(in.Injections)
+	return out
+}
+
+// Injections returns in as []*harnessv1.Injection.
+func Injections(in []contract.Injection) (out []*harnessv1.Injection) {
+	if in != nil {
+		out = make([]*harnessv1.Injection, len(in))
+		for i := range in {
+			out[i] = injection(in[i])
+		}
+	}
+	return out
+}
+
+// FromInjections returns in as []contract.Injection.
+func FromInjections(in []*harnessv1.Injection) (out []contract.Injection) {
+	if in != nil {
+		out = make([]contract.Injection, len(in))
+		for i := range in {
+			out[i] = fromInjection(in[i])
+		}
+	}
+	return out
+}
+
+// injection returns in as *harnessv1.Injection.
+func injection(in contract.Injection) (out *harnessv1.Injection) {
+	out = &harnessv1.Injection{}
+	out.Plugin = in.Plugin
+	out.Text = in.Text
+	return out
+}
+
+// fromInjection returns in as contract.Injection.
+func fromInjection(in *harnessv1.Injection) (out contract.Injection) {
+	if in == nil {
+		return out
+	}
+	out.Plugin = in.Plugin
+	out.Text = in.Text
+	return out
+}
+
 // Amount returns in as *harnessv1.Amount.
 func Amount(in contract.Amount) (out *harnessv1.Amount) {
 	out = &harnessv1.Amount{}
@@ -871,6 +927,8 @@ func event(in contract.Event) *harnessv1.RunEvent {
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retracted{Retracted: retracted(in)}}
 	case contract.Retry:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retry{Retry: retry(in)}}
+	case contract.SessionStarted:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_SessionStarted{SessionStarted: sessionStarted(in)}}
 	case contract.StepDone:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_StepDone{StepDone: stepDone(in)}}
 	case contract.ToolStarted:
@@ -922,6 +980,8 @@ func fromEvent(in *harnessv1.RunEvent) contract.Event {
 		return fromRetracted(in.Retracted)
 	case *harnessv1.RunEvent_Retry:
 		return fromRetry(in.Retry)
+	case *harnessv1.RunEvent_SessionStarted:
+		return fromSessionStarted(in.SessionStarted)
 	case *harnessv1.RunEvent_StepDone:
 		return fromStepDone(in.StepDone)
 	case *harnessv1.RunEvent_ToolCall:

@@ -59,6 +59,9 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 //convert:both agentStarted fromAgentStarted contract.AgentStarted *harnessv1.AgentStarted ParentID=ParentInvocationId
 //convert:with CallID=ToolCallId Cage=CageStatus >AgentPath=in.Audit.Agent
 //convert:both agentEnded readAgentEnded contract.AgentEnded *harnessv1.AgentEnded Err=Error
+//convert:both sessionStarted fromSessionStarted contract.SessionStarted *harnessv1.SessionStarted
+//convert:both Injections FromInjections []contract.Injection []*harnessv1.Injection
+//convert:both injection fromInjection contract.Injection *harnessv1.Injection
 //convert:both Amount FromAmount contract.Amount *harnessv1.Amount <int64=positive
 //convert:one Granted(invocation string) contract.CallGranted *harnessv1.CallGranted Err=Error >InvocationId=invocation
 //convert:one fromGranted *harnessv1.CallGranted contract.CallGranted Error=Err

@@ -66,7 +66,8 @@ func events() map[string]contract.Event {
 			Source: []contract.DebugLine{{Line: 3, Text: "n := 1"}},
 			Moved:  &contract.DebugMove{Action: "step_over", Operator: "o", At: 4},
 		}},
-		"audit_head": contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
+		"session_started": contract.SessionStarted{Injections: []contract.Injection{{Plugin: "a", Text: "t"}}},
+		"audit_head":      contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
 		"approval": contract.ApprovalRequested{
 			ID: "i", CallID: "c", Step: 1, Audit: []contract.Record{record},
 			Subject: contract.Subject{

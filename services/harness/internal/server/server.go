@@ -30,6 +30,8 @@ type Deps struct {
 	MaxHistoryBytes int
 	// Limits bounds each run.
 	Limits loop.Limits
+	// Hooks take part in runs, in this order.
+	Hooks []loop.Hook
 }
 
 // Server is the harness's gRPC server. Drain and Stop are safe to call at any time, and twice.

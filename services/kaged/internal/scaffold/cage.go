@@ -76,7 +76,7 @@ func (c Cage) try(dir, slug string, forbidden []ownpath.Path) error {
 	if err != nil {
 		return err
 	}
-	sources := []dsl.File{{Path: dsl.OverlayFile}}
+	sources := []dsl.File{{Path: dsl.OverlayFile}, {Path: dsl.InstructionsPath}}
 	for _, f := range files {
 		if f.path == dsl.OverlayFile {
 			sources = sources[1:]

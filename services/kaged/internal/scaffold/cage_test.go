@@ -21,7 +21,7 @@ func written(t *testing.T, p scaffold.Project) (scaffold.Made, *dsl.Project) {
 		t.Fatal(err)
 	}
 	var files []dsl.File
-	for _, path := range []string{dsl.ProjectFile, dsl.OverlayFile, ".kaged/prompts/primary.md"} {
+	for _, path := range []string{dsl.ProjectFile, dsl.OverlayFile, dsl.InstructionsPath, ".kaged/prompts/primary.md"} {
 		data, err := os.ReadFile(filepath.Join(p.Dir, path))
 		files = append(files, dsl.File{Path: path, Present: err == nil, Content: data})
 	}

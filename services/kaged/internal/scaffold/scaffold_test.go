@@ -47,7 +47,7 @@ func TestWhatIsWrittenCompiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		var files []dsl.File
-		for _, path := range append(made.Written, ".kaged/project.local.yaml") {
+		for _, path := range append(made.Written, ".kaged/project.local.yaml", dsl.InstructionsPath) {
 			data, err := os.ReadFile(filepath.Join(dir, path))
 			files = append(files, dsl.File{Path: path, Present: err == nil, Content: data})
 		}

@@ -63,6 +63,10 @@ type Config struct {
 	ApprovalTimeout config.Duration `toml:"approval_timeout"`
 	// ToolsTimeout is how long killing the commands of an ended session may take.
 	ToolsTimeout config.Duration `toml:"tools_timeout"`
+	// IdleDebounce is how long a session is idle before hooks that name no time of their own are called, HookTimeout how
+	// long such a call may take.
+	IdleDebounce config.Duration `toml:"idle_debounce"`
+	HookTimeout  config.Duration `toml:"hook_timeout"`
 	// ResumeTimeout is how long to try to resume a run while its workspace or the harness is not there yet, as
 	// after a start.
 	ResumeTimeout config.Duration `toml:"resume_timeout"`
@@ -97,6 +101,8 @@ func DefaultConfig() Config {
 		StopTimeout:     config.Duration(30 * time.Second),
 		ApprovalTimeout: config.Duration(10 * time.Minute),
 		ToolsTimeout:    config.Duration(5 * time.Second),
+		IdleDebounce:    config.Duration(30 * time.Second),
+		HookTimeout:     config.Duration(10 * time.Second),
 		ResumeTimeout:   config.Duration(time.Minute),
 		CutGrace:        config.Duration(2 * time.Second),
 		Farewell:        config.Duration(time.Second),
@@ -116,6 +122,8 @@ func (c Config) Validate() error {
 		check.Setting{Key: "unload_after", Value: int64(c.UnloadAfter)},
 		check.Setting{Key: "load_timeout", Value: int64(c.LoadTimeout)},
 		check.Setting{Key: "settle_timeout", Value: int64(c.SettleTimeout)},
+		check.Setting{Key: "idle_debounce", Value: int64(c.IdleDebounce)},
+		check.Setting{Key: "hook_timeout", Value: int64(c.HookTimeout)},
 		check.Setting{Key: "frame_buffer", Value: int64(c.FrameBuffer)},
 		check.Setting{Key: "frame_batch", Value: int64(c.FrameBatch)},
 		check.Setting{Key: "frame_retention", Value: int64(c.FrameRetention)},

@@ -24,9 +24,11 @@ import (
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/idle"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/live"
 	"kaged.dev/services/session-manager/internal/sessions/core/notices"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 	"kaged.dev/services/session-manager/internal/sessions/server"
@@ -53,6 +55,8 @@ type Deps struct {
 	NoSandbox bool
 	// Telemetry are the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
+	// IdleHooks are called when a session has been idle for a while.
+	IdleHooks []idle.Hook
 }
 
 // Sessions is the context.
@@ -64,6 +68,7 @@ type Sessions struct {
 	Notices *notices.Sender
 	live    *live.Registry
 	stream  *jetstream.Stream
+	idle    *idle.Watcher
 }
 
 // New returns the context. It starts no goroutine.
@@ -83,8 +88,18 @@ func New(cfg Config, deps Deps) *Sessions {
 		notices.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: noticesadapter.Send(stream), Log: deps.Log},
 	)
 	runner := harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry)
+	watcher := idle.New(idle.Deps{
+		Hooks: deps.IdleHooks, Default: cfg.IdleDebounce.D(), Timeout: cfg.HookTimeout.D(), Warn: deps.Log.Warn,
+		Acquire: func(ctx context.Context, id string) (idle.Session, func(), error) {
+			s, release, err := registry.Acquire(ctx, id)
+			return idleSession{s}, release, err
+		},
+	})
 	registry = live.NewRegistry(live.Deps{
-		Told:   told.Changed,
+		Told: func(before, after record.Session, c record.Change) {
+			told.Changed(before, after, c)
+			watcher.Changed(before, after, c)
+		},
 		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
 		Stream: metered.Stream(stream, deps.Telemetry), Projects: deps.Projects, Log: deps.Log,
 		Runs: runs.Deps{
@@ -109,7 +124,15 @@ func New(cfg Config, deps Deps) *Sessions {
 	})
 	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })
 	deps.Telemetry.Observe(telemetry.Queue, func() float64 { return float64(service.Waiting()) })
-	return &Sessions{cfg: cfg, Notices: told, live: registry, stream: stream, Service: service}
+	return &Sessions{cfg: cfg, Notices: told, live: registry, stream: stream, Service: service, idle: watcher}
+}
+
+// idleSession is a live session as hooks need it.
+type idleSession struct{ *live.Session }
+
+// Change implements [idle.Session].
+func (s idleSession) Change(ctx context.Context, decide func(record.Session) (record.Change, error)) error {
+	return s.Update(ctx, "", decide, nil)
 }
 
 // limitsOf returns how many sessions may have a run at work by an operator's configuration: in a project, and of the
@@ -151,6 +174,10 @@ func (s *Sessions) Run(ctx context.Context) {
 	work.Go(func() { s.Service.FillWords(ctx) })
 	work.Go(func() { s.Notices.Run(ctx) })
 	work.Go(func() { s.Service.CompactSessions(ctx) })
+	work.Go(func() {
+		<-ctx.Done()
+		s.idle.Close()
+	})
 	s.live.Run(ctx)
 	work.Wait()
 }

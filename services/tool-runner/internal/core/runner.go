@@ -408,7 +408,9 @@ func (r *Runner) SignalProcess(ctx context.Context, session, id, name string) er
 
 // ReadProject reads files of a project; see [project.Read].
 func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, []project.File, error) {
-	return project.Read(ctx, r.project, req)
+	opts := r.project
+	opts.Rules = r.rules
+	return project.Read(ctx, opts, req)
 }
 
 // WriteProject writes a file of a project; see [project.Write].

@@ -2799,17 +2799,17 @@ func (x *RunCage) GetInvocationId() string {
 	return ""
 }
 
-// PromptHeld is events prompt.held: a prompt file that agents can write is another than the accepted one, which the run goes on
-// with until an operator approves the new one.
+// PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is another than the accepted
+// one, which the run goes on with until an operator approves the new one.
 type PromptHeld struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The file, relative to the project's root.
+	// The file, relative to the project's root; ./AGENTS.md for the project's instructions.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// SHA-256 (hex) of the accepted text, which the run uses.
+	// SHA-256 (hex) of the accepted text, which the run uses; empty for instructions of which no text is accepted.
 	AcceptedSha256 string `protobuf:"bytes,3,opt,name=accepted_sha256,json=acceptedSha256,proto3" json:"accepted_sha256,omitempty"`
-	// SHA-256 (hex) of the file as it is.
+	// SHA-256 (hex) of the file as it is; empty for instructions that are gone.
 	Sha256        string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -571,6 +571,181 @@ func (x *PutPromptResponse) GetSha256() string {
 	return ""
 }
 
+// ListSessionPromptsRequest names a session.
+type ListSessionPromptsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionPromptsRequest) Reset() {
+	*x = ListSessionPromptsRequest{}
+	mi := &file_kaged_api_v1_prompt_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionPromptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionPromptsRequest) ProtoMessage() {}
+
+func (x *ListSessionPromptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_prompt_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionPromptsRequest.ProtoReflect.Descriptor instead.
+func (*ListSessionPromptsRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_prompt_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListSessionPromptsRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ListSessionPromptsResponse lists the system prompts of the agents at work in a session, the root agent's first.
+type ListSessionPromptsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The prompts.
+	Items         []*SessionPrompt `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionPromptsResponse) Reset() {
+	*x = ListSessionPromptsResponse{}
+	mi := &file_kaged_api_v1_prompt_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionPromptsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionPromptsResponse) ProtoMessage() {}
+
+func (x *ListSessionPromptsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_prompt_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionPromptsResponse.ProtoReflect.Descriptor instead.
+func (*ListSessionPromptsResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_prompt_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListSessionPromptsResponse) GetItems() []*SessionPrompt {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// SessionPrompt is a part of the system prompt of an agent at work, as the model reads it: its prompt file, and then the project's
+// instructions if it is given them.
+type SessionPrompt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// Its invocation, null for the root agent.
+	InvocationId *string `protobuf:"bytes,2,opt,name=invocation_id,json=invocationId,proto3,oneof" json:"invocation_id,omitempty"`
+	// The file, relative to the project's root; ./AGENTS.md for the project's instructions.
+	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	// The SHA-256 of the text in hex.
+	Sha256 string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// The text.
+	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionPrompt) Reset() {
+	*x = SessionPrompt{}
+	mi := &file_kaged_api_v1_prompt_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionPrompt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionPrompt) ProtoMessage() {}
+
+func (x *SessionPrompt) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_prompt_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionPrompt.ProtoReflect.Descriptor instead.
+func (*SessionPrompt) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_prompt_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SessionPrompt) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *SessionPrompt) GetInvocationId() string {
+	if x != nil && x.InvocationId != nil {
+		return *x.InvocationId
+	}
+	return ""
+}
+
+func (x *SessionPrompt) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *SessionPrompt) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *SessionPrompt) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 var File_kaged_api_v1_prompt_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_prompt_proto_rawDesc = "" +
@@ -617,7 +792,20 @@ const file_kaged_api_v1_prompt_proto_rawDesc = "" +
 	"\x11PutPromptResponse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\tR\x06sha256B\x99\x01\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\":\n" +
+	"\x19ListSessionPromptsRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"O\n" +
+	"\x1aListSessionPromptsResponse\x121\n" +
+	"\x05items\x18\x01 \x03(\v2\x1b.kaged.api.v1.SessionPromptR\x05items\"\xaa\x01\n" +
+	"\rSessionPrompt\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x01 \x01(\tR\tagentPath\x12(\n" +
+	"\rinvocation_id\x18\x02 \x01(\tH\x00R\finvocationId\x88\x01\x01\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12\x16\n" +
+	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04textB\x10\n" +
+	"\x0e_invocation_idB\x99\x01\n" +
 	"\x10com.kaged.api.v1B\vPromptProtoP\x01Z&kaged.dev/proto/gen/kaged/api/v1;apiv1\xa2\x02\x03KAX\xaa\x02\fKaged.Api.V1\xca\x02\fKaged\\Api\\V1\xe2\x02\x18Kaged\\Api\\V1\\GPBMetadata\xea\x02\x0eKaged::Api::V1b\x06proto3"
 
 var (
@@ -632,25 +820,29 @@ func file_kaged_api_v1_prompt_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_prompt_proto_rawDescData
 }
 
-var file_kaged_api_v1_prompt_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_kaged_api_v1_prompt_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_kaged_api_v1_prompt_proto_goTypes = []any{
-	(*ListPromptsRequest)(nil),  // 0: kaged.api.v1.ListPromptsRequest
-	(*ListPromptsResponse)(nil), // 1: kaged.api.v1.ListPromptsResponse
-	(*PromptSummary)(nil),       // 2: kaged.api.v1.PromptSummary
-	(*PromptVersion)(nil),       // 3: kaged.api.v1.PromptVersion
-	(*GetPromptRequest)(nil),    // 4: kaged.api.v1.GetPromptRequest
-	(*GetPromptResponse)(nil),   // 5: kaged.api.v1.GetPromptResponse
-	(*PutPromptRequest)(nil),    // 6: kaged.api.v1.PutPromptRequest
-	(*PutPromptResponse)(nil),   // 7: kaged.api.v1.PutPromptResponse
+	(*ListPromptsRequest)(nil),         // 0: kaged.api.v1.ListPromptsRequest
+	(*ListPromptsResponse)(nil),        // 1: kaged.api.v1.ListPromptsResponse
+	(*PromptSummary)(nil),              // 2: kaged.api.v1.PromptSummary
+	(*PromptVersion)(nil),              // 3: kaged.api.v1.PromptVersion
+	(*GetPromptRequest)(nil),           // 4: kaged.api.v1.GetPromptRequest
+	(*GetPromptResponse)(nil),          // 5: kaged.api.v1.GetPromptResponse
+	(*PutPromptRequest)(nil),           // 6: kaged.api.v1.PutPromptRequest
+	(*PutPromptResponse)(nil),          // 7: kaged.api.v1.PutPromptResponse
+	(*ListSessionPromptsRequest)(nil),  // 8: kaged.api.v1.ListSessionPromptsRequest
+	(*ListSessionPromptsResponse)(nil), // 9: kaged.api.v1.ListSessionPromptsResponse
+	(*SessionPrompt)(nil),              // 10: kaged.api.v1.SessionPrompt
 }
 var file_kaged_api_v1_prompt_proto_depIdxs = []int32{
-	2, // 0: kaged.api.v1.ListPromptsResponse.items:type_name -> kaged.api.v1.PromptSummary
-	3, // 1: kaged.api.v1.GetPromptResponse.versions:type_name -> kaged.api.v1.PromptVersion
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2,  // 0: kaged.api.v1.ListPromptsResponse.items:type_name -> kaged.api.v1.PromptSummary
+	3,  // 1: kaged.api.v1.GetPromptResponse.versions:type_name -> kaged.api.v1.PromptVersion
+	10, // 2: kaged.api.v1.ListSessionPromptsResponse.items:type_name -> kaged.api.v1.SessionPrompt
+	3,  // [3:3] is the sub-list for method output_type
+	3,  // [3:3] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_prompt_proto_init() }
@@ -662,13 +854,14 @@ func file_kaged_api_v1_prompt_proto_init() {
 	file_kaged_api_v1_prompt_proto_msgTypes[3].OneofWrappers = []any{}
 	file_kaged_api_v1_prompt_proto_msgTypes[5].OneofWrappers = []any{}
 	file_kaged_api_v1_prompt_proto_msgTypes[6].OneofWrappers = []any{}
+	file_kaged_api_v1_prompt_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_prompt_proto_rawDesc), len(file_kaged_api_v1_prompt_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1132,7 +1132,9 @@ type CompactResponse struct {
 	// The stages of the compaction; in a dry run the last is the plan.
 	Stages []*Compaction `protobuf:"bytes,2,rep,name=stages,proto3" json:"stages,omitempty"`
 	// The messages with pruned results.
-	Pruned        []string `protobuf:"bytes,3,rep,name=pruned,proto3" json:"pruned,omitempty"`
+	Pruned []string `protobuf:"bytes,3,rep,name=pruned,proto3" json:"pruned,omitempty"`
+	// The model calls that were made, as call_wanted, call_settled and audit, in order.
+	Calls         []*RunEvent `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1184,6 +1186,13 @@ func (x *CompactResponse) GetStages() []*Compaction {
 func (x *CompactResponse) GetPruned() []string {
 	if x != nil {
 		return x.Pruned
+	}
+	return nil
+}
+
+func (x *CompactResponse) GetCalls() []*RunEvent {
+	if x != nil {
+		return x.Calls
 	}
 	return nil
 }
@@ -1319,7 +1328,11 @@ type RunStart struct {
 	// The number of the model's turns that compactions took out of the history.
 	SupersededTurns int32 `protobuf:"varint,23,opt,name=superseded_turns,json=supersededTurns,proto3" json:"superseded_turns,omitempty"`
 	// The session's ledger so far.
-	Ledger        *Ledger `protobuf:"bytes,24,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger *Ledger `protobuf:"bytes,24,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	// Whether the session has had no run before.
+	First bool `protobuf:"varint,25,opt,name=first,proto3" json:"first,omitempty"`
+	// What hooks added to the system prompt in the session's first run.
+	Injections    []*Injection `protobuf:"bytes,26,rep,name=injections,proto3" json:"injections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1515,6 +1528,121 @@ func (x *RunStart) GetLedger() *Ledger {
 	return nil
 }
 
+func (x *RunStart) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
+func (x *RunStart) GetInjections() []*Injection {
+	if x != nil {
+		return x.Injections
+	}
+	return nil
+}
+
+// Injection is a text that a hook adds to the root agent's system prompt.
+type Injection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hook's name.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// The text.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Injection) Reset() {
+	*x = Injection{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Injection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Injection) ProtoMessage() {}
+
+func (x *Injection) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Injection.ProtoReflect.Descriptor instead.
+func (*Injection) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Injection) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *Injection) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// SessionStarted says what hooks add to the system prompt. To be stored before the first request, for the session's other runs.
+type SessionStarted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The texts, in order.
+	Injections    []*Injection `protobuf:"bytes,1,rep,name=injections,proto3" json:"injections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionStarted) Reset() {
+	*x = SessionStarted{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionStarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionStarted) ProtoMessage() {}
+
+func (x *SessionStarted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionStarted.ProtoReflect.Descriptor instead.
+func (*SessionStarted) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SessionStarted) GetInjections() []*Injection {
+	if x != nil {
+		return x.Injections
+	}
+	return nil
+}
+
 // Ledger is the part of a session's ledger that its agents are shown after a compaction.
 type Ledger struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1528,7 +1656,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1668,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1681,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Ledger) GetLast() int64 {
@@ -1605,7 +1733,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1745,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1758,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LedgerEntry) GetNumber() int64 {
@@ -1737,7 +1865,7 @@ type OpenTodos struct {
 
 func (x *OpenTodos) Reset() {
 	*x = OpenTodos{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1877,7 @@ func (x *OpenTodos) String() string {
 func (*OpenTodos) ProtoMessage() {}
 
 func (x *OpenTodos) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1890,7 @@ func (x *OpenTodos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenTodos.ProtoReflect.Descriptor instead.
 func (*OpenTodos) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OpenTodos) GetShown() []*OpenTodo {
@@ -1794,7 +1922,7 @@ type OpenTodo struct {
 
 func (x *OpenTodo) Reset() {
 	*x = OpenTodo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1934,7 @@ func (x *OpenTodo) String() string {
 func (*OpenTodo) ProtoMessage() {}
 
 func (x *OpenTodo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1947,7 @@ func (x *OpenTodo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenTodo.ProtoReflect.Descriptor instead.
 func (*OpenTodo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OpenTodo) GetContent() string {
@@ -1854,7 +1982,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1994,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2007,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -1900,7 +2028,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2040,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2053,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *History) GetMessages() []*Message {
@@ -1947,7 +2075,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2087,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2100,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -1991,7 +2119,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2131,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2144,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 // StepStored says that a half of a step is on disk.
@@ -2038,7 +2166,7 @@ type StepStored struct {
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2178,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2191,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -2116,7 +2244,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2256,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2269,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -2176,7 +2304,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2316,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2329,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -2225,7 +2353,7 @@ type CancelInvocation struct {
 
 func (x *CancelInvocation) Reset() {
 	*x = CancelInvocation{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2365,7 @@ func (x *CancelInvocation) String() string {
 func (*CancelInvocation) ProtoMessage() {}
 
 func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2378,7 @@ func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelInvocation.ProtoReflect.Descriptor instead.
 func (*CancelInvocation) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CancelInvocation) GetInvocationId() string {
@@ -2278,7 +2406,7 @@ type RunHalt struct {
 
 func (x *RunHalt) Reset() {
 	*x = RunHalt{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2418,7 @@ func (x *RunHalt) String() string {
 func (*RunHalt) ProtoMessage() {}
 
 func (x *RunHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2431,7 @@ func (x *RunHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHalt.ProtoReflect.Descriptor instead.
 func (*RunHalt) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 // RunEvent is one message from the harness.
@@ -2335,6 +2463,7 @@ type RunEvent struct {
 	//	*RunEvent_CallSettled
 	//	*RunEvent_Debug
 	//	*RunEvent_Compaction
+	//	*RunEvent_SessionStarted
 	Event isRunEvent_Event `protobuf_oneof:"event"`
 	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -2344,7 +2473,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2485,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2498,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -2577,6 +2706,15 @@ func (x *RunEvent) GetCompaction() *Compaction {
 	return nil
 }
 
+func (x *RunEvent) GetSessionStarted() *SessionStarted {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_SessionStarted); ok {
+			return x.SessionStarted
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
@@ -2699,6 +2837,11 @@ type RunEvent_Compaction struct {
 	Compaction *Compaction `protobuf:"bytes,23,opt,name=compaction,proto3,oneof"`
 }
 
+type RunEvent_SessionStarted struct {
+	// Hooks added texts to the system prompt of a session's first run.
+	SessionStarted *SessionStarted `protobuf:"bytes,24,opt,name=session_started,json=sessionStarted,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -2743,6 +2886,8 @@ func (*RunEvent_Debug) isRunEvent_Event() {}
 
 func (*RunEvent_Compaction) isRunEvent_Event() {}
 
+func (*RunEvent_SessionStarted) isRunEvent_Event() {}
+
 // Span is a part of a stored message: its steps from to to, inclusively; 0 and 0 for all of it.
 type Span struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2758,7 +2903,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2770,7 +2915,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2783,7 +2928,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Span) GetMessageId() string {
@@ -2856,7 +3001,7 @@ type Compaction struct {
 
 func (x *Compaction) Reset() {
 	*x = Compaction{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +3013,7 @@ func (x *Compaction) String() string {
 func (*Compaction) ProtoMessage() {}
 
 func (x *Compaction) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +3026,7 @@ func (x *Compaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compaction.ProtoReflect.Descriptor instead.
 func (*Compaction) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Compaction) GetPhase() CompactionPhase {
@@ -3041,7 +3186,7 @@ type FiredHook struct {
 
 func (x *FiredHook) Reset() {
 	*x = FiredHook{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3198,7 @@ func (x *FiredHook) String() string {
 func (*FiredHook) ProtoMessage() {}
 
 func (x *FiredHook) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3211,7 @@ func (x *FiredHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiredHook.ProtoReflect.Descriptor instead.
 func (*FiredHook) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FiredHook) GetName() string {
@@ -3116,7 +3261,7 @@ type CompactorUse struct {
 
 func (x *CompactorUse) Reset() {
 	*x = CompactorUse{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3273,7 @@ func (x *CompactorUse) String() string {
 func (*CompactorUse) ProtoMessage() {}
 
 func (x *CompactorUse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3286,7 @@ func (x *CompactorUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactorUse.ProtoReflect.Descriptor instead.
 func (*CompactorUse) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CompactorUse) GetProvider() string {
@@ -3198,7 +3343,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3355,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3368,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -3276,7 +3421,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3433,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3446,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Amount) GetNanoUsd() int64 {
@@ -3346,7 +3491,7 @@ type CallWanted struct {
 
 func (x *CallWanted) Reset() {
 	*x = CallWanted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3503,7 @@ func (x *CallWanted) String() string {
 func (*CallWanted) ProtoMessage() {}
 
 func (x *CallWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3516,7 @@ func (x *CallWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
 func (*CallWanted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CallWanted) GetCall() int32 {
@@ -3433,7 +3578,7 @@ type CallSettled struct {
 
 func (x *CallSettled) Reset() {
 	*x = CallSettled{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3590,7 @@ func (x *CallSettled) String() string {
 func (*CallSettled) ProtoMessage() {}
 
 func (x *CallSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3603,7 @@ func (x *CallSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
 func (*CallSettled) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CallSettled) GetCall() int32 {
@@ -3506,7 +3651,7 @@ type CallGranted struct {
 
 func (x *CallGranted) Reset() {
 	*x = CallGranted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3663,7 @@ func (x *CallGranted) String() string {
 func (*CallGranted) ProtoMessage() {}
 
 func (x *CallGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3676,7 @@ func (x *CallGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
 func (*CallGranted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CallGranted) GetInvocationId() string {
@@ -3589,7 +3734,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3601,7 +3746,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3614,7 +3759,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -3711,7 +3856,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +3868,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +3881,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -3843,7 +3988,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +4000,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +4013,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -3949,7 +4094,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3961,7 +4106,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3974,7 +4119,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -4015,7 +4160,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4027,7 +4172,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4040,7 +4185,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -4084,7 +4229,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4096,7 +4241,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4109,7 +4254,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -4139,7 +4284,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4151,7 +4296,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4164,7 +4309,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -4196,7 +4341,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4353,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4366,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -4264,7 +4409,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4276,7 +4421,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4289,7 +4434,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -4350,7 +4495,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4507,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4520,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -4452,7 +4597,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4464,7 +4609,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4477,7 +4622,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -4547,7 +4692,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4559,7 +4704,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4572,7 +4717,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -4597,7 +4742,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4754,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4767,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -4665,7 +4810,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4822,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4835,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -4755,7 +4900,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4767,7 +4912,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4780,7 +4925,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -4912,11 +5057,12 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
 	"\n" +
-	"agent_path\x18\x04 \x01(\tR\tagentPath\"\x9e\x01\n" +
+	"agent_path\x18\x04 \x01(\tR\tagentPath\"\xd0\x01\n" +
 	"\x0fCompactResponse\x12=\n" +
 	"\bestimate\x18\x01 \x01(\v2!.kaged.harness.v1.ContextEstimateR\bestimate\x124\n" +
 	"\x06stages\x18\x02 \x03(\v2\x1c.kaged.harness.v1.CompactionR\x06stages\x12\x16\n" +
-	"\x06pruned\x18\x03 \x03(\tR\x06pruned\"\xc7\x01\n" +
+	"\x06pruned\x18\x03 \x03(\tR\x06pruned\x120\n" +
+	"\x05calls\x18\x04 \x03(\v2\x1a.kaged.harness.v1.RunEventR\x05calls\"\xc7\x01\n" +
 	"\x0fContextEstimate\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\rwindow_tokens\x18\x02 \x01(\x03R\fwindowTokens\x12'\n" +
@@ -4925,7 +5071,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"calibrated\x18\x04 \x01(\bR\n" +
 	"calibrated\x12\x19\n" +
 	"\x05error\x18\x05 \x01(\x01H\x00R\x05error\x88\x01\x01B\b\n" +
-	"\x06_error\"\x9f\t\n" +
+	"\x06_error\"\xf2\t\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -4959,7 +5105,11 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
 	"open_todos\x18\x16 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x12)\n" +
 	"\x10superseded_turns\x18\x17 \x01(\x05R\x0fsupersededTurns\x120\n" +
-	"\x06ledger\x18\x18 \x01(\v2\x18.kaged.harness.v1.LedgerR\x06ledger\x1a:\n" +
+	"\x06ledger\x18\x18 \x01(\v2\x18.kaged.harness.v1.LedgerR\x06ledger\x12\x14\n" +
+	"\x05first\x18\x19 \x01(\bR\x05first\x12;\n" +
+	"\n" +
+	"injections\x18\x1a \x03(\v2\x1b.kaged.harness.v1.InjectionR\n" +
+	"injections\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -4968,7 +5118,14 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
-	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"U\n" +
+	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"7\n" +
+	"\tInjection\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"M\n" +
+	"\x0eSessionStarted\x12;\n" +
+	"\n" +
+	"injections\x18\x01 \x03(\v2\x1b.kaged.harness.v1.InjectionR\n" +
+	"injections\"U\n" +
 	"\x06Ledger\x12\x12\n" +
 	"\x04last\x18\x01 \x01(\x03R\x04last\x127\n" +
 	"\aentries\x18\x02 \x03(\v2\x1d.kaged.harness.v1.LedgerEntryR\aentries\"\xd1\x02\n" +
@@ -5025,7 +5182,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x10CancelInvocation\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aRunHalt\"\x80\v\n" +
+	"\aRunHalt\"\xcd\v\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -5056,7 +5213,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05debug\x18\x16 \x01(\v2\x1b.kaged.common.v1.DebugEventH\x00R\x05debug\x12>\n" +
 	"\n" +
 	"compaction\x18\x17 \x01(\v2\x1c.kaged.harness.v1.CompactionH\x00R\n" +
-	"compaction\x12#\n" +
+	"compaction\x12K\n" +
+	"\x0fsession_started\x18\x18 \x01(\v2 .kaged.harness.v1.SessionStartedH\x00R\x0esessionStarted\x12#\n" +
 	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
 	"\x05event\"[\n" +
 	"\x04Span\x12\x1d\n" +
@@ -5286,7 +5444,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -5305,177 +5463,183 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*CompactResponse)(nil),    // 14: kaged.harness.v1.CompactResponse
 	(*ContextEstimate)(nil),    // 15: kaged.harness.v1.ContextEstimate
 	(*RunStart)(nil),           // 16: kaged.harness.v1.RunStart
-	(*Ledger)(nil),             // 17: kaged.harness.v1.Ledger
-	(*LedgerEntry)(nil),        // 18: kaged.harness.v1.LedgerEntry
-	(*OpenTodos)(nil),          // 19: kaged.harness.v1.OpenTodos
-	(*OpenTodo)(nil),           // 20: kaged.harness.v1.OpenTodo
-	(*JobPolicy)(nil),          // 21: kaged.harness.v1.JobPolicy
-	(*History)(nil),            // 22: kaged.harness.v1.History
-	(*RunBegin)(nil),           // 23: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),              // 24: kaged.harness.v1.RunGo
-	(*StepStored)(nil),         // 25: kaged.harness.v1.StepStored
-	(*ApprovalDecision)(nil),   // 26: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 27: kaged.harness.v1.RunCancel
-	(*CancelInvocation)(nil),   // 28: kaged.harness.v1.CancelInvocation
-	(*RunHalt)(nil),            // 29: kaged.harness.v1.RunHalt
-	(*RunEvent)(nil),           // 30: kaged.harness.v1.RunEvent
-	(*Span)(nil),               // 31: kaged.harness.v1.Span
-	(*Compaction)(nil),         // 32: kaged.harness.v1.Compaction
-	(*FiredHook)(nil),          // 33: kaged.harness.v1.FiredHook
-	(*CompactorUse)(nil),       // 34: kaged.harness.v1.CompactorUse
-	(*BudgetState)(nil),        // 35: kaged.harness.v1.BudgetState
-	(*Amount)(nil),             // 36: kaged.harness.v1.Amount
-	(*CallWanted)(nil),         // 37: kaged.harness.v1.CallWanted
-	(*CallSettled)(nil),        // 38: kaged.harness.v1.CallSettled
-	(*CallGranted)(nil),        // 39: kaged.harness.v1.CallGranted
-	(*AgentStarted)(nil),       // 40: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 41: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 42: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 43: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 44: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 45: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 46: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 47: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 48: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 49: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 50: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 51: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 52: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 53: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 54: kaged.harness.v1.RunFinished
-	nil,                        // 55: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 56: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 57: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 58: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 59: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 60: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 61: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 62: kaged.common.v1.AuditRecord
-	(*v1.DebugEvent)(nil),      // 63: kaged.common.v1.DebugEvent
-	(*Usage)(nil),              // 64: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 65: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 66: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 67: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 68: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 69: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 70: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 71: kaged.harness.v1.Block
-	(StopReason)(0),            // 72: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 73: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 74: google.protobuf.Struct
+	(*Injection)(nil),          // 17: kaged.harness.v1.Injection
+	(*SessionStarted)(nil),     // 18: kaged.harness.v1.SessionStarted
+	(*Ledger)(nil),             // 19: kaged.harness.v1.Ledger
+	(*LedgerEntry)(nil),        // 20: kaged.harness.v1.LedgerEntry
+	(*OpenTodos)(nil),          // 21: kaged.harness.v1.OpenTodos
+	(*OpenTodo)(nil),           // 22: kaged.harness.v1.OpenTodo
+	(*JobPolicy)(nil),          // 23: kaged.harness.v1.JobPolicy
+	(*History)(nil),            // 24: kaged.harness.v1.History
+	(*RunBegin)(nil),           // 25: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 26: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 27: kaged.harness.v1.StepStored
+	(*ApprovalDecision)(nil),   // 28: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 29: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 30: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 31: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 32: kaged.harness.v1.RunEvent
+	(*Span)(nil),               // 33: kaged.harness.v1.Span
+	(*Compaction)(nil),         // 34: kaged.harness.v1.Compaction
+	(*FiredHook)(nil),          // 35: kaged.harness.v1.FiredHook
+	(*CompactorUse)(nil),       // 36: kaged.harness.v1.CompactorUse
+	(*BudgetState)(nil),        // 37: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 38: kaged.harness.v1.Amount
+	(*CallWanted)(nil),         // 39: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 40: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 41: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 42: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 43: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 44: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 45: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 46: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 47: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 48: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 49: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 50: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 51: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 52: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 53: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 54: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 55: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 56: kaged.harness.v1.RunFinished
+	nil,                        // 57: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 58: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 59: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 60: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 61: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 62: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 63: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 64: kaged.common.v1.AuditRecord
+	(*v1.DebugEvent)(nil),      // 65: kaged.common.v1.DebugEvent
+	(*Usage)(nil),              // 66: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 67: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 68: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 69: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 70: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 71: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 72: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 73: kaged.harness.v1.Block
+	(StopReason)(0),            // 74: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 75: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 76: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	55,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	59,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	57,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	61,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	7,   // 2: kaged.harness.v1.Target.facts:type_name -> kaged.harness.v1.ModelFacts
 	8,   // 3: kaged.harness.v1.ModelFacts.price:type_name -> kaged.harness.v1.ModelPrice
 	6,   // 4: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	16,  // 5: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	22,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	23,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	25,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	27,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	24,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	26,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	28,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	29,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	39,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	24,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	25,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	27,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	29,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	26,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	28,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	30,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	31,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	41,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
 	16,  // 15: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
-	22,  // 16: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
+	24,  // 16: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
 	13,  // 17: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
 	15,  // 18: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
-	32,  // 19: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
-	60,  // 20: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	56,  // 21: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	57,  // 22: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	10,  // 23: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	5,   // 24: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	21,  // 25: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	19,  // 26: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	17,  // 27: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
-	18,  // 28: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
-	20,  // 29: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	61,  // 30: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	0,   // 31: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	58,  // 32: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	19,  // 33: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	1,   // 34: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	44,  // 35: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	45,  // 36: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	46,  // 37: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	47,  // 38: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	49,  // 39: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	50,  // 40: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	51,  // 41: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	62,  // 42: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	53,  // 43: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	54,  // 44: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	10,  // 45: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	48,  // 46: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	42,  // 47: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	43,  // 48: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	40,  // 49: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	41,  // 50: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	52,  // 51: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	35,  // 52: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	37,  // 53: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	38,  // 54: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	63,  // 55: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	32,  // 56: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
-	2,   // 57: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
-	31,  // 58: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
-	62,  // 59: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
-	34,  // 60: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
-	33,  // 61: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
-	36,  // 62: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	36,  // 63: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	36,  // 64: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	36,  // 65: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	62,  // 66: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
-	36,  // 67: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	59,  // 68: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	62,  // 69: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	4,   // 70: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	59,  // 71: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	64,  // 72: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	65,  // 73: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	62,  // 74: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	62,  // 75: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	66,  // 76: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	67,  // 77: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	62,  // 78: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	3,   // 79: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	68,  // 80: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	69,  // 81: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	62,  // 82: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	70,  // 83: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	62,  // 84: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	59,  // 85: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	18,  // 86: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
-	71,  // 87: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	72,  // 88: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	64,  // 89: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	73,  // 90: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	62,  // 91: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	59,  // 92: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,   // 93: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	72,  // 94: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	64,  // 95: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	73,  // 96: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	59,  // 97: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	71,  // 98: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	74,  // 99: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	9,   // 100: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	9,   // 101: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11,  // 102: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	12,  // 103: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
-	30,  // 104: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	14,  // 105: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
-	104, // [104:106] is the sub-list for method output_type
-	102, // [102:104] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	34,  // 19: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
+	32,  // 20: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
+	62,  // 21: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	58,  // 22: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	59,  // 23: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	10,  // 24: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	5,   // 25: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	23,  // 26: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	21,  // 27: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	19,  // 28: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
+	17,  // 29: kaged.harness.v1.RunStart.injections:type_name -> kaged.harness.v1.Injection
+	17,  // 30: kaged.harness.v1.SessionStarted.injections:type_name -> kaged.harness.v1.Injection
+	20,  // 31: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
+	22,  // 32: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
+	63,  // 33: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,   // 34: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	60,  // 35: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	21,  // 36: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	1,   // 37: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	46,  // 38: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	47,  // 39: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	48,  // 40: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	49,  // 41: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	51,  // 42: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	52,  // 43: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	53,  // 44: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	64,  // 45: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	55,  // 46: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	56,  // 47: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	10,  // 48: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	50,  // 49: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	44,  // 50: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	45,  // 51: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	42,  // 52: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	43,  // 53: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	54,  // 54: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	37,  // 55: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	39,  // 56: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	40,  // 57: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	65,  // 58: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	34,  // 59: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	18,  // 60: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
+	2,   // 61: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	33,  // 62: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	64,  // 63: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	36,  // 64: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
+	35,  // 65: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
+	38,  // 66: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	38,  // 67: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	38,  // 68: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	38,  // 69: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	64,  // 70: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
+	38,  // 71: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	61,  // 72: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	64,  // 73: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,   // 74: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	61,  // 75: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	66,  // 76: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	67,  // 77: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	64,  // 78: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	64,  // 79: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	68,  // 80: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	69,  // 81: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	64,  // 82: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,   // 83: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	70,  // 84: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	71,  // 85: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	64,  // 86: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	72,  // 87: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	64,  // 88: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	61,  // 89: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	20,  // 90: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
+	73,  // 91: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	74,  // 92: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	66,  // 93: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	75,  // 94: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	64,  // 95: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	61,  // 96: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,   // 97: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	74,  // 98: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	66,  // 99: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	75,  // 100: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	61,  // 101: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	73,  // 102: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	76,  // 103: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	9,   // 104: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,   // 105: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	11,  // 106: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	12,  // 107: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
+	32,  // 108: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	14,  // 109: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
+	108, // [108:110] is the sub-list for method output_type
+	106, // [106:108] is the sub-list for method input_type
+	106, // [106:106] is the sub-list for extension type_name
+	106, // [106:106] is the sub-list for extension extendee
+	0,   // [0:106] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -5504,8 +5668,8 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[11].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[13].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[25].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[15].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[27].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -5528,15 +5692,16 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_CallSettled)(nil),
 		(*RunEvent_Debug)(nil),
 		(*RunEvent_Compaction)(nil),
+		(*RunEvent_SessionStarted)(nil),
 	}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[29].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

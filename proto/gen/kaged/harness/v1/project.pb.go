@@ -216,7 +216,9 @@ type AgentNode struct {
 	// Whether todos that it proposes are written down without the root agent's review.
 	AutoTodos bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
 	// How its conversation is kept inside its model's window; unset for the defaults.
-	Compaction    *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
+	Compaction *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
+	// Whether the project's instructions are part of its prompt.
+	AgentsMd      bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +384,13 @@ func (x *AgentNode) GetCompaction() *AgentCompaction {
 		return x.Compaction
 	}
 	return nil
+}
+
+func (x *AgentNode) GetAgentsMd() bool {
+	if x != nil {
+		return x.AgentsMd
+	}
+	return false
 }
 
 // AgentCompaction is how a conversation is kept inside its model's window. Zero values are not set.
@@ -797,7 +806,7 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
 	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12J\n" +
 	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\x128\n" +
-	"\tdebugging\x18\a \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"\xb1\a\n" +
+	"\tdebugging\x18\a \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"\xce\a\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -822,7 +831,8 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x12A\n" +
 	"\n" +
 	"compaction\x18\x13 \x01(\v2!.kaged.harness.v1.AgentCompactionR\n" +
-	"compaction\x1a>\n" +
+	"compaction\x12\x1b\n" +
+	"\tagents_md\x18\x14 \x01(\bR\bagentsMd\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

@@ -34,6 +34,7 @@ const (
 	SessionService_GetRun_FullMethodName             = "/kaged.sessionmanager.v1.SessionService/GetRun"
 	SessionService_GetToolResult_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetToolResult"
 	SessionService_CancelRun_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/CancelRun"
+	SessionService_ListSessionPrompts_FullMethodName = "/kaged.sessionmanager.v1.SessionService/ListSessionPrompts"
 	SessionService_ListInvocations_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListInvocations"
 	SessionService_GetInvocation_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
 	SessionService_CancelInvocation_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
@@ -108,6 +109,10 @@ type SessionServiceClient interface {
 	GetToolResult(ctx context.Context, in *v1.GetToolResultRequest, opts ...grpc.CallOption) (*v1.GetToolResultResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(ctx context.Context, in *v1.CancelRunRequest, opts ...grpc.CallOption) (*v1.CancelRunResponse, error)
+	// ListSessionPrompts lists the system prompts of the root agent and of the agents at work below it: those of the run at
+	// work, or between runs those of the next one. Fails with not_found and with conflict (details.reason
+	// project_not_ready) between runs if a prompt is missing.
+	ListSessionPrompts(ctx context.Context, in *v1.ListSessionPromptsRequest, opts ...grpc.CallOption) (*v1.ListSessionPromptsResponse, error)
 	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
 	// the session or the run.
 	ListInvocations(ctx context.Context, in *v1.ListInvocationsRequest, opts ...grpc.CallOption) (*v1.ListInvocationsResponse, error)
@@ -324,6 +329,16 @@ func (c *sessionServiceClient) CancelRun(ctx context.Context, in *v1.CancelRunRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.CancelRunResponse)
 	err := c.cc.Invoke(ctx, SessionService_CancelRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ListSessionPrompts(ctx context.Context, in *v1.ListSessionPromptsRequest, opts ...grpc.CallOption) (*v1.ListSessionPromptsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListSessionPromptsResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListSessionPrompts_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -609,6 +624,10 @@ type SessionServiceServer interface {
 	GetToolResult(context.Context, *v1.GetToolResultRequest) (*v1.GetToolResultResponse, error)
 	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
 	CancelRun(context.Context, *v1.CancelRunRequest) (*v1.CancelRunResponse, error)
+	// ListSessionPrompts lists the system prompts of the root agent and of the agents at work below it: those of the run at
+	// work, or between runs those of the next one. Fails with not_found and with conflict (details.reason
+	// project_not_ready) between runs if a prompt is missing.
+	ListSessionPrompts(context.Context, *v1.ListSessionPromptsRequest) (*v1.ListSessionPromptsResponse, error)
 	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
 	// the session or the run.
 	ListInvocations(context.Context, *v1.ListInvocationsRequest) (*v1.ListInvocationsResponse, error)
@@ -732,6 +751,9 @@ func (UnimplementedSessionServiceServer) GetToolResult(context.Context, *v1.GetT
 }
 func (UnimplementedSessionServiceServer) CancelRun(context.Context, *v1.CancelRunRequest) (*v1.CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedSessionServiceServer) ListSessionPrompts(context.Context, *v1.ListSessionPromptsRequest) (*v1.ListSessionPromptsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSessionPrompts not implemented")
 }
 func (UnimplementedSessionServiceServer) ListInvocations(context.Context, *v1.ListInvocationsRequest) (*v1.ListInvocationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInvocations not implemented")
@@ -1071,6 +1093,24 @@ func _SessionService_CancelRun_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SessionServiceServer).CancelRun(ctx, req.(*v1.CancelRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ListSessionPrompts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListSessionPromptsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListSessionPrompts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListSessionPrompts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListSessionPrompts(ctx, req.(*v1.ListSessionPromptsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1551,6 +1591,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _SessionService_CancelRun_Handler,
+		},
+		{
+			MethodName: "ListSessionPrompts",
+			Handler:    _SessionService_ListSessionPrompts_Handler,
 		},
 		{
 			MethodName: "ListInvocations",

@@ -71,7 +71,9 @@ func TestFactsOfTheOperator(t *testing.T) {
 	}{
 		"unknown model": {
 			llm.Target{Provider: "box", Driver: "openai-chat", Model: "no-such-model"},
-			llm.Facts{ContextWindow: 40960, MaxOutput: 100, Price: &llm.Price{Input: 1, Output: 10, CacheRead: 0.5, CacheWrite: 2}},
+			llm.Facts{ContextWindow: 40960, MaxOutput: 100, Price: &llm.Price{
+				Input: 1, Output: 10, CacheRead: 0.5, CacheWrite: 2,
+			}},
 			1 + 20 + 2 + 16, true, 40960, 100,
 		},
 		"free":       {known, llm.Facts{Price: &llm.Price{}, MaxOutput: 7}, 0, true, listed, 7},

@@ -2,9 +2,11 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -12,7 +14,8 @@ import (
 )
 
 // Hook is a part that others take in the compactions of an agent: an observer of each, and the compactor of an agent
-// that names it.
+// that names it. One that is a [SessionStarter] also takes part in the beginning of a session. Hooks run in this
+// process; the plugin host will stand behind the same interface.
 type Hook interface {
 	// Name is the name by which an agent's compaction.delegate.plugin finds it.
 	Name() string
@@ -21,6 +24,13 @@ type Hook interface {
 	PreCompact(ctx context.Context, call HookCall) (*HookAnswer, error)
 	// PostCompact is called after it, once in a compaction that superseded messages.
 	PostCompact(ctx context.Context, call HookCall) error
+}
+
+// SessionStarter is a hook that adds a text to the root agent's system prompt.
+type SessionStarter interface {
+	// OnSessionStart is called once in a session, in its first run, before the first request. An empty text adds
+	// nothing.
+	OnSessionStart(ctx context.Context, call HookCall) (inject string, err error)
 }
 
 // The roles of hooks.
@@ -59,6 +69,37 @@ type HookAnswer struct {
 // hookTimeout bounds one call of a hook.
 const hookTimeout = 30 * time.Second
 
+// maxInjection bounds a text for the system prompt in bytes.
+const maxInjection = 64 << 10
+
+// bounded calls a hook, and stops waiting for it at the timeout.
+func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
+	defer cancel()
+	type result struct {
+		answer T
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() { // it ends with the hook
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fault.New(fault.Internal, "The hook panicked.")
+			}
+			done <- r
+		}()
+		r.answer, r.err = call(ctx)
+	}()
+	select {
+	case r := <-done:
+		return r.answer, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
 // hookCall returns a call for a role.
 func (v *invocation) hookCall(role string, dry bool, units []HookUnit) HookCall {
 	return HookCall{
@@ -70,16 +111,7 @@ func (v *invocation) hookCall(role string, dry bool, units []HookUnit) HookCall 
 // askHook calls a hook before a compaction. A hook that fails or takes too long is recorded and has no say.
 func (v *invocation) askHook(ctx context.Context, h Hook, call HookCall) (*HookAnswer, contract.FiredHook) {
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, hookTimeout)
-	defer cancel()
-	answer, err := func() (a *HookAnswer, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fault.New(fault.Internal, "The hook panicked.")
-			}
-		}()
-		return h.PreCompact(bounded, call)
-	}()
+	answer, err := bounded(ctx, func(ctx context.Context) (*HookAnswer, error) { return h.PreCompact(ctx, call) })
 	fired := contract.FiredHook{
 		Name: h.Name(), Role: call.Role, DurationMS: time.Since(began).Milliseconds(),
 		Result: "null",
@@ -99,10 +131,14 @@ func (v *invocation) askHook(ctx context.Context, h Hook, call HookCall) (*HookA
 	return answer, fired
 }
 
-// hookFailed records a hook that failed.
+// hookFailed records a hook that failed or took too long.
 func (v *invocation) hookFailed(h Hook, hook string, err error) {
+	kind := "plugin.hook.failed"
+	if errors.Is(err, context.DeadlineExceeded) {
+		kind = "plugin.hook.timeout"
+	}
 	// A sink that is gone ends the run elsewhere.
-	_ = v.emit(contract.NewRecord("plugin.hook.failed", v.agent.Path, map[string]any{
+	_ = v.emit(contract.NewRecord(kind, v.agent.Path, map[string]any{
 		"plugin": h.Name(), "hook": hook, "session_id": v.start.SessionID, "run_id": v.start.RunID,
 		"reason": valid(fault.From(err).Msg),
 	}))
@@ -132,7 +168,7 @@ func (v *invocation) observed(ctx context.Context, c *contract.Compaction, dry b
 			}
 		}
 		if answer.Inject != "" {
-			inject += "\n\n<plugin:" + h.Name() + ">\n" + valid(answer.Inject) + "\n</plugin:" + h.Name() + ">"
+			inject += "\n\n" + contract.Injection{Plugin: h.Name(), Text: valid(answer.Inject)}.Block()
 		}
 	}
 	return retain, inject
@@ -170,11 +206,58 @@ func (v *invocation) delegated(ctx context.Context, c *contract.Compaction, dry 
 // compacted tells the hooks of a compaction that superseded messages.
 func (v *invocation) compacted(ctx context.Context, dry bool, plan *compact.Plan) {
 	for _, h := range v.deps.Hooks {
-		bounded, cancel := context.WithTimeout(ctx, hookTimeout)
-		err := h.PostCompact(bounded, v.hookCall(RoleObserver, dry, []HookUnit{{Messages: plan.Messages()}}))
-		cancel()
+		call := v.hookCall(RoleObserver, dry, []HookUnit{{Messages: plan.Messages()}})
+		_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, h.PostCompact(ctx, call) })
 		if err != nil {
 			v.hookFailed(h, "post_compact", err)
 		}
 	}
+}
+
+// startSession adds the texts of hooks to the root agent's system prompt: in the session's first run those that the
+// hooks answer with now, in their order, later the ones that are kept.
+func (v *invocation) startSession(ctx context.Context) error {
+	if v.parent != nil {
+		return nil
+	}
+	texts := v.start.Injections
+	if v.start.First && !v.mute {
+		var err error
+		if texts, err = v.askStarters(ctx); err != nil {
+			return err
+		}
+	}
+	for _, t := range texts {
+		v.system = append(v.system, t.Block())
+	}
+	return nil
+}
+
+// askStarters asks the hooks for texts once the run is stored, and has the texts stored. A hook that fails adds none.
+func (v *invocation) askStarters(ctx context.Context) (texts []contract.Injection, err error) {
+	for _, h := range v.deps.Hooks {
+		s, ok := h.(SessionStarter)
+		if !ok {
+			continue
+		}
+		if v.start.Hold != nil {
+			if err := v.start.Hold(ctx); err != nil {
+				return nil, err
+			}
+		}
+		call := v.hookCall("", false, nil)
+		text, err := bounded(ctx, func(ctx context.Context) (string, error) { return s.OnSessionStart(ctx, call) })
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			v.hookFailed(h, "on_session_start", err)
+		case text != "":
+			texts = append(texts, contract.Injection{Plugin: h.Name(), Text: valid(clip.Bytes(text, maxInjection))})
+		}
+	}
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	return texts, v.emit(contract.SessionStarted{Injections: texts})
 }

@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/catalogue"
 	"kaged.dev/pkg/compile"
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/toolcall"
@@ -163,6 +164,9 @@ func (v *invocation) begin(ctx context.Context) error {
 		v.enterWorkspace(ctx)
 	}
 	if err == nil {
+		err = v.startSession(ctx)
+	}
+	if err == nil {
 		err = v.enterCage(ctx)
 	}
 	if err != nil && v.parent != nil {
@@ -189,6 +193,9 @@ func (v *invocation) prepare(ctx context.Context) error {
 	}
 	if prompt != "" {
 		v.system = []string{valid(prompt)}
+	}
+	if text := v.start.Prompts[dsl.InstructionsPath]; v.agent.AgentsMD && text != "" {
+		v.system = append(v.system, valid(text))
 	}
 	if v.parent != nil && v.start.Issue != 0 {
 		v.system = append(v.system, proposalText)

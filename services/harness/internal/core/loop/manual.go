@@ -29,7 +29,11 @@ func Compact(ctx context.Context, deps Deps, start Start, order contract.Compact
 	}
 	v.room.superseded = start.SupersededTurns
 	v.open(t.whole)
-	if err := v.prepare(ctx); err != nil {
+	err := v.prepare(ctx)
+	if err == nil && agent == start.Agent {
+		err = v.startSession(ctx)
+	}
+	if err != nil {
 		return contract.Compacted{}, err
 	}
 	route, err := v.route(agent.Model, agent == start.Agent)
@@ -56,20 +60,24 @@ func Compact(ctx context.Context, deps Deps, start Start, order contract.Compact
 		id: order.ID, trigger: contract.OperatorManual, strategy: order.Strategy, dry: order.Dry,
 		target: min(w.target(), int64(w.lower*float64(out.Estimate.Input))),
 	})
-	out.Stages = sink.stages
+	out.Stages, out.Calls = sink.stages, sink.calls
 	return out, err
 }
 
-// stageSink keeps the stages of a compaction.
+// stageSink keeps the stages of a compaction and its model calls, for one goroutine.
 type stageSink struct {
 	metered bool // see [Start]
 	stages  []contract.Compaction
+	calls   []contract.Event // model calls with their records
 }
 
 // Emit implements [Sink].
 func (s *stageSink) Emit(h contract.Happening) error {
-	if c, ok := h.Event.(contract.Compaction); ok {
-		s.stages = append(s.stages, c)
+	switch e := h.Event.(type) {
+	case contract.Compaction:
+		s.stages = append(s.stages, e)
+	case contract.CallSettled, contract.Record:
+		s.calls = append(s.calls, e)
 	}
 	return nil
 }
@@ -85,6 +93,7 @@ func (s *stageSink) Ask(context.Context, string, contract.ApprovalRequested) (co
 // Grant implements [Sink]. A call that a budget of the session or the operator bounds needs a run.
 func (s *stageSink) Grant(_ context.Context, _ string, w contract.CallWanted) (contract.CallGranted, error) {
 	if !s.metered {
+		s.calls = append(s.calls, w)
 		return contract.CallGranted{Call: w.Call}, nil
 	}
 	return contract.CallGranted{Call: w.Call, Err: fault.New(fault.BudgetExceeded,

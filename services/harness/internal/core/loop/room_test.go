@@ -190,3 +190,43 @@ func TestPruningComesFirst(t *testing.T) {
 		})
 	}
 }
+
+// An agent below the root has a window of its own: it alone is compacted, in its own name and by hooks that are told
+// so, and no stored message of the session gives way (H-COMPACT-AGENT-01, H-HOOK-SUB-01, H-HOOK-CTX-01).
+func TestAChildHasAWindowOfItsOwn(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))
+	var plays []play
+	for i := range 60 {
+		plays = append(plays, wants(call(fmt.Sprint("x", i), "file.read", fmt.Sprintf(`{"path":"%d"}`, i))))
+	}
+	a := f.child(f.start.Agent, "scout", append(plays, says("Found it."))...)
+	a.MaxSteps, a.MaxOutputTokens = 100, 400
+	f.start.Routes["scout"] = routeTo("scout:narrow")
+	content := strings.Repeat("word ", 300)
+	f.tools.run["file.read"] = func(context.Context, string) (string, error) { return content, nil }
+	hook := &plugin{name: "memory"}
+	f.deps.Hooks = []Hook{hook}
+	if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
+		t.Fatalf("%+v", fin)
+	}
+	if got := f.answers()["c1"]; got.Text != "Found it." || got.Steps != 61 {
+		t.Errorf("the parent reads %+v", got)
+	}
+	completed := 0
+	for i, e := range f.sink.events {
+		c, ok := e.(contract.Compaction)
+		if !ok {
+			continue
+		}
+		if f.sink.whose[i] == "" || c.Audit.Agent != a.Path || len(c.Spans) != 0 || c.Window != 4000 {
+			t.Errorf("a compaction of %q, agent %s, window %d, spans %v", f.sink.whose[i], c.Audit.Agent, c.Window, c.Spans)
+		}
+		if c.Phase == contract.CompactionCompleted {
+			completed++
+		}
+	}
+	if completed == 0 || len(hook.calls) != completed || hook.after != completed || hook.calls[0].AgentPath != a.Path {
+		t.Errorf("%d compactions, %d and %d calls of a hook: %+v", completed, len(hook.calls), hook.after, hook.calls)
+	}
+}

@@ -61,6 +61,9 @@ type Start struct {
 	LiveAgents int
 	// Metered says that the session or the operator has a budget, so that [Sink.Grant] may refuse model calls.
 	Metered bool
+	// First says that the session has had no run before; Injections are the texts that hooks gave its first run.
+	First      bool
+	Injections []contract.Injection
 	// Hold, unless nil, returns when models may be asked. It returns at once from the second time on.
 	Hold func(context.Context) error
 }
@@ -75,7 +78,7 @@ type Deps struct {
 	Watch Watch
 	// Meters may be nil.
 	Meters *Meters
-	// Hooks take part in compactions, in this order.
+	// Hooks take part in compactions and in the beginning of sessions, in this order.
 	Hooks []Hook
 	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation
 	// ends at its next step boundary.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/services/kaged/client"
@@ -145,12 +146,23 @@ func (p *printer) held(f client.Frame, run string) {
 	var m struct {
 		RunID string `json:"run_id"`
 		Path  string
+
+		Accepted string `json:"accepted_sha256"`
+		Found    string `json:"sha256"`
 	}
-	if json.Unmarshal(f.Payload, &m) == nil && m.RunID == run {
+	switch {
+	case json.Unmarshal(f.Payload, &m) != nil || m.RunID != run:
+	case m.Path != dsl.InstructionsPath:
 		p.step(
 			"! the prompt %s changed, and agents can write it: the accepted text is used; `kaged project approve` accepts the new one",
 			termtext.Line(m.Path),
 		)
+	case m.Accepted == "":
+		p.step("! AGENTS.md is not approved: the run goes without it; `kaged project approve` shows and accepts it")
+	case m.Found == "":
+		p.step("! AGENTS.md is gone: the accepted text is used; `kaged project approve` accepts that it is gone")
+	default:
+		p.step("! AGENTS.md changed: the accepted text is used; `kaged project approve` shows and accepts the new one")
 	}
 }
 

@@ -119,6 +119,7 @@ func (h *Harness) start(s runs.Start, compiled *harnessv1.CompiledProject) *harn
 		AuditHead: harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue, OpenTodos: harnesswire.OpenTodos(s.Todos),
 		LiveAgents: int32(s.Inputs.Config.Limits().LiveAgents), Metered: s.Metered(),
 		SupersededTurns: int32(transcript.SupersededTurns(s.Stored)), Ledger: harnesswire.Ledger(s.Ledger),
+		First: s.First, Injections: harnesswire.Injections(s.Session.Injections),
 	}
 	steps := s.Session.Overrides.MaxSteps
 	if steps == 0 && compiled.GetRoot().MaxSteps == nil {

@@ -290,6 +290,7 @@ func headItems(h *contract.AuditHead) *int32 {
 //convert:use budgetParam
 //convert:one patchParams(session string, at int64) record.Patch db.PatchSessionParams >ID=session >At=at
 //convert:with Issue=IssueNumber
+//convert:with IdleFiredAt=LastIdleFire >StartInjections=injectionsParam(in.Injections)
 //convert:with >AuditHeadHash=headHash(in.AuditHead) >AuditHeadItems=headItems(in.AuditHead)
 //convert:one endParams(at int64) record.RunEnd db.EndRunParams RunID=ID Totals.TokensIn=TokensIn
 //convert:with Totals.TokensOut=TokensOut

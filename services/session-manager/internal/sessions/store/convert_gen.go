@@ -26,6 +26,9 @@ func patchParams(in record.Patch, session string, at int64) (out db.PatchSession
 	out.MaxOutputTokens = in.MaxOutputTokens
 	out.IssueNumber = in.Issue
 	out.ResumeRun = in.ResumeRun
+	out.RecalledAt = in.RecalledAt
+	out.LastIdleFire = in.IdleFiredAt
+	out.StartInjections = injectionsParam(in.Injections)
 	out.AuditHeadHash = headHash(in.AuditHead)
 	out.AuditHeadItems = headItems(in.AuditHead)
 	out.ID = session

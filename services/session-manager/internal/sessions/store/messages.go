@@ -76,8 +76,8 @@ func (s *Sessions) TurnsBefore(ctx context.Context, session string, ordinal int6
 }
 
 // History implements [live.Store].
-func (s *Sessions) History(ctx context.Context, session string) ([]record.Message, error) {
-	rows, err := db.New(s.db).History(ctx, session)
+func (s *Sessions) History(ctx context.Context, session string, after int64) ([]record.Message, error) {
+	rows, err := db.New(s.db).History(ctx, session, after)
 	if err != nil {
 		return nil, database.Fail(err, "read history")
 	}

@@ -18,6 +18,7 @@ import (
 	auditstore "kaged.dev/services/session-manager/internal/audit/store"
 	projectsstore "kaged.dev/services/session-manager/internal/projects/store"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
@@ -107,7 +108,8 @@ func sessionFromRow(row db.GetSessionRow) record.Session {
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, EndedAt: row.EndedAt, MessageCount: row.MessageCount,
 		AuditHead: contract.AuditHead{Hash: row.AuditHeadHash, Items: int(row.AuditHeadItems)}, ResumeRun: row.ResumeRun,
 		Issue:  row.IssueNumber,
-		Budget: budgetFromText(row.Budget),
+		Budget: budgetFromText(row.Budget), RecalledAt: row.RecalledAt, IdleFiredAt: row.LastIdleFire,
+		Injections: injectionsFromText(row.StartInjections),
 	}
 	if row.RunID != "" && !record.RunState(row.RunState).Over() {
 		out.CurrentRun, out.CurrentMessage, out.Cage = row.RunID, row.RunMessage, contract.CageStatus(row.RunCage)
@@ -121,6 +123,27 @@ func sessionFromRow(row db.GetSessionRow) record.Session {
 		out.PromptHashes = nil // the prompts count as changed
 	}
 	return out
+}
+
+// injectionsFromText reads what hooks add to a system prompt; an unreadable text adds nothing.
+func injectionsFromText(text string) (list []contract.Injection) {
+	if json.Unmarshal([]byte(text), &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// injectionsParam returns what hooks add to a system prompt as it is stored, nil where that stays.
+func injectionsParam(list *[]contract.Injection) *string {
+	if list == nil {
+		return nil
+	}
+	kept := make([]contract.Injection, len(*list))
+	for i, in := range *list {
+		kept[i] = contract.Injection{Plugin: transcript.Storable(in.Plugin), Text: transcript.Storable(in.Text)}
+	}
+	encoded, _ := json.Marshal(kept) // strings can always be marshalled
+	return text(encoded)
 }
 
 // List implements [sessions.Store].
@@ -145,6 +168,7 @@ func (s *Sessions) List(ctx context.Context, owner, project string, after *page.
 //convert:with >BlockedReason=- >Budget=- >CompiledHash=- >ProjectPath=- >Workspace=- >ResumeFrom=- >EndedAt=-
 //convert:with >AuditHead=-
 //convert:with >CurrentRun=- >CurrentMessage=- >CancelRequested=- >ResumeRun=- >Cage=- >PromptHashes=- >Totals=-
+//convert:with >RecalledAt=- >IdleFiredAt=- >Injections=-
 
 // Workspaces implements [sessions.Store].
 func (s *Sessions) Workspaces(ctx context.Context, owner string) ([]string, error) {

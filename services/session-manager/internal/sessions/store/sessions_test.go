@@ -219,7 +219,7 @@ func TestApply(t *testing.T) {
 	if d := cmp.Diff(want, steps); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	messages, err := s.History(t.Context(), n.ID)
+	messages, err := s.History(t.Context(), n.ID, 0)
 	if err != nil || len(messages) != 2 || messages[1].Ordinal != 2 || messages[1].Content != "a\uFFFDb" ||
 		messages[1].Blocks[0].Text.Text != "a\uFFFDb" ||
 		messages[1].Metadata.ErrorMessage != "Cut\uFFFD off." || *messages[1].Cost != 0.5 {
@@ -574,7 +574,7 @@ func TestForkCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	fork := addOne(t, s, func(fork *record.Session) { fork.ResumeFrom = n.ID })
-	list, err := s.History(t.Context(), fork.ID)
+	list, err := s.History(t.Context(), fork.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/workspace/paths"
 )
@@ -21,6 +22,8 @@ type Options struct {
 	FileBytes int64
 	// TotalBytes bounds all contents of one answer, so that it fits into a message.
 	TotalBytes int64
+	// Rules are the operator's boundaries for what instructions import.
+	Rules paths.Rules
 }
 
 // State is the result of reading a file.
@@ -76,7 +79,11 @@ func Read(ctx context.Context, opts Options, req Request) (string, []File, error
 		if err := ctx.Err(); err != nil {
 			return "", nil, err
 		}
-		files[i] = readOne(space, path, req.Known[path], limit, left)
+		if path == dsl.InstructionsPath {
+			files[i] = opts.instructions(req.Root, req.Known[path], left)
+		} else {
+			files[i] = readOne(space, path, req.Known[path], limit, left)
+		}
 		left -= int64(len(files[i].Content))
 	}
 	return space.Root(), files, nil

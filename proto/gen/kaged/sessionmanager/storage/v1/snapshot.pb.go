@@ -462,7 +462,9 @@ type AgentNode struct {
 	// Whether todos that it proposes are written down without the root agent's review.
 	AutoTodos bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
 	// How its conversation is kept inside its model's window; unset for the defaults.
-	Compaction    *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
+	Compaction *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
+	// Whether the project's instructions are part of its prompt.
+	AgentsMd      bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -628,6 +630,13 @@ func (x *AgentNode) GetCompaction() *AgentCompaction {
 		return x.Compaction
 	}
 	return nil
+}
+
+func (x *AgentNode) GetAgentsMd() bool {
+	if x != nil {
+		return x.AgentsMd
+	}
+	return false
 }
 
 // AgentCompaction is how a conversation is kept inside its model's window. Zero values are not set.
@@ -1335,7 +1344,7 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\x04json\x18\x02 \x01(\tR\x04json\"\xb3\x01\n" +
 	"\tDebugging\x12I\n" +
 	"\badapters\x18\x01 \x03(\v2-.kaged.sessionmanager.storage.v1.DebugAdapterR\badapters\x12[\n" +
-	"\x0econfigurations\x18\x02 \x03(\v23.kaged.sessionmanager.storage.v1.DebugConfigurationR\x0econfigurations\"\x9b\b\n" +
+	"\x0econfigurations\x18\x02 \x03(\v23.kaged.sessionmanager.storage.v1.DebugConfigurationR\x0econfigurations\"\xb8\b\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -1360,7 +1369,8 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"auto_todos\x18\x12 \x01(\bR\tautoTodos\x12P\n" +
 	"\n" +
 	"compaction\x18\x13 \x01(\v20.kaged.sessionmanager.storage.v1.AgentCompactionR\n" +
-	"compaction\x1a>\n" +
+	"compaction\x12\x1b\n" +
+	"\tagents_md\x18\x14 \x01(\bR\bagentsMd\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

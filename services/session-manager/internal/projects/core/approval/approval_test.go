@@ -385,6 +385,8 @@ var compared = map[string]string{
 
 	"AgentNode.compaction": "compaction: summarize and delegate; the rest is free, as anything a model reads",
 
+	"AgentNode.agents_md": "free: text, whose file is held to its accepted text",
+
 	"AgentNode.include_tool_results_in_context": "free: what the model has seen before",
 	"AgentNode.parent_context":                  "free: text that its caller could say to it as well",
 }

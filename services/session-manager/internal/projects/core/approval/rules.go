@@ -44,6 +44,10 @@ var Rules = []Rule{
 		"an alias that is not bound, or leads to providers that were reached already; what the operator binds", model,
 	},
 	{"system_prompt", "a file that agents can write and whose text was never accepted", "a file that they cannot write, or that is missing", nil},
+	{
+		"instructions", "a text of `AGENTS.md` that was never accepted, or its loss; it is held and refuses no files",
+		"the key", nil,
+	},
 	{"max_steps", "a higher number; an absent one counts as `[limits] max_steps`, 20 by default", "a lower one", maxSteps},
 	{"max_output_tokens", "a higher number, or any where one was absent or is absent now", "a lower one", maxOutputTokens},
 	{

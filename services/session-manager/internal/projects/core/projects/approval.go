@@ -105,11 +105,15 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 	kept := maps.Clone(files)
 	for _, ref := range c.Snapshot.Prompts {
 		now, accepted := c.hashes[ref.Name], p.AcceptedPrompts[ref.Name]
-		writable := x.version.Writable(ref.Name) || before.Writable(ref.Name)
+		writable := optional(ref.Name) || x.version.Writable(ref.Name) || before.Writable(ref.Name)
 		if p.CompiledHash == "" {
 			accepted = acceptedAbsent // the first version is approved as a whole
 		}
-		x.takePrompt(ref, now, accepted, writable, p.CompiledHash != "" && cfg.AsksFirst())
+		if optional(ref.Name) {
+			x.takeInstructions(ref, now, p.AcceptedPrompts[ref.Name], p.CompiledHash == "")
+		} else {
+			x.takePrompt(ref, now, accepted, writable, p.CompiledHash != "" && cfg.AsksFirst())
+		}
 		if x.writable[ref.Name] = writable; writable {
 			files[ref.Name], kept[ref.Name] = now, x.keeps[ref.Name]
 		}
@@ -149,6 +153,40 @@ func (x *candidate) takePrompt(ref Reference, now, accepted string, writable, as
 	default:
 		x.keeps[ref.Name] = now
 	}
+}
+
+// takeInstructions decides about the project's instructions: no text of them counts before it is accepted, and they
+// never refuse the files. That they are missing is accepted like a text.
+func (x *candidate) takeInstructions(ref Reference, now, accepted string, first bool) {
+	if now == "" {
+		now = acceptedAbsent
+	}
+	if accepted == "" {
+		accepted = acceptedAbsent
+	}
+	x.takes[ref.Name] = now
+	if first {
+		accepted = now // the first version is approved as a whole
+	}
+	x.keeps[ref.Name] = accepted
+	if accepted == now {
+		return
+	}
+	agent := ""
+	if len(ref.UsedBy) > 0 {
+		agent = strings.TrimSuffix(ref.UsedBy[0], ".instructions")
+	}
+	x.held = append(x.held, approval.Widening{
+		Place: approval.Place{AgentPath: agent, Key: "instructions.agents_md"},
+		From:  instructionsAre(accepted), To: instructionsAre(now),
+	})
+}
+
+func instructionsAre(sha string) string {
+	if sha == acceptedAbsent {
+		return ""
+	}
+	return dsl.InstructionsPath + " sha256:" + sha
 }
 
 // defaultSteps is a run's default number of steps, as in the harness.
@@ -218,6 +256,9 @@ func (x *candidate) diff() string {
 			to = append(to, approval.Text{Path: path, Content: text})
 			shown[path] = true
 		}
+	}
+	if x.writable[dsl.InstructionsPath] && x.takes[dsl.InstructionsPath] == acceptedAbsent {
+		shown[dsl.InstructionsPath] = true // they are gone
 	}
 	var from []approval.Text
 	for _, t := range x.from {
@@ -559,7 +600,7 @@ func (s *Service) approvedHash(ctx context.Context, p Project) (string, error) {
 	}
 	version := approval.Version{Root: p.Path, Agents: snapshot.Agents}
 	for path, sha := range p.AcceptedPrompts {
-		if version.Writable(path) && sha != acceptedAbsent {
+		if (optional(path) || version.Writable(path)) && sha != acceptedAbsent {
 			files[path] = sha
 		}
 	}

@@ -40,7 +40,7 @@ func unbound(cfg *localconfig.Config, aliases []Reference) []Reference {
 func (p *Project) missingPrompts() []Reference {
 	var list []Reference
 	for _, ref := range p.Prompts {
-		if ref.SHA256 == "" || p.unaccepted(ref) {
+		if !optional(ref.Name) && (ref.SHA256 == "" || p.unaccepted(ref)) {
 			list = append(list, ref)
 		}
 	}
@@ -98,7 +98,8 @@ func (s *Service) lookForPrompts(ctx context.Context, p Project) ([]Reference, e
 	}
 	var missing []Reference
 	for i, f := range read.Files {
-		if there := f.State == Unchanged || f.State == Found && isText(f.Content); there && !p.unaccepted(prompts[i]) {
+		there := f.State == Unchanged || f.State == Found && isText(f.Content)
+		if optional(f.Path) || there && !p.unaccepted(prompts[i]) {
 			continue
 		}
 		missing = append(missing, prompts[i])

@@ -107,7 +107,13 @@ func (s *Service) promptOf(ctx context.Context, owner, id, path string) (Project
 	if err != nil {
 		return p, Reference{}, err
 	}
-	i := slices.IndexFunc(p.Prompts, func(ref Reference) bool { return ref.Name == path })
+	named := func(name string) int {
+		return slices.IndexFunc(p.Prompts, func(ref Reference) bool { return ref.Name == name })
+	}
+	i := named(path)
+	if i < 0 && "./"+path == dsl.InstructionsPath { // clients take the dot out of a URL
+		i = named(dsl.InstructionsPath)
+	}
 	if i < 0 {
 		return p, Reference{}, fault.New(fault.NotFound, "No agent of the project uses the prompt %.200q.", path).
 			With("path", path)
@@ -122,6 +128,7 @@ func (s *Service) Prompt(ctx context.Context, owner, id, path string, version, f
 	if err != nil {
 		return PromptText{}, err
 	}
+	path = ref.Name
 	out := PromptText{Path: path}
 	if version != 0 {
 		out.PromptVersion, out.Text, err = s.History.Version(ctx, owner, id, path, version)
@@ -200,6 +207,10 @@ func (s *Service) putPrompt(ctx context.Context, owner, id, path string, w Promp
 		text = *w.Text
 	} else if _, text, err = s.History.Version(ctx, owner, id, path, w.Restore); err != nil {
 		return PromptVersion{}, err
+	}
+	if optional(ref.Name) {
+		return PromptVersion{}, check.Field("path", "path must name a prompt file; the project's instructions are made of "+
+			"several files: edit those, and approve them with `kaged project approve`.")
 	}
 	if len(text) > dsl.MaxFileSize {
 		return PromptVersion{}, fault.New(fault.PayloadTooLarge,

@@ -65,6 +65,9 @@ func outlineOf(p *compile.Project) Outline {
 		out.Capabilities.Agents = append(out.Capabilities.Agents, AgentCage{Path: a.Path, Caged: a.Cage != nil, Summary: a.Cage.Summary()})
 		aliases.add(a.Model, a.Path)
 		prompts.add(a.PromptPath, a.Path+".system_prompt")
+		if a.AgentsMD {
+			prompts.add(dsl.InstructionsPath, a.Path+".instructions")
+		}
 		if c := a.Compaction; c != nil {
 			if c.Strategy != "" {
 				if out.Strategies == nil {

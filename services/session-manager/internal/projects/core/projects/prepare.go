@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
@@ -45,7 +46,7 @@ type Inputs struct {
 // HeldPrompt is a prompt with a file that differs from the accepted text.
 type HeldPrompt struct {
 	Path string
-	// Accepted and Found are the SHA-256 (hex) of both.
+	// Accepted and Found are the SHA-256 (hex) of both, "" for a text that is missing.
 	Accepted, Found string
 }
 
@@ -142,7 +143,7 @@ func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (m
 		case f.State == Found && isText(f.Content):
 			prompts[f.Path] = prompt{string(f.Content), f.SHA256}
 			fresh[f.SHA256] = string(f.Content)
-		default:
+		case !optional(f.Path):
 			missing = append(missing, refs[i])
 		}
 	}
@@ -155,6 +156,10 @@ func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (m
 	}
 	return prompts, missing, s.keepPrompts(ctx, pin, prompts, fresh)
 }
+
+// optional reports whether a prompt may be missing: the project's instructions. Their text is made of several files,
+// some outside of the project, so it always counts as one that agents can write.
+func optional(path string) bool { return path == dsl.InstructionsPath }
 
 // hold replaces the prompts that agents can write, in the session's version or in the project's, by their accepted
 // texts. It returns those that were replaced, and those that have no accepted text.
@@ -177,6 +182,18 @@ func (s *Service) hold(ctx context.Context, pin Pin, snapshot *Snapshot, prompts
 	for _, ref := range snapshot.Prompts {
 		p, there := prompts[ref.Name]
 		sha := accepted.Prompts[ref.Name]
+		if optional(ref.Name) {
+			if sha == acceptedAbsent {
+				sha = ""
+			}
+			if sha != p.sha256 {
+				held = append(held, HeldPrompt{Path: ref.Name, Accepted: sha, Found: p.sha256})
+			}
+			if sha != "" && sha != p.sha256 {
+				hashes = append(hashes, sha)
+			}
+			continue
+		}
 		switch {
 		case !there, sha == p.sha256, !versions[0].Writable(ref.Name) && !versions[1].Writable(ref.Name):
 		case sha == "", sha == acceptedAbsent:
@@ -195,6 +212,10 @@ func (s *Service) hold(ctx context.Context, pin Pin, snapshot *Snapshot, prompts
 	}
 	prompts = maps.Clone(prompts)
 	for _, h := range held {
+		if h.Accepted == "" {
+			delete(prompts, h.Path)
+			continue
+		}
 		text, kept := texts[h.Accepted]
 		if !kept {
 			return nil, nil, nil, fault.New(fault.Internal, "The accepted text of %s is not kept.", h.Path)

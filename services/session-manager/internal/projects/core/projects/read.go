@@ -136,6 +136,11 @@ func (s *Service) Current(ctx context.Context, owner, id string) (Runtime, error
 	return Runtime{Project: p, Snapshot: snapshot}, err
 }
 
+// PromptTexts returns the kept texts of prompts by their SHA-256 (hex).
+func (s *Service) PromptTexts(ctx context.Context, hashes []string) (map[string]string, error) {
+	return s.Contents.PromptTexts(ctx, hashes)
+}
+
 // Snapshot returns a snapshot by its hash. It fails with not_found for one that was never made.
 func (s *Service) Snapshot(ctx context.Context, hash string) (*Snapshot, error) {
 	if snapshot, ok := s.snapshots.get(hash); ok {

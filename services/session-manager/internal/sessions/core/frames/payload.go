@@ -164,7 +164,8 @@ type CompactionFlagged struct {
 // CompactionUndone says that a compaction counts no more.
 type CompactionUndone struct{ SessionID, CompactionID, AgentPath string }
 
-// PromptHeld says that a run goes on with the accepted text of a prompt that agents can write and have changed.
+// PromptHeld says that a run goes on with the accepted text of a prompt that agents can write and have changed, or of
+// changed instructions of the project. Accepted and Found are "" for a missing text.
 type PromptHeld struct{ RunID, Path, Accepted, Found string }
 
 // SessionState is the session's state from now on.

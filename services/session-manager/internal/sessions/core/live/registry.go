@@ -30,8 +30,8 @@ type Store interface {
 	// Reserve judges a claim and stores its reservation if the call may be made. A claim that an earlier try stored is
 	// allowed.
 	Reserve(ctx context.Context, f lease.Fence, c record.Claim) (record.Verdict, error)
-	// History returns all messages of a session in order.
-	History(ctx context.Context, session string) ([]record.Message, error)
+	// History returns the messages of a session in order, those after an ordinal.
+	History(ctx context.Context, session string, after int64) ([]record.Message, error)
 	// RelevantLedger returns the part of a session's ledger that a run is given.
 	RelevantLedger(ctx context.Context, session string) (contract.Ledger, error)
 	// Steps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".

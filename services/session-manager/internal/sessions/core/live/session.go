@@ -42,6 +42,7 @@ type Session struct {
 	going     bool
 
 	shaped atomic.Int64
+	kept   keptHistory
 	// compacting holds a token while a manual compaction is at work.
 	compacting atomic.Bool
 }
@@ -75,11 +76,6 @@ func (s *Session) Record() record.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.record
-}
-
-// History returns the session's messages in order. It fails with unavailable while the store is away.
-func (s *Session) History(ctx context.Context) ([]record.Message, error) {
-	return s.g.Store.History(ctx, s.ID)
 }
 
 // Ledger returns the part of the session's ledger that a run is given. It fails with unavailable while the store is
@@ -223,7 +219,7 @@ func (s *Session) applied(c record.Change, between crash.Point) {
 	s.record = c.On(before)
 	after := s.record
 	s.mu.Unlock()
-	if len(c.Compactions) > 0 || c.Undone != "" || c.Kept != nil {
+	if len(c.Compactions) > 0 || c.Undone != "" || c.Kept != nil || len(c.Superseded) > 0 {
 		s.shaped.Add(1)
 	}
 	crash.At(between)

@@ -82,6 +82,10 @@ type Patch struct {
 	Budget *contract.Budget
 	// ResumeRun is a run that is to go on in a new one, "" to clear it.
 	ResumeRun *string
+	// RecalledAt is when the first run began, IdleFiredAt when the hooks for idle sessions were called; Injections are
+	// what hooks add to the system prompt.
+	RecalledAt, IdleFiredAt *int64
+	Injections              *[]contract.Injection
 }
 
 // Empty reports whether the patch has no field set.
@@ -101,6 +105,9 @@ func (p Patch) On(s Session) Session {
 	set(&s.ResumeRun, p.ResumeRun)
 	set(&s.Issue, p.Issue)
 	set(&s.Budget, p.Budget)
+	set(&s.RecalledAt, p.RecalledAt)
+	set(&s.IdleFiredAt, p.IdleFiredAt)
+	set(&s.Injections, p.Injections)
 	return s
 }
 
@@ -112,6 +119,15 @@ func (c Change) Fields() Patch {
 		p.ResumeRun = new(string)
 	}
 	return p
+}
+
+// Recall notes in a change that begins a run that it is the first one of s, and reports whether it is.
+func (c *Change) Recall(s Session) (first bool) {
+	if s.RecalledAt != 0 {
+		return false
+	}
+	c.Session.RecalledAt = &c.At
+	return true
 }
 
 // Given returns the change for a session that is s: a run with a stored cancellation is not resumed, even if it was

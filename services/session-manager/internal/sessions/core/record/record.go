@@ -49,6 +49,10 @@ type Session struct {
 	ResumeRun string
 	// Issue is the number of the issue that it works on.
 	Issue int64
+	// RecalledAt is when its first run began, IdleFiredAt when the hooks for idle sessions were last called; 0 for never.
+	RecalledAt, IdleFiredAt int64
+	// Injections are what hooks add to the root agent's system prompt.
+	Injections []contract.Injection
 	// Cage is whether the root agent of that run works in a cage, "" without a run.
 	Cage contract.CageStatus
 	// PromptHashes are the prompts of its last run: path to SHA-256.

@@ -21,6 +21,8 @@ type agent struct {
 	steps []transcript.Step
 	// settled are calls without a stored turn yet.
 	settled []record.Settlement
+	// begun is closed when the beginning is on disk and its frame out; nil from then on.
+	begun chan struct{}
 }
 
 // errUnknownAgent is a harness that reports an event of an agent that it did not start, or that has ended.
@@ -46,6 +48,11 @@ func (l *relay) child(id string, event contract.Event) error {
 	a := l.below[id]
 	if a == nil {
 		return errUnknownAgent
+	}
+	if !unseen(event) {
+		if err := l.begun(a); err != nil {
+			return err
+		}
 	}
 	switch e := event.(type) {
 	case contract.Delta:
@@ -81,8 +88,28 @@ func (l *relay) childText(p frames.SubagentOutput, text string) error {
 	return nil
 }
 
-// agentStarted stores and shows the beginning of an invocation. Its frame is out when it returns, so that those of
-// the agent follow.
+// unseen reports whether an event shows clients nothing.
+func unseen(event contract.Event) bool {
+	switch event.(type) {
+	case contract.CallWanted, contract.Record, contract.MessageStart:
+		return true
+	}
+	return false
+}
+
+// begun waits until the beginning of an agent is on disk and its frame out, so that the agent's own follow.
+func (l *relay) begun(a *agent) error {
+	if a.begun == nil {
+		return nil
+	}
+	l.keep(job{now: true, wakes: true})
+	err := l.await(a.begun)
+	a.begun = nil
+	return err
+}
+
+// agentStarted stores and shows the beginning of an invocation. It waits for neither: the agent's first model call,
+// which comes at once where no cage has to be made, shares its commit.
 func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
 	if parent := l.below[e.ParentID]; id == "" || l.below[id] != nil || e.ParentID != "" && parent == nil {
 		return errUnknownAgent
@@ -101,7 +128,12 @@ func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
 	l.mu.Lock()
 	l.agents[id] = make(chan struct{})
 	l.mu.Unlock()
-	return l.stored(job{started: []record.Invocation{a.Invocation}, audit: l.abouts(e.Audit), now: true})
+	a.begun = make(chan struct{})
+	l.keep(job{
+		started: []record.Invocation{a.Invocation}, audit: l.abouts(e.Audit), done: []chan struct{}{a.begun},
+		now: a.Cage == contract.CagePending,
+	})
+	return nil
 }
 
 // policyOf returns the policy of an agent's cage; it may be nil.
@@ -119,8 +151,8 @@ var outcomesBelow = map[contract.Outcome]record.InvocationState{
 	contract.Completed: record.InvocationCompleted, contract.Failed: record.InvocationFailed, contract.Cancelled: record.InvocationCancelled,
 }
 
-// agentEnded stores and shows the end of an invocation. Its frame is out when it returns, so that the result of its
-// call follows.
+// agentEnded stores and shows the end of an invocation. It waits for neither: the result of its call, which comes at
+// once, shares its commit if it is the last of its step. What is shown meanwhile is held back, so that it follows.
 func (l *relay) agentEnded(a *agent, e contract.AgentEnded) error {
 	for _, other := range l.below {
 		if other.ParentID == a.ID {
@@ -146,21 +178,97 @@ func (l *relay) agentEnded(a *agent, e contract.AgentEnded) error {
 		l.answers = append(l.answers, a.Invocation)
 	}
 	end := overAgent{Invocation: a.Invocation, usage: e.Usage, message: ident.New(), closed: l.questionsOf(a.ID)}
-	err := l.stored(job{
-		ended: []overAgent{end}, audit: l.abouts(e.Audit), files: changed(l.below[a.ParentID], a.FilesChanged), now: true,
+	done := make(chan struct{})
+	l.ends = append(l.ends, done)
+	l.keep(job{
+		ended: []overAgent{end}, audit: l.abouts(e.Audit), files: changed(l.below[a.ParentID], a.FilesChanged),
+		done: []chan struct{}{done},
 	})
-	l.mu.Lock()
-	close(l.agents[a.ID])
-	delete(l.agents, a.ID)
-	l.mu.Unlock()
-	return err
+	go l.closeAgent(a.ID, done)
+	return nil
 }
 
-// stored hands a job to the keeper and waits until it is on disk and its frames are in the writer's hands.
-func (l *relay) stored(j job) error {
-	done := make(chan struct{})
-	j.done = append(j.done, done)
-	l.keep(j)
+// closeAgent lets those go on that wait for the end of an agent, once it is on disk. It ends with the run.
+func (r *Run) closeAgent(id string, stored <-chan struct{}) {
+	select {
+	case <-stored:
+	case <-r.life.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if over := r.agents[id]; over != nil {
+		close(over)
+		delete(r.agents, id)
+	}
+}
+
+// follows reports whether an event comes at once after the end of an agent and is stored with it: the last result of a
+// step, and the end of the step. Records are shown to no client.
+func (l *relay) follows(h contract.Happening) bool {
+	a := &l.root
+	if h.InvocationID != "" {
+		if a = l.below[h.InvocationID]; a == nil {
+			return false
+		}
+	}
+	switch e := h.Event.(type) {
+	case contract.Record, contract.StepDone:
+		return true
+	case contract.ToolFinished:
+		n := len(a.steps)
+		if n == 0 || a.steps[n-1].Step != e.Step {
+			return false
+		}
+		calls := 0
+		for _, b := range a.steps[n-1].Blocks {
+			if b.Call != nil {
+				calls++
+			}
+		}
+		return len(a.steps[n-1].Results)+1 == calls
+	}
+	return false
+}
+
+// settle waits until the ends of agents are on disk and their frames out, and shows what was held back. With hurry the
+// keeper waits for no company.
+func (l *relay) settle(hurry bool) error {
+	if len(l.ends) == 0 {
+		return nil
+	}
+	if hurry {
+		l.keep(job{now: true, wakes: true})
+	}
+	for _, done := range l.ends {
+		if err := l.await(done); err != nil {
+			return err
+		}
+	}
+	held := l.held
+	l.ends, l.held = nil, nil
+	for _, p := range held {
+		if err := l.emit(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleAll waits for the beginnings and ends of agents that are on their way to disk: the run is over. If the
+// session is lost to this process they are left to its next holder.
+func (l *relay) settleAll() {
+	if l.settle(true) != nil {
+		return
+	}
+	for _, id := range l.order {
+		if l.begun(l.below[id]) != nil {
+			return
+		}
+	}
+}
+
+// await waits until a job is on disk and its frames are in the writer's hands.
+func (l *relay) await(done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil

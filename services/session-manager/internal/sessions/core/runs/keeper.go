@@ -19,9 +19,11 @@ type job struct {
 	acks  []Half
 	audit []audit.Record
 	head  *contract.AuditHead
-	cage  *record.RunCage
-	cages []record.InvocationCage
-	files []record.InvocationFiles
+	// injections are what hooks add to the system prompt.
+	injections *[]contract.Injection
+	cage       *record.RunCage
+	cages      []record.InvocationCage
+	files      []record.InvocationFiles
 	// started and ended are invocations.
 	started []record.Invocation
 	ended   []overAgent
@@ -40,8 +42,8 @@ type job struct {
 	question *question
 	// end is the end of the run and the last job.
 	end *ending
-	// now says that a reader waits for it.
-	now bool
+	// now says that a reader waits for it. A job that only wakes the keeper has no content.
+	now, wakes bool
 }
 
 func (j *job) add(next job) {
@@ -58,6 +60,9 @@ func (j *job) add(next job) {
 	if next.head != nil {
 		j.head = next.head
 	}
+	if next.injections != nil {
+		j.injections = next.injections
+	}
 	if next.cage != nil {
 		j.cage = next.cage
 	}
@@ -65,7 +70,7 @@ func (j *job) add(next job) {
 	j.granted = append(j.granted, next.granted...)
 	j.settled = append(j.settled, next.settled...)
 	j.end, j.question, j.claim = next.end, next.question, next.claim
-	j.now = j.now || next.now
+	j.now, j.wakes = j.now || next.now, j.wakes && next.wakes
 }
 
 // keeper commits jobs. It is used by one goroutine.
@@ -82,7 +87,7 @@ type keeper struct {
 func (k *keeper) keep() {
 	for j := range k.jobs {
 		k.gather(&j)
-		if errors.Is(k.reason(), errAbandoned) {
+		if j.wakes || errors.Is(k.reason(), errAbandoned) {
 			continue
 		}
 		if err := k.commit(j); err != nil {
@@ -137,7 +142,7 @@ func (k *keeper) commit(j job) error {
 	change := record.Change{
 		Reserved: j.reserved, Settled: j.settled, Ledger: j.ledger,
 		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Files: j.files,
-		Session: record.Patch{AuditHead: j.head},
+		Session: record.Patch{AuditHead: j.head, Injections: j.injections},
 	}
 	if k.worked.bounded() || j.end != nil {
 		change.Worked = &record.RunWorked{RunID: k.ID(), Time: k.worked.total()}

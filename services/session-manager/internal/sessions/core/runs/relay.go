@@ -27,6 +27,9 @@ type relay struct {
 	below map[string]*agent
 	order []string
 	used  record.Below
+	// ends are the ends of agents that are on their way to disk, and held what is shown after them; see [relay.settle].
+	ends []chan struct{}
+	held []frames.Payload
 	// answers are the children of the root that are over, without stored results.
 	answers []record.Invocation
 	// debugged are the debug sessions that are not over, by their ids: the last event of each.
@@ -62,6 +65,11 @@ func (l *relay) run() (end ending) {
 }
 
 func (l *relay) handle(h contract.Happening) error {
+	if len(l.ends) > 0 && !l.follows(h) {
+		if err := l.settle(true); err != nil {
+			return err
+		}
+	}
 	if h.InvocationID != "" {
 		return l.child(h.InvocationID, h.Event)
 	}
@@ -88,6 +96,9 @@ func (l *relay) handle(h contract.Happening) error {
 		return l.emit(frames.MessageRetract{MessageID: l.spec.Run.MessageID, Step: e.Step, Reason: e.Reason})
 	case contract.AuditMoved:
 		l.keep(job{head: &e.Head})
+		return nil
+	case contract.SessionStarted:
+		l.keep(job{injections: &e.Injections})
 		return nil
 	}
 	return l.step(&l.root, h.Event)
@@ -156,6 +167,10 @@ func (l *relay) endDebugging() {
 const rehearsal = "rehearsal"
 
 func (l *relay) emit(p frames.Payload) error {
+	if len(l.ends) > 0 {
+		l.held = append(l.held, p)
+		return nil
+	}
 	f, err := frames.Render(l.Renderer, l.scratch[:0], p)
 	if err != nil {
 		return err
@@ -244,7 +259,7 @@ func (l *relay) stepDone(a *agent, e contract.StepDone) error {
 	if a.ID == "" {
 		l.answers = nil
 	}
-	return nil
+	return l.settle(false)
 }
 
 // inOrder sorts results, which come as the tools finish, as their calls are.
@@ -311,6 +326,7 @@ func (l *relay) finished(f contract.Finished) ending {
 }
 
 func (l *relay) ended(f contract.Finished) ending {
+	l.settleAll()
 	l.endDebugging()
 	e := ending{Finished: f, steps: l.root.steps, used: l.used, answers: l.answers}
 	for _, id := range l.order {

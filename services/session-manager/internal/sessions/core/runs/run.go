@@ -28,6 +28,8 @@ type Spec struct {
 	Stored []transcript.Stored
 	// Ledger is the session's so far.
 	Ledger contract.Ledger
+	// First says that the session has had no run before.
+	First bool
 	// Tries is how many runs the message has had, this one included.
 	Tries int
 }

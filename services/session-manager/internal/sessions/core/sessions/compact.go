@@ -194,7 +194,9 @@ func (m *compacting) run(ctx context.Context) {
 	})
 	if err == nil {
 		err = m.l.Update(ctx, "", func(current record.Session) (record.Change, error) {
-			return m.change(current, out.Stages)
+			c, err := m.change(current, out.Stages)
+			m.spent(current, out.Calls, &c)
+			return c, err
 		}, nil)
 	}
 	if err == nil {
@@ -208,7 +210,9 @@ func (m *compacting) run(ctx context.Context) {
 		"reason": f.Msg,
 	})
 	err = m.l.Update(context.WithoutCancel(ctx), "", func(current record.Session) (record.Change, error) {
-		return record.Change{At: failed.At, Audit: m.records(current, failed.Audit)}, nil
+		c := record.Change{At: failed.At, Audit: m.records(current, failed.Audit)}
+		m.spent(current, out.Calls, &c)
+		return c, nil
 	}, nil)
 	if err != nil {
 		m.s.Log.Warn("a failed compaction was not recorded", "session", m.order.Session, "error", err)
@@ -244,6 +248,28 @@ func (m *compacting) change(current record.Session, stages []contract.Compaction
 		}
 	}
 	return c, nil
+}
+
+// spent adds the model calls of a compaction to a change: they are paid, also where it failed.
+func (m *compacting) spent(of record.Session, calls []contract.Event, c *record.Change) {
+	for _, e := range calls {
+		switch e := e.(type) {
+		case contract.CallWanted:
+			c.Reserved = append(c.Reserved, record.Spend{
+				RunID: m.id, Call: e.Call, SessionID: of.ID, Owner: of.Owner, AgentPath: e.Agent, Model: e.Model,
+				Reserved: e.Amount, At: c.At,
+			})
+			for _, r := range e.Audit {
+				c.Audit = append(c.Audit, m.records(of, r)...)
+			}
+		case contract.CallSettled:
+			c.Settled = append(c.Settled, record.Settlement{
+				RunID: m.id, Call: e.Call, Used: e.Amount, Estimated: e.Estimated,
+			})
+		case contract.Record:
+			c.Audit = append(c.Audit, m.records(of, e)...)
+		}
+	}
 }
 
 // records returns a record of the harness as one of the session.

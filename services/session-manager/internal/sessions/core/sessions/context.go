@@ -100,7 +100,7 @@ func (s *Service) conversation(ctx context.Context, of record.Session, agent str
 		return w, fault.New(fault.NotFound, "The project of this session has no agent %q.", w.agent).With("agent_path",
 			w.agent)
 	}
-	if w.messages, err = s.Store.History(ctx, of.ID); err != nil {
+	if w.messages, err = s.Store.History(ctx, of.ID, 0); err != nil {
 		return w, err
 	}
 	ledger, err := s.Store.RelevantLedger(ctx, of.ID)

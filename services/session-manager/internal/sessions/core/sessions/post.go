@@ -239,8 +239,9 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 		Slot: p.s.slot(p.ctx, current.Owner),
 	}
 	c.Session.State = next
+	first := as == record.Posted && c.Recall(current)
 	p.spec = runs.Spec{
-		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
+		First: first, Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
 		Stored: record.History(append(p.history[:len(p.history):len(p.history)], message)), Ledger: p.ledger,
 	}
 	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)

@@ -133,8 +133,9 @@ func (p *posting) resume(current record.Session, run record.Run) (record.Change,
 	resumed := about(p.ctx, current, "run.dequeued", map[string]any{"message_id": run.TriggerMessageID})
 	resumed.RunID = run.ID
 	c.Audit = append([]audit.Record{resumed}, p.prompts(current)...)
+	first := c.Recall(current)
 	p.spec = runs.Spec{
-		Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
+		First: first, Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
 		Stored: record.History(p.history), Ledger: p.ledger,
 	}
 	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)

@@ -101,8 +101,8 @@ type Store interface {
 	// LiveInvocations returns the invocations at work below the root agents in an operator's sessions, or in one of
 	// them, the oldest first; only the fields of such a list are set.
 	LiveInvocations(ctx context.Context, owner, session string) ([]record.Invocation, error)
-	// History returns all messages of a session in order, with their superseded parts.
-	History(ctx context.Context, session string) ([]record.Message, error)
+	// History returns the messages of a session in order, those after an ordinal, with their superseded parts.
+	History(ctx context.Context, session string, after int64) ([]record.Message, error)
 	// Ledger returns up to limit entries of a session's ledger after a place, oldest first; with an agent or a kind only
 	// those. RelevantLedger returns the part that a run is given.
 	Ledger(
@@ -126,6 +126,8 @@ type Projects interface {
 	Known(ctx context.Context, owner, id string) error
 	// Current returns the inputs of a session created now, as [projects.Service.Current] says.
 	Current(ctx context.Context, owner, id string) (projects.Runtime, error)
+	// PromptTexts returns the kept texts of prompts by their SHA-256 (hex).
+	PromptTexts(ctx context.Context, hashes []string) (map[string]string, error)
 	// MarkOpened notes that a session of the project is in use.
 	MarkOpened(ctx context.Context, owner, id string)
 }

@@ -56,7 +56,7 @@ from messages m
 left join (select c.message_id, array_agg(c.from_step order by c.from_step) as from_steps, array_agg(c.to_step order by c.from_step) as to_steps
            from compaction_spans c join compactions k on k.id = c.compaction_id and k.undone_at is null
            where c.session_id = $1 group by c.message_id) s on s.message_id = m.id
-where m.session_id = $1 order by m.ordinal
+where m.session_id = $1 and m.ordinal > $2::bigint order by m.ordinal
 `
 
 type HistoryRow struct {
@@ -77,9 +77,9 @@ type HistoryRow struct {
 	ToSteps              []int32
 }
 
-// The two lists are the superseded steps of a message, from and to; empty for none.
-func (q *Queries) History(ctx context.Context, sessionID string) ([]HistoryRow, error) {
-	rows, err := q.db.Query(ctx, history, sessionID)
+// Those after an ordinal. The two lists are the superseded steps of a message, from and to; empty for none.
+func (q *Queries) History(ctx context.Context, sessionID string, after int64) ([]HistoryRow, error) {
+	rows, err := q.db.Query(ctx, history, sessionID, after)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,8 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(s.resume_from, '')::text as resume_from, (s.next_ordinal - 1)::bigint as message_count, s.audit_head_hash, s.audit_head_items,
        coalesce(s.budget::text, '')::text as budget,
        s.created_at, s.updated_at, coalesce(s.ended_at, 0)::bigint as ended_at, coalesce(s.resume_run, '')::text as resume_run,
-       coalesce(s.issue_number, 0)::bigint as issue_number,
+       coalesce(s.issue_number, 0)::bigint as issue_number, coalesce(s.recalled_at, 0)::bigint as recalled_at,
+       coalesce(s.last_idle_fire, 0)::bigint as last_idle_fire, coalesce(s.start_injections::text, '')::text as start_injections,
        coalesce(r.id, '')::text as run_id, coalesce(r.state, '')::text as run_state, coalesce(r.trigger_message_id, '')::text as run_message,
        coalesce(r.cage_status, '')::text as run_cage, (r.cancel_requested_at is not null)::bool as run_cancelled,
        coalesce(r.prompt_hashes, '{}')::jsonb as prompt_hashes,
@@ -100,6 +101,9 @@ type GetSessionRow struct {
 	EndedAt                 int64
 	ResumeRun               string
 	IssueNumber             int64
+	RecalledAt              int64
+	LastIdleFire            int64
+	StartInjections         string
 	RunID                   string
 	RunState                string
 	RunMessage              string
@@ -139,6 +143,9 @@ func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owne
 		&i.EndedAt,
 		&i.ResumeRun,
 		&i.IssueNumber,
+		&i.RecalledAt,
+		&i.LastIdleFire,
+		&i.StartInjections,
 		&i.RunID,
 		&i.RunState,
 		&i.RunMessage,
@@ -355,10 +362,13 @@ update sessions set
                                       else nullif($8::int, 0) end,
     issue_number = case when $9::bigint is null then issue_number else nullif($9::bigint, 0) end,
     resume_run = case when $10::text is null then resume_run else nullif($10::text, '') end,
-    audit_head_hash = coalesce($11::text, audit_head_hash),
-    audit_head_items = coalesce($12::int, audit_head_items),
+    recalled_at = coalesce(recalled_at, $11::bigint),
+    last_idle_fire = coalesce($12::bigint, last_idle_fire),
+    start_injections = coalesce($13::text::jsonb, start_injections),
+    audit_head_hash = coalesce($14::text, audit_head_hash),
+    audit_head_items = coalesce($15::int, audit_head_items),
     updated_at = $3::bigint
-where id = $13
+where id = $16
 `
 
 type PatchSessionParams struct {
@@ -372,6 +382,9 @@ type PatchSessionParams struct {
 	MaxOutputTokens *int32
 	IssueNumber     *int64
 	ResumeRun       *string
+	RecalledAt      *int64
+	LastIdleFire    *int64
+	StartInjections *string
 	AuditHeadHash   *string
 	AuditHeadItems  *int32
 	ID              string
@@ -390,6 +403,9 @@ func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) erro
 		arg.MaxOutputTokens,
 		arg.IssueNumber,
 		arg.ResumeRun,
+		arg.RecalledAt,
+		arg.LastIdleFire,
+		arg.StartInjections,
 		arg.AuditHeadHash,
 		arg.AuditHeadItems,
 		arg.ID,

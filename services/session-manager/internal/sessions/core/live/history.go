@@ -1,0 +1,74 @@
+package live
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+)
+
+// maxKeptHistory bounds the texts of a conversation that stays in memory, in bytes. A longer one is read anew for each
+// message.
+const maxKeptHistory = 16 << 20
+
+// keptHistory is a session's conversation as it was last read. Messages are only appended, and all changes of their
+// parts count in [Session.Shaped], so what follows the last one is all that is new. It is safe for concurrent use.
+type keptHistory struct {
+	mu     sync.Mutex // guards the fields below
+	list   []record.Message
+	shaped int64
+	bytes  int
+}
+
+// History returns the session's messages in order, which the caller does not change. It fails with unavailable while
+// the store is away.
+func (s *Session) History(ctx context.Context) ([]record.Message, error) {
+	k := &s.kept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shaped := s.Shaped()
+	if k.shaped != shaped {
+		k.list, k.bytes = nil, 0
+	}
+	after := int64(0)
+	if n := len(k.list); n > 0 {
+		after = k.list[n-1].Ordinal
+	}
+	fresh, err := s.g.Store.History(ctx, s.ID, after)
+	if err == nil && after > 0 && slices.ContainsFunc(fresh, func(m record.Message) bool { return len(m.Spans) > 0 }) {
+		// Parts of it were superseded before it was stored, and the summary belongs to the first such message of all.
+		k.list, k.bytes = nil, 0
+		fresh, err = s.g.Store.History(ctx, s.ID, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range fresh {
+		k.bytes += sizeOf(m)
+	}
+	k.list, k.shaped = append(k.list, fresh...), shaped
+	list := k.list[:len(k.list):len(k.list)]
+	if k.bytes > maxKeptHistory || s.Shaped() != shaped {
+		k.list, k.bytes = nil, 0
+	}
+	return list, nil
+}
+
+// sizeOf returns the bytes of a message's texts.
+func sizeOf(m record.Message) int {
+	n := len(m.Content)
+	for _, b := range m.Blocks {
+		switch {
+		case b.Text != nil:
+			n += len(b.Text.Text)
+		case b.Thinking != nil:
+			n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
+		case b.Call != nil:
+			n += len(b.Call.Input)
+		case b.Result != nil:
+			n += len(b.Result.Content)
+		}
+	}
+	return n
+}
