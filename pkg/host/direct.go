@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"sync"
 
@@ -55,7 +57,7 @@ func newDirect(name string, log *slog.Logger) *direct {
 	d.channel.WithServerStreamInterceptor(
 		func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			defer callOf(ss.Context()).left()
-			return stream(srv, ss, info, next)
+			return stream(srv, servedStream{ss}, info, next)
 		})
 	clientUnary, clientStream := rpc.ClientInterceptors()
 	d.client = grpchan.InterceptClientConn(d, clientUnary, clientStream)
@@ -189,6 +191,18 @@ func (s *directStream) RecvMsg(m any) error {
 	err := s.call.direct.answer(s.ClientStream.RecvMsg(m))
 	if err != nil {
 		s.call.cancel()
+	}
+	return err
+}
+
+// servedStream is the service's side of a stream.
+type servedStream struct{ grpc.ServerStream }
+
+// SendMsg sends a message. To a caller that has left it fails as on a wire, where the channel says io.EOF.
+func (s servedStream) SendMsg(m any) error {
+	err := s.ServerStream.SendMsg(m)
+	if errors.Is(err, io.EOF) && s.Context().Err() != nil {
+		return status.FromContextError(s.Context().Err()).Err()
 	}
 	return err
 }

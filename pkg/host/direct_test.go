@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
@@ -188,5 +190,33 @@ func flooding(s runStream) error {
 		if err := s.Send(text(strings.Repeat("x", 1000))); err != nil {
 			return err
 		}
+	}
+}
+
+// A service that sends to a caller that has left learns that the call was cancelled: it is no failure of the service.
+func TestSendingToACallerThatLeft(t *testing.T) {
+	t.Parallel()
+	for _, direct := range []bool{false, true} {
+		t.Run(fmt.Sprint("direct ", direct), func(t *testing.T) {
+			t.Parallel()
+			sent := make(chan error, 1)
+			client, stop := streams(t, direct, func(s runStream) error {
+				<-s.Context().Done()
+				err := s.Send(text("late"))
+				sent <- err
+				return err
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			if _, err := client.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			leave()
+			if err := <-sent; status.Code(err) != codes.Canceled {
+				t.Errorf("sending fails with %v, want cancelled", err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
