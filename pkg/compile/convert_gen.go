@@ -80,6 +80,7 @@ func (in *Agent) Proto() (out *harnessv1.AgentNode) {
 	out.AutoTodos = in.AutoTodos
 	out.Compaction = compactionProto(in.Compaction)
 	out.AgentsMd = in.AgentsMD
+	out.ApproveWrites = in.ApproveWrites
 	return out
 }
 
@@ -104,6 +105,7 @@ func AgentFromProto(in *harnessv1.AgentNode) (out *Agent) {
 	out.Tools = in.Tools
 	out.Aliases = in.ToolAliases
 	out.AutoTodos = in.AutoTodos
+	out.ApproveWrites = in.ApproveWrites
 	out.Writes = in.Writes == nil || *in.Writes
 	out.Budget = budgetFromProto(in.Budget)
 	out.Policy = policyFromProto(in.Policy)

@@ -47,6 +47,8 @@ type Agent struct {
 	Aliases map[string]string
 	// AutoTodos says that todos which it proposes are written down without the root agent's review.
 	AutoTodos bool
+	// ApproveWrites says that an operator is asked before each of its calls that changes files or runs programs.
+	ApproveWrites bool
 	// Writes says whether one of its tools changes files or runs programs.
 	Writes bool
 	// Budget bounds each call of it, with all agents below; nil without limits.

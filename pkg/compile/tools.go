@@ -21,7 +21,7 @@ func (r *resolver) agent(a *dsl.Agent, isRoot bool) *Agent {
 		MaxSteps: a.MaxSteps, MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, Policy: a.Policy,
 		Compaction:    a.Compaction,
 		ResumeOnCrash: a.ResumeOnCrash, AutoTodos: a.AutoTodos, IncludeToolResults: a.IncludeToolResults,
-		ParentContext: a.ParentContext, AgentsMD: a.AgentsMD,
+		ParentContext: a.ParentContext, AgentsMD: a.AgentsMD, ApproveWrites: a.ApproveWrites,
 	}
 	r.tools(a, out, isRoot)
 	for _, child := range a.Subagents {

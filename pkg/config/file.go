@@ -146,7 +146,21 @@ type Limits struct {
 	// LiveAgents is how many agents of one session may be at work at once, the root agent included. Without it the key
 	// live_agents of [services.harness] counts, which is 16 by default.
 	LiveAgents int `toml:"live_agents"`
+	// RequestsPerMinute is how many requests of an operator all gateways together take a minute, but for those with a
+	// limit of their own; 600 by default.
+	RequestsPerMinute int `toml:"requests_per_minute"`
+	// MessagesPerMinute is how many messages an operator may post a minute; 30 by default.
+	MessagesPerMinute int `toml:"messages_per_minute"`
+	// ValidationsPerMinute is how many project files an operator may have validated a minute; 120 by default.
+	ValidationsPerMinute int `toml:"validations_per_minute"`
+	// DSLWritesPerMinute is how many project files an operator may write over the API a minute; 10 by default.
+	DSLWritesPerMinute int `toml:"dsl_writes_per_minute"`
+	// AuditReadsPerMinute is how many pages of the audit record an operator may read a minute; 30 by default.
+	AuditReadsPerMinute int `toml:"audit_reads_per_minute"`
 }
+
+// MaxPerMinute is the highest rate limit.
+const MaxPerMinute = 1_000_000
 
 // MaxLiveAgents is the most agents that a session may be allowed at once.
 const MaxLiveAgents = 1000
@@ -485,10 +499,21 @@ func (f *File) validate(data []byte) error {
 		}
 		v := map[string]int{
 			"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator, "max_steps": f.Limits.MaxSteps,
-			"live_agents": f.Limits.LiveAgents,
+			"live_agents": f.Limits.LiveAgents, "requests_per_minute": f.Limits.RequestsPerMinute,
+			"messages_per_minute": f.Limits.MessagesPerMinute, "validations_per_minute": f.Limits.ValidationsPerMinute,
+			"dsl_writes_per_minute": f.Limits.DSLWritesPerMinute, "audit_reads_per_minute": f.Limits.AuditReadsPerMinute,
 		}[e.path[1]]
 		if v < 1 {
 			return f.wrong(data, e.path, "a limit is at least 1")
+		}
+	}
+	for name, v := range map[string]int{
+		"requests_per_minute": f.Limits.RequestsPerMinute, "messages_per_minute": f.Limits.MessagesPerMinute,
+		"validations_per_minute": f.Limits.ValidationsPerMinute, "dsl_writes_per_minute": f.Limits.DSLWritesPerMinute,
+		"audit_reads_per_minute": f.Limits.AuditReadsPerMinute,
+	} {
+		if v > MaxPerMinute {
+			return f.wrong(data, []string{"limits", name}, fmt.Sprintf("a rate limit is at most %d", MaxPerMinute))
 		}
 	}
 	if f.Limits.MaxSteps > MaxSteps {

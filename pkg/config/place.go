@@ -123,6 +123,15 @@ func Or(values ...string) string {
 	return ""
 }
 
+// Off reports whether an environment variable says no: 0, false, no or off.
+func Off(v string) bool {
+	switch strings.ToLower(v) {
+	case "0", "false", "no", "off":
+		return true
+	}
+	return false
+}
+
 // True reports whether an environment variable says yes: 1, true, yes or on.
 func True(v string) bool {
 	switch strings.ToLower(v) {

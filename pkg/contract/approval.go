@@ -20,7 +20,26 @@ type Subject struct {
 	// Paths are the files it changes as results name them, Preview is the change as a unified diff.
 	Paths   []string `json:"paths,omitempty"`
 	Preview string   `json:"preview,omitempty"`
+	// Standing are the kinds of standing approvals that it may become, which cover later calls too.
+	Standing []StandingKind `json:"standing,omitempty"`
+	// Words are the words of a command that is one plain call of a program, without a part for a shell to expand.
+	Words []string `json:"words,omitempty"`
+	// Cage stands for the cage of the agent, "" without one.
+	Cage string `json:"cage,omitempty"`
 }
+
+// StandingKind says which later calls of the same agent, tool and cage a standing approval covers.
+type StandingKind string
+
+// The kinds.
+const (
+	// SameCommand covers the same command in the same folder.
+	SameCommand StandingKind = "command"
+	// SameWords covers plain commands that begin with the same words, in the same folder.
+	SameWords StandingKind = "words"
+	// SameFiles covers changes of the same files.
+	SameFiles StandingKind = "files"
+)
 
 // Fingerprint stands for the subject. Any other subject has another one.
 func (s Subject) Fingerprint() string {

@@ -30,6 +30,8 @@ type Caller struct {
 	Issue int64
 	// Job is set where no operator can be asked.
 	Job *Job
+	// ApproveWrites says that an operator is asked before each call that changes files or runs programs.
+	ApproveWrites bool
 }
 
 // Job is the policy of work that runs unattended.

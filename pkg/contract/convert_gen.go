@@ -27,6 +27,19 @@ func (in Subject) Proto() (out *commonv1.ApprovalSubject) {
 		}
 	}
 	out.Preview = valid(in.Preview)
+	if in.Standing != nil {
+		out.Standing = make([]string, len(in.Standing))
+		for i := range in.Standing {
+			out.Standing[i] = valid(string(in.Standing[i]))
+		}
+	}
+	if in.Words != nil {
+		out.Words = make([]string, len(in.Words))
+		for i := range in.Words {
+			out.Words[i] = valid(in.Words[i])
+		}
+	}
+	out.Cage = valid(in.Cage)
 	return out
 }
 
@@ -42,6 +55,14 @@ func SubjectFromProto(in *commonv1.ApprovalSubject) (out Subject) {
 	out.Cwd = in.Cwd
 	out.Paths = in.Paths
 	out.Preview = in.Preview
+	if in.Standing != nil {
+		out.Standing = make([]StandingKind, len(in.Standing))
+		for i := range in.Standing {
+			out.Standing[i] = StandingKind(in.Standing[i])
+		}
+	}
+	out.Words = in.Words
+	out.Cage = in.Cage
 	return out
 }
 

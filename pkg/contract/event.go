@@ -92,7 +92,14 @@ type TurnDone struct {
 }
 
 // StepDone says that every result of a step was sent. The step is to be stored and answered.
-type StepDone struct{ Step int }
+// Last says that its agent makes no further request.
+type StepDone struct {
+	Step int
+	Last bool
+}
+
+// Steer is an operator's message for a run at work: the root agent reads it behind the results of a step.
+type Steer struct{ MessageID, Text string }
 
 // Retracted says that an answer broke off, and that the deltas of its step so far are void: the turn is asked for once
 // more. Audit has the usage of the attempt, which is part of that of the turn.

@@ -45,6 +45,8 @@ const (
 	SummaryPaid Point = "summary_paid"
 	// CompactionStored: a compaction of an agent's conversation is committed, and its next request is not sent.
 	CompactionStored Point = "compaction_stored"
+	// SteerStored: a message for a run at work is committed; the caller has no answer and no frame is out.
+	SteerStored Point = "steer_stored"
 	// ApprovalStored: a tool call's request for approval is committed and no frame says so yet.
 	ApprovalStored Point = "approval_stored"
 	// ApprovalAnswered: an operator's answer is committed; neither the harness nor a client knows it.
@@ -117,7 +119,7 @@ func Points() []Point {
 
 var points = []Point{
 	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted, ChildTurnStored, ChildResultsStored, AgentEnded,
-	RequestAudited, BudgetGranted, BudgetSettled, SummaryPaid, CompactionStored,
+	RequestAudited, BudgetGranted, BudgetSettled, SummaryPaid, CompactionStored, SteerStored,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,
 	IssueBeforeStore, IssueStored,

@@ -58,6 +58,7 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 		MaxOutputTokens: int(first(n.get("max_output_tokens").numberOrZero())),
 		ResumeOnCrash:   n.str("on_crash") == "resume", IncludeToolResults: true,
 		ParentContext: parent != nil && n.str("context") == "parent",
+		ApproveWrites: n.str("approve") == "writes" || parent != nil && parent.ApproveWrites,
 	}
 	if v := n.get("include_tool_results_in_context"); v != nil && v.kind == boolNode {
 		a.IncludeToolResults = v.flag

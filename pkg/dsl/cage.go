@@ -1,6 +1,9 @@
 package dsl
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -392,4 +395,17 @@ func InProject(path string) (string, bool) {
 		return rest, true
 	}
 	return "", path == "."
+}
+
+// Fingerprint stands for the policy, "" for a nil one: another policy has another one.
+func (c *Cage) Fingerprint() string {
+	if c == nil {
+		return ""
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // it holds texts and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

@@ -44,6 +44,7 @@ var actsOn = map[string]string{
 	"agent._source.name":                    "dsl: see agent._source",
 	"agent.cage":                            "sandbox-supervisor",
 	"agent.todo_review":                     "harness/loop: proposed todos",
+	"agent.approve":                         "tool-runner/dispatch: approving",
 	"agent.on_crash":                        "session-manager/live: resume",
 	"agent.include_tool_results_in_context": "session-manager/transcript",
 	"agent.context":                         "harness/loop: calls of agents",

@@ -293,6 +293,9 @@ func init() {
 		{name: "context", shape: oneWord("The context of each call besides the prompt: with parent, the texts of its caller "+
 			"and the operator, without tools and without text about files that it cannot see. "+
 			"Of agents below the root alone.", "none", "parent")},
+		{name: "approve", shape: oneWord(
+			"When an operator is asked: before each call that changes files or runs programs, or only before those that are "+
+				"on the operator's lists. Listed unless set. Agents below one that says writes ask like it.", "listed", "writes")},
 		{name: "todo_review", shape: oneWord(
 			"The fate of todos that it proposes for the issue of a session: written down as they are, or left to "+
 				"the root agent. Review unless set; without meaning for the root agent.", "auto", "review")},

@@ -149,6 +149,8 @@ type Agent struct {
 	AgentsMD, Skills bool
 	// AutoTodos says that todos which it proposes are written down without the root agent's review.
 	AutoTodos bool
+	// ApproveWrites says that an operator is asked before each of its calls that changes files or runs programs.
+	ApproveWrites bool
 	// Plugins are its plugins by slot.
 	Plugins []Plugin
 	// Compaction is how its conversation is kept inside the window; nil where it is not set here or above.

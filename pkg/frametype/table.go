@@ -21,6 +21,7 @@ var (
 	MessageToolResult   = Type{Channel: Output, Name: "message.tool_result", Message: "MessageToolResult", OfSocket: false}
 	MessageEnd          = Type{Channel: Output, Name: "message.end", Message: "MessageEnd", OfSocket: false}
 	MessageRetract      = Type{Channel: Output, Name: "message.retract", Message: "MessageRetract", OfSocket: false}
+	MessageSteer        = Type{Channel: Output, Name: "message.steer", Message: "MessageSteer", OfSocket: false}
 	SubagentStart       = Type{Channel: Output, Name: "subagent.start", Message: "SubagentStart", OfSocket: false}
 	SubagentOutput      = Type{Channel: Output, Name: "subagent.output", Message: "SubagentOutput", OfSocket: false}
 	SubagentToolCall    = Type{Channel: Output, Name: "subagent.tool_call", Message: "SubagentToolCall", OfSocket: false}
@@ -60,6 +61,7 @@ var all = [...]Type{
 	MessageToolResult,
 	MessageEnd,
 	MessageRetract,
+	MessageSteer,
 	SubagentStart,
 	SubagentOutput,
 	SubagentToolCall,

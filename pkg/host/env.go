@@ -39,6 +39,8 @@ type Env struct {
 	Version string
 	// NoSandbox switches cages off, Insecure authentication; InsecureAnywhere allows that on any address.
 	NoSandbox, Insecure, InsecureAnywhere bool
+	// RateLimitsOff switches the rate limits of the API off.
+	RateLimitsOff bool
 	// Private says that the process works for one command: start each part on first use.
 	Private bool
 	// File is the operator's configuration as it was at the start, ConfigPath where it is.

@@ -131,6 +131,8 @@ type Options struct {
 	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach,
 	// NoSandbox switches cages off.
 	Insecure, InsecureAnywhere, NoSandbox bool
+	// RateLimitsOff switches the rate limits of the API off.
+	RateLimitsOff bool
 	// Private is for a process that works for one command: its services are reached in it only, despite configured
 	// addresses, and start no program before it is needed.
 	Private bool
@@ -213,7 +215,8 @@ func New(opts Options, modules ...Module) (*Host, error) {
 		env := &Env{
 			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Own: own, Node: node, Instance: instance,
 			Database: opts.Database, NATS: opts.NATS, Version: opts.Version, NoSandbox: opts.NoSandbox,
-			Insecure: opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
+			RateLimitsOff: opts.RateLimitsOff,
+			Insecure:      opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
 			Telemetry: opts.Telemetry, host: h, module: r,
 		}
 		if r.service, err = r.New(env); err != nil {

@@ -179,7 +179,7 @@ func (b binary) serve(ctx context.Context) error {
 		),
 		UIURL:    config.Or(b.getenv("KAGED_UI_URL"), file.UI.URL),
 		Insecure: config.True(b.getenv("KAGED_INSECURE")), InsecureAnywhere: config.True(b.getenv("KAGED_INSECURE_ANYWHERE")),
-		NoSandbox: config.True(b.getenv("KAGED_NO_SANDBOX")),
+		NoSandbox: config.True(b.getenv("KAGED_NO_SANDBOX")), RateLimitsOff: config.Off(b.getenv("KAGED_RATE_LIMITS")),
 		Database: Database{
 			OwnerURL: config.Or(b.getenv("KAGED_DATABASE_URL"), file.Database.URL),
 			URL:      config.Or(b.getenv("KAGED_DATABASE_APP_URL"), file.Database.AppURL),

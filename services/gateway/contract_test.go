@@ -55,7 +55,20 @@ func contract() []exchange {
 	}
 	const approvalJSON = `{"id":"01A","session_id":"01S","run_id":"01R","tool_call_id":"c1","state":"pending","subject":{"tool":"shell.bash",` +
 		`"agent_path":"primary","reasons":["r"],"command":"git push --force","cwd":"./","paths":[],"preview":""},"requested_at":1,"expires_at":2,` +
-		`"resolved_at":null,"resolved_by":null,"comment":null}`
+		`"resolved_at":null,"resolved_by":null,"comment":null,"hash":"","standing_approval_id":null}`
+	const standingJSON = `{"id":"01P","project_id":"music-site","scope":"project","session_id":null,"kind":"words",` +
+		`"text":"T.","words":["git","push"],"subject":{"tool":"shell.bash","agent_path":"primary","reasons":[],` +
+		`"command":"git push x","cwd":"./","paths":[],"preview":"","standing":["words"],"words":["git","push","x"]},` +
+		`"approval_id":"01A","created_at":1,"created_by":"ada","revoked_at":null,"revoked_by":null,"used":3,` +
+		`"last_used_at":2}`
+	standing := &apiv1.StandingApproval{
+		Id: "01P", ProjectId: "music-site", Scope: "project", Kind: "words", Text: "T.", Words: []string{"git", "push"},
+		Subject: &commonv1.ApprovalSubject{
+			Tool: "shell.bash", AgentPath: "primary", Command: "git push x", Cwd: "./", Standing: []string{"words"},
+			Words: []string{"git", "push", "x"},
+		},
+		ApprovalId: "01A", CreatedAt: 1, CreatedBy: "ada", Used: 3, LastUsedAt: proto.Int64(2),
+	}
 	const emptyPage = `{"items":[],"next_cursor":null,"has_more":false}`
 	issue := &apiv1.Issue{
 		Id: "01I", ProjectId: "music-site", Number: 3, Title: "T", Body: "B",
@@ -234,6 +247,17 @@ func contract() []exchange {
 				Items: []*apiv1.Approval{approval}, NextCursor: proto.String("c"), HasMore: true,
 			},
 			200, `{"items":[` + approvalJSON + `],"next_cursor":"c","has_more":true}`,
+		},
+		{
+			"GET /api/v1/standing-approvals", "GET", "/api/v1/standing-approvals?project_id=music-site&revoked=true&limit=1", "",
+			&apiv1.ListStandingApprovalsRequest{ProjectId: "music-site", Revoked: true, Limit: 1},
+			&apiv1.ListStandingApprovalsResponse{Items: []*apiv1.StandingApproval{standing}},
+			200, `{"items":[` + standingJSON + `],"next_cursor":null,"has_more":false}`,
+		},
+		{
+			"DELETE /api/v1/standing-approvals/{id}", "DELETE", "/api/v1/standing-approvals/01P", "",
+			&apiv1.RevokeStandingApprovalRequest{Id: "01P"}, &apiv1.RevokeStandingApprovalResponse{StandingApproval: standing},
+			200, standingJSON,
 		},
 		{
 			"POST /api/v1/tokens", "POST", "/api/v1/tokens", `{"name":"ci","scope":"run"}`,

@@ -231,6 +231,18 @@ func (m *manager) ListAllApprovals(
 	return reply[*apiv1.ListAllApprovalsResponse](ctx, m, r)
 }
 
+func (m *manager) ListStandingApprovals(
+	ctx context.Context, r *apiv1.ListStandingApprovalsRequest,
+) (*apiv1.ListStandingApprovalsResponse, error) {
+	return reply[*apiv1.ListStandingApprovalsResponse](ctx, m, r)
+}
+
+func (m *manager) RevokeStandingApproval(
+	ctx context.Context, r *apiv1.RevokeStandingApprovalRequest,
+) (*apiv1.RevokeStandingApprovalResponse, error) {
+	return reply[*apiv1.RevokeStandingApprovalResponse](ctx, m, r)
+}
+
 func (m *manager) SearchSessions(
 	ctx context.Context, r *apiv1.SearchSessionsRequest,
 ) (*apiv1.SearchSessionsResponse, error) {

@@ -33,15 +33,16 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	return New(cfg, Deps{
-		Log:         env.Log,
-		Version:     env.Version,
-		Listen:      env.Listen,
-		UIURL:       env.UIURL,
-		Insecure:    env.Insecure,
-		NoSandbox:   env.NoSandbox,
-		Operator:    cmp.Or(cfg.Operator, operator()),
-		Dial:        env.Dial,
-		DialAddress: env.DialAddress, DialSupervisor: env.DialSupervisor,
+		Log:           env.Log,
+		Version:       env.Version,
+		Listen:        env.Listen,
+		UIURL:         env.UIURL,
+		Insecure:      env.Insecure,
+		NoSandbox:     env.NoSandbox,
+		RateLimitsOff: env.RateLimitsOff,
+		Operator:      cmp.Or(cfg.Operator, operator()),
+		Dial:          env.Dial,
+		DialAddress:   env.DialAddress, DialSupervisor: env.DialSupervisor,
 		NATS: bus.Config{
 			URL: env.NATS.URL, InProcess: env.NATS.InProcess, User: "gateway", Files: bus.Files(env.NATS.Files),
 			Name: "gateway " + env.Instance, Log: env.Log,

@@ -29,10 +29,12 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/holder"
 	"kaged.dev/services/gateway/internal/adapter/holderconn"
 	"kaged.dev/services/gateway/internal/adapter/notices"
+	"kaged.dev/services/gateway/internal/adapter/ratetokens"
 	"kaged.dev/services/gateway/internal/adapter/registry"
 	"kaged.dev/services/gateway/internal/adapter/secretcache"
 	"kaged.dev/services/gateway/internal/adapter/terminals"
 	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/core/rates"
 	"kaged.dev/services/gateway/internal/server"
 	"kaged.dev/services/gateway/internal/server/socket"
 	"kaged.dev/services/gateway/internal/server/systemsocket"
@@ -48,6 +50,8 @@ type Deps struct {
 	UIURL string
 	// Insecure lets every caller in, NoSandbox says that cages are off.
 	Insecure, NoSandbox bool
+	// RateLimitsOff says that no rate limit is in force.
+	RateLimitsOff bool
 	// Operator is the user of loopback mode.
 	Operator string
 	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns one to
@@ -76,6 +80,7 @@ type Service struct {
 	frames  *frames.Frames
 	hub     *socket.Hub
 	system  *systemsocket.Hub
+	rates   *rates.Limiter // nil for none
 	control *server.Control
 
 	listening chan struct{} // closed when the fields below are set
@@ -104,6 +109,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.gate = &access.Gate{
 		Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets,
 		Tokens: apitokens.Tokens{Operators: operators},
+	}
+	if !deps.RateLimitsOff {
+		s.rates = rates.New(ratetokens.Tokens{Operators: operators}, deps.Log)
 	}
 	limits := s.socketDeps()
 	s.hub = socket.New(limits)
@@ -244,7 +252,8 @@ func (s *Service) open(address string) error {
 		return err
 	}
 	s.http, err = server.New(server.Deps{
-		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, SessionManager: s.conn, Backend: s.backend,
+		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, Rates: s.rates,
+		SessionManager: s.conn, Backend: s.backend,
 		Launcher: s.control.Launcher, Renew: s.control.Renew, Sockets: s.hub, SystemSocket: s.system.Upgrade, Frames: s.frames,
 		Watch: func(session string) server.Watch {
 			return s.hub.Watch(session)

@@ -158,7 +158,8 @@ func TestApproval(t *testing.T) {
 		a := n.approval("ada", s, id)
 		want := fmt.Sprintf(`approval.requested {"approval_id":%q,"run_id":%q,"message_id":%q,"tool_call_id":"c1","subject":{"tool":"shell.bash",`+
 			`"agent_path":"primary","reasons":["It is destructive."],"command":"git push --force","cwd":"./","paths":["./a"],"preview":""},`+
-			`"requested_at":%d,"expires_at":%d}`, id, posted.GetRunId(), w.harness.next().start.GetMessageId(), a.GetRequestedAt(), a.GetExpiresAt())
+			`"requested_at":%d,"expires_at":%d,"hash":%q}`, id, posted.GetRunId(), w.harness.next().start.GetMessageId(),
+			a.GetRequestedAt(), a.GetExpiresAt(), a.GetHash())
 		if d := cmp.Diff(want, asked[len(asked)-1]); d != "" {
 			t.Error(d)
 		}

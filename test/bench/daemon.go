@@ -40,6 +40,7 @@ func environ(dir string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "KAGED_PG_BIN=" + os.Getenv("KAGED_PG_BIN"),
 		"KAGED_DATA_DIR=" + dataDir(dir), "KAGED_CONFIG=" + filepath.Join(dir, "local.toml"), "KAGED_LOG_LEVEL=warn",
+		"KAGED_RATE_LIMITS=off",
 		"KAGED_CPU_PROFILE=" + os.Getenv("KAGED_CPU_PROFILE"),
 	}
 }

@@ -128,10 +128,14 @@ export interface Approval {
   comment: string | null;
   /** When it counts as denied. */
   expires_at: number;
+  /** SHA-256 of the subject: an answer for more than this call names it. */
+  hash: string;
   /** The approval. */
   id: string;
   /** The invocation with the call, absent for the root agent. */
   invocation_id?: string;
+  /** The standing approvals that it may become. */
+  offers?: StandingOffer[];
   /** When it was asked. */
   requested_at: number;
   /** When it was answered, expired or closed, null while it is pending. */
@@ -142,6 +146,8 @@ export interface Approval {
   run_id: string;
   /** Its session. */
   session_id: string;
+  /** The standing approval that the answer made, or that gave the answer; null for none. */
+  standing_approval_id: string | null;
   /** Its state. */
   state: "unspecified" | "pending" | "approved" | "denied" | "expired" | "closed";
   /** The effects of the call. */
@@ -168,6 +174,8 @@ export interface ApprovalRequested {
   approval_id: string;
   /** When it counts as denied. */
   expires_at: number;
+  /** SHA-256 of the whole subject. */
+  hash: string;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
   /** The message the run writes. */
@@ -198,6 +206,8 @@ export interface ApprovalResolved {
   resolved_by: string | null;
   /** The run. */
   run_id: string;
+  /** The standing approval that the answer made, or that gave it without an approval.requested. */
+  standing_approval_id?: string;
   /** approved, denied, expired, or closed with its run. */
   state: string;
   /** The call. */
@@ -208,6 +218,8 @@ export interface ApprovalResolved {
 export interface ApprovalSubject {
   /** The tree path of the agent that calls. */
   agent_path: string;
+  /** Stands for the cage of the agent, empty for none. */
+  cage?: string;
   /** The exact command, for tools that run one; empty for others. */
   command: string;
   /** The folder the command runs in, or empty. */
@@ -218,8 +230,12 @@ export interface ApprovalSubject {
   preview: string;
   /** Why it needs approval: one sentence each, at least one. */
   reasons: string[];
+  /** The kinds of standing approvals that it may become: command (the same command), words (plain commands with the same first words), files (changes of the same files); empty where it is for this call alone. */
+  standing?: string[];
   /** The canonical name of the tool. */
   tool: string;
+  /** The words of a command that is one plain call of a program, without a part for a shell to expand; empty for others. */
+  words?: string[];
 }
 
 /** ApprovalWaiting is approval.requested on the channel system: a tool call of one of the operator's sessions waits for an answer. */
@@ -1714,6 +1730,16 @@ export interface ListSessionsResponse {
   next_cursor: string | null;
 }
 
+/** ListStandingApprovalsResponse is a page. */
+export interface ListStandingApprovalsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The standing approvals, newest first. */
+  items: StandingApproval[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
 /** ListTokensResponse is all of them. */
 export interface ListTokensResponse {
   /** The tokens, oldest first: at most 100. */
@@ -1872,6 +1898,24 @@ export interface MessageStart {
   started_at: number;
 }
 
+/** MessageSteer is output message.steer: the state of an operator's message for a run at work. */
+export interface MessageSteer {
+  /** The step of the run, 0 unless it was delivered. */
+  after_step?: number;
+  /** When. */
+  at: number;
+  /** The text. */
+  content: string;
+  /** The message. */
+  message_id: string;
+  /** The run that it steers, or that answers it; null for none. */
+  run_id: string | null;
+  /** queued until the next step boundary; delivered behind the results of after_step; next where the run was completed before, and run_id is the next run; kept where it ended otherwise, and the model reads the message with the operator's next one. */
+  state: string;
+  /** Whether content was shortened; the stored message has it whole. */
+  truncated?: boolean;
+}
+
 /** MessageToolCall is output message.tool_call. */
 export interface MessageToolCall {
   /** The call. */
@@ -1980,12 +2024,14 @@ export interface PostMessageResponse {
   queued?: boolean;
   /** Which limit was reached: per_project or per_operator. */
   reason?: string;
-  /** The run it starts. */
+  /** The run it starts, or steers. */
   run_id: string;
   /** How many sessions run in that scope. */
   running_count?: number;
   /** The session. */
   session_id: string;
+  /** Whether it waits for the next step boundary of that run. */
+  steered?: boolean;
 }
 
 /** Preferences is how the operator likes the console. */
@@ -2332,6 +2378,12 @@ export interface ResumeSessionResponse {
   session_id: string;
   /** running. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+}
+
+/** RevokeStandingApprovalResponse holds it as it is now. */
+export interface RevokeStandingApprovalResponse {
+  /** The standing approval as it is now; the whole body on HTTP. */
+  standing_approval: StandingApproval | null;
 }
 
 /** RevokeTokenResponse is the revoked token. */
@@ -2768,6 +2820,8 @@ export interface SessionCounts {
 
 /** SessionMessage is a stored message. */
 export interface SessionMessage {
+  /** The step of the run behind whose results the root agent read it; only of a message that steered the run. */
+  after_step?: number;
   /** Whether no compaction may supersede it. */
   always_keep?: boolean;
   /** The text. */
@@ -2875,6 +2929,50 @@ export interface SpendSum {
   estimated: number;
   /** Tokens, input and output. */
   tokens: number;
+}
+
+/** StandingApproval covers later calls of an agent without a question. */
+export interface StandingApproval {
+  /** The request that was answered so. */
+  approval_id: string;
+  /** When it was made. */
+  created_at: number;
+  /** The operator who made it. */
+  created_by: string;
+  /** Its id. */
+  id: string;
+  /** command, words or files. */
+  kind: string;
+  /** When it last did, null for never. */
+  last_used_at: number | null;
+  /** The project. */
+  project_id: string;
+  /** When it was revoked, null while it is in force. */
+  revoked_at: number | null;
+  /** The operator who revoked it. */
+  revoked_by: string | null;
+  /** session or project. */
+  scope: string;
+  /** The session, null for all of the project. */
+  session_id: string | null;
+  /** What was shown when it was made. */
+  subject: ApprovalSubject | null;
+  /** What it covers, a sentence. */
+  text: string;
+  /** The number of calls that it has allowed. */
+  used: number;
+  /** Of words: the first words of the commands. */
+  words?: string[];
+}
+
+/** StandingOffer is a standing approval that an answer may make. */
+export interface StandingOffer {
+  /** command, words or files. */
+  kind: string;
+  /** What it would cover, a sentence. */
+  text: string;
+  /** Of words: the first words of the command that later ones must share, unless the answer says more. */
+  words?: string[];
 }
 
 /** SubagentEnd is output subagent.end: an invocation is over and stored. It precedes the result of the call that began it. */
@@ -3561,10 +3659,10 @@ export interface Routes {
     body: undefined;
     answer: Approval;
   };
-  /** AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was closed with its run. */
+  /** AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session or project it makes a standing approval, one of the request's offers, which allows later calls without a question; no call that is on the operator's list of blocked commands. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and (details.reason standing_limit) for more than 200 in force in a project. */
   "POST /api/v1/sessions/{session_id}/approvals/{approval_id}": {
     params: { session_id: string; approval_id: string };
-    body: { comment?: string | null; decision?: string | null };
+    body: { comment?: string | null; decision?: string | null; hash?: string | null; kind?: string | null; scope?: string | null; words?: number | null };
     answer: Approval;
   };
   /** ListSessionChanges lists the files of the project that differ from their content before the session first changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away. */
@@ -3657,10 +3755,10 @@ export interface Routes {
     body: undefined;
     answer: ListMessagesResponse;
   };
-  /** PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. */
+  /** PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. With steer a running session takes it too (steered): its root agent reads it at the next step boundary. If the run is completed before, the message starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no overrides. */
   "POST /api/v1/sessions/{session_id}/messages": {
     params: { session_id: string };
-    body: { content?: string | null; max_output_tokens_override?: number | null; max_steps_override?: number | null; model_override?: string | null };
+    body: { content?: string | null; max_output_tokens_override?: number | null; max_steps_override?: number | null; model_override?: string | null; steer?: boolean | null };
     answer: PostMessageResponse;
   };
   /** UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone. */
@@ -3734,6 +3832,18 @@ export interface Routes {
     params: { since?: number };
     body: undefined;
     answer: GetSpendResponse;
+  };
+  /** ListStandingApprovals lists the operator's standing approvals, newest first, a page at a time. */
+  "GET /api/v1/standing-approvals": {
+    params: { project_id?: string; session_id?: string; revoked?: boolean; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListStandingApprovalsResponse;
+  };
+  /** RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about. Fails with not_found; one that is revoked already stays as it is. */
+  "DELETE /api/v1/standing-approvals/{id}": {
+    params: { id: string };
+    body: undefined;
+    answer: StandingApproval;
   };
   /** ListTokens lists the tokens that have not been revoked, the oldest first. */
   "GET /api/v1/tokens": {
@@ -3848,6 +3958,7 @@ export interface Frames {
   "message.tool_result": MessageToolResult;
   "message.end": MessageEnd;
   "message.retract": MessageRetract;
+  "message.steer": MessageSteer;
   "subagent.start": SubagentStart;
   "subagent.output": SubagentOutput;
   "subagent.tool_call": SubagentToolCall;

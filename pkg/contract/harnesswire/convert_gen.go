@@ -265,6 +265,7 @@ func FromTurn(in *harnessv1.Turn) (out contract.Turn) {
 func stepDone(in contract.StepDone) (out *harnessv1.StepDone) {
 	out = &harnessv1.StepDone{}
 	out.Step = int32(in.Step)
+	out.Last = in.Last
 	return out
 }
 
@@ -274,6 +275,7 @@ func fromStepDone(in *harnessv1.StepDone) (out contract.StepDone) {
 		return out
 	}
 	out.Step = int(in.Step)
+	out.Last = in.Last
 	return out
 }
 
@@ -869,6 +871,46 @@ func FromSwitches(in []*harnessv1.ToolSwitch) (out []catalogue.Switch) {
 			out[i] = fromToolSwitch(in[i])
 		}
 	}
+	return out
+}
+
+// Steers returns in as []*harnessv1.Steer.
+func Steers(in []contract.Steer) (out []*harnessv1.Steer) {
+	if in != nil {
+		out = make([]*harnessv1.Steer, len(in))
+		for i := range in {
+			out[i] = steer(in[i])
+		}
+	}
+	return out
+}
+
+// FromSteers returns in as []contract.Steer.
+func FromSteers(in []*harnessv1.Steer) (out []contract.Steer) {
+	if in != nil {
+		out = make([]contract.Steer, len(in))
+		for i := range in {
+			out[i] = fromSteer(in[i])
+		}
+	}
+	return out
+}
+
+// steer returns in as *harnessv1.Steer.
+func steer(in contract.Steer) (out *harnessv1.Steer) {
+	out = &harnessv1.Steer{}
+	out.MessageId = in.MessageID
+	out.Text = in.Text
+	return out
+}
+
+// fromSteer returns in as contract.Steer.
+func fromSteer(in *harnessv1.Steer) (out contract.Steer) {
+	if in == nil {
+		return out
+	}
+	out.MessageID = in.MessageId
+	out.Text = in.Text
 	return out
 }
 

@@ -11,6 +11,8 @@ import (
 //convert:both openTodos FromOpenTodos contract.OpenTodos *harnessv1.OpenTodos
 //convert:both openTodo fromOpenTodo contract.OpenTodo *harnessv1.OpenTodo
 //convert:both Switches FromSwitches []catalogue.Switch []*harnessv1.ToolSwitch
+//convert:both Steers FromSteers []contract.Steer []*harnessv1.Steer
+//convert:both steer fromSteer contract.Steer *harnessv1.Steer
 //convert:both toolSwitch fromToolSwitch catalogue.Switch *harnessv1.ToolSwitch
 
 // OpenTodos returns todos on the wire, nil for an empty list.

@@ -106,6 +106,7 @@ func Caller(in *contract.Caller) (out *toolrunnerv1.ToolContext) {
 	out.LanguageServers = dsl.LanguageServersProto(in.LanguageServers)
 	out.IssueNumber = in.Issue
 	out.Debugging = in.Debugging.Proto()
+	out.ApproveWrites = in.ApproveWrites
 	return out
 }
 
@@ -135,6 +136,7 @@ func fromCaller(in *toolrunnerv1.ToolContext) (out *contract.Caller) {
 		v := fromJob(in.Job)
 		out.Job = &v
 	}
+	out.ApproveWrites = in.ApproveWrites
 	return out
 }
 

@@ -31,7 +31,7 @@ func NewWorld(t testing.TB, toml string, env ...string) *World {
 		Config:  filepath.Join(dir, "local.toml"),
 		Env:     Environ(env...),
 	}
-	w.Env = append(w.Env, "KAGED_DATA_DIR="+w.DataDir, "KAGED_CONFIG="+w.Config)
+	w.Env = append(w.Env, "KAGED_DATA_DIR="+w.DataDir, "KAGED_CONFIG="+w.Config, "KAGED_RATE_LIMITS=off")
 	w.Configure(t, toml)
 	// The children of a killed daemon end by themselves, and the folder can go after them.
 	t.Cleanup(func() {

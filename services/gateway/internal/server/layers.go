@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/core/rates"
 )
 
 // The headers and cookies of the contract.
@@ -70,13 +71,17 @@ func (s *Server) api() []layer {
 func (s *Server) unbound() []layer { return []layer{s.known, s.room} }
 
 // protected are the layers of routes for known operators and tokens of a scope, outermost first and inside of api.
-func (s *Server) protected(needed access.Scope) []layer { return s.protectedWith(needed, "") }
+func (s *Server) protected(needed access.Scope) []layer {
+	return s.protectedWith(needed, rates.General, "")
+}
 
-// protectedWith are the layers of a route with a body of text/plain as the field textBody, which may be "".
-func (s *Server) protectedWith(needed access.Scope, textBody string) []layer {
+// protectedWith are the layers of a route that counts towards a rate limit, with a body of text/plain as the field
+// textBody, which may be "".
+func (s *Server) protectedWith(needed access.Scope, limit, textBody string) []layer {
 	return []layer{
 		s.authenticate,   // the only layer that is different from mode to mode
 		s.scoped(needed), // before record, so that a refused token leaves one record
+		s.limited(limit), // before record: a flood leaves no records
 		s.record,         // knows the operator; before csrf, so that insecure mode's refusals are recorded too
 		s.csrf,           // needs the operator, the owner of the token
 		s.body(textBody), // last, so that nobody's body is read before they may send one
@@ -268,6 +273,19 @@ func (s *Server) scoped(needed access.Scope) layer {
 			reason := string(access.TooSmall)
 			err = err.With("reason", reason).With("scope", string(id.Scope)).With("needed", string(needed))
 			return s.denied(r, reason, err)
+		})
+	}
+}
+
+// limited refuses requests of an operator that come too soon.
+func (s *Server) limited(limit string) layer {
+	return func(next http.Handler) http.Handler {
+		return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+			if err := s.deps.Rates.Allow(r.Context(), exchangeOf(r).identity.UserID, limit); err != nil {
+				return err
+			}
+			next.ServeHTTP(w, r)
+			return nil
 		})
 	}
 }

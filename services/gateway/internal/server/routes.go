@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"path"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"kaged.dev/proto/gen/backends"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/core/rates"
 )
 
 // routes is the one table of routes: the gateway's own, and those the contract annotates, which go to their backends.
@@ -38,7 +40,7 @@ func (s *Server) routes() (http.Handler, error) {
 		return nil, fault.Wrap(err, fault.Internal, "The routes of the contract cannot be registered.")
 	}
 	for _, r := range contractRoutes() {
-		layers := append([]layer{s.whole(r.pattern)}, s.protectedWith(r.needed, r.textBody)...)
+		layers := append([]layer{s.whole(r.pattern)}, s.protectedWith(r.needed, r.limit, r.textBody)...)
 		mux.Handle(r.pattern, api(around(transcoder, layers...)))
 	}
 	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
@@ -161,6 +163,8 @@ type contractRoute struct {
 	textBody string
 	// needed is the least scope of a token.
 	needed access.Scope
+	// limit is the rate limit that its requests count towards.
+	limit string
 }
 
 // neededBy returns the least scope of a token for a route: the contract's, else read for GET and admin for others.
@@ -183,8 +187,11 @@ func contractRoutes() []contractRoute {
 		}
 		answer, _ := proto.GetExtension(method.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
 		said, _ := proto.GetExtension(method.Options(), apiv1.E_TokenScope).(string)
+		limit, _ := proto.GetExtension(method.Options(), apiv1.E_Rate).(string)
 		for _, pattern := range patternsOf(rule) {
-			routes = append(routes, contractRoute{pattern, answer.GetTextBody(), neededBy(said, pattern)})
+			routes = append(routes, contractRoute{
+				pattern, answer.GetTextBody(), neededBy(said, pattern), cmp.Or(limit, rates.General),
+			})
 		}
 	}
 	return routes

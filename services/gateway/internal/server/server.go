@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/core/rates"
 	"kaged.dev/services/gateway/internal/openapi"
 	"kaged.dev/services/gateway/web"
 )
@@ -76,6 +77,8 @@ type Deps struct {
 	Gate  *access.Gate
 	Hosts *access.Hosts
 	Audit access.Audit
+	// Rates are the rate limits of operators; it may be nil.
+	Rates *rates.Limiter
 	// SessionManager is the connection of the gateway's own calls.
 	SessionManager grpc.ClientConnInterface
 	// Backend returns the connection to a module that answers routes of the contract.

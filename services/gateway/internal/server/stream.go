@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -179,7 +180,7 @@ func (s *Server) places(r *http.Request) ([]*place, error) {
 		}
 		for _, p := range list {
 			if p.name == name {
-				p.next = n + 1
+				p.next = min(n, math.MaxInt64-1) + 1 // no event has the largest number
 			}
 		}
 	}

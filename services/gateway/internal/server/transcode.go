@@ -157,8 +157,15 @@ func unflatten(err error) error {
 			return fault.FromProto(&p)
 		}
 	}
+	if text, ok := strings.CutPrefix(status.Convert(err).Message(), mismatched); ok {
+		name, _, _ := strings.Cut(text, ",")
+		return wirejson.Invalid(name, "%s in the path must be a whole number of at most 64 bits.", name)
+	}
 	return rpc.FromStatus(err)
 }
+
+// mismatched begins the transcoder's error for a path parameter of another type; only numbers can be of another.
+const mismatched = "type mismatch, parameter: "
 
 // installQueryParser sets the transcoder's one query parser, which is a variable of its package.
 var installQueryParser = sync.OnceFunc(func() { runtime.SetQueryParameterParser(queryParser{})(nil) })

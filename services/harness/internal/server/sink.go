@@ -32,6 +32,7 @@ type runSink struct {
 	stored map[string]*progress              // by the id of the invocation, of those that are under way
 	routes map[string]contract.Route         // the newest, until they are taken
 	todos  contract.OpenTodos                // the newest
+	steers []contract.Steer                  // until the root agent takes them
 	ended  error                             // why no answer comes any more
 	asked  map[string]chan contract.Decision // by the approval's id, each with room for its answer
 	silent chan struct{}                     // closed when no answer comes any more
@@ -143,6 +144,9 @@ func (r *runSink) answer(p *progress, half loop.Half) (bool, loop.Stored, error)
 	}
 	stored := loop.Stored{Routes: r.routes, Todos: r.todos}
 	r.routes = nil
+	if half.InvocationID == "" && half.Part == loop.ResultsPart {
+		stored.Steers, r.steers = r.steers, nil
+	}
 	return true, stored, nil
 }
 
@@ -275,6 +279,7 @@ func (r *runSink) take(s *harnessv1.StepStored) {
 	}
 	if s.GetInvocationId() == "" && s.GetPart() == harnessv1.StepPart_STEP_PART_RESULTS {
 		r.todos = harnesswire.FromOpenTodos(s.GetOpenTodos())
+		r.steers = append(r.steers, harnesswire.FromSteers(s.GetSteers())...)
 	}
 	p := r.stored[s.GetInvocationId()]
 	if p == nil {

@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/seal"
 	"kaged.dev/pkg/version"
+	"kaged.dev/services/kaged/internal/cli/approvals"
 	"kaged.dev/services/kaged/internal/cli/auth"
 	"kaged.dev/services/kaged/internal/cli/cage"
 	"kaged.dev/services/kaged/internal/cli/certs"
@@ -86,6 +87,7 @@ func root(a kit.App) *cobra.Command {
 		issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p),
 		doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a), token.Command(a, &p),
 		certs.Command(a), migrate.Command(a, &p),
+		approvals.Command(a, &p),
 	)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())

@@ -40,6 +40,8 @@ type Options struct {
 	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach,
 	// NoSandbox switches cages off.
 	Insecure, InsecureAnywhere, NoSandbox bool
+	// RateLimitsOff switches the rate limits of the API off.
+	RateLimitsOff bool
 	// DatabaseURL and NATSURL name stores elsewhere; empty means embedded ones.
 	DatabaseURL, DatabaseAppURL, NATSURL string
 	// Getenv reads the environment.
@@ -102,8 +104,8 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 	h, err := host.New(host.Options{
 		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv,
 		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere,
-		NoSandbox: opts.NoSandbox,
-		Database:  stores.database, NATS: stores.nats, Telemetry: kit, Hurry: opts.Hurry,
+		NoSandbox: opts.NoSandbox, RateLimitsOff: opts.RateLimitsOff,
+		Database: stores.database, NATS: stores.nats, Telemetry: kit, Hurry: opts.Hurry,
 	}, opts.Modules...)
 	if err != nil {
 		log.Error("cannot start", "error", err)

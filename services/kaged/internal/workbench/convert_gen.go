@@ -44,5 +44,6 @@ func callContext(in Caller) (out *toolrunnerv1.ToolContext) {
 	out.ProjectCaged = in.ProjectCaged
 	out.LanguageServers = dsl.LanguageServersProto(in.LanguageServers)
 	out.Debugging = in.Debugging.Proto()
+	out.ApproveWrites = in.ApproveWrites
 	return out
 }

@@ -126,7 +126,10 @@ func (b *Bench) Agent(ctx context.Context, path string) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	as := Caller{Agent: explained.Agent.Path, Cage: explained.Agent.Cage.Proto()}
+	as := Caller{
+		Agent: explained.Agent.Path, Cage: explained.Agent.Cage.Proto(),
+		ApproveWrites: explained.Agent.ApproveWrites,
+	}
 	as.ProjectCaged, as.LanguageServers = explained.AnyCaged, explained.LanguageServers
 	as.Debugging = explained.Debugging
 	for _, d := range explained.Decisions {

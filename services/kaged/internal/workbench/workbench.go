@@ -137,6 +137,8 @@ type Caller struct {
 	Debugging dsl.Debugging
 	// KnowsFiles says that it counts as having read the files it names.
 	KnowsFiles bool
+	// ApproveWrites says that its calls that change files or run programs are asked about.
+	ApproveWrites bool
 }
 
 // rootAgent is the tree path of a project's root agent.

@@ -12,6 +12,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
+	"kaged.dev/services/session-manager/internal/operators/core/rates"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 	"kaged.dev/services/session-manager/internal/operators/server"
 	"kaged.dev/services/session-manager/internal/operators/store"
@@ -37,6 +38,7 @@ type Operators struct {
 	service *operator.Service
 	tokens  *tokens.Service
 	doctor  *server.Doctor
+	rates   *rates.Service
 }
 
 // New returns the context. Nothing is started.
@@ -48,6 +50,7 @@ func New(cfg Config, deps Deps) *Operators {
 			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
 		}),
 		tokens: &tokens.Service{Store: store.NewTokens(deps.DB), Log: deps.Log},
+		rates:  &rates.Service{Store: store.NewRates(deps.DB), Local: local},
 		doctor: server.NewDoctor(
 			&doctor.Doctor{Local: local, Workspace: deps.Workspace, Parts: deps.Parts}, deps.Version,
 		),
@@ -56,7 +59,7 @@ func New(cfg Config, deps Deps) *Operators {
 
 // Register adds the context's services.
 func (o *Operators) Register(r grpc.ServiceRegistrar) {
-	sessionmanagerv1.RegisterOperatorServiceServer(r, server.New(o.service, o.tokens))
+	sessionmanagerv1.RegisterOperatorServiceServer(r, server.New(o.service, o.tokens, o.rates))
 	sessionmanagerv1.RegisterTokenServiceServer(r, server.NewTokens(o.tokens))
 	sessionmanagerv1.RegisterLocalServiceServer(r, server.NewLocal(o.Local))
 	sessionmanagerv1.RegisterDoctorServiceServer(r, o.doctor)

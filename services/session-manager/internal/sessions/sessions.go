@@ -76,6 +76,7 @@ func New(cfg Config, deps Deps) *Sessions {
 	kept := store.NewSessions(deps.DB)
 	tracker := issues.New(deps.Issue)
 	var registry *live.Registry
+	var service *sessions.Service
 	stream := jetstream.New(jetstream.Config{
 		Conn: deps.NATS, Frames: cfg.frames(),
 		Listen: func(ctx context.Context, conn *bus.Conn) error {
@@ -99,18 +100,20 @@ func New(cfg Config, deps Deps) *Sessions {
 		Told: func(before, after record.Session, c record.Change) {
 			told.Changed(before, after, c)
 			watcher.Changed(before, after, c)
+			service.Followed(before, after)
 		},
 		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
 		Stream: metered.Stream(stream, deps.Telemetry), Projects: deps.Projects, Log: deps.Log,
 		Runs: runs.Deps{
 			Harness:  runner,
 			Issues:   tracker,
+			Standing: kept,
 			Renderer: framejson.Renderer{}, Config: deps.Local, Log: deps.Log,
 			HoldBack: cfg.HoldBack.D(), CancelGrace: cfg.CancelGrace.D(),
 			ApprovalTimeout: cfg.ApprovalTimeout.D(), Resumptions: cfg.ResumeLimit,
 		},
 	})
-	service := sessions.New(sessions.Deps{
+	service = sessions.New(sessions.Deps{
 		Config: sessions.Config{
 			MaxContent: cfg.MaxContent, RunStarts: cfg.RunStarts, StopTimeout: cfg.StopTimeout.D(),
 			ToolsTimeout: cfg.ToolsTimeout.D(), ToolsRetry: cfg.SweepInterval.D(),
@@ -178,6 +181,7 @@ func (s *Sessions) Run(ctx context.Context) {
 		<-ctx.Done()
 		s.idle.Close()
 	})
+	work.Go(func() { s.Service.FollowRuns(ctx) })
 	s.live.Run(ctx)
 	work.Wait()
 }

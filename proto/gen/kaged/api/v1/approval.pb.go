@@ -113,7 +113,13 @@ type Approval struct {
 	// The operator's text for the agent, or null.
 	Comment *string `protobuf:"bytes,11,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
 	// The invocation with the call, absent for the root agent.
-	InvocationId  string `protobuf:"bytes,12,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	InvocationId string `protobuf:"bytes,12,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// SHA-256 of the subject: an answer for more than this call names it.
+	Hash string `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`
+	// The standing approval that the answer made, or that gave the answer; null for none.
+	StandingApprovalId *string `protobuf:"bytes,14,opt,name=standing_approval_id,json=standingApprovalId,proto3,oneof" json:"standing_approval_id,omitempty"`
+	// The standing approvals that it may become.
+	Offers        []*StandingOffer `protobuf:"bytes,15,rep,name=offers,proto3" json:"offers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +238,501 @@ func (x *Approval) GetInvocationId() string {
 	return ""
 }
 
+func (x *Approval) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *Approval) GetStandingApprovalId() string {
+	if x != nil && x.StandingApprovalId != nil {
+		return *x.StandingApprovalId
+	}
+	return ""
+}
+
+func (x *Approval) GetOffers() []*StandingOffer {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+// StandingOffer is a standing approval that an answer may make.
+type StandingOffer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// command, words or files.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// What it would cover, a sentence.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Of words: the first words of the command that later ones must share, unless the answer says more.
+	Words         []string `protobuf:"bytes,3,rep,name=words,proto3" json:"words,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingOffer) Reset() {
+	*x = StandingOffer{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingOffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingOffer) ProtoMessage() {}
+
+func (x *StandingOffer) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingOffer.ProtoReflect.Descriptor instead.
+func (*StandingOffer) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *StandingOffer) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StandingOffer) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *StandingOffer) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+// StandingApproval covers later calls of an agent without a question.
+type StandingApproval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The project.
+	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// session or project.
+	Scope string `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
+	// The session, null for all of the project.
+	SessionId *string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
+	// command, words or files.
+	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	// What it covers, a sentence.
+	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	// Of words: the first words of the commands.
+	Words []string `protobuf:"bytes,7,rep,name=words,proto3" json:"words,omitempty"`
+	// What was shown when it was made.
+	Subject *v1.ApprovalSubject `protobuf:"bytes,8,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The request that was answered so.
+	ApprovalId string `protobuf:"bytes,9,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	// When it was made.
+	CreatedAt int64 `protobuf:"varint,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The operator who made it.
+	CreatedBy string `protobuf:"bytes,11,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// When it was revoked, null while it is in force.
+	RevokedAt *int64 `protobuf:"varint,12,opt,name=revoked_at,json=revokedAt,proto3,oneof" json:"revoked_at,omitempty"`
+	// The operator who revoked it.
+	RevokedBy *string `protobuf:"bytes,13,opt,name=revoked_by,json=revokedBy,proto3,oneof" json:"revoked_by,omitempty"`
+	// The number of calls that it has allowed.
+	Used int64 `protobuf:"varint,14,opt,name=used,proto3" json:"used,omitempty"`
+	// When it last did, null for never.
+	LastUsedAt    *int64 `protobuf:"varint,15,opt,name=last_used_at,json=lastUsedAt,proto3,oneof" json:"last_used_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingApproval) Reset() {
+	*x = StandingApproval{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingApproval) ProtoMessage() {}
+
+func (x *StandingApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingApproval.ProtoReflect.Descriptor instead.
+func (*StandingApproval) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *StandingApproval) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetSessionId() string {
+	if x != nil && x.SessionId != nil {
+		return *x.SessionId
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *StandingApproval) GetSubject() *v1.ApprovalSubject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *StandingApproval) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetCreatedAt() int64 {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return 0
+}
+
+func (x *StandingApproval) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetRevokedAt() int64 {
+	if x != nil && x.RevokedAt != nil {
+		return *x.RevokedAt
+	}
+	return 0
+}
+
+func (x *StandingApproval) GetRevokedBy() string {
+	if x != nil && x.RevokedBy != nil {
+		return *x.RevokedBy
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *StandingApproval) GetLastUsedAt() int64 {
+	if x != nil && x.LastUsedAt != nil {
+		return *x.LastUsedAt
+	}
+	return 0
+}
+
+// ListStandingApprovalsRequest asks for a page.
+type ListStandingApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only those of this project; empty for all.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Only those of this session alone; empty for all.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Whether revoked ones are listed too.
+	Revoked bool `protobuf:"varint,3,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	// How many, 1 to 200; 0 means 50.
+	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The next_cursor of the page before.
+	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStandingApprovalsRequest) Reset() {
+	*x = ListStandingApprovalsRequest{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStandingApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStandingApprovalsRequest) ProtoMessage() {}
+
+func (x *ListStandingApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStandingApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListStandingApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListStandingApprovalsRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ListStandingApprovalsRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ListStandingApprovalsRequest) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
+}
+
+func (x *ListStandingApprovalsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListStandingApprovalsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// ListStandingApprovalsResponse is a page.
+type ListStandingApprovalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The standing approvals, newest first.
+	Items []*StandingApproval `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Where the next page begins, null on the last.
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	// Whether there is a next page.
+	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStandingApprovalsResponse) Reset() {
+	*x = ListStandingApprovalsResponse{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStandingApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStandingApprovalsResponse) ProtoMessage() {}
+
+func (x *ListStandingApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStandingApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListStandingApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListStandingApprovalsResponse) GetItems() []*StandingApproval {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListStandingApprovalsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListStandingApprovalsResponse) GetHasMore() bool {
+	if x != nil {
+		return x.HasMore
+	}
+	return false
+}
+
+// RevokeStandingApprovalRequest names one.
+type RevokeStandingApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The standing approval.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeStandingApprovalRequest) Reset() {
+	*x = RevokeStandingApprovalRequest{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeStandingApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeStandingApprovalRequest) ProtoMessage() {}
+
+func (x *RevokeStandingApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeStandingApprovalRequest.ProtoReflect.Descriptor instead.
+func (*RevokeStandingApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RevokeStandingApprovalRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// RevokeStandingApprovalResponse holds it as it is now.
+type RevokeStandingApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The standing approval as it is now; the whole body on HTTP.
+	StandingApproval *StandingApproval `protobuf:"bytes,1,opt,name=standing_approval,json=standingApproval,proto3" json:"standing_approval,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *RevokeStandingApprovalResponse) Reset() {
+	*x = RevokeStandingApprovalResponse{}
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeStandingApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeStandingApprovalResponse) ProtoMessage() {}
+
+func (x *RevokeStandingApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeStandingApprovalResponse.ProtoReflect.Descriptor instead.
+func (*RevokeStandingApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RevokeStandingApprovalResponse) GetStandingApproval() *StandingApproval {
+	if x != nil {
+		return x.StandingApproval
+	}
+	return nil
+}
+
 // ListApprovalsRequest asks for a page.
 type ListApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -249,7 +750,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[1]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -261,7 +762,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[1]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -274,7 +775,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{1}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListApprovalsRequest) GetSessionId() string {
@@ -320,7 +821,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +833,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +846,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{2}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListApprovalsResponse) GetItems() []*Approval {
@@ -384,7 +885,7 @@ type ListAllApprovalsRequest struct {
 
 func (x *ListAllApprovalsRequest) Reset() {
 	*x = ListAllApprovalsRequest{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +897,7 @@ func (x *ListAllApprovalsRequest) String() string {
 func (*ListAllApprovalsRequest) ProtoMessage() {}
 
 func (x *ListAllApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +910,7 @@ func (x *ListAllApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListAllApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{3}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListAllApprovalsRequest) GetState() string {
@@ -448,7 +949,7 @@ type ListAllApprovalsResponse struct {
 
 func (x *ListAllApprovalsResponse) Reset() {
 	*x = ListAllApprovalsResponse{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +961,7 @@ func (x *ListAllApprovalsResponse) String() string {
 func (*ListAllApprovalsResponse) ProtoMessage() {}
 
 func (x *ListAllApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +974,7 @@ func (x *ListAllApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListAllApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{4}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListAllApprovalsResponse) GetItems() []*Approval {
@@ -510,7 +1011,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +1023,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +1036,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{5}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetApprovalRequest) GetSessionId() string {
@@ -563,7 +1064,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +1076,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +1089,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{6}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -608,14 +1109,22 @@ type AnswerApprovalRequest struct {
 	// approve or deny.
 	Decision string `protobuf:"bytes,3,opt,name=decision,proto3" json:"decision,omitempty"`
 	// The text for the agent, at most 2000 characters; may be left out.
-	Comment       string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	// once, session or project: what else an approval covers; once unless set.
+	Scope string `protobuf:"bytes,5,opt,name=scope,proto3" json:"scope,omitempty"`
+	// Beyond once: command, words or files, of the offers; the first of them unless set.
+	Kind string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of words: how many first words later commands must share, at least 2; 2 unless set.
+	Words int32 `protobuf:"varint,7,opt,name=words,proto3" json:"words,omitempty"`
+	// The hash of what the operator was shown; needed beyond once.
+	Hash          string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AnswerApprovalRequest) Reset() {
 	*x = AnswerApprovalRequest{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +1136,7 @@ func (x *AnswerApprovalRequest) String() string {
 func (*AnswerApprovalRequest) ProtoMessage() {}
 
 func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +1149,7 @@ func (x *AnswerApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalRequest.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{7}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AnswerApprovalRequest) GetSessionId() string {
@@ -671,6 +1180,34 @@ func (x *AnswerApprovalRequest) GetComment() string {
 	return ""
 }
 
+func (x *AnswerApprovalRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *AnswerApprovalRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AnswerApprovalRequest) GetWords() int32 {
+	if x != nil {
+		return x.Words
+	}
+	return 0
+}
+
+func (x *AnswerApprovalRequest) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
 // AnswerApprovalResponse holds the approval as it is now.
 type AnswerApprovalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -682,7 +1219,7 @@ type AnswerApprovalResponse struct {
 
 func (x *AnswerApprovalResponse) Reset() {
 	*x = AnswerApprovalResponse{}
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +1231,7 @@ func (x *AnswerApprovalResponse) String() string {
 func (*AnswerApprovalResponse) ProtoMessage() {}
 
 func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_approval_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_approval_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +1244,7 @@ func (x *AnswerApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerApprovalResponse.ProtoReflect.Descriptor instead.
 func (*AnswerApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{8}
+	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AnswerApprovalResponse) GetApproval() *Approval {
@@ -721,7 +1258,7 @@ var File_kaged_api_v1_approval_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1bkaged/api/v1/approval.proto\x12\fkaged.api.v1\x1a\x1ekaged/common/v1/approval.proto\x1a\x1dkaged/common/v1/options.proto\"\xe5\x03\n" +
+	"\x1bkaged/api/v1/approval.proto\x12\fkaged.api.v1\x1a\x1ekaged/common/v1/approval.proto\x1a\x1dkaged/common/v1/options.proto\"\x84\x05\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -740,11 +1277,66 @@ const file_kaged_api_v1_approval_proto_rawDesc = "" +
 	" \x01(\tH\x01R\n" +
 	"resolvedBy\x88\x01\x01\x12\x1d\n" +
 	"\acomment\x18\v \x01(\tH\x02R\acomment\x88\x01\x01\x12)\n" +
-	"\rinvocation_id\x18\f \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationIdB\x0e\n" +
+	"\rinvocation_id\x18\f \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x12\x12\n" +
+	"\x04hash\x18\r \x01(\tR\x04hash\x125\n" +
+	"\x14standing_approval_id\x18\x0e \x01(\tH\x03R\x12standingApprovalId\x88\x01\x01\x129\n" +
+	"\x06offers\x18\x0f \x03(\v2\x1b.kaged.api.v1.StandingOfferB\x04\xb0\xbb\x18\x01R\x06offersB\x0e\n" +
 	"\f_resolved_atB\x0e\n" +
 	"\f_resolved_byB\n" +
 	"\n" +
-	"\b_comment\"y\n" +
+	"\b_commentB\x17\n" +
+	"\x15_standing_approval_id\"S\n" +
+	"\rStandingOffer\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
+	"\x05words\x18\x03 \x03(\tB\x04\xb0\xbb\x18\x01R\x05words\"\x9b\x04\n" +
+	"\x10StandingApproval\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x14\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\x12\"\n" +
+	"\n" +
+	"session_id\x18\x04 \x01(\tH\x00R\tsessionId\x88\x01\x01\x12\x12\n" +
+	"\x04kind\x18\x05 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12\x1a\n" +
+	"\x05words\x18\a \x03(\tB\x04\xb0\xbb\x18\x01R\x05words\x12:\n" +
+	"\asubject\x18\b \x01(\v2 .kaged.common.v1.ApprovalSubjectR\asubject\x12\x1f\n" +
+	"\vapproval_id\x18\t \x01(\tR\n" +
+	"approvalId\x12\x1d\n" +
+	"\n" +
+	"created_at\x18\n" +
+	" \x01(\x03R\tcreatedAt\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\v \x01(\tR\tcreatedBy\x12\"\n" +
+	"\n" +
+	"revoked_at\x18\f \x01(\x03H\x01R\trevokedAt\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"revoked_by\x18\r \x01(\tH\x02R\trevokedBy\x88\x01\x01\x12\x12\n" +
+	"\x04used\x18\x0e \x01(\x03R\x04used\x12%\n" +
+	"\flast_used_at\x18\x0f \x01(\x03H\x03R\n" +
+	"lastUsedAt\x88\x01\x01B\r\n" +
+	"\v_session_idB\r\n" +
+	"\v_revoked_atB\r\n" +
+	"\v_revoked_byB\x0f\n" +
+	"\r_last_used_at\"\xa4\x01\n" +
+	"\x1cListStandingApprovalsRequest\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x18\n" +
+	"\arevoked\x18\x03 \x01(\bR\arevoked\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x05 \x01(\tR\x06cursor\"\xa6\x01\n" +
+	"\x1dListStandingApprovalsResponse\x124\n" +
+	"\x05items\x18\x01 \x03(\v2\x1e.kaged.api.v1.StandingApprovalR\x05items\x12$\n" +
+	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01\x12\x19\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
+	"\f_next_cursor\"/\n" +
+	"\x1dRevokeStandingApprovalRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"m\n" +
+	"\x1eRevokeStandingApprovalResponse\x12K\n" +
+	"\x11standing_approval\x18\x01 \x01(\v2\x1e.kaged.api.v1.StandingApprovalR\x10standingApproval\"y\n" +
 	"\x14ListApprovalsRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
@@ -773,14 +1365,18 @@ const file_kaged_api_v1_approval_proto_rawDesc = "" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
 	"approvalId\"I\n" +
 	"\x13GetApprovalResponse\x122\n" +
-	"\bapproval\x18\x01 \x01(\v2\x16.kaged.api.v1.ApprovalR\bapproval\"\x8d\x01\n" +
+	"\bapproval\x18\x01 \x01(\v2\x16.kaged.api.v1.ApprovalR\bapproval\"\xe1\x01\n" +
 	"\x15AnswerApprovalRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1f\n" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
 	"approvalId\x12\x1a\n" +
 	"\bdecision\x18\x03 \x01(\tR\bdecision\x12\x18\n" +
-	"\acomment\x18\x04 \x01(\tR\acomment\"L\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\x12\x14\n" +
+	"\x05scope\x18\x05 \x01(\tR\x05scope\x12\x12\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05words\x18\a \x01(\x05R\x05words\x12\x12\n" +
+	"\x04hash\x18\b \x01(\tR\x04hash\"L\n" +
 	"\x16AnswerApprovalResponse\x122\n" +
 	"\bapproval\x18\x01 \x01(\v2\x16.kaged.api.v1.ApprovalR\bapproval*\xba\x01\n" +
 	"\rApprovalState\x12\x1e\n" +
@@ -805,32 +1401,42 @@ func file_kaged_api_v1_approval_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_api_v1_approval_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_api_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_kaged_api_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_kaged_api_v1_approval_proto_goTypes = []any{
-	(ApprovalState)(0),               // 0: kaged.api.v1.ApprovalState
-	(*Approval)(nil),                 // 1: kaged.api.v1.Approval
-	(*ListApprovalsRequest)(nil),     // 2: kaged.api.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),    // 3: kaged.api.v1.ListApprovalsResponse
-	(*ListAllApprovalsRequest)(nil),  // 4: kaged.api.v1.ListAllApprovalsRequest
-	(*ListAllApprovalsResponse)(nil), // 5: kaged.api.v1.ListAllApprovalsResponse
-	(*GetApprovalRequest)(nil),       // 6: kaged.api.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),      // 7: kaged.api.v1.GetApprovalResponse
-	(*AnswerApprovalRequest)(nil),    // 8: kaged.api.v1.AnswerApprovalRequest
-	(*AnswerApprovalResponse)(nil),   // 9: kaged.api.v1.AnswerApprovalResponse
-	(*v1.ApprovalSubject)(nil),       // 10: kaged.common.v1.ApprovalSubject
+	(ApprovalState)(0),                     // 0: kaged.api.v1.ApprovalState
+	(*Approval)(nil),                       // 1: kaged.api.v1.Approval
+	(*StandingOffer)(nil),                  // 2: kaged.api.v1.StandingOffer
+	(*StandingApproval)(nil),               // 3: kaged.api.v1.StandingApproval
+	(*ListStandingApprovalsRequest)(nil),   // 4: kaged.api.v1.ListStandingApprovalsRequest
+	(*ListStandingApprovalsResponse)(nil),  // 5: kaged.api.v1.ListStandingApprovalsResponse
+	(*RevokeStandingApprovalRequest)(nil),  // 6: kaged.api.v1.RevokeStandingApprovalRequest
+	(*RevokeStandingApprovalResponse)(nil), // 7: kaged.api.v1.RevokeStandingApprovalResponse
+	(*ListApprovalsRequest)(nil),           // 8: kaged.api.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),          // 9: kaged.api.v1.ListApprovalsResponse
+	(*ListAllApprovalsRequest)(nil),        // 10: kaged.api.v1.ListAllApprovalsRequest
+	(*ListAllApprovalsResponse)(nil),       // 11: kaged.api.v1.ListAllApprovalsResponse
+	(*GetApprovalRequest)(nil),             // 12: kaged.api.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),            // 13: kaged.api.v1.GetApprovalResponse
+	(*AnswerApprovalRequest)(nil),          // 14: kaged.api.v1.AnswerApprovalRequest
+	(*AnswerApprovalResponse)(nil),         // 15: kaged.api.v1.AnswerApprovalResponse
+	(*v1.ApprovalSubject)(nil),             // 16: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_approval_proto_depIdxs = []int32{
 	0,  // 0: kaged.api.v1.Approval.state:type_name -> kaged.api.v1.ApprovalState
-	10, // 1: kaged.api.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
-	1,  // 2: kaged.api.v1.ListApprovalsResponse.items:type_name -> kaged.api.v1.Approval
-	1,  // 3: kaged.api.v1.ListAllApprovalsResponse.items:type_name -> kaged.api.v1.Approval
-	1,  // 4: kaged.api.v1.GetApprovalResponse.approval:type_name -> kaged.api.v1.Approval
-	1,  // 5: kaged.api.v1.AnswerApprovalResponse.approval:type_name -> kaged.api.v1.Approval
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	16, // 1: kaged.api.v1.Approval.subject:type_name -> kaged.common.v1.ApprovalSubject
+	2,  // 2: kaged.api.v1.Approval.offers:type_name -> kaged.api.v1.StandingOffer
+	16, // 3: kaged.api.v1.StandingApproval.subject:type_name -> kaged.common.v1.ApprovalSubject
+	3,  // 4: kaged.api.v1.ListStandingApprovalsResponse.items:type_name -> kaged.api.v1.StandingApproval
+	3,  // 5: kaged.api.v1.RevokeStandingApprovalResponse.standing_approval:type_name -> kaged.api.v1.StandingApproval
+	1,  // 6: kaged.api.v1.ListApprovalsResponse.items:type_name -> kaged.api.v1.Approval
+	1,  // 7: kaged.api.v1.ListAllApprovalsResponse.items:type_name -> kaged.api.v1.Approval
+	1,  // 8: kaged.api.v1.GetApprovalResponse.approval:type_name -> kaged.api.v1.Approval
+	1,  // 9: kaged.api.v1.AnswerApprovalResponse.approval:type_name -> kaged.api.v1.Approval
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_approval_proto_init() }
@@ -841,13 +1447,15 @@ func file_kaged_api_v1_approval_proto_init() {
 	file_kaged_api_v1_approval_proto_msgTypes[0].OneofWrappers = []any{}
 	file_kaged_api_v1_approval_proto_msgTypes[2].OneofWrappers = []any{}
 	file_kaged_api_v1_approval_proto_msgTypes[4].OneofWrappers = []any{}
+	file_kaged_api_v1_approval_proto_msgTypes[8].OneofWrappers = []any{}
+	file_kaged_api_v1_approval_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_approval_proto_rawDesc), len(file_kaged_api_v1_approval_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1184,6 +1184,107 @@ func (x *MessageRetract) GetReason() string {
 	return ""
 }
 
+// MessageSteer is output message.steer: the state of an operator's message for a run at work.
+type MessageSteer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// The run that it steers, or that answers it; null for none.
+	RunId *string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
+	// queued until the next step boundary; delivered behind the results of after_step; next where the run was completed before, and
+	// run_id is the next run; kept where it ended otherwise, and the model reads the message with the operator's next one.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// The text.
+	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
+	// Whether content was shortened; the stored message has it whole.
+	Truncated bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// The step of the run, 0 unless it was delivered.
+	AfterStep int32 `protobuf:"varint,6,opt,name=after_step,json=afterStep,proto3" json:"after_step,omitempty"`
+	// When.
+	At            int64 `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MessageSteer) Reset() {
+	*x = MessageSteer{}
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MessageSteer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MessageSteer) ProtoMessage() {}
+
+func (x *MessageSteer) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MessageSteer.ProtoReflect.Descriptor instead.
+func (*MessageSteer) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *MessageSteer) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *MessageSteer) GetRunId() string {
+	if x != nil && x.RunId != nil {
+		return *x.RunId
+	}
+	return ""
+}
+
+func (x *MessageSteer) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *MessageSteer) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *MessageSteer) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *MessageSteer) GetAfterStep() int32 {
+	if x != nil {
+		return x.AfterStep
+	}
+	return 0
+}
+
+func (x *MessageSteer) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 // SubagentStart is output subagent.start: an agent calls another, which begins an invocation. It follows
 // message.tool_call or subagent.tool_call of that call. An invocation without a subagent.end before the end of its
 // run was not stored.
@@ -1211,7 +1312,7 @@ type SubagentStart struct {
 
 func (x *SubagentStart) Reset() {
 	*x = SubagentStart{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1324,7 @@ func (x *SubagentStart) String() string {
 func (*SubagentStart) ProtoMessage() {}
 
 func (x *SubagentStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1337,7 @@ func (x *SubagentStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentStart.ProtoReflect.Descriptor instead.
 func (*SubagentStart) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{16}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SubagentStart) GetInvocationId() string {
@@ -1314,7 +1415,7 @@ type SubagentOutput struct {
 
 func (x *SubagentOutput) Reset() {
 	*x = SubagentOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1427,7 @@ func (x *SubagentOutput) String() string {
 func (*SubagentOutput) ProtoMessage() {}
 
 func (x *SubagentOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1440,7 @@ func (x *SubagentOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentOutput.ProtoReflect.Descriptor instead.
 func (*SubagentOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{17}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SubagentOutput) GetInvocationId() string {
@@ -1396,7 +1497,7 @@ type SubagentToolCall struct {
 
 func (x *SubagentToolCall) Reset() {
 	*x = SubagentToolCall{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1509,7 @@ func (x *SubagentToolCall) String() string {
 func (*SubagentToolCall) ProtoMessage() {}
 
 func (x *SubagentToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1522,7 @@ func (x *SubagentToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentToolCall.ProtoReflect.Descriptor instead.
 func (*SubagentToolCall) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{18}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SubagentToolCall) GetInvocationId() string {
@@ -1482,7 +1583,7 @@ type SubagentToolResult struct {
 
 func (x *SubagentToolResult) Reset() {
 	*x = SubagentToolResult{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1595,7 @@ func (x *SubagentToolResult) String() string {
 func (*SubagentToolResult) ProtoMessage() {}
 
 func (x *SubagentToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1608,7 @@ func (x *SubagentToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentToolResult.ProtoReflect.Descriptor instead.
 func (*SubagentToolResult) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{19}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SubagentToolResult) GetInvocationId() string {
@@ -1575,7 +1676,7 @@ type SubagentRetract struct {
 
 func (x *SubagentRetract) Reset() {
 	*x = SubagentRetract{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +1688,7 @@ func (x *SubagentRetract) String() string {
 func (*SubagentRetract) ProtoMessage() {}
 
 func (x *SubagentRetract) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +1701,7 @@ func (x *SubagentRetract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentRetract.ProtoReflect.Descriptor instead.
 func (*SubagentRetract) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{20}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SubagentRetract) GetInvocationId() string {
@@ -1651,7 +1752,7 @@ type SubagentEnd struct {
 
 func (x *SubagentEnd) Reset() {
 	*x = SubagentEnd{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1764,7 @@ func (x *SubagentEnd) String() string {
 func (*SubagentEnd) ProtoMessage() {}
 
 func (x *SubagentEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1777,7 @@ func (x *SubagentEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentEnd.ProtoReflect.Descriptor instead.
 func (*SubagentEnd) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{21}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SubagentEnd) GetInvocationId() string {
@@ -1755,7 +1856,7 @@ type RunStarted struct {
 
 func (x *RunStarted) Reset() {
 	*x = RunStarted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1868,7 @@ func (x *RunStarted) String() string {
 func (*RunStarted) ProtoMessage() {}
 
 func (x *RunStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1881,7 @@ func (x *RunStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
 func (*RunStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{22}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunStarted) GetRunId() string {
@@ -1821,7 +1922,7 @@ type RunRetry struct {
 
 func (x *RunRetry) Reset() {
 	*x = RunRetry{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1934,7 @@ func (x *RunRetry) String() string {
 func (*RunRetry) ProtoMessage() {}
 
 func (x *RunRetry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[23]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +1947,7 @@ func (x *RunRetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRetry.ProtoReflect.Descriptor instead.
 func (*RunRetry) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{23}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunRetry) GetRunId() string {
@@ -1921,7 +2022,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2034,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[24]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2047,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{24}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunEnded) GetRunId() string {
@@ -2022,7 +2123,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2135,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[25]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2148,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{25}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -2124,7 +2225,7 @@ type CompactionTriggered struct {
 
 func (x *CompactionTriggered) Reset() {
 	*x = CompactionTriggered{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2237,7 @@ func (x *CompactionTriggered) String() string {
 func (*CompactionTriggered) ProtoMessage() {}
 
 func (x *CompactionTriggered) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[26]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2250,7 @@ func (x *CompactionTriggered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionTriggered.ProtoReflect.Descriptor instead.
 func (*CompactionTriggered) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{26}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompactionTriggered) GetSessionId() string {
@@ -2235,7 +2336,7 @@ type CompactionCompleted struct {
 
 func (x *CompactionCompleted) Reset() {
 	*x = CompactionCompleted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2348,7 @@ func (x *CompactionCompleted) String() string {
 func (*CompactionCompleted) ProtoMessage() {}
 
 func (x *CompactionCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[27]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2361,7 @@ func (x *CompactionCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionCompleted.ProtoReflect.Descriptor instead.
 func (*CompactionCompleted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{27}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompactionCompleted) GetSessionId() string {
@@ -2351,7 +2452,7 @@ type CompactionFailed struct {
 
 func (x *CompactionFailed) Reset() {
 	*x = CompactionFailed{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2464,7 @@ func (x *CompactionFailed) String() string {
 func (*CompactionFailed) ProtoMessage() {}
 
 func (x *CompactionFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[28]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2477,7 @@ func (x *CompactionFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionFailed.ProtoReflect.Descriptor instead.
 func (*CompactionFailed) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{28}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompactionFailed) GetSessionId() string {
@@ -2458,7 +2559,7 @@ type CompactionNoop struct {
 
 func (x *CompactionNoop) Reset() {
 	*x = CompactionNoop{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2571,7 @@ func (x *CompactionNoop) String() string {
 func (*CompactionNoop) ProtoMessage() {}
 
 func (x *CompactionNoop) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[29]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2584,7 @@ func (x *CompactionNoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionNoop.ProtoReflect.Descriptor instead.
 func (*CompactionNoop) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{29}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CompactionNoop) GetSessionId() string {
@@ -2552,7 +2653,7 @@ type CompactionFlagged struct {
 
 func (x *CompactionFlagged) Reset() {
 	*x = CompactionFlagged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2665,7 @@ func (x *CompactionFlagged) String() string {
 func (*CompactionFlagged) ProtoMessage() {}
 
 func (x *CompactionFlagged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[30]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2678,7 @@ func (x *CompactionFlagged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionFlagged.ProtoReflect.Descriptor instead.
 func (*CompactionFlagged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{30}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CompactionFlagged) GetSessionId() string {
@@ -2623,7 +2724,7 @@ type CompactionUndone struct {
 
 func (x *CompactionUndone) Reset() {
 	*x = CompactionUndone{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2635,7 +2736,7 @@ func (x *CompactionUndone) String() string {
 func (*CompactionUndone) ProtoMessage() {}
 
 func (x *CompactionUndone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[31]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2648,7 +2749,7 @@ func (x *CompactionUndone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactionUndone.ProtoReflect.Descriptor instead.
 func (*CompactionUndone) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{31}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompactionUndone) GetSessionId() string {
@@ -2701,7 +2802,7 @@ type RunCage struct {
 
 func (x *RunCage) Reset() {
 	*x = RunCage{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2814,7 @@ func (x *RunCage) String() string {
 func (*RunCage) ProtoMessage() {}
 
 func (x *RunCage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[32]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2827,7 @@ func (x *RunCage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCage.ProtoReflect.Descriptor instead.
 func (*RunCage) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{32}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RunCage) GetRunId() string {
@@ -2817,7 +2918,7 @@ type PromptHeld struct {
 
 func (x *PromptHeld) Reset() {
 	*x = PromptHeld{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2829,7 +2930,7 @@ func (x *PromptHeld) String() string {
 func (*PromptHeld) ProtoMessage() {}
 
 func (x *PromptHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[33]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2842,7 +2943,7 @@ func (x *PromptHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptHeld.ProtoReflect.Descriptor instead.
 func (*PromptHeld) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{33}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PromptHeld) GetRunId() string {
@@ -2899,7 +3000,7 @@ type NetworkAttempted struct {
 
 func (x *NetworkAttempted) Reset() {
 	*x = NetworkAttempted{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3012,7 @@ func (x *NetworkAttempted) String() string {
 func (*NetworkAttempted) ProtoMessage() {}
 
 func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[34]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3025,7 @@ func (x *NetworkAttempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkAttempted.ProtoReflect.Descriptor instead.
 func (*NetworkAttempted) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{34}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NetworkAttempted) GetRunId() string {
@@ -3009,7 +3110,7 @@ type DebugSession struct {
 
 func (x *DebugSession) Reset() {
 	*x = DebugSession{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3122,7 @@ func (x *DebugSession) String() string {
 func (*DebugSession) ProtoMessage() {}
 
 func (x *DebugSession) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[35]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3135,7 @@ func (x *DebugSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugSession.ProtoReflect.Descriptor instead.
 func (*DebugSession) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{35}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DebugSession) GetRunId() string {
@@ -3130,7 +3231,7 @@ type DebugStopped struct {
 
 func (x *DebugStopped) Reset() {
 	*x = DebugStopped{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3243,7 @@ func (x *DebugStopped) String() string {
 func (*DebugStopped) ProtoMessage() {}
 
 func (x *DebugStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[36]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3256,7 @@ func (x *DebugStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugStopped.ProtoReflect.Descriptor instead.
 func (*DebugStopped) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{36}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DebugStopped) GetRunId() string {
@@ -3280,7 +3381,7 @@ type DebugOutput struct {
 
 func (x *DebugOutput) Reset() {
 	*x = DebugOutput{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3393,7 @@ func (x *DebugOutput) String() string {
 func (*DebugOutput) ProtoMessage() {}
 
 func (x *DebugOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[37]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3406,7 @@ func (x *DebugOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugOutput.ProtoReflect.Descriptor instead.
 func (*DebugOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{37}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DebugOutput) GetRunId() string {
@@ -3381,7 +3482,7 @@ type DebugEnded struct {
 
 func (x *DebugEnded) Reset() {
 	*x = DebugEnded{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3494,7 @@ func (x *DebugEnded) String() string {
 func (*DebugEnded) ProtoMessage() {}
 
 func (x *DebugEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[38]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3507,7 @@ func (x *DebugEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugEnded.ProtoReflect.Descriptor instead.
 func (*DebugEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{38}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DebugEnded) GetRunId() string {
@@ -3471,7 +3572,7 @@ type SessionStateChanged struct {
 
 func (x *SessionStateChanged) Reset() {
 	*x = SessionStateChanged{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3483,7 +3584,7 @@ func (x *SessionStateChanged) String() string {
 func (*SessionStateChanged) ProtoMessage() {}
 
 func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[39]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3496,7 +3597,7 @@ func (x *SessionStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStateChanged.ProtoReflect.Descriptor instead.
 func (*SessionStateChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{39}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SessionStateChanged) GetState() string {
@@ -3533,14 +3634,16 @@ type ApprovalRequested struct {
 	// Whether a part of subject was shortened; the approval itself has it whole.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// The invocation, absent for the root agent.
-	InvocationId  string `protobuf:"bytes,9,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	InvocationId string `protobuf:"bytes,9,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// SHA-256 of the whole subject.
+	Hash          string `protobuf:"bytes,10,opt,name=hash,proto3" json:"hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3655,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[40]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3668,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{40}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -3631,6 +3734,13 @@ func (x *ApprovalRequested) GetInvocationId() string {
 	return ""
 }
 
+func (x *ApprovalRequested) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
 // ApprovalResolved is events approval.resolved: a tool call waits no longer.
 type ApprovalResolved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3649,14 +3759,16 @@ type ApprovalResolved struct {
 	// When.
 	ResolvedAt int64 `protobuf:"varint,7,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
 	// The invocation, absent for the root agent.
-	InvocationId  string `protobuf:"bytes,8,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	InvocationId string `protobuf:"bytes,8,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The standing approval that the answer made, or that gave it without an approval.requested.
+	StandingApprovalId string `protobuf:"bytes,9,opt,name=standing_approval_id,json=standingApprovalId,proto3" json:"standing_approval_id,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ApprovalResolved) Reset() {
 	*x = ApprovalResolved{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3780,7 @@ func (x *ApprovalResolved) String() string {
 func (*ApprovalResolved) ProtoMessage() {}
 
 func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[41]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3793,7 @@ func (x *ApprovalResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalResolved.ProtoReflect.Descriptor instead.
 func (*ApprovalResolved) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{41}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ApprovalResolved) GetApprovalId() string {
@@ -3740,6 +3852,13 @@ func (x *ApprovalResolved) GetInvocationId() string {
 	return ""
 }
 
+func (x *ApprovalResolved) GetStandingApprovalId() string {
+	if x != nil {
+		return x.StandingApprovalId
+	}
+	return ""
+}
+
 // IssueCreated is events issue.created: an issue of the session's project was filed, by an operator or an agent. A frame of a
 // change may come twice after an outage; the issue itself says where it stands.
 type IssueCreated struct {
@@ -3754,7 +3873,7 @@ type IssueCreated struct {
 
 func (x *IssueCreated) Reset() {
 	*x = IssueCreated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[42]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +3885,7 @@ func (x *IssueCreated) String() string {
 func (*IssueCreated) ProtoMessage() {}
 
 func (x *IssueCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[42]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +3898,7 @@ func (x *IssueCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueCreated.ProtoReflect.Descriptor instead.
 func (*IssueCreated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{42}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *IssueCreated) GetProjectId() string {
@@ -3810,7 +3929,7 @@ type IssueUpdated struct {
 
 func (x *IssueUpdated) Reset() {
 	*x = IssueUpdated{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[43]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3941,7 @@ func (x *IssueUpdated) String() string {
 func (*IssueUpdated) ProtoMessage() {}
 
 func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[43]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3954,7 @@ func (x *IssueUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueUpdated.ProtoReflect.Descriptor instead.
 func (*IssueUpdated) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{43}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *IssueUpdated) GetProjectId() string {
@@ -3865,7 +3984,7 @@ type AuditWarning struct {
 
 func (x *AuditWarning) Reset() {
 	*x = AuditWarning{}
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[44]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3877,7 +3996,7 @@ func (x *AuditWarning) String() string {
 func (*AuditWarning) ProtoMessage() {}
 
 func (x *AuditWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_frame_proto_msgTypes[44]
+	mi := &file_kaged_api_v1_frame_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3890,7 +4009,7 @@ func (x *AuditWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditWarning.ProtoReflect.Descriptor instead.
 func (*AuditWarning) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{44}
+	return file_kaged_api_v1_frame_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AuditWarning) GetWarning() string {
@@ -4029,7 +4148,19 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason:\x1d\x92\xbd\x18\x19\n" +
-	"\x06output\x12\x0fmessage.retract\"\xce\x02\n" +
+	"\x06output\x12\x0fmessage.retract\"\xfa\x01\n" +
+	"\fMessageSteer\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1a\n" +
+	"\x06run_id\x18\x02 \x01(\tH\x00R\x05runId\x88\x01\x01\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x18\n" +
+	"\acontent\x18\x04 \x01(\tR\acontent\x12\"\n" +
+	"\ttruncated\x18\x05 \x01(\bB\x04\xb0\xbb\x18\x01R\ttruncated\x12#\n" +
+	"\n" +
+	"after_step\x18\x06 \x01(\x05B\x04\xb0\xbb\x18\x01R\tafterStep\x12\x0e\n" +
+	"\x02at\x18\a \x01(\x03R\x02at:\x1b\x92\xbd\x18\x17\n" +
+	"\x06output\x12\rmessage.steerB\t\n" +
+	"\a_run_id\"\xce\x02\n" +
 	"\rSubagentStart\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x125\n" +
 	"\x14parent_invocation_id\x18\x02 \x01(\tH\x00R\x12parentInvocationId\x88\x01\x01\x12\x15\n" +
@@ -4277,7 +4408,7 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\x13SessionStateChanged\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12+\n" +
 	"\x0eblocked_reason\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\rblockedReason:\x1b\x92\xbd\x18\x17\n" +
-	"\x06events\x12\rsession.state\"\xfb\x02\n" +
+	"\x06events\x12\rsession.state\"\x8f\x03\n" +
 	"\x11ApprovalRequested\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x15\n" +
@@ -4291,8 +4422,10 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\a \x01(\x03R\texpiresAt\x12\"\n" +
 	"\ttruncated\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\ttruncated\x12)\n" +
-	"\rinvocation_id\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId: \x92\xbd\x18\x1c\n" +
-	"\x06events\x12\x12approval.requested\"\xc5\x02\n" +
+	"\rinvocation_id\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x12\x12\n" +
+	"\x04hash\x18\n" +
+	" \x01(\tR\x04hash: \x92\xbd\x18\x1c\n" +
+	"\x06events\x12\x12approval.requested\"\xfd\x02\n" +
 	"\x10ApprovalResolved\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x15\n" +
@@ -4305,7 +4438,8 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\acomment\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\acomment\x12\x1f\n" +
 	"\vresolved_at\x18\a \x01(\x03R\n" +
 	"resolvedAt\x12)\n" +
-	"\rinvocation_id\x18\b \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId:\x1f\x92\xbd\x18\x1b\n" +
+	"\rinvocation_id\x18\b \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x126\n" +
+	"\x14standing_approval_id\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\x12standingApprovalId:\x1f\x92\xbd\x18\x1b\n" +
 	"\x06events\x12\x11approval.resolvedB\x0e\n" +
 	"\f_resolved_by\"b\n" +
 	"\fIssueCreated\x12\x1d\n" +
@@ -4337,7 +4471,7 @@ func file_kaged_api_v1_frame_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_frame_proto_rawDescData
 }
 
-var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_kaged_api_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*ClientFrame)(nil),         // 0: kaged.api.v1.ClientFrame
 	(*Hello)(nil),               // 1: kaged.api.v1.Hello
@@ -4355,73 +4489,74 @@ var file_kaged_api_v1_frame_proto_goTypes = []any{
 	(*MessageToolResult)(nil),   // 13: kaged.api.v1.MessageToolResult
 	(*MessageEnd)(nil),          // 14: kaged.api.v1.MessageEnd
 	(*MessageRetract)(nil),      // 15: kaged.api.v1.MessageRetract
-	(*SubagentStart)(nil),       // 16: kaged.api.v1.SubagentStart
-	(*SubagentOutput)(nil),      // 17: kaged.api.v1.SubagentOutput
-	(*SubagentToolCall)(nil),    // 18: kaged.api.v1.SubagentToolCall
-	(*SubagentToolResult)(nil),  // 19: kaged.api.v1.SubagentToolResult
-	(*SubagentRetract)(nil),     // 20: kaged.api.v1.SubagentRetract
-	(*SubagentEnd)(nil),         // 21: kaged.api.v1.SubagentEnd
-	(*RunStarted)(nil),          // 22: kaged.api.v1.RunStarted
-	(*RunRetry)(nil),            // 23: kaged.api.v1.RunRetry
-	(*RunEnded)(nil),            // 24: kaged.api.v1.RunEnded
-	(*BudgetState)(nil),         // 25: kaged.api.v1.BudgetState
-	(*CompactionTriggered)(nil), // 26: kaged.api.v1.CompactionTriggered
-	(*CompactionCompleted)(nil), // 27: kaged.api.v1.CompactionCompleted
-	(*CompactionFailed)(nil),    // 28: kaged.api.v1.CompactionFailed
-	(*CompactionNoop)(nil),      // 29: kaged.api.v1.CompactionNoop
-	(*CompactionFlagged)(nil),   // 30: kaged.api.v1.CompactionFlagged
-	(*CompactionUndone)(nil),    // 31: kaged.api.v1.CompactionUndone
-	(*RunCage)(nil),             // 32: kaged.api.v1.RunCage
-	(*PromptHeld)(nil),          // 33: kaged.api.v1.PromptHeld
-	(*NetworkAttempted)(nil),    // 34: kaged.api.v1.NetworkAttempted
-	(*DebugSession)(nil),        // 35: kaged.api.v1.DebugSession
-	(*DebugStopped)(nil),        // 36: kaged.api.v1.DebugStopped
-	(*DebugOutput)(nil),         // 37: kaged.api.v1.DebugOutput
-	(*DebugEnded)(nil),          // 38: kaged.api.v1.DebugEnded
-	(*SessionStateChanged)(nil), // 39: kaged.api.v1.SessionStateChanged
-	(*ApprovalRequested)(nil),   // 40: kaged.api.v1.ApprovalRequested
-	(*ApprovalResolved)(nil),    // 41: kaged.api.v1.ApprovalResolved
-	(*IssueCreated)(nil),        // 42: kaged.api.v1.IssueCreated
-	(*IssueUpdated)(nil),        // 43: kaged.api.v1.IssueUpdated
-	(*AuditWarning)(nil),        // 44: kaged.api.v1.AuditWarning
-	nil,                         // 45: kaged.api.v1.Hello.ResumeFromSeqEntry
-	nil,                         // 46: kaged.api.v1.Welcome.ServerSeqEntry
-	nil,                         // 47: kaged.api.v1.Channels.OffsetsEntry
-	(*structpb.Value)(nil),      // 48: google.protobuf.Value
-	(*FrameUsage)(nil),          // 49: kaged.api.v1.FrameUsage
-	(*FrameStats)(nil),          // 50: kaged.api.v1.FrameStats
-	(*v1.Error)(nil),            // 51: kaged.common.v1.Error
-	(*BudgetLimit)(nil),         // 52: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),           // 53: kaged.api.v1.BudgetUse
-	(*v1.CageFinding)(nil),      // 54: kaged.common.v1.CageFinding
-	(*v1.DebugMove)(nil),        // 55: kaged.common.v1.DebugMove
-	(*v1.DebugFrame)(nil),       // 56: kaged.common.v1.DebugFrame
-	(*v1.DebugVariable)(nil),    // 57: kaged.common.v1.DebugVariable
-	(*v1.DebugLine)(nil),        // 58: kaged.common.v1.DebugLine
-	(*v1.ApprovalSubject)(nil),  // 59: kaged.common.v1.ApprovalSubject
+	(*MessageSteer)(nil),        // 16: kaged.api.v1.MessageSteer
+	(*SubagentStart)(nil),       // 17: kaged.api.v1.SubagentStart
+	(*SubagentOutput)(nil),      // 18: kaged.api.v1.SubagentOutput
+	(*SubagentToolCall)(nil),    // 19: kaged.api.v1.SubagentToolCall
+	(*SubagentToolResult)(nil),  // 20: kaged.api.v1.SubagentToolResult
+	(*SubagentRetract)(nil),     // 21: kaged.api.v1.SubagentRetract
+	(*SubagentEnd)(nil),         // 22: kaged.api.v1.SubagentEnd
+	(*RunStarted)(nil),          // 23: kaged.api.v1.RunStarted
+	(*RunRetry)(nil),            // 24: kaged.api.v1.RunRetry
+	(*RunEnded)(nil),            // 25: kaged.api.v1.RunEnded
+	(*BudgetState)(nil),         // 26: kaged.api.v1.BudgetState
+	(*CompactionTriggered)(nil), // 27: kaged.api.v1.CompactionTriggered
+	(*CompactionCompleted)(nil), // 28: kaged.api.v1.CompactionCompleted
+	(*CompactionFailed)(nil),    // 29: kaged.api.v1.CompactionFailed
+	(*CompactionNoop)(nil),      // 30: kaged.api.v1.CompactionNoop
+	(*CompactionFlagged)(nil),   // 31: kaged.api.v1.CompactionFlagged
+	(*CompactionUndone)(nil),    // 32: kaged.api.v1.CompactionUndone
+	(*RunCage)(nil),             // 33: kaged.api.v1.RunCage
+	(*PromptHeld)(nil),          // 34: kaged.api.v1.PromptHeld
+	(*NetworkAttempted)(nil),    // 35: kaged.api.v1.NetworkAttempted
+	(*DebugSession)(nil),        // 36: kaged.api.v1.DebugSession
+	(*DebugStopped)(nil),        // 37: kaged.api.v1.DebugStopped
+	(*DebugOutput)(nil),         // 38: kaged.api.v1.DebugOutput
+	(*DebugEnded)(nil),          // 39: kaged.api.v1.DebugEnded
+	(*SessionStateChanged)(nil), // 40: kaged.api.v1.SessionStateChanged
+	(*ApprovalRequested)(nil),   // 41: kaged.api.v1.ApprovalRequested
+	(*ApprovalResolved)(nil),    // 42: kaged.api.v1.ApprovalResolved
+	(*IssueCreated)(nil),        // 43: kaged.api.v1.IssueCreated
+	(*IssueUpdated)(nil),        // 44: kaged.api.v1.IssueUpdated
+	(*AuditWarning)(nil),        // 45: kaged.api.v1.AuditWarning
+	nil,                         // 46: kaged.api.v1.Hello.ResumeFromSeqEntry
+	nil,                         // 47: kaged.api.v1.Welcome.ServerSeqEntry
+	nil,                         // 48: kaged.api.v1.Channels.OffsetsEntry
+	(*structpb.Value)(nil),      // 49: google.protobuf.Value
+	(*FrameUsage)(nil),          // 50: kaged.api.v1.FrameUsage
+	(*FrameStats)(nil),          // 51: kaged.api.v1.FrameStats
+	(*v1.Error)(nil),            // 52: kaged.common.v1.Error
+	(*BudgetLimit)(nil),         // 53: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),           // 54: kaged.api.v1.BudgetUse
+	(*v1.CageFinding)(nil),      // 55: kaged.common.v1.CageFinding
+	(*v1.DebugMove)(nil),        // 56: kaged.common.v1.DebugMove
+	(*v1.DebugFrame)(nil),       // 57: kaged.common.v1.DebugFrame
+	(*v1.DebugVariable)(nil),    // 58: kaged.common.v1.DebugVariable
+	(*v1.DebugLine)(nil),        // 59: kaged.common.v1.DebugLine
+	(*v1.ApprovalSubject)(nil),  // 60: kaged.common.v1.ApprovalSubject
 }
 var file_kaged_api_v1_frame_proto_depIdxs = []int32{
-	48, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
-	45, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
-	46, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
-	47, // 3: kaged.api.v1.Channels.offsets:type_name -> kaged.api.v1.Channels.OffsetsEntry
-	49, // 4: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	50, // 5: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
-	51, // 6: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
-	49, // 7: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
-	51, // 8: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
-	51, // 9: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
-	52, // 10: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
-	53, // 11: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
-	53, // 12: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
-	54, // 13: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
-	55, // 14: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
-	56, // 15: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
-	56, // 16: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
-	57, // 17: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
-	58, // 18: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
-	55, // 19: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
-	59, // 20: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	49, // 0: kaged.api.v1.ClientFrame.payload:type_name -> google.protobuf.Value
+	46, // 1: kaged.api.v1.Hello.resume_from_seq:type_name -> kaged.api.v1.Hello.ResumeFromSeqEntry
+	47, // 2: kaged.api.v1.Welcome.server_seq:type_name -> kaged.api.v1.Welcome.ServerSeqEntry
+	48, // 3: kaged.api.v1.Channels.offsets:type_name -> kaged.api.v1.Channels.OffsetsEntry
+	50, // 4: kaged.api.v1.MessageEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	51, // 5: kaged.api.v1.MessageEnd.stats:type_name -> kaged.api.v1.FrameStats
+	52, // 6: kaged.api.v1.SubagentEnd.error:type_name -> kaged.common.v1.Error
+	50, // 7: kaged.api.v1.SubagentEnd.usage:type_name -> kaged.api.v1.FrameUsage
+	52, // 8: kaged.api.v1.RunRetry.error:type_name -> kaged.common.v1.Error
+	52, // 9: kaged.api.v1.RunEnded.error:type_name -> kaged.common.v1.Error
+	53, // 10: kaged.api.v1.BudgetState.limit:type_name -> kaged.api.v1.BudgetLimit
+	54, // 11: kaged.api.v1.BudgetState.spent:type_name -> kaged.api.v1.BudgetUse
+	54, // 12: kaged.api.v1.BudgetState.reserved:type_name -> kaged.api.v1.BudgetUse
+	55, // 13: kaged.api.v1.RunCage.found:type_name -> kaged.common.v1.CageFinding
+	56, // 14: kaged.api.v1.DebugSession.moved:type_name -> kaged.common.v1.DebugMove
+	57, // 15: kaged.api.v1.DebugStopped.location:type_name -> kaged.common.v1.DebugFrame
+	57, // 16: kaged.api.v1.DebugStopped.frames:type_name -> kaged.common.v1.DebugFrame
+	58, // 17: kaged.api.v1.DebugStopped.locals:type_name -> kaged.common.v1.DebugVariable
+	59, // 18: kaged.api.v1.DebugStopped.source:type_name -> kaged.common.v1.DebugLine
+	56, // 19: kaged.api.v1.DebugStopped.moved:type_name -> kaged.common.v1.DebugMove
+	60, // 20: kaged.api.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
 	21, // [21:21] is the sub-list for method output_type
 	21, // [21:21] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
@@ -4440,19 +4575,20 @@ func file_kaged_api_v1_frame_proto_init() {
 	file_kaged_api_v1_frame_proto_msgTypes[0].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[6].OneofWrappers = []any{}
 	file_kaged_api_v1_frame_proto_msgTypes[16].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[21].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[24].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[27].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[30].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[38].OneofWrappers = []any{}
-	file_kaged_api_v1_frame_proto_msgTypes[41].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[17].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[22].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[25].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[28].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[31].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[39].OneofWrappers = []any{}
+	file_kaged_api_v1_frame_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_frame_proto_rawDesc), len(file_kaged_api_v1_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -96,8 +96,10 @@ type PostMessageRequest struct {
 	MaxStepsOverride *int32 `protobuf:"varint,4,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
 	// 1 to 65536, kept for the session.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,5,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Whether a running session takes the message: the root agent reads it at its next step boundary, behind the results of its tools.
+	Steer         bool `protobuf:"varint,6,opt,name=steer,proto3" json:"steer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PostMessageRequest) Reset() {
@@ -165,6 +167,13 @@ func (x *PostMessageRequest) GetMaxOutputTokensOverride() int32 {
 	return 0
 }
 
+func (x *PostMessageRequest) GetSteer() bool {
+	if x != nil {
+		return x.Steer
+	}
+	return false
+}
+
 // PostMessageResponse says that the message is on disk.
 type PostMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -174,8 +183,10 @@ type PostMessageResponse struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// When.
 	AcceptedAt int64 `protobuf:"varint,3,opt,name=accepted_at,json=acceptedAt,proto3" json:"accepted_at,omitempty"`
-	// The run it starts.
+	// The run it starts, or steers.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Whether it waits for the next step boundary of that run.
+	Steered bool `protobuf:"varint,9,opt,name=steered,proto3" json:"steered,omitempty"`
 	// Whether the run waits for a slot.
 	Queued bool `protobuf:"varint,5,opt,name=queued,proto3" json:"queued,omitempty"`
 	// Which limit was reached: per_project or per_operator.
@@ -244,6 +255,13 @@ func (x *PostMessageResponse) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *PostMessageResponse) GetSteered() bool {
+	if x != nil {
+		return x.Steered
+	}
+	return false
 }
 
 func (x *PostMessageResponse) GetQueued() bool {
@@ -453,7 +471,9 @@ type SessionMessage struct {
 	// Its origin; only for a model's message.
 	Metadata *MessageMetadata `protobuf:"bytes,10,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// Whether no compaction may supersede it.
-	AlwaysKeep    bool `protobuf:"varint,11,opt,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
+	AlwaysKeep bool `protobuf:"varint,11,opt,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
+	// The step of the run behind whose results the root agent read it; only of a message that steered the run.
+	AfterStep     int32 `protobuf:"varint,12,opt,name=after_step,json=afterStep,proto3" json:"after_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -563,6 +583,13 @@ func (x *SessionMessage) GetAlwaysKeep() bool {
 		return x.AlwaysKeep
 	}
 	return false
+}
+
+func (x *SessionMessage) GetAfterStep() int32 {
+	if x != nil {
+		return x.AfterStep
+	}
+	return 0
 }
 
 // MessagePart is a piece of a message.
@@ -1042,26 +1069,28 @@ var File_kaged_api_v1_message_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/api/v1/message.proto\x12\fkaged.api.v1\x1a\x1dkaged/common/v1/options.proto\"\xc8\x02\n" +
+	"\x1akaged/api/v1/message.proto\x12\fkaged.api.v1\x1a\x1dkaged/common/v1/options.proto\"\xde\x02\n" +
 	"\x12PostMessageRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
 	"\acontent\x18\x02 \x01(\tH\x00R\acontent\x88\x01\x01\x12*\n" +
 	"\x0emodel_override\x18\x03 \x01(\tH\x01R\rmodelOverride\x88\x01\x01\x121\n" +
 	"\x12max_steps_override\x18\x04 \x01(\x05H\x02R\x10maxStepsOverride\x88\x01\x01\x12@\n" +
-	"\x1amax_output_tokens_override\x18\x05 \x01(\x05H\x03R\x17maxOutputTokensOverride\x88\x01\x01B\n" +
+	"\x1amax_output_tokens_override\x18\x05 \x01(\x05H\x03R\x17maxOutputTokensOverride\x88\x01\x01\x12\x14\n" +
+	"\x05steer\x18\x06 \x01(\bR\x05steerB\n" +
 	"\n" +
 	"\b_contentB\x11\n" +
 	"\x0f_model_overrideB\x15\n" +
 	"\x13_max_steps_overrideB\x1d\n" +
-	"\x1b_max_output_tokens_override\"\xff\x01\n" +
+	"\x1b_max_output_tokens_override\"\x9f\x02\n" +
 	"\x13PostMessageResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1f\n" +
 	"\vaccepted_at\x18\x03 \x01(\x03R\n" +
 	"acceptedAt\x12\x15\n" +
-	"\x06run_id\x18\x04 \x01(\tR\x05runId\x12\x1c\n" +
+	"\x06run_id\x18\x04 \x01(\tR\x05runId\x12\x1e\n" +
+	"\asteered\x18\t \x01(\bB\x04\xb0\xbb\x18\x01R\asteered\x12\x1c\n" +
 	"\x06queued\x18\x05 \x01(\bB\x04\xb0\xbb\x18\x01R\x06queued\x12\x1c\n" +
 	"\x06reason\x18\x06 \x01(\tB\x04\xb0\xbb\x18\x01R\x06reason\x12)\n" +
 	"\rrunning_count\x18\a \x01(\x05B\x04\xb0\xbb\x18\x01R\frunningCount\x12\x1a\n" +
@@ -1080,7 +1109,7 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\bhas_more\x18\x03 \x01(\bR\ahasMore\x12,\n" +
 	"\fturns_before\x18\x04 \x01(\x05B\x04\xb0\xbb\x18\x01H\x01R\vturnsBefore\x88\x01\x01B\x0e\n" +
 	"\f_next_cursorB\x0f\n" +
-	"\r_turns_before\"\xc9\x03\n" +
+	"\r_turns_before\"\xee\x03\n" +
 	"\x0eSessionMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1098,7 +1127,9 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\bmetadata\x18\n" +
 	" \x01(\v2\x1d.kaged.api.v1.MessageMetadataB\x04\xb0\xbb\x18\x01R\bmetadata\x12%\n" +
 	"\valways_keep\x18\v \x01(\bB\x04\xb0\xbb\x18\x01R\n" +
-	"alwaysKeepB\t\n" +
+	"alwaysKeep\x12#\n" +
+	"\n" +
+	"after_step\x18\f \x01(\x05B\x04\xb0\xbb\x18\x01R\tafterStepB\t\n" +
 	"\a_run_id\"\xf8\x01\n" +
 	"\vMessagePart\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +

@@ -232,6 +232,14 @@ var file_kaged_api_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "kaged/api/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50114,
+		Name:          "kaged.api.v1.rate",
+		Tag:           "bytes,50114,opt,name=rate",
+		Filename:      "kaged/api/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.ServiceOptions)(nil),
 		ExtensionType: (*string)(nil),
 		Field:         50120,
@@ -268,6 +276,11 @@ var (
 	//
 	// optional string token_scope = 50113;
 	E_TokenScope = &file_kaged_api_v1_options_proto_extTypes[1]
+	// The rate limit that requests of the route count towards: messages, validations, dsl_writes or audit. Without it they count towards
+	// requests.
+	//
+	// optional string rate = 50114;
+	E_Rate = &file_kaged_api_v1_options_proto_extTypes[2]
 )
 
 // Extension fields to descriptorpb.ServiceOptions.
@@ -275,12 +288,12 @@ var (
 	// The module that answers the HTTP routes of this service, by the name that it is dialled by. A service with routes has it.
 	//
 	// optional string backend = 50120;
-	E_Backend = &file_kaged_api_v1_options_proto_extTypes[2]
+	E_Backend = &file_kaged_api_v1_options_proto_extTypes[3]
 	// The field of its routes' requests that names a project of the operator. The gateway answers not_found for a project that
 	// session-manager does not know.
 	//
 	// optional string of_project = 50121;
-	E_OfProject = &file_kaged_api_v1_options_proto_extTypes[3]
+	E_OfProject = &file_kaged_api_v1_options_proto_extTypes[4]
 )
 
 // Extension fields to descriptorpb.MessageOptions.
@@ -288,7 +301,7 @@ var (
 	// The frame that the message is the payload of.
 	//
 	// optional kaged.api.v1.Frame frame = 50130;
-	E_Frame = &file_kaged_api_v1_options_proto_extTypes[4]
+	E_Frame = &file_kaged_api_v1_options_proto_extTypes[5]
 )
 
 var File_kaged_api_v1_options_proto protoreflect.FileDescriptor
@@ -312,7 +325,8 @@ const file_kaged_api_v1_options_proto_rawDesc = "" +
 	"\vhttp_answer\x12\x1e.google.protobuf.MethodOptions\x18\xc0\x87\x03 \x01(\v2\x18.kaged.api.v1.HTTPAnswerR\n" +
 	"httpAnswer:A\n" +
 	"\vtoken_scope\x12\x1e.google.protobuf.MethodOptions\x18\xc1\x87\x03 \x01(\tR\n" +
-	"tokenScope:;\n" +
+	"tokenScope:4\n" +
+	"\x04rate\x12\x1e.google.protobuf.MethodOptions\x18\u0087\x03 \x01(\tR\x04rate:;\n" +
 	"\abackend\x12\x1f.google.protobuf.ServiceOptions\x18ȇ\x03 \x01(\tR\abackend:@\n" +
 	"\n" +
 	"of_project\x12\x1f.google.protobuf.ServiceOptions\x18ɇ\x03 \x01(\tR\tofProject:L\n" +
@@ -344,15 +358,16 @@ var file_kaged_api_v1_options_proto_depIdxs = []int32{
 	1, // 0: kaged.api.v1.HTTPAnswer.when:type_name -> kaged.api.v1.HTTPCondition
 	3, // 1: kaged.api.v1.http_answer:extendee -> google.protobuf.MethodOptions
 	3, // 2: kaged.api.v1.token_scope:extendee -> google.protobuf.MethodOptions
-	4, // 3: kaged.api.v1.backend:extendee -> google.protobuf.ServiceOptions
-	4, // 4: kaged.api.v1.of_project:extendee -> google.protobuf.ServiceOptions
-	5, // 5: kaged.api.v1.frame:extendee -> google.protobuf.MessageOptions
-	0, // 6: kaged.api.v1.http_answer:type_name -> kaged.api.v1.HTTPAnswer
-	2, // 7: kaged.api.v1.frame:type_name -> kaged.api.v1.Frame
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	6, // [6:8] is the sub-list for extension type_name
-	1, // [1:6] is the sub-list for extension extendee
+	3, // 3: kaged.api.v1.rate:extendee -> google.protobuf.MethodOptions
+	4, // 4: kaged.api.v1.backend:extendee -> google.protobuf.ServiceOptions
+	4, // 5: kaged.api.v1.of_project:extendee -> google.protobuf.ServiceOptions
+	5, // 6: kaged.api.v1.frame:extendee -> google.protobuf.MessageOptions
+	0, // 7: kaged.api.v1.http_answer:type_name -> kaged.api.v1.HTTPAnswer
+	2, // 8: kaged.api.v1.frame:type_name -> kaged.api.v1.Frame
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	7, // [7:9] is the sub-list for extension type_name
+	1, // [1:7] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
 }
 
@@ -368,7 +383,7 @@ func file_kaged_api_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_options_proto_rawDesc), len(file_kaged_api_v1_options_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   3,
-			NumExtensions: 5,
+			NumExtensions: 6,
 			NumServices:   0,
 		},
 		GoTypes:           file_kaged_api_v1_options_proto_goTypes,

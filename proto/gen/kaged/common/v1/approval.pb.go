@@ -37,7 +37,14 @@ type ApprovalSubject struct {
 	// The files it changes, as results name them.
 	Paths []string `protobuf:"bytes,6,rep,name=paths,proto3" json:"paths,omitempty"`
 	// The change as a unified diff, shortened if long; empty for a change that cannot be shown before it happens.
-	Preview       string `protobuf:"bytes,7,opt,name=preview,proto3" json:"preview,omitempty"`
+	Preview string `protobuf:"bytes,7,opt,name=preview,proto3" json:"preview,omitempty"`
+	// The kinds of standing approvals that it may become: command (the same command), words (plain commands with the same first words),
+	// files (changes of the same files); empty where it is for this call alone.
+	Standing []string `protobuf:"bytes,8,rep,name=standing,proto3" json:"standing,omitempty"`
+	// The words of a command that is one plain call of a program, without a part for a shell to expand; empty for others.
+	Words []string `protobuf:"bytes,9,rep,name=words,proto3" json:"words,omitempty"`
+	// Stands for the cage of the agent, empty for none.
+	Cage          string `protobuf:"bytes,10,opt,name=cage,proto3" json:"cage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -121,11 +128,32 @@ func (x *ApprovalSubject) GetPreview() string {
 	return ""
 }
 
+func (x *ApprovalSubject) GetStanding() []string {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
+}
+
+func (x *ApprovalSubject) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *ApprovalSubject) GetCage() string {
+	if x != nil {
+		return x.Cage
+	}
+	return ""
+}
+
 var File_kaged_common_v1_approval_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1ekaged/common/v1/approval.proto\x12\x0fkaged.common.v1\"\xba\x01\n" +
+	"\x1ekaged/common/v1/approval.proto\x12\x0fkaged.common.v1\x1a\x1dkaged/common/v1/options.proto\"\x92\x02\n" +
 	"\x0fApprovalSubject\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1d\n" +
 	"\n" +
@@ -134,7 +162,11 @@ const file_kaged_common_v1_approval_proto_rawDesc = "" +
 	"\acommand\x18\x04 \x01(\tR\acommand\x12\x10\n" +
 	"\x03cwd\x18\x05 \x01(\tR\x03cwd\x12\x14\n" +
 	"\x05paths\x18\x06 \x03(\tR\x05paths\x12\x18\n" +
-	"\apreview\x18\a \x01(\tR\apreviewB\xb0\x01\n" +
+	"\apreview\x18\a \x01(\tR\apreview\x12 \n" +
+	"\bstanding\x18\b \x03(\tB\x04\xb0\xbb\x18\x01R\bstanding\x12\x1a\n" +
+	"\x05words\x18\t \x03(\tB\x04\xb0\xbb\x18\x01R\x05words\x12\x18\n" +
+	"\x04cage\x18\n" +
+	" \x01(\tB\x04\xb0\xbb\x18\x01R\x04cageB\xb0\x01\n" +
 	"\x13com.kaged.common.v1B\rApprovalProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 
 var (
@@ -166,6 +198,7 @@ func file_kaged_common_v1_approval_proto_init() {
 	if File_kaged_common_v1_approval_proto != nil {
 		return
 	}
+	file_kaged_common_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -2159,7 +2159,9 @@ type StepStored struct {
 	// The invocation of the step, empty for the root agent's.
 	InvocationId string `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	// The open todos of the run's issue as of now, with the results of the root agent; may be absent.
-	OpenTodos     *OpenTodos `protobuf:"bytes,5,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
+	OpenTodos *OpenTodos `protobuf:"bytes,5,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
+	// The operator's messages that follow the results of the root agent, in order. They are part of the stored conversation.
+	Steers        []*Steer `protobuf:"bytes,6,rep,name=steers,proto3" json:"steers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2229,6 +2231,68 @@ func (x *StepStored) GetOpenTodos() *OpenTodos {
 	return nil
 }
 
+func (x *StepStored) GetSteers() []*Steer {
+	if x != nil {
+		return x.Steers
+	}
+	return nil
+}
+
+// Steer is an operator's message for a run at work.
+type Steer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stored message.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// Its text.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Steer) Reset() {
+	*x = Steer{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Steer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Steer) ProtoMessage() {}
+
+func (x *Steer) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Steer.ProtoReflect.Descriptor instead.
+func (*Steer) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Steer) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *Steer) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // ApprovalDecision ends the wait of a call. It is sent once it is on disk.
 type ApprovalDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2244,7 +2308,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2320,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2333,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -2304,7 +2368,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2380,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2393,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -2353,7 +2417,7 @@ type CancelInvocation struct {
 
 func (x *CancelInvocation) Reset() {
 	*x = CancelInvocation{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2429,7 @@ func (x *CancelInvocation) String() string {
 func (*CancelInvocation) ProtoMessage() {}
 
 func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2442,7 @@ func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelInvocation.ProtoReflect.Descriptor instead.
 func (*CancelInvocation) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CancelInvocation) GetInvocationId() string {
@@ -2406,7 +2470,7 @@ type RunHalt struct {
 
 func (x *RunHalt) Reset() {
 	*x = RunHalt{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2482,7 @@ func (x *RunHalt) String() string {
 func (*RunHalt) ProtoMessage() {}
 
 func (x *RunHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2495,7 @@ func (x *RunHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHalt.ProtoReflect.Descriptor instead.
 func (*RunHalt) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 // RunEvent is one message from the harness.
@@ -2473,7 +2537,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2549,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2562,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -2903,7 +2967,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +2979,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +2992,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Span) GetMessageId() string {
@@ -3001,7 +3065,7 @@ type Compaction struct {
 
 func (x *Compaction) Reset() {
 	*x = Compaction{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3077,7 @@ func (x *Compaction) String() string {
 func (*Compaction) ProtoMessage() {}
 
 func (x *Compaction) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3090,7 @@ func (x *Compaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compaction.ProtoReflect.Descriptor instead.
 func (*Compaction) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Compaction) GetPhase() CompactionPhase {
@@ -3186,7 +3250,7 @@ type FiredHook struct {
 
 func (x *FiredHook) Reset() {
 	*x = FiredHook{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3198,7 +3262,7 @@ func (x *FiredHook) String() string {
 func (*FiredHook) ProtoMessage() {}
 
 func (x *FiredHook) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3211,7 +3275,7 @@ func (x *FiredHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiredHook.ProtoReflect.Descriptor instead.
 func (*FiredHook) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FiredHook) GetName() string {
@@ -3261,7 +3325,7 @@ type CompactorUse struct {
 
 func (x *CompactorUse) Reset() {
 	*x = CompactorUse{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3273,7 +3337,7 @@ func (x *CompactorUse) String() string {
 func (*CompactorUse) ProtoMessage() {}
 
 func (x *CompactorUse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3286,7 +3350,7 @@ func (x *CompactorUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactorUse.ProtoReflect.Descriptor instead.
 func (*CompactorUse) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompactorUse) GetProvider() string {
@@ -3343,7 +3407,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3355,7 +3419,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3368,7 +3432,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -3421,7 +3485,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3497,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3510,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Amount) GetNanoUsd() int64 {
@@ -3491,7 +3555,7 @@ type CallWanted struct {
 
 func (x *CallWanted) Reset() {
 	*x = CallWanted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3503,7 +3567,7 @@ func (x *CallWanted) String() string {
 func (*CallWanted) ProtoMessage() {}
 
 func (x *CallWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3516,7 +3580,7 @@ func (x *CallWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
 func (*CallWanted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CallWanted) GetCall() int32 {
@@ -3578,7 +3642,7 @@ type CallSettled struct {
 
 func (x *CallSettled) Reset() {
 	*x = CallSettled{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3590,7 +3654,7 @@ func (x *CallSettled) String() string {
 func (*CallSettled) ProtoMessage() {}
 
 func (x *CallSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3603,7 +3667,7 @@ func (x *CallSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
 func (*CallSettled) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CallSettled) GetCall() int32 {
@@ -3651,7 +3715,7 @@ type CallGranted struct {
 
 func (x *CallGranted) Reset() {
 	*x = CallGranted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3663,7 +3727,7 @@ func (x *CallGranted) String() string {
 func (*CallGranted) ProtoMessage() {}
 
 func (x *CallGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3676,7 +3740,7 @@ func (x *CallGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
 func (*CallGranted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CallGranted) GetInvocationId() string {
@@ -3734,7 +3798,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3746,7 +3810,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3759,7 +3823,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -3856,7 +3920,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +3932,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +3945,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -3988,7 +4052,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4064,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4077,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -4094,7 +4158,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4106,7 +4170,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4119,7 +4183,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -4160,7 +4224,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4236,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4249,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -4229,7 +4293,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4241,7 +4305,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4254,7 +4318,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -4284,7 +4348,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4360,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4373,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -4341,7 +4405,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4353,7 +4417,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4366,7 +4430,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -4409,7 +4473,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4485,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4498,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -4495,7 +4559,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4571,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4584,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -4597,7 +4661,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4673,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4686,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -4685,14 +4749,16 @@ func (x *Turn) GetWait() bool {
 type StepDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The step, from 1.
-	Step          int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Whether the agent makes no further request.
+	Last          bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4704,7 +4770,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4717,7 +4783,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -4725,6 +4791,13 @@ func (x *StepDone) GetStep() int32 {
 		return x.Step
 	}
 	return 0
+}
+
+func (x *StepDone) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
 }
 
 // Retracted says that an answer broke off. Every delta of its step is void; no tool of it has run.
@@ -4742,7 +4815,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +4827,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +4840,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -4810,7 +4883,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +4895,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +4908,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{50}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -4900,7 +4973,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4912,7 +4985,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4925,7 +4998,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{51}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -5160,7 +5233,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\"\x1e\n" +
 	"\bRunBegin\x12\x12\n" +
 	"\x04hold\x18\x01 \x01(\bR\x04hold\"\a\n" +
-	"\x05RunGo\"\xc7\x02\n" +
+	"\x05RunGo\"\xf8\x02\n" +
 	"\n" +
 	"StepStored\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12.\n" +
@@ -5168,10 +5241,15 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x06routes\x18\x03 \x03(\v2(.kaged.harness.v1.StepStored.RoutesEntryR\x06routes\x12#\n" +
 	"\rinvocation_id\x18\x04 \x01(\tR\finvocationId\x12:\n" +
 	"\n" +
-	"open_todos\x18\x05 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x1aR\n" +
+	"open_todos\x18\x05 \x01(\v2\x1b.kaged.harness.v1.OpenTodosR\topenTodos\x12/\n" +
+	"\x06steers\x18\x06 \x03(\v2\x17.kaged.harness.v1.SteerR\x06steers\x1aR\n" +
 	"\vRoutesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01\"\x8a\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01\":\n" +
+	"\x05Steer\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\x8a\x01\n" +
 	"\x10ApprovalDecision\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12;\n" +
@@ -5378,9 +5456,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05stats\x18\x05 \x01(\v2\x17.kaged.harness.v1.StatsR\x05stats\x12\x1a\n" +
 	"\bprovider\x18\x06 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\a \x01(\tR\x05model\x12\x12\n" +
-	"\x04wait\x18\b \x01(\bR\x04wait\"\x1e\n" +
+	"\x04wait\x18\b \x01(\bR\x04wait\"2\n" +
 	"\bStepDone\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x05R\x04step\"k\n" +
+	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\"k\n" +
 	"\tRetracted\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x122\n" +
@@ -5444,7 +5523,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -5474,59 +5553,60 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*RunBegin)(nil),           // 25: kaged.harness.v1.RunBegin
 	(*RunGo)(nil),              // 26: kaged.harness.v1.RunGo
 	(*StepStored)(nil),         // 27: kaged.harness.v1.StepStored
-	(*ApprovalDecision)(nil),   // 28: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 29: kaged.harness.v1.RunCancel
-	(*CancelInvocation)(nil),   // 30: kaged.harness.v1.CancelInvocation
-	(*RunHalt)(nil),            // 31: kaged.harness.v1.RunHalt
-	(*RunEvent)(nil),           // 32: kaged.harness.v1.RunEvent
-	(*Span)(nil),               // 33: kaged.harness.v1.Span
-	(*Compaction)(nil),         // 34: kaged.harness.v1.Compaction
-	(*FiredHook)(nil),          // 35: kaged.harness.v1.FiredHook
-	(*CompactorUse)(nil),       // 36: kaged.harness.v1.CompactorUse
-	(*BudgetState)(nil),        // 37: kaged.harness.v1.BudgetState
-	(*Amount)(nil),             // 38: kaged.harness.v1.Amount
-	(*CallWanted)(nil),         // 39: kaged.harness.v1.CallWanted
-	(*CallSettled)(nil),        // 40: kaged.harness.v1.CallSettled
-	(*CallGranted)(nil),        // 41: kaged.harness.v1.CallGranted
-	(*AgentStarted)(nil),       // 42: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 43: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 44: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 45: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 46: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 47: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 48: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 49: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 50: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 51: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 52: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 53: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 54: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 55: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 56: kaged.harness.v1.RunFinished
-	nil,                        // 57: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 58: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 59: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 60: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 61: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 62: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 63: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 64: kaged.common.v1.AuditRecord
-	(*v1.DebugEvent)(nil),      // 65: kaged.common.v1.DebugEvent
-	(*Usage)(nil),              // 66: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 67: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 68: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 69: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 70: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 71: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 72: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 73: kaged.harness.v1.Block
-	(StopReason)(0),            // 74: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 75: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 76: google.protobuf.Struct
+	(*Steer)(nil),              // 28: kaged.harness.v1.Steer
+	(*ApprovalDecision)(nil),   // 29: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 30: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 31: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 32: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 33: kaged.harness.v1.RunEvent
+	(*Span)(nil),               // 34: kaged.harness.v1.Span
+	(*Compaction)(nil),         // 35: kaged.harness.v1.Compaction
+	(*FiredHook)(nil),          // 36: kaged.harness.v1.FiredHook
+	(*CompactorUse)(nil),       // 37: kaged.harness.v1.CompactorUse
+	(*BudgetState)(nil),        // 38: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 39: kaged.harness.v1.Amount
+	(*CallWanted)(nil),         // 40: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 41: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 42: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 43: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 44: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 45: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 46: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 47: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 48: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 49: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 50: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 51: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 52: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 53: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 54: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 55: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 56: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 57: kaged.harness.v1.RunFinished
+	nil,                        // 58: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 59: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 60: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 61: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 62: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 63: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 64: kaged.harness.v1.Message
+	(*v1.AuditRecord)(nil),     // 65: kaged.common.v1.AuditRecord
+	(*v1.DebugEvent)(nil),      // 66: kaged.common.v1.DebugEvent
+	(*Usage)(nil),              // 67: kaged.harness.v1.Usage
+	(*Cost)(nil),               // 68: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 69: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 70: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 71: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 72: kaged.common.v1.ApprovalSubject
+	(*ToolResult)(nil),         // 73: kaged.harness.v1.ToolResult
+	(*Block)(nil),              // 74: kaged.harness.v1.Block
+	(StopReason)(0),            // 75: kaged.harness.v1.StopReason
+	(*Stats)(nil),              // 76: kaged.harness.v1.Stats
+	(*structpb.Struct)(nil),    // 77: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	57,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	61,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	58,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	62,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	7,   // 2: kaged.harness.v1.Target.facts:type_name -> kaged.harness.v1.ModelFacts
 	8,   // 3: kaged.harness.v1.ModelFacts.price:type_name -> kaged.harness.v1.ModelPrice
 	6,   // 4: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
@@ -5534,21 +5614,21 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	24,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
 	25,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
 	27,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	29,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	30,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
 	26,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	28,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	30,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	31,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	41,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	29,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	31,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	32,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	42,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
 	16,  // 15: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
 	24,  // 16: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
 	13,  // 17: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
 	15,  // 18: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
-	34,  // 19: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
-	32,  // 20: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
-	62,  // 21: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	58,  // 22: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	59,  // 23: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	35,  // 19: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
+	33,  // 20: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
+	63,  // 21: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	59,  // 22: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	60,  // 23: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
 	10,  // 24: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
 	5,   // 25: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	23,  // 26: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
@@ -5558,88 +5638,89 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	17,  // 30: kaged.harness.v1.SessionStarted.injections:type_name -> kaged.harness.v1.Injection
 	20,  // 31: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
 	22,  // 32: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	63,  // 33: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	64,  // 33: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
 	0,   // 34: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	60,  // 35: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	61,  // 35: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
 	21,  // 36: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	1,   // 37: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	46,  // 38: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	47,  // 39: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	48,  // 40: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	49,  // 41: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	51,  // 42: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	52,  // 43: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	53,  // 44: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	64,  // 45: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	55,  // 46: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	56,  // 47: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	10,  // 48: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	50,  // 49: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	44,  // 50: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	45,  // 51: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	42,  // 52: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	43,  // 53: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	54,  // 54: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	37,  // 55: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	39,  // 56: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	40,  // 57: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	65,  // 58: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	34,  // 59: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
-	18,  // 60: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
-	2,   // 61: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
-	33,  // 62: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
-	64,  // 63: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
-	36,  // 64: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
-	35,  // 65: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
-	38,  // 66: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	38,  // 67: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	38,  // 68: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	38,  // 69: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	64,  // 70: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
-	38,  // 71: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	61,  // 72: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	64,  // 73: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	4,   // 74: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	61,  // 75: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	66,  // 76: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	67,  // 77: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	64,  // 78: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	64,  // 79: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	68,  // 80: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	69,  // 81: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	64,  // 82: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	3,   // 83: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	70,  // 84: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	71,  // 85: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	64,  // 86: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	72,  // 87: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	64,  // 88: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	61,  // 89: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	20,  // 90: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
-	73,  // 91: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	74,  // 92: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	66,  // 93: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	75,  // 94: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	64,  // 95: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	61,  // 96: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,   // 97: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	74,  // 98: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	66,  // 99: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	75,  // 100: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	61,  // 101: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	73,  // 102: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	76,  // 103: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	9,   // 104: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	9,   // 105: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11,  // 106: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	12,  // 107: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
-	32,  // 108: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	14,  // 109: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
-	108, // [108:110] is the sub-list for method output_type
-	106, // [106:108] is the sub-list for method input_type
-	106, // [106:106] is the sub-list for extension type_name
-	106, // [106:106] is the sub-list for extension extendee
-	0,   // [0:106] is the sub-list for field type_name
+	28,  // 37: kaged.harness.v1.StepStored.steers:type_name -> kaged.harness.v1.Steer
+	1,   // 38: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	47,  // 39: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	48,  // 40: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	49,  // 41: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	50,  // 42: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	52,  // 43: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	53,  // 44: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	54,  // 45: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	65,  // 46: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	56,  // 47: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	57,  // 48: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	10,  // 49: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	51,  // 50: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	45,  // 51: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	46,  // 52: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	43,  // 53: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	44,  // 54: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	55,  // 55: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	38,  // 56: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	40,  // 57: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	41,  // 58: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	66,  // 59: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	35,  // 60: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	18,  // 61: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
+	2,   // 62: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	34,  // 63: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	65,  // 64: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	37,  // 65: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
+	36,  // 66: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
+	39,  // 67: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	39,  // 68: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	39,  // 69: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	39,  // 70: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	65,  // 71: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
+	39,  // 72: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	62,  // 73: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	65,  // 74: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,   // 75: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	62,  // 76: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	67,  // 77: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	68,  // 78: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	65,  // 79: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	65,  // 80: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	69,  // 81: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	70,  // 82: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	65,  // 83: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,   // 84: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	71,  // 85: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	72,  // 86: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	65,  // 87: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	73,  // 88: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	65,  // 89: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	62,  // 90: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	20,  // 91: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
+	74,  // 92: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	75,  // 93: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	67,  // 94: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	76,  // 95: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	65,  // 96: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	62,  // 97: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,   // 98: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	75,  // 99: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	67,  // 100: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	76,  // 101: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	62,  // 102: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	74,  // 103: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	77,  // 104: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	9,   // 105: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,   // 106: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	11,  // 107: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	12,  // 108: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
+	33,  // 109: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	14,  // 110: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
+	109, // [109:111] is the sub-list for method output_type
+	107, // [107:109] is the sub-list for method input_type
+	107, // [107:107] is the sub-list for extension type_name
+	107, // [107:107] is the sub-list for extension extendee
+	0,   // [0:107] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -5669,7 +5750,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[11].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[15].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[27].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[28].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -5694,14 +5775,14 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Compaction)(nil),
 		(*RunEvent_SessionStarted)(nil),
 	}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -218,7 +218,9 @@ type AgentNode struct {
 	// How its conversation is kept inside its model's window; unset for the defaults.
 	Compaction *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	// Whether the project's instructions are part of its prompt.
-	AgentsMd      bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
+	AgentsMd bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
+	// Whether an operator is asked before each of its calls that changes files or runs programs.
+	ApproveWrites bool `protobuf:"varint,21,opt,name=approve_writes,json=approveWrites,proto3" json:"approve_writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +391,13 @@ func (x *AgentNode) GetCompaction() *AgentCompaction {
 func (x *AgentNode) GetAgentsMd() bool {
 	if x != nil {
 		return x.AgentsMd
+	}
+	return false
+}
+
+func (x *AgentNode) GetApproveWrites() bool {
+	if x != nil {
+		return x.ApproveWrites
 	}
 	return false
 }
@@ -806,7 +815,7 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\x04root\x18\x04 \x01(\v2\x1b.kaged.harness.v1.AgentNodeR\x04root\x12\x1b\n" +
 	"\ttools_off\x18\x05 \x03(\tR\btoolsOff\x12J\n" +
 	"\x10language_servers\x18\x06 \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\x128\n" +
-	"\tdebugging\x18\a \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"\xce\a\n" +
+	"\tdebugging\x18\a \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"\xf5\a\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -832,7 +841,8 @@ const file_kaged_harness_v1_project_proto_rawDesc = "" +
 	"\n" +
 	"compaction\x18\x13 \x01(\v2!.kaged.harness.v1.AgentCompactionR\n" +
 	"compaction\x12\x1b\n" +
-	"\tagents_md\x18\x14 \x01(\bR\bagentsMd\x1a>\n" +
+	"\tagents_md\x18\x14 \x01(\bR\bagentsMd\x12%\n" +
+	"\x0eapprove_writes\x18\x15 \x01(\bR\rapproveWrites\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

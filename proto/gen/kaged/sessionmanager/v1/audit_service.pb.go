@@ -135,10 +135,10 @@ const file_kaged_sessionmanager_v1_audit_service_proto_rawDesc = "" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"\x15\n" +
-	"\x13RecordAuditResponse2\x87\x02\n" +
-	"\fAuditService\x12m\n" +
+	"\x13RecordAuditResponse2\x90\x02\n" +
+	"\fAuditService\x12v\n" +
 	"\n" +
-	"QueryAudit\x12\x1f.kaged.api.v1.QueryAuditRequest\x1a .kaged.api.v1.QueryAuditResponse\"\x1c\xf0\xbb\x18\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/audit\x90\x02\x01\x12n\n" +
+	"QueryAudit\x12\x1f.kaged.api.v1.QueryAuditRequest\x1a .kaged.api.v1.QueryAuditResponse\"%\xf0\xbb\x18\x01\x92\xbc\x18\x05audit\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/audit\x90\x02\x01\x12n\n" +
 	"\vRecordAudit\x12+.kaged.sessionmanager.v1.RecordAuditRequest\x1a,.kaged.sessionmanager.v1.RecordAuditResponse\"\x04\xf0\xbb\x18\x01\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xec\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x11AuditServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 

@@ -27,17 +27,19 @@ var File_kaged_sessionmanager_v1_dsl_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_dsl_service_proto_rawDesc = "" +
 	"\n" +
-	")kaged/sessionmanager/v1/dsl_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x16kaged/api/v1/dsl.proto\x1a\x1akaged/api/v1/options.proto\x1a\x19kaged/api/v1/prompt.proto\x1a\x1dkaged/common/v1/options.proto2\xfe\t\n" +
+	")kaged/sessionmanager/v1/dsl_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x16kaged/api/v1/dsl.proto\x1a\x1akaged/api/v1/options.proto\x1a\x19kaged/api/v1/prompt.proto\x1a\x1dkaged/common/v1/options.proto2\x9b\n" +
+	"\n" +
 	"\n" +
 	"DslService\x12\x83\x01\n" +
 	"\rUpdateProject\x12\".kaged.api.v1.UpdateProjectRequest\x1a#.kaged.api.v1.UpdateProjectResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\aproject\x1a\x15/api/v1/projects/{id}\x12\x91\x01\n" +
 	"\rGetUnresolved\x12\".kaged.api.v1.GetUnresolvedRequest\x1a#.kaged.api.v1.GetUnresolvedResponse\"7\x82\xd3\xe4\x93\x02.b\n" +
 	"unresolved\x12 /api/v1/projects/{id}/unresolved\x90\x02\x01\x12i\n" +
-	"\x06GetDsl\x12\x1b.kaged.api.v1.GetDslRequest\x1a\x1c.kaged.api.v1.GetDslResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/projects/{id}/dsl\x90\x02\x01\x12\x80\x01\n" +
-	"\x06PutDsl\x12\x1b.kaged.api.v1.PutDslRequest\x1a\x1c.kaged.api.v1.PutDslResponse\";\x82\xbc\x18\x13\b\xa6\x03\x12\x0e\n" +
-	"\x05valid\x12\x05false\x82\xd3\xe4\x93\x02\x1e:\x01*\x1a\x19/api/v1/projects/{id}/dsl\x12\x8d\x01\n" +
-	"\vValidateDsl\x12 .kaged.api.v1.ValidateDslRequest\x1a!.kaged.api.v1.ValidateDslResponse\"9\x82\xbc\x18\x13\b\xa6\x03\x12\x0e\n" +
-	"\x05valid\x12\x05false\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/dsl/validate\x90\x02\x01\x12\xa5\x01\n" +
+	"\x06GetDsl\x12\x1b.kaged.api.v1.GetDslRequest\x1a\x1c.kaged.api.v1.GetDslResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/projects/{id}/dsl\x90\x02\x01\x12\x8e\x01\n" +
+	"\x06PutDsl\x12\x1b.kaged.api.v1.PutDslRequest\x1a\x1c.kaged.api.v1.PutDslResponse\"I\x82\xbc\x18\x13\b\xa6\x03\x12\x0e\n" +
+	"\x05valid\x12\x05false\x92\xbc\x18\n" +
+	"dsl_writes\x82\xd3\xe4\x93\x02\x1e:\x01*\x1a\x19/api/v1/projects/{id}/dsl\x12\x9c\x01\n" +
+	"\vValidateDsl\x12 .kaged.api.v1.ValidateDslRequest\x1a!.kaged.api.v1.ValidateDslResponse\"H\x82\xbc\x18\x13\b\xa6\x03\x12\x0e\n" +
+	"\x05valid\x12\x05false\x92\xbc\x18\vvalidations\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/dsl/validate\x90\x02\x01\x12\xa5\x01\n" +
 	"\x11GetSynthesizedDsl\x12&.kaged.api.v1.GetSynthesizedDslRequest\x1a'.kaged.api.v1.GetSynthesizedDslResponse\"?\x82\xbc\x18\v\b\xa6\x03\x12\x06\n" +
 	"\x04yaml\x82\xd3\xe4\x93\x02'\x12%/api/v1/projects/{id}/dsl/synthesized\x90\x02\x01\x12|\n" +
 	"\vListPrompts\x12 .kaged.api.v1.ListPromptsRequest\x1a!.kaged.api.v1.ListPromptsResponse\"(\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/projects/{id}/prompts\x90\x02\x01\x12\x8a\x01\n" +

@@ -23,6 +23,116 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// TakeTokensRequest asks for tokens.
+type TakeTokensRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// requests, messages, validations, dsl_writes or audit.
+	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// How many, at least 1.
+	Wanted        int32 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeTokensRequest) Reset() {
+	*x = TakeTokensRequest{}
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeTokensRequest) ProtoMessage() {}
+
+func (x *TakeTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeTokensRequest.ProtoReflect.Descriptor instead.
+func (*TakeTokensRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *TakeTokensRequest) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *TakeTokensRequest) GetWanted() int32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+// TakeTokensResponse holds what there is.
+type TakeTokensResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many were taken, at most as many as were wanted; 0 for none.
+	Taken int32 `protobuf:"varint,1,opt,name=taken,proto3" json:"taken,omitempty"`
+	// When there is one again, in milliseconds; 0 unless none was taken.
+	RetryAfterMs  int64 `protobuf:"varint,2,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeTokensResponse) Reset() {
+	*x = TakeTokensResponse{}
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeTokensResponse) ProtoMessage() {}
+
+func (x *TakeTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeTokensResponse.ProtoReflect.Descriptor instead.
+func (*TakeTokensResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TakeTokensResponse) GetTaken() int32 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *TakeTokensResponse) GetRetryAfterMs() int64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
 // GetOperatorRequest asks about the caller.
 type GetOperatorRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -32,7 +142,7 @@ type GetOperatorRequest struct {
 
 func (x *GetOperatorRequest) Reset() {
 	*x = GetOperatorRequest{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[0]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -44,7 +154,7 @@ func (x *GetOperatorRequest) String() string {
 func (*GetOperatorRequest) ProtoMessage() {}
 
 func (x *GetOperatorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[0]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -57,7 +167,7 @@ func (x *GetOperatorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperatorRequest.ProtoReflect.Descriptor instead.
 func (*GetOperatorRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{0}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{2}
 }
 
 // GetOperatorResponse is the caller's configuration.
@@ -77,7 +187,7 @@ type GetOperatorResponse struct {
 
 func (x *GetOperatorResponse) Reset() {
 	*x = GetOperatorResponse{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[1]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -89,7 +199,7 @@ func (x *GetOperatorResponse) String() string {
 func (*GetOperatorResponse) ProtoMessage() {}
 
 func (x *GetOperatorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[1]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -102,7 +212,7 @@ func (x *GetOperatorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperatorResponse.ProtoReflect.Descriptor instead.
 func (*GetOperatorResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{1}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetOperatorResponse) GetOperatorName() string {
@@ -142,7 +252,7 @@ type GetAuthEpochRequest struct {
 
 func (x *GetAuthEpochRequest) Reset() {
 	*x = GetAuthEpochRequest{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -154,7 +264,7 @@ func (x *GetAuthEpochRequest) String() string {
 func (*GetAuthEpochRequest) ProtoMessage() {}
 
 func (x *GetAuthEpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[2]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -167,7 +277,7 @@ func (x *GetAuthEpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthEpochRequest.ProtoReflect.Descriptor instead.
 func (*GetAuthEpochRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{4}
 }
 
 // GetAuthEpochResponse is the secret.
@@ -181,7 +291,7 @@ type GetAuthEpochResponse struct {
 
 func (x *GetAuthEpochResponse) Reset() {
 	*x = GetAuthEpochResponse{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -193,7 +303,7 @@ func (x *GetAuthEpochResponse) String() string {
 func (*GetAuthEpochResponse) ProtoMessage() {}
 
 func (x *GetAuthEpochResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[3]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -206,7 +316,7 @@ func (x *GetAuthEpochResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthEpochResponse.ProtoReflect.Descriptor instead.
 func (*GetAuthEpochResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetAuthEpochResponse) GetSecret() []byte {
@@ -225,7 +335,7 @@ type RotateAuthEpochRequest struct {
 
 func (x *RotateAuthEpochRequest) Reset() {
 	*x = RotateAuthEpochRequest{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +347,7 @@ func (x *RotateAuthEpochRequest) String() string {
 func (*RotateAuthEpochRequest) ProtoMessage() {}
 
 func (x *RotateAuthEpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[4]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +360,7 @@ func (x *RotateAuthEpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthEpochRequest.ProtoReflect.Descriptor instead.
 func (*RotateAuthEpochRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{6}
 }
 
 // RotateAuthEpochResponse is the new secret.
@@ -264,7 +374,7 @@ type RotateAuthEpochResponse struct {
 
 func (x *RotateAuthEpochResponse) Reset() {
 	*x = RotateAuthEpochResponse{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[5]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +386,7 @@ func (x *RotateAuthEpochResponse) String() string {
 func (*RotateAuthEpochResponse) ProtoMessage() {}
 
 func (x *RotateAuthEpochResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[5]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +399,7 @@ func (x *RotateAuthEpochResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthEpochResponse.ProtoReflect.Descriptor instead.
 func (*RotateAuthEpochResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RotateAuthEpochResponse) GetSecret() []byte {
@@ -308,7 +418,7 @@ type IssueLaunchTokenRequest struct {
 
 func (x *IssueLaunchTokenRequest) Reset() {
 	*x = IssueLaunchTokenRequest{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -320,7 +430,7 @@ func (x *IssueLaunchTokenRequest) String() string {
 func (*IssueLaunchTokenRequest) ProtoMessage() {}
 
 func (x *IssueLaunchTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[6]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -333,7 +443,7 @@ func (x *IssueLaunchTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueLaunchTokenRequest.ProtoReflect.Descriptor instead.
 func (*IssueLaunchTokenRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{8}
 }
 
 // IssueLaunchTokenResponse is the token.
@@ -347,7 +457,7 @@ type IssueLaunchTokenResponse struct {
 
 func (x *IssueLaunchTokenResponse) Reset() {
 	*x = IssueLaunchTokenResponse{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[7]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +469,7 @@ func (x *IssueLaunchTokenResponse) String() string {
 func (*IssueLaunchTokenResponse) ProtoMessage() {}
 
 func (x *IssueLaunchTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[7]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +482,7 @@ func (x *IssueLaunchTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueLaunchTokenResponse.ProtoReflect.Descriptor instead.
 func (*IssueLaunchTokenResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *IssueLaunchTokenResponse) GetToken() string {
@@ -393,7 +503,7 @@ type ConsumeLaunchTokenRequest struct {
 
 func (x *ConsumeLaunchTokenRequest) Reset() {
 	*x = ConsumeLaunchTokenRequest{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[8]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +515,7 @@ func (x *ConsumeLaunchTokenRequest) String() string {
 func (*ConsumeLaunchTokenRequest) ProtoMessage() {}
 
 func (x *ConsumeLaunchTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[8]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +528,7 @@ func (x *ConsumeLaunchTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeLaunchTokenRequest.ProtoReflect.Descriptor instead.
 func (*ConsumeLaunchTokenRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ConsumeLaunchTokenRequest) GetToken() string {
@@ -437,7 +547,7 @@ type ConsumeLaunchTokenResponse struct {
 
 func (x *ConsumeLaunchTokenResponse) Reset() {
 	*x = ConsumeLaunchTokenResponse{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[9]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +559,7 @@ func (x *ConsumeLaunchTokenResponse) String() string {
 func (*ConsumeLaunchTokenResponse) ProtoMessage() {}
 
 func (x *ConsumeLaunchTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[9]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +572,7 @@ func (x *ConsumeLaunchTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeLaunchTokenResponse.ProtoReflect.Descriptor instead.
 func (*ConsumeLaunchTokenResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{11}
 }
 
 // AuthenticateTokenRequest shows a token.
@@ -476,7 +586,7 @@ type AuthenticateTokenRequest struct {
 
 func (x *AuthenticateTokenRequest) Reset() {
 	*x = AuthenticateTokenRequest{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[10]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +598,7 @@ func (x *AuthenticateTokenRequest) String() string {
 func (*AuthenticateTokenRequest) ProtoMessage() {}
 
 func (x *AuthenticateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[10]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +611,7 @@ func (x *AuthenticateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticateTokenRequest.ProtoReflect.Descriptor instead.
 func (*AuthenticateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AuthenticateTokenRequest) GetToken() string {
@@ -526,7 +636,7 @@ type AuthenticateTokenResponse struct {
 
 func (x *AuthenticateTokenResponse) Reset() {
 	*x = AuthenticateTokenResponse{}
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[11]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +648,7 @@ func (x *AuthenticateTokenResponse) String() string {
 func (*AuthenticateTokenResponse) ProtoMessage() {}
 
 func (x *AuthenticateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[11]
+	mi := &file_kaged_sessionmanager_v1_operator_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +661,7 @@ func (x *AuthenticateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticateTokenResponse.ProtoReflect.Descriptor instead.
 func (*AuthenticateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AuthenticateTokenResponse) GetUserId() string {
@@ -579,7 +689,13 @@ var File_kaged_sessionmanager_v1_operator_service_proto protoreflect.FileDescrip
 
 const file_kaged_sessionmanager_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
-	".kaged/sessionmanager/v1/operator_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x18kaged/api/v1/token.proto\x1a\x1dkaged/common/v1/options.proto\"\x14\n" +
+	".kaged/sessionmanager/v1/operator_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x18kaged/api/v1/token.proto\x1a\x1dkaged/common/v1/options.proto\"A\n" +
+	"\x11TakeTokensRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\x05R\x06wanted\"P\n" +
+	"\x12TakeTokensResponse\x12\x14\n" +
+	"\x05taken\x18\x01 \x01(\x05R\x05taken\x12$\n" +
+	"\x0eretry_after_ms\x18\x02 \x01(\x03R\fretryAfterMs\"\x14\n" +
 	"\x12GetOperatorRequest\"\x84\x01\n" +
 	"\x13GetOperatorResponse\x12#\n" +
 	"\roperator_name\x18\x01 \x01(\tR\foperatorName\x12\x14\n" +
@@ -603,14 +719,16 @@ const file_kaged_sessionmanager_v1_operator_service_proto_rawDesc = "" +
 	"\x19AuthenticateTokenResponse\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12.\n" +
-	"\x05scope\x18\x03 \x01(\x0e2\x18.kaged.api.v1.TokenScopeR\x05scope2\x89\x06\n" +
+	"\x05scope\x18\x03 \x01(\x0e2\x18.kaged.api.v1.TokenScopeR\x05scope2\xf0\x06\n" +
 	"\x0fOperatorService\x12u\n" +
 	"\vGetOperator\x12+.kaged.sessionmanager.v1.GetOperatorRequest\x1a,.kaged.sessionmanager.v1.GetOperatorResponse\"\v\xf0\xbb\x18\x01\xf8\xbb\x18\x01\x90\x02\x01\x12t\n" +
 	"\fGetAuthEpoch\x12,.kaged.sessionmanager.v1.GetAuthEpochRequest\x1a-.kaged.sessionmanager.v1.GetAuthEpochResponse\"\a\xf0\xbb\x18\x01\x90\x02\x01\x12z\n" +
 	"\x0fRotateAuthEpoch\x12/.kaged.sessionmanager.v1.RotateAuthEpochRequest\x1a0.kaged.sessionmanager.v1.RotateAuthEpochResponse\"\x04\xf0\xbb\x18\x01\x12}\n" +
 	"\x10IssueLaunchToken\x120.kaged.sessionmanager.v1.IssueLaunchTokenRequest\x1a1.kaged.sessionmanager.v1.IssueLaunchTokenResponse\"\x04\xf0\xbb\x18\x01\x12\x83\x01\n" +
 	"\x12ConsumeLaunchToken\x122.kaged.sessionmanager.v1.ConsumeLaunchTokenRequest\x1a3.kaged.sessionmanager.v1.ConsumeLaunchTokenResponse\"\x04\xf0\xbb\x18\x01\x12\x80\x01\n" +
-	"\x11AuthenticateToken\x121.kaged.sessionmanager.v1.AuthenticateTokenRequest\x1a2.kaged.sessionmanager.v1.AuthenticateTokenResponse\"\x04\xf0\xbb\x18\x01\x1a\x05\xba\xbe\x18\x01\x01B\xef\x01\n" +
+	"\x11AuthenticateToken\x121.kaged.sessionmanager.v1.AuthenticateTokenRequest\x1a2.kaged.sessionmanager.v1.AuthenticateTokenResponse\"\x04\xf0\xbb\x18\x01\x12e\n" +
+	"\n" +
+	"TakeTokens\x12*.kaged.sessionmanager.v1.TakeTokensRequest\x1a+.kaged.sessionmanager.v1.TakeTokensResponse\x1a\x05\xba\xbe\x18\x01\x01B\xef\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x14OperatorServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var (
@@ -625,38 +743,42 @@ func file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP() []byte {
 	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescData
 }
 
-var file_kaged_sessionmanager_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_kaged_sessionmanager_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_kaged_sessionmanager_v1_operator_service_proto_goTypes = []any{
-	(*GetOperatorRequest)(nil),         // 0: kaged.sessionmanager.v1.GetOperatorRequest
-	(*GetOperatorResponse)(nil),        // 1: kaged.sessionmanager.v1.GetOperatorResponse
-	(*GetAuthEpochRequest)(nil),        // 2: kaged.sessionmanager.v1.GetAuthEpochRequest
-	(*GetAuthEpochResponse)(nil),       // 3: kaged.sessionmanager.v1.GetAuthEpochResponse
-	(*RotateAuthEpochRequest)(nil),     // 4: kaged.sessionmanager.v1.RotateAuthEpochRequest
-	(*RotateAuthEpochResponse)(nil),    // 5: kaged.sessionmanager.v1.RotateAuthEpochResponse
-	(*IssueLaunchTokenRequest)(nil),    // 6: kaged.sessionmanager.v1.IssueLaunchTokenRequest
-	(*IssueLaunchTokenResponse)(nil),   // 7: kaged.sessionmanager.v1.IssueLaunchTokenResponse
-	(*ConsumeLaunchTokenRequest)(nil),  // 8: kaged.sessionmanager.v1.ConsumeLaunchTokenRequest
-	(*ConsumeLaunchTokenResponse)(nil), // 9: kaged.sessionmanager.v1.ConsumeLaunchTokenResponse
-	(*AuthenticateTokenRequest)(nil),   // 10: kaged.sessionmanager.v1.AuthenticateTokenRequest
-	(*AuthenticateTokenResponse)(nil),  // 11: kaged.sessionmanager.v1.AuthenticateTokenResponse
-	(v1.TokenScope)(0),                 // 12: kaged.api.v1.TokenScope
+	(*TakeTokensRequest)(nil),          // 0: kaged.sessionmanager.v1.TakeTokensRequest
+	(*TakeTokensResponse)(nil),         // 1: kaged.sessionmanager.v1.TakeTokensResponse
+	(*GetOperatorRequest)(nil),         // 2: kaged.sessionmanager.v1.GetOperatorRequest
+	(*GetOperatorResponse)(nil),        // 3: kaged.sessionmanager.v1.GetOperatorResponse
+	(*GetAuthEpochRequest)(nil),        // 4: kaged.sessionmanager.v1.GetAuthEpochRequest
+	(*GetAuthEpochResponse)(nil),       // 5: kaged.sessionmanager.v1.GetAuthEpochResponse
+	(*RotateAuthEpochRequest)(nil),     // 6: kaged.sessionmanager.v1.RotateAuthEpochRequest
+	(*RotateAuthEpochResponse)(nil),    // 7: kaged.sessionmanager.v1.RotateAuthEpochResponse
+	(*IssueLaunchTokenRequest)(nil),    // 8: kaged.sessionmanager.v1.IssueLaunchTokenRequest
+	(*IssueLaunchTokenResponse)(nil),   // 9: kaged.sessionmanager.v1.IssueLaunchTokenResponse
+	(*ConsumeLaunchTokenRequest)(nil),  // 10: kaged.sessionmanager.v1.ConsumeLaunchTokenRequest
+	(*ConsumeLaunchTokenResponse)(nil), // 11: kaged.sessionmanager.v1.ConsumeLaunchTokenResponse
+	(*AuthenticateTokenRequest)(nil),   // 12: kaged.sessionmanager.v1.AuthenticateTokenRequest
+	(*AuthenticateTokenResponse)(nil),  // 13: kaged.sessionmanager.v1.AuthenticateTokenResponse
+	(v1.TokenScope)(0),                 // 14: kaged.api.v1.TokenScope
 }
 var file_kaged_sessionmanager_v1_operator_service_proto_depIdxs = []int32{
-	12, // 0: kaged.sessionmanager.v1.AuthenticateTokenResponse.scope:type_name -> kaged.api.v1.TokenScope
-	0,  // 1: kaged.sessionmanager.v1.OperatorService.GetOperator:input_type -> kaged.sessionmanager.v1.GetOperatorRequest
-	2,  // 2: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:input_type -> kaged.sessionmanager.v1.GetAuthEpochRequest
-	4,  // 3: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:input_type -> kaged.sessionmanager.v1.RotateAuthEpochRequest
-	6,  // 4: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:input_type -> kaged.sessionmanager.v1.IssueLaunchTokenRequest
-	8,  // 5: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:input_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenRequest
-	10, // 6: kaged.sessionmanager.v1.OperatorService.AuthenticateToken:input_type -> kaged.sessionmanager.v1.AuthenticateTokenRequest
-	1,  // 7: kaged.sessionmanager.v1.OperatorService.GetOperator:output_type -> kaged.sessionmanager.v1.GetOperatorResponse
-	3,  // 8: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:output_type -> kaged.sessionmanager.v1.GetAuthEpochResponse
-	5,  // 9: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:output_type -> kaged.sessionmanager.v1.RotateAuthEpochResponse
-	7,  // 10: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:output_type -> kaged.sessionmanager.v1.IssueLaunchTokenResponse
-	9,  // 11: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:output_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenResponse
-	11, // 12: kaged.sessionmanager.v1.OperatorService.AuthenticateToken:output_type -> kaged.sessionmanager.v1.AuthenticateTokenResponse
-	7,  // [7:13] is the sub-list for method output_type
-	1,  // [1:7] is the sub-list for method input_type
+	14, // 0: kaged.sessionmanager.v1.AuthenticateTokenResponse.scope:type_name -> kaged.api.v1.TokenScope
+	2,  // 1: kaged.sessionmanager.v1.OperatorService.GetOperator:input_type -> kaged.sessionmanager.v1.GetOperatorRequest
+	4,  // 2: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:input_type -> kaged.sessionmanager.v1.GetAuthEpochRequest
+	6,  // 3: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:input_type -> kaged.sessionmanager.v1.RotateAuthEpochRequest
+	8,  // 4: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:input_type -> kaged.sessionmanager.v1.IssueLaunchTokenRequest
+	10, // 5: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:input_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenRequest
+	12, // 6: kaged.sessionmanager.v1.OperatorService.AuthenticateToken:input_type -> kaged.sessionmanager.v1.AuthenticateTokenRequest
+	0,  // 7: kaged.sessionmanager.v1.OperatorService.TakeTokens:input_type -> kaged.sessionmanager.v1.TakeTokensRequest
+	3,  // 8: kaged.sessionmanager.v1.OperatorService.GetOperator:output_type -> kaged.sessionmanager.v1.GetOperatorResponse
+	5,  // 9: kaged.sessionmanager.v1.OperatorService.GetAuthEpoch:output_type -> kaged.sessionmanager.v1.GetAuthEpochResponse
+	7,  // 10: kaged.sessionmanager.v1.OperatorService.RotateAuthEpoch:output_type -> kaged.sessionmanager.v1.RotateAuthEpochResponse
+	9,  // 11: kaged.sessionmanager.v1.OperatorService.IssueLaunchToken:output_type -> kaged.sessionmanager.v1.IssueLaunchTokenResponse
+	11, // 12: kaged.sessionmanager.v1.OperatorService.ConsumeLaunchToken:output_type -> kaged.sessionmanager.v1.ConsumeLaunchTokenResponse
+	13, // 13: kaged.sessionmanager.v1.OperatorService.AuthenticateToken:output_type -> kaged.sessionmanager.v1.AuthenticateTokenResponse
+	1,  // 14: kaged.sessionmanager.v1.OperatorService.TakeTokens:output_type -> kaged.sessionmanager.v1.TakeTokensResponse
+	8,  // [8:15] is the sub-list for method output_type
+	1,  // [1:8] is the sub-list for method input_type
 	1,  // [1:1] is the sub-list for extension type_name
 	1,  // [1:1] is the sub-list for extension extendee
 	0,  // [0:1] is the sub-list for field type_name
@@ -673,7 +795,7 @@ func file_kaged_sessionmanager_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sessionmanager_v1_operator_service_proto_rawDesc), len(file_kaged_sessionmanager_v1_operator_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

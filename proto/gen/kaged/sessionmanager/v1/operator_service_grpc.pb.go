@@ -25,6 +25,7 @@ const (
 	OperatorService_IssueLaunchToken_FullMethodName   = "/kaged.sessionmanager.v1.OperatorService/IssueLaunchToken"
 	OperatorService_ConsumeLaunchToken_FullMethodName = "/kaged.sessionmanager.v1.OperatorService/ConsumeLaunchToken"
 	OperatorService_AuthenticateToken_FullMethodName  = "/kaged.sessionmanager.v1.OperatorService/AuthenticateToken"
+	OperatorService_TakeTokens_FullMethodName         = "/kaged.sessionmanager.v1.OperatorService/TakeTokens"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -48,6 +49,9 @@ type OperatorServiceClient interface {
 	// AuthenticateToken returns the owner of an API token, and notes its use. Fails with unauthenticated
 	// (details.reason invalid_token) for one that is unknown, revoked or expired.
 	AuthenticateToken(ctx context.Context, in *AuthenticateTokenRequest, opts ...grpc.CallOption) (*AuthenticateTokenResponse, error)
+	// TakeTokens takes tokens of a rate limit of the calling operator, which all gateways share. Fails with validation_failed for an
+	// unknown limit.
+	TakeTokens(ctx context.Context, in *TakeTokensRequest, opts ...grpc.CallOption) (*TakeTokensResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -118,6 +122,16 @@ func (c *operatorServiceClient) AuthenticateToken(ctx context.Context, in *Authe
 	return out, nil
 }
 
+func (c *operatorServiceClient) TakeTokens(ctx context.Context, in *TakeTokensRequest, opts ...grpc.CallOption) (*TakeTokensResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TakeTokensResponse)
+	err := c.cc.Invoke(ctx, OperatorService_TakeTokens_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -139,6 +153,9 @@ type OperatorServiceServer interface {
 	// AuthenticateToken returns the owner of an API token, and notes its use. Fails with unauthenticated
 	// (details.reason invalid_token) for one that is unknown, revoked or expired.
 	AuthenticateToken(context.Context, *AuthenticateTokenRequest) (*AuthenticateTokenResponse, error)
+	// TakeTokens takes tokens of a rate limit of the calling operator, which all gateways share. Fails with validation_failed for an
+	// unknown limit.
+	TakeTokens(context.Context, *TakeTokensRequest) (*TakeTokensResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -166,6 +183,9 @@ func (UnimplementedOperatorServiceServer) ConsumeLaunchToken(context.Context, *C
 }
 func (UnimplementedOperatorServiceServer) AuthenticateToken(context.Context, *AuthenticateTokenRequest) (*AuthenticateTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AuthenticateToken not implemented")
+}
+func (UnimplementedOperatorServiceServer) TakeTokens(context.Context, *TakeTokensRequest) (*TakeTokensResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TakeTokens not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -296,6 +316,24 @@ func _OperatorService_AuthenticateToken_Handler(srv interface{}, ctx context.Con
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_TakeTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TakeTokensRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).TakeTokens(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_TakeTokens_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).TakeTokens(ctx, req.(*TakeTokensRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -326,6 +364,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AuthenticateToken",
 			Handler:    _OperatorService_AuthenticateToken_Handler,
+		},
+		{
+			MethodName: "TakeTokens",
+			Handler:    _OperatorService_TakeTokens_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -27,7 +27,7 @@ var File_kaged_sessionmanager_v1_session_service_proto protoreflect.FileDescript
 
 const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x1akaged/api/v1/context.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x19kaged/api/v1/prompt.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto\x1a\x19kaged/api/v1/status.proto\x1a\x1dkaged/common/v1/options.proto2\xb4-\n" +
+	"-kaged/sessionmanager/v1/session_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bkaged/api/v1/approval.proto\x1a\x1akaged/api/v1/context.proto\x1a\x18kaged/api/v1/debug.proto\x1a\x17kaged/api/v1/file.proto\x1a\x1dkaged/api/v1/invocation.proto\x1a\x1akaged/api/v1/message.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/process.proto\x1a\x19kaged/api/v1/prompt.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1akaged/api/v1/session.proto\x1a\x18kaged/api/v1/spend.proto\x1a\x19kaged/api/v1/status.proto\x1a\x1dkaged/common/v1/options.proto2\x8c0\n" +
 	"\x0eSessionService\x12\x99\x01\n" +
 	"\rCreateSession\x12\".kaged.api.v1.CreateSessionRequest\x1a#.kaged.api.v1.CreateSessionResponse\"?\x82\xbc\x18\x03\b\xc9\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/projects/{project_id}/sessions\x12\x88\x01\n" +
 	"\fListSessions\x12!.kaged.api.v1.ListSessionsRequest\x1a\".kaged.api.v1.ListSessionsResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/projects/{project_id}/sessions\x90\x02\x01\x12x\n" +
@@ -38,8 +38,8 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"EndSession\x12\x1f.kaged.api.v1.EndSessionRequest\x1a .kaged.api.v1.EndSessionResponse\"3\x8a\xbc\x18\x03run\xb2\xbe\x18\x02\x01\x02\x82\xd3\xe4\x93\x02 b\asession*\x15/api/v1/sessions/{id}\x12\x8d\x01\n" +
 	"\rResumeSession\x12\".kaged.api.v1.ResumeSessionRequest\x1a#.kaged.api.v1.ResumeSessionResponse\"3\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02&\"$/api/v1/sessions/{session_id}/resume\x12\x95\x01\n" +
-	"\rDiscardQueued\x12\".kaged.api.v1.DiscardQueuedRequest\x1a#.kaged.api.v1.DiscardQueuedResponse\";\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02.*,/api/v1/sessions/{session_id}/queued-message\x12\x93\x01\n" +
-	"\vPostMessage\x12 .kaged.api.v1.PostMessageRequest\x1a!.kaged.api.v1.PostMessageResponse\"?\x82\xbc\x18\x03\b\xca\x01\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/sessions/{session_id}/messages\x12\x88\x01\n" +
+	"\rDiscardQueued\x12\".kaged.api.v1.DiscardQueuedRequest\x1a#.kaged.api.v1.DiscardQueuedResponse\";\x8a\xbc\x18\x03run\x82\xd3\xe4\x93\x02.*,/api/v1/sessions/{session_id}/queued-message\x12\x9f\x01\n" +
+	"\vPostMessage\x12 .kaged.api.v1.PostMessageRequest\x1a!.kaged.api.v1.PostMessageResponse\"K\x82\xbc\x18\x03\b\xca\x01\x8a\xbc\x18\x03run\x92\xbc\x18\bmessages\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/sessions/{session_id}/messages\x12\x88\x01\n" +
 	"\fListMessages\x12!.kaged.api.v1.ListMessagesRequest\x1a\".kaged.api.v1.ListMessagesResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/sessions/{session_id}/messages\x90\x02\x01\x12x\n" +
 	"\bListRuns\x12\x1d.kaged.api.v1.ListRunsRequest\x1a\x1e.kaged.api.v1.ListRunsResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/sessions/{session_id}/runs\x90\x02\x01\x12\x80\x01\n" +
 	"\x06GetRun\x12\x1b.kaged.api.v1.GetRunRequest\x1a\x1c.kaged.api.v1.GetRunResponse\";\x82\xd3\xe4\x93\x022b\x03run\x12+/api/v1/sessions/{session_id}/runs/{run_id}\x90\x02\x01\x12\xb4\x01\n" +
@@ -74,86 +74,92 @@ const file_kaged_sessionmanager_v1_session_service_proto_rawDesc = "" +
 	"\rListApprovals\x12\".kaged.api.v1.ListApprovalsRequest\x1a#.kaged.api.v1.ListApprovalsResponse\"2\x82\xd3\xe4\x93\x02)\x12'/api/v1/sessions/{session_id}/approvals\x90\x02\x01\x12\x7f\n" +
 	"\x10ListAllApprovals\x12%.kaged.api.v1.ListAllApprovalsRequest\x1a&.kaged.api.v1.ListAllApprovalsResponse\"\x1c\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/approvals\x90\x02\x01\x12\x9e\x01\n" +
 	"\vGetApproval\x12 .kaged.api.v1.GetApprovalRequest\x1a!.kaged.api.v1.GetApprovalResponse\"J\x82\xd3\xe4\x93\x02Ab\bapproval\x125/api/v1/sessions/{session_id}/approvals/{approval_id}\x90\x02\x01\x12\xa7\x01\n" +
-	"\x0eAnswerApproval\x12#.kaged.api.v1.AnswerApprovalRequest\x1a$.kaged.api.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xee\x01\n" +
+	"\x0eAnswerApproval\x12#.kaged.api.v1.AnswerApprovalRequest\x1a$.kaged.api.v1.AnswerApprovalResponse\"J\x82\xd3\xe4\x93\x02D:\x01*b\bapproval\"5/api/v1/sessions/{session_id}/approvals/{approval_id}\x12\x97\x01\n" +
+	"\x15ListStandingApprovals\x12*.kaged.api.v1.ListStandingApprovalsRequest\x1a+.kaged.api.v1.ListStandingApprovalsResponse\"%\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/standing-approvals\x90\x02\x01\x12\xaf\x01\n" +
+	"\x16RevokeStandingApproval\x12+.kaged.api.v1.RevokeStandingApprovalRequest\x1a,.kaged.api.v1.RevokeStandingApprovalResponse\":\x82\xd3\xe4\x93\x024b\x11standing_approval*\x1f/api/v1/standing-approvals/{id}\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xee\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x13SessionServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_session_service_proto_goTypes = []any{
-	(*v1.CreateSessionRequest)(nil),       // 0: kaged.api.v1.CreateSessionRequest
-	(*v1.ListSessionsRequest)(nil),        // 1: kaged.api.v1.ListSessionsRequest
-	(*v1.SearchSessionsRequest)(nil),      // 2: kaged.api.v1.SearchSessionsRequest
-	(*v1.GetSessionRequest)(nil),          // 3: kaged.api.v1.GetSessionRequest
-	(*v1.UpdateSessionRequest)(nil),       // 4: kaged.api.v1.UpdateSessionRequest
-	(*v1.EndSessionRequest)(nil),          // 5: kaged.api.v1.EndSessionRequest
-	(*v1.ResumeSessionRequest)(nil),       // 6: kaged.api.v1.ResumeSessionRequest
-	(*v1.DiscardQueuedRequest)(nil),       // 7: kaged.api.v1.DiscardQueuedRequest
-	(*v1.PostMessageRequest)(nil),         // 8: kaged.api.v1.PostMessageRequest
-	(*v1.ListMessagesRequest)(nil),        // 9: kaged.api.v1.ListMessagesRequest
-	(*v1.ListRunsRequest)(nil),            // 10: kaged.api.v1.ListRunsRequest
-	(*v1.GetRunRequest)(nil),              // 11: kaged.api.v1.GetRunRequest
-	(*v1.GetToolResultRequest)(nil),       // 12: kaged.api.v1.GetToolResultRequest
-	(*v1.CancelRunRequest)(nil),           // 13: kaged.api.v1.CancelRunRequest
-	(*v1.ListSessionPromptsRequest)(nil),  // 14: kaged.api.v1.ListSessionPromptsRequest
-	(*v1.ListInvocationsRequest)(nil),     // 15: kaged.api.v1.ListInvocationsRequest
-	(*v1.GetInvocationRequest)(nil),       // 16: kaged.api.v1.GetInvocationRequest
-	(*v1.CancelInvocationRequest)(nil),    // 17: kaged.api.v1.CancelInvocationRequest
-	(*v1.ListProcessesRequest)(nil),       // 18: kaged.api.v1.ListProcessesRequest
-	(*v1.ListSessionChangesRequest)(nil),  // 19: kaged.api.v1.ListSessionChangesRequest
-	(*v1.SignalProcessRequest)(nil),       // 20: kaged.api.v1.SignalProcessRequest
-	(*v1.GetLedgerRequest)(nil),           // 21: kaged.api.v1.GetLedgerRequest
-	(*v1.GetContextEstimateRequest)(nil),  // 22: kaged.api.v1.GetContextEstimateRequest
-	(*v1.CompactSessionRequest)(nil),      // 23: kaged.api.v1.CompactSessionRequest
-	(*v1.ProposeCompactionRequest)(nil),   // 24: kaged.api.v1.ProposeCompactionRequest
-	(*v1.ListCompactionsRequest)(nil),     // 25: kaged.api.v1.ListCompactionsRequest
-	(*v1.GetCompactionRequest)(nil),       // 26: kaged.api.v1.GetCompactionRequest
-	(*v1.UpdateCompactionRequest)(nil),    // 27: kaged.api.v1.UpdateCompactionRequest
-	(*v1.UndoCompactionRequest)(nil),      // 28: kaged.api.v1.UndoCompactionRequest
-	(*v1.UpdateMessageRequest)(nil),       // 29: kaged.api.v1.UpdateMessageRequest
-	(*v1.GetSpendRequest)(nil),            // 30: kaged.api.v1.GetSpendRequest
-	(*v1.GetProjectStatusRequest)(nil),    // 31: kaged.api.v1.GetProjectStatusRequest
-	(*v1.GetDebugRequest)(nil),            // 32: kaged.api.v1.GetDebugRequest
-	(*v1.ControlDebugRequest)(nil),        // 33: kaged.api.v1.ControlDebugRequest
-	(*v1.ListApprovalsRequest)(nil),       // 34: kaged.api.v1.ListApprovalsRequest
-	(*v1.ListAllApprovalsRequest)(nil),    // 35: kaged.api.v1.ListAllApprovalsRequest
-	(*v1.GetApprovalRequest)(nil),         // 36: kaged.api.v1.GetApprovalRequest
-	(*v1.AnswerApprovalRequest)(nil),      // 37: kaged.api.v1.AnswerApprovalRequest
-	(*v1.CreateSessionResponse)(nil),      // 38: kaged.api.v1.CreateSessionResponse
-	(*v1.ListSessionsResponse)(nil),       // 39: kaged.api.v1.ListSessionsResponse
-	(*v1.SearchSessionsResponse)(nil),     // 40: kaged.api.v1.SearchSessionsResponse
-	(*v1.GetSessionResponse)(nil),         // 41: kaged.api.v1.GetSessionResponse
-	(*v1.UpdateSessionResponse)(nil),      // 42: kaged.api.v1.UpdateSessionResponse
-	(*v1.EndSessionResponse)(nil),         // 43: kaged.api.v1.EndSessionResponse
-	(*v1.ResumeSessionResponse)(nil),      // 44: kaged.api.v1.ResumeSessionResponse
-	(*v1.DiscardQueuedResponse)(nil),      // 45: kaged.api.v1.DiscardQueuedResponse
-	(*v1.PostMessageResponse)(nil),        // 46: kaged.api.v1.PostMessageResponse
-	(*v1.ListMessagesResponse)(nil),       // 47: kaged.api.v1.ListMessagesResponse
-	(*v1.ListRunsResponse)(nil),           // 48: kaged.api.v1.ListRunsResponse
-	(*v1.GetRunResponse)(nil),             // 49: kaged.api.v1.GetRunResponse
-	(*v1.GetToolResultResponse)(nil),      // 50: kaged.api.v1.GetToolResultResponse
-	(*v1.CancelRunResponse)(nil),          // 51: kaged.api.v1.CancelRunResponse
-	(*v1.ListSessionPromptsResponse)(nil), // 52: kaged.api.v1.ListSessionPromptsResponse
-	(*v1.ListInvocationsResponse)(nil),    // 53: kaged.api.v1.ListInvocationsResponse
-	(*v1.GetInvocationResponse)(nil),      // 54: kaged.api.v1.GetInvocationResponse
-	(*v1.CancelInvocationResponse)(nil),   // 55: kaged.api.v1.CancelInvocationResponse
-	(*v1.ListProcessesResponse)(nil),      // 56: kaged.api.v1.ListProcessesResponse
-	(*v1.ListSessionChangesResponse)(nil), // 57: kaged.api.v1.ListSessionChangesResponse
-	(*v1.SignalProcessResponse)(nil),      // 58: kaged.api.v1.SignalProcessResponse
-	(*v1.GetLedgerResponse)(nil),          // 59: kaged.api.v1.GetLedgerResponse
-	(*v1.GetContextEstimateResponse)(nil), // 60: kaged.api.v1.GetContextEstimateResponse
-	(*v1.CompactSessionResponse)(nil),     // 61: kaged.api.v1.CompactSessionResponse
-	(*v1.ProposeCompactionResponse)(nil),  // 62: kaged.api.v1.ProposeCompactionResponse
-	(*v1.ListCompactionsResponse)(nil),    // 63: kaged.api.v1.ListCompactionsResponse
-	(*v1.GetCompactionResponse)(nil),      // 64: kaged.api.v1.GetCompactionResponse
-	(*v1.UpdateCompactionResponse)(nil),   // 65: kaged.api.v1.UpdateCompactionResponse
-	(*v1.UndoCompactionResponse)(nil),     // 66: kaged.api.v1.UndoCompactionResponse
-	(*v1.UpdateMessageResponse)(nil),      // 67: kaged.api.v1.UpdateMessageResponse
-	(*v1.GetSpendResponse)(nil),           // 68: kaged.api.v1.GetSpendResponse
-	(*v1.GetProjectStatusResponse)(nil),   // 69: kaged.api.v1.GetProjectStatusResponse
-	(*v1.GetDebugResponse)(nil),           // 70: kaged.api.v1.GetDebugResponse
-	(*v1.ControlDebugResponse)(nil),       // 71: kaged.api.v1.ControlDebugResponse
-	(*v1.ListApprovalsResponse)(nil),      // 72: kaged.api.v1.ListApprovalsResponse
-	(*v1.ListAllApprovalsResponse)(nil),   // 73: kaged.api.v1.ListAllApprovalsResponse
-	(*v1.GetApprovalResponse)(nil),        // 74: kaged.api.v1.GetApprovalResponse
-	(*v1.AnswerApprovalResponse)(nil),     // 75: kaged.api.v1.AnswerApprovalResponse
+	(*v1.CreateSessionRequest)(nil),           // 0: kaged.api.v1.CreateSessionRequest
+	(*v1.ListSessionsRequest)(nil),            // 1: kaged.api.v1.ListSessionsRequest
+	(*v1.SearchSessionsRequest)(nil),          // 2: kaged.api.v1.SearchSessionsRequest
+	(*v1.GetSessionRequest)(nil),              // 3: kaged.api.v1.GetSessionRequest
+	(*v1.UpdateSessionRequest)(nil),           // 4: kaged.api.v1.UpdateSessionRequest
+	(*v1.EndSessionRequest)(nil),              // 5: kaged.api.v1.EndSessionRequest
+	(*v1.ResumeSessionRequest)(nil),           // 6: kaged.api.v1.ResumeSessionRequest
+	(*v1.DiscardQueuedRequest)(nil),           // 7: kaged.api.v1.DiscardQueuedRequest
+	(*v1.PostMessageRequest)(nil),             // 8: kaged.api.v1.PostMessageRequest
+	(*v1.ListMessagesRequest)(nil),            // 9: kaged.api.v1.ListMessagesRequest
+	(*v1.ListRunsRequest)(nil),                // 10: kaged.api.v1.ListRunsRequest
+	(*v1.GetRunRequest)(nil),                  // 11: kaged.api.v1.GetRunRequest
+	(*v1.GetToolResultRequest)(nil),           // 12: kaged.api.v1.GetToolResultRequest
+	(*v1.CancelRunRequest)(nil),               // 13: kaged.api.v1.CancelRunRequest
+	(*v1.ListSessionPromptsRequest)(nil),      // 14: kaged.api.v1.ListSessionPromptsRequest
+	(*v1.ListInvocationsRequest)(nil),         // 15: kaged.api.v1.ListInvocationsRequest
+	(*v1.GetInvocationRequest)(nil),           // 16: kaged.api.v1.GetInvocationRequest
+	(*v1.CancelInvocationRequest)(nil),        // 17: kaged.api.v1.CancelInvocationRequest
+	(*v1.ListProcessesRequest)(nil),           // 18: kaged.api.v1.ListProcessesRequest
+	(*v1.ListSessionChangesRequest)(nil),      // 19: kaged.api.v1.ListSessionChangesRequest
+	(*v1.SignalProcessRequest)(nil),           // 20: kaged.api.v1.SignalProcessRequest
+	(*v1.GetLedgerRequest)(nil),               // 21: kaged.api.v1.GetLedgerRequest
+	(*v1.GetContextEstimateRequest)(nil),      // 22: kaged.api.v1.GetContextEstimateRequest
+	(*v1.CompactSessionRequest)(nil),          // 23: kaged.api.v1.CompactSessionRequest
+	(*v1.ProposeCompactionRequest)(nil),       // 24: kaged.api.v1.ProposeCompactionRequest
+	(*v1.ListCompactionsRequest)(nil),         // 25: kaged.api.v1.ListCompactionsRequest
+	(*v1.GetCompactionRequest)(nil),           // 26: kaged.api.v1.GetCompactionRequest
+	(*v1.UpdateCompactionRequest)(nil),        // 27: kaged.api.v1.UpdateCompactionRequest
+	(*v1.UndoCompactionRequest)(nil),          // 28: kaged.api.v1.UndoCompactionRequest
+	(*v1.UpdateMessageRequest)(nil),           // 29: kaged.api.v1.UpdateMessageRequest
+	(*v1.GetSpendRequest)(nil),                // 30: kaged.api.v1.GetSpendRequest
+	(*v1.GetProjectStatusRequest)(nil),        // 31: kaged.api.v1.GetProjectStatusRequest
+	(*v1.GetDebugRequest)(nil),                // 32: kaged.api.v1.GetDebugRequest
+	(*v1.ControlDebugRequest)(nil),            // 33: kaged.api.v1.ControlDebugRequest
+	(*v1.ListApprovalsRequest)(nil),           // 34: kaged.api.v1.ListApprovalsRequest
+	(*v1.ListAllApprovalsRequest)(nil),        // 35: kaged.api.v1.ListAllApprovalsRequest
+	(*v1.GetApprovalRequest)(nil),             // 36: kaged.api.v1.GetApprovalRequest
+	(*v1.AnswerApprovalRequest)(nil),          // 37: kaged.api.v1.AnswerApprovalRequest
+	(*v1.ListStandingApprovalsRequest)(nil),   // 38: kaged.api.v1.ListStandingApprovalsRequest
+	(*v1.RevokeStandingApprovalRequest)(nil),  // 39: kaged.api.v1.RevokeStandingApprovalRequest
+	(*v1.CreateSessionResponse)(nil),          // 40: kaged.api.v1.CreateSessionResponse
+	(*v1.ListSessionsResponse)(nil),           // 41: kaged.api.v1.ListSessionsResponse
+	(*v1.SearchSessionsResponse)(nil),         // 42: kaged.api.v1.SearchSessionsResponse
+	(*v1.GetSessionResponse)(nil),             // 43: kaged.api.v1.GetSessionResponse
+	(*v1.UpdateSessionResponse)(nil),          // 44: kaged.api.v1.UpdateSessionResponse
+	(*v1.EndSessionResponse)(nil),             // 45: kaged.api.v1.EndSessionResponse
+	(*v1.ResumeSessionResponse)(nil),          // 46: kaged.api.v1.ResumeSessionResponse
+	(*v1.DiscardQueuedResponse)(nil),          // 47: kaged.api.v1.DiscardQueuedResponse
+	(*v1.PostMessageResponse)(nil),            // 48: kaged.api.v1.PostMessageResponse
+	(*v1.ListMessagesResponse)(nil),           // 49: kaged.api.v1.ListMessagesResponse
+	(*v1.ListRunsResponse)(nil),               // 50: kaged.api.v1.ListRunsResponse
+	(*v1.GetRunResponse)(nil),                 // 51: kaged.api.v1.GetRunResponse
+	(*v1.GetToolResultResponse)(nil),          // 52: kaged.api.v1.GetToolResultResponse
+	(*v1.CancelRunResponse)(nil),              // 53: kaged.api.v1.CancelRunResponse
+	(*v1.ListSessionPromptsResponse)(nil),     // 54: kaged.api.v1.ListSessionPromptsResponse
+	(*v1.ListInvocationsResponse)(nil),        // 55: kaged.api.v1.ListInvocationsResponse
+	(*v1.GetInvocationResponse)(nil),          // 56: kaged.api.v1.GetInvocationResponse
+	(*v1.CancelInvocationResponse)(nil),       // 57: kaged.api.v1.CancelInvocationResponse
+	(*v1.ListProcessesResponse)(nil),          // 58: kaged.api.v1.ListProcessesResponse
+	(*v1.ListSessionChangesResponse)(nil),     // 59: kaged.api.v1.ListSessionChangesResponse
+	(*v1.SignalProcessResponse)(nil),          // 60: kaged.api.v1.SignalProcessResponse
+	(*v1.GetLedgerResponse)(nil),              // 61: kaged.api.v1.GetLedgerResponse
+	(*v1.GetContextEstimateResponse)(nil),     // 62: kaged.api.v1.GetContextEstimateResponse
+	(*v1.CompactSessionResponse)(nil),         // 63: kaged.api.v1.CompactSessionResponse
+	(*v1.ProposeCompactionResponse)(nil),      // 64: kaged.api.v1.ProposeCompactionResponse
+	(*v1.ListCompactionsResponse)(nil),        // 65: kaged.api.v1.ListCompactionsResponse
+	(*v1.GetCompactionResponse)(nil),          // 66: kaged.api.v1.GetCompactionResponse
+	(*v1.UpdateCompactionResponse)(nil),       // 67: kaged.api.v1.UpdateCompactionResponse
+	(*v1.UndoCompactionResponse)(nil),         // 68: kaged.api.v1.UndoCompactionResponse
+	(*v1.UpdateMessageResponse)(nil),          // 69: kaged.api.v1.UpdateMessageResponse
+	(*v1.GetSpendResponse)(nil),               // 70: kaged.api.v1.GetSpendResponse
+	(*v1.GetProjectStatusResponse)(nil),       // 71: kaged.api.v1.GetProjectStatusResponse
+	(*v1.GetDebugResponse)(nil),               // 72: kaged.api.v1.GetDebugResponse
+	(*v1.ControlDebugResponse)(nil),           // 73: kaged.api.v1.ControlDebugResponse
+	(*v1.ListApprovalsResponse)(nil),          // 74: kaged.api.v1.ListApprovalsResponse
+	(*v1.ListAllApprovalsResponse)(nil),       // 75: kaged.api.v1.ListAllApprovalsResponse
+	(*v1.GetApprovalResponse)(nil),            // 76: kaged.api.v1.GetApprovalResponse
+	(*v1.AnswerApprovalResponse)(nil),         // 77: kaged.api.v1.AnswerApprovalResponse
+	(*v1.ListStandingApprovalsResponse)(nil),  // 78: kaged.api.v1.ListStandingApprovalsResponse
+	(*v1.RevokeStandingApprovalResponse)(nil), // 79: kaged.api.v1.RevokeStandingApprovalResponse
 }
 var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.SessionService.CreateSession:input_type -> kaged.api.v1.CreateSessionRequest
@@ -194,46 +200,50 @@ var file_kaged_sessionmanager_v1_session_service_proto_depIdxs = []int32{
 	35, // 35: kaged.sessionmanager.v1.SessionService.ListAllApprovals:input_type -> kaged.api.v1.ListAllApprovalsRequest
 	36, // 36: kaged.sessionmanager.v1.SessionService.GetApproval:input_type -> kaged.api.v1.GetApprovalRequest
 	37, // 37: kaged.sessionmanager.v1.SessionService.AnswerApproval:input_type -> kaged.api.v1.AnswerApprovalRequest
-	38, // 38: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
-	39, // 39: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
-	40, // 40: kaged.sessionmanager.v1.SessionService.SearchSessions:output_type -> kaged.api.v1.SearchSessionsResponse
-	41, // 41: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
-	42, // 42: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
-	43, // 43: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
-	44, // 44: kaged.sessionmanager.v1.SessionService.ResumeSession:output_type -> kaged.api.v1.ResumeSessionResponse
-	45, // 45: kaged.sessionmanager.v1.SessionService.DiscardQueued:output_type -> kaged.api.v1.DiscardQueuedResponse
-	46, // 46: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
-	47, // 47: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
-	48, // 48: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
-	49, // 49: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
-	50, // 50: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
-	51, // 51: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
-	52, // 52: kaged.sessionmanager.v1.SessionService.ListSessionPrompts:output_type -> kaged.api.v1.ListSessionPromptsResponse
-	53, // 53: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
-	54, // 54: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
-	55, // 55: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
-	56, // 56: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
-	57, // 57: kaged.sessionmanager.v1.SessionService.ListSessionChanges:output_type -> kaged.api.v1.ListSessionChangesResponse
-	58, // 58: kaged.sessionmanager.v1.SessionService.SignalProcess:output_type -> kaged.api.v1.SignalProcessResponse
-	59, // 59: kaged.sessionmanager.v1.SessionService.GetLedger:output_type -> kaged.api.v1.GetLedgerResponse
-	60, // 60: kaged.sessionmanager.v1.SessionService.GetContextEstimate:output_type -> kaged.api.v1.GetContextEstimateResponse
-	61, // 61: kaged.sessionmanager.v1.SessionService.CompactSession:output_type -> kaged.api.v1.CompactSessionResponse
-	62, // 62: kaged.sessionmanager.v1.SessionService.ProposeCompaction:output_type -> kaged.api.v1.ProposeCompactionResponse
-	63, // 63: kaged.sessionmanager.v1.SessionService.ListCompactions:output_type -> kaged.api.v1.ListCompactionsResponse
-	64, // 64: kaged.sessionmanager.v1.SessionService.GetCompaction:output_type -> kaged.api.v1.GetCompactionResponse
-	65, // 65: kaged.sessionmanager.v1.SessionService.UpdateCompaction:output_type -> kaged.api.v1.UpdateCompactionResponse
-	66, // 66: kaged.sessionmanager.v1.SessionService.UndoCompaction:output_type -> kaged.api.v1.UndoCompactionResponse
-	67, // 67: kaged.sessionmanager.v1.SessionService.UpdateMessage:output_type -> kaged.api.v1.UpdateMessageResponse
-	68, // 68: kaged.sessionmanager.v1.SessionService.GetSpend:output_type -> kaged.api.v1.GetSpendResponse
-	69, // 69: kaged.sessionmanager.v1.SessionService.GetProjectStatus:output_type -> kaged.api.v1.GetProjectStatusResponse
-	70, // 70: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
-	71, // 71: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
-	72, // 72: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
-	73, // 73: kaged.sessionmanager.v1.SessionService.ListAllApprovals:output_type -> kaged.api.v1.ListAllApprovalsResponse
-	74, // 74: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
-	75, // 75: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
-	38, // [38:76] is the sub-list for method output_type
-	0,  // [0:38] is the sub-list for method input_type
+	38, // 38: kaged.sessionmanager.v1.SessionService.ListStandingApprovals:input_type -> kaged.api.v1.ListStandingApprovalsRequest
+	39, // 39: kaged.sessionmanager.v1.SessionService.RevokeStandingApproval:input_type -> kaged.api.v1.RevokeStandingApprovalRequest
+	40, // 40: kaged.sessionmanager.v1.SessionService.CreateSession:output_type -> kaged.api.v1.CreateSessionResponse
+	41, // 41: kaged.sessionmanager.v1.SessionService.ListSessions:output_type -> kaged.api.v1.ListSessionsResponse
+	42, // 42: kaged.sessionmanager.v1.SessionService.SearchSessions:output_type -> kaged.api.v1.SearchSessionsResponse
+	43, // 43: kaged.sessionmanager.v1.SessionService.GetSession:output_type -> kaged.api.v1.GetSessionResponse
+	44, // 44: kaged.sessionmanager.v1.SessionService.UpdateSession:output_type -> kaged.api.v1.UpdateSessionResponse
+	45, // 45: kaged.sessionmanager.v1.SessionService.EndSession:output_type -> kaged.api.v1.EndSessionResponse
+	46, // 46: kaged.sessionmanager.v1.SessionService.ResumeSession:output_type -> kaged.api.v1.ResumeSessionResponse
+	47, // 47: kaged.sessionmanager.v1.SessionService.DiscardQueued:output_type -> kaged.api.v1.DiscardQueuedResponse
+	48, // 48: kaged.sessionmanager.v1.SessionService.PostMessage:output_type -> kaged.api.v1.PostMessageResponse
+	49, // 49: kaged.sessionmanager.v1.SessionService.ListMessages:output_type -> kaged.api.v1.ListMessagesResponse
+	50, // 50: kaged.sessionmanager.v1.SessionService.ListRuns:output_type -> kaged.api.v1.ListRunsResponse
+	51, // 51: kaged.sessionmanager.v1.SessionService.GetRun:output_type -> kaged.api.v1.GetRunResponse
+	52, // 52: kaged.sessionmanager.v1.SessionService.GetToolResult:output_type -> kaged.api.v1.GetToolResultResponse
+	53, // 53: kaged.sessionmanager.v1.SessionService.CancelRun:output_type -> kaged.api.v1.CancelRunResponse
+	54, // 54: kaged.sessionmanager.v1.SessionService.ListSessionPrompts:output_type -> kaged.api.v1.ListSessionPromptsResponse
+	55, // 55: kaged.sessionmanager.v1.SessionService.ListInvocations:output_type -> kaged.api.v1.ListInvocationsResponse
+	56, // 56: kaged.sessionmanager.v1.SessionService.GetInvocation:output_type -> kaged.api.v1.GetInvocationResponse
+	57, // 57: kaged.sessionmanager.v1.SessionService.CancelInvocation:output_type -> kaged.api.v1.CancelInvocationResponse
+	58, // 58: kaged.sessionmanager.v1.SessionService.ListProcesses:output_type -> kaged.api.v1.ListProcessesResponse
+	59, // 59: kaged.sessionmanager.v1.SessionService.ListSessionChanges:output_type -> kaged.api.v1.ListSessionChangesResponse
+	60, // 60: kaged.sessionmanager.v1.SessionService.SignalProcess:output_type -> kaged.api.v1.SignalProcessResponse
+	61, // 61: kaged.sessionmanager.v1.SessionService.GetLedger:output_type -> kaged.api.v1.GetLedgerResponse
+	62, // 62: kaged.sessionmanager.v1.SessionService.GetContextEstimate:output_type -> kaged.api.v1.GetContextEstimateResponse
+	63, // 63: kaged.sessionmanager.v1.SessionService.CompactSession:output_type -> kaged.api.v1.CompactSessionResponse
+	64, // 64: kaged.sessionmanager.v1.SessionService.ProposeCompaction:output_type -> kaged.api.v1.ProposeCompactionResponse
+	65, // 65: kaged.sessionmanager.v1.SessionService.ListCompactions:output_type -> kaged.api.v1.ListCompactionsResponse
+	66, // 66: kaged.sessionmanager.v1.SessionService.GetCompaction:output_type -> kaged.api.v1.GetCompactionResponse
+	67, // 67: kaged.sessionmanager.v1.SessionService.UpdateCompaction:output_type -> kaged.api.v1.UpdateCompactionResponse
+	68, // 68: kaged.sessionmanager.v1.SessionService.UndoCompaction:output_type -> kaged.api.v1.UndoCompactionResponse
+	69, // 69: kaged.sessionmanager.v1.SessionService.UpdateMessage:output_type -> kaged.api.v1.UpdateMessageResponse
+	70, // 70: kaged.sessionmanager.v1.SessionService.GetSpend:output_type -> kaged.api.v1.GetSpendResponse
+	71, // 71: kaged.sessionmanager.v1.SessionService.GetProjectStatus:output_type -> kaged.api.v1.GetProjectStatusResponse
+	72, // 72: kaged.sessionmanager.v1.SessionService.GetDebug:output_type -> kaged.api.v1.GetDebugResponse
+	73, // 73: kaged.sessionmanager.v1.SessionService.ControlDebug:output_type -> kaged.api.v1.ControlDebugResponse
+	74, // 74: kaged.sessionmanager.v1.SessionService.ListApprovals:output_type -> kaged.api.v1.ListApprovalsResponse
+	75, // 75: kaged.sessionmanager.v1.SessionService.ListAllApprovals:output_type -> kaged.api.v1.ListAllApprovalsResponse
+	76, // 76: kaged.sessionmanager.v1.SessionService.GetApproval:output_type -> kaged.api.v1.GetApprovalResponse
+	77, // 77: kaged.sessionmanager.v1.SessionService.AnswerApproval:output_type -> kaged.api.v1.AnswerApprovalResponse
+	78, // 78: kaged.sessionmanager.v1.SessionService.ListStandingApprovals:output_type -> kaged.api.v1.ListStandingApprovalsResponse
+	79, // 79: kaged.sessionmanager.v1.SessionService.RevokeStandingApproval:output_type -> kaged.api.v1.RevokeStandingApprovalResponse
+	40, // [40:80] is the sub-list for method output_type
+	0,  // [0:40] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

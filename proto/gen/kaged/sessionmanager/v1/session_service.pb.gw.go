@@ -1963,6 +1963,80 @@ func local_request_SessionService_AnswerApproval_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
+var filter_SessionService_ListStandingApprovals_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_SessionService_ListStandingApprovals_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.ListStandingApprovalsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SessionService_ListStandingApprovals_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListStandingApprovals(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SessionService_ListStandingApprovals_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.ListStandingApprovalsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SessionService_ListStandingApprovals_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListStandingApprovals(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_SessionService_RevokeStandingApproval_0(ctx context.Context, marshaler runtime.Marshaler, client SessionServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.RevokeStandingApprovalRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.RevokeStandingApproval(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SessionService_RevokeStandingApproval_0(ctx context.Context, marshaler runtime.Marshaler, server SessionServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.RevokeStandingApprovalRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	msg, err := server.RevokeStandingApproval(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterSessionServiceHandlerServer registers the http handlers for service SessionService to "mux".
 // UnaryRPC     :call SessionServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -2749,6 +2823,46 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		}
 		forward_SessionService_AnswerApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_AnswerApproval_0{resp.(*apiv1.AnswerApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_SessionService_ListStandingApprovals_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/ListStandingApprovals", runtime.WithHTTPPathPattern("/api/v1/standing-approvals"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SessionService_ListStandingApprovals_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_ListStandingApprovals_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodDelete, pattern_SessionService_RevokeStandingApproval_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/RevokeStandingApproval", runtime.WithHTTPPathPattern("/api/v1/standing-approvals/{id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SessionService_RevokeStandingApproval_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_RevokeStandingApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_RevokeStandingApproval_0{resp.(*apiv1.RevokeStandingApprovalResponse)}, mux.GetForwardResponseOptions()...)
+	})
 
 	return nil
 }
@@ -3452,6 +3566,40 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		}
 		forward_SessionService_AnswerApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_AnswerApproval_0{resp.(*apiv1.AnswerApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_SessionService_ListStandingApprovals_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/ListStandingApprovals", runtime.WithHTTPPathPattern("/api/v1/standing-approvals"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SessionService_ListStandingApprovals_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_ListStandingApprovals_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodDelete, pattern_SessionService_RevokeStandingApproval_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.SessionService/RevokeStandingApproval", runtime.WithHTTPPathPattern("/api/v1/standing-approvals/{id}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SessionService_RevokeStandingApproval_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SessionService_RevokeStandingApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_SessionService_RevokeStandingApproval_0{resp.(*apiv1.RevokeStandingApprovalResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -3590,86 +3738,99 @@ func (m response_SessionService_AnswerApproval_0) XXX_ResponseBody() interface{}
 	return response.Approval
 }
 
+type response_SessionService_RevokeStandingApproval_0 struct {
+	*apiv1.RevokeStandingApprovalResponse
+}
+
+func (m response_SessionService_RevokeStandingApproval_0) XXX_ResponseBody() interface{} {
+	response := m.RevokeStandingApprovalResponse
+	return response.StandingApproval
+}
+
 var (
-	pattern_SessionService_CreateSession_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
-	pattern_SessionService_ListSessions_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
-	pattern_SessionService_SearchSessions_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "sessions"}, ""))
-	pattern_SessionService_GetSession_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_UpdateSession_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_EndSession_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
-	pattern_SessionService_ResumeSession_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "resume"}, ""))
-	pattern_SessionService_DiscardQueued_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "queued-message"}, ""))
-	pattern_SessionService_PostMessage_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
-	pattern_SessionService_ListMessages_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
-	pattern_SessionService_ListRuns_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "runs"}, ""))
-	pattern_SessionService_GetRun_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id"}, ""))
-	pattern_SessionService_GetToolResult_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6, 1, 0, 4, 1, 5, 7}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "tool-results", "tool_call_id"}, ""))
-	pattern_SessionService_CancelRun_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "cancel"}, ""))
-	pattern_SessionService_ListSessionPrompts_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "prompts"}, ""))
-	pattern_SessionService_ListInvocations_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "invocations"}, ""))
-	pattern_SessionService_GetInvocation_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id"}, ""))
-	pattern_SessionService_CancelInvocation_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id", "cancel"}, ""))
-	pattern_SessionService_ListProcesses_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "processes"}, ""))
-	pattern_SessionService_ListProcesses_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "processes"}, ""))
-	pattern_SessionService_ListSessionChanges_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "changes"}, ""))
-	pattern_SessionService_SignalProcess_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "processes", "process_id", "signal"}, ""))
-	pattern_SessionService_GetLedger_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "ledger"}, ""))
-	pattern_SessionService_GetContextEstimate_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "context-estimate"}, ""))
-	pattern_SessionService_CompactSession_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "compact"}, ""))
-	pattern_SessionService_ProposeCompaction_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 2, 5}, []string{"api", "v1", "sessions", "session_id", "compactions", "dry-run"}, ""))
-	pattern_SessionService_ListCompactions_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "compactions"}, ""))
-	pattern_SessionService_GetCompaction_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "compactions", "compaction_id"}, ""))
-	pattern_SessionService_UpdateCompaction_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "compactions", "compaction_id"}, ""))
-	pattern_SessionService_UndoCompaction_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "compactions", "compaction_id", "undo"}, ""))
-	pattern_SessionService_UpdateMessage_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "messages", "message_id"}, ""))
-	pattern_SessionService_GetSpend_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "spend"}, ""))
-	pattern_SessionService_GetProjectStatus_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "id", "status"}, ""))
-	pattern_SessionService_GetDebug_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
-	pattern_SessionService_ControlDebug_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
-	pattern_SessionService_ListApprovals_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "approvals"}, ""))
-	pattern_SessionService_ListAllApprovals_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "approvals"}, ""))
-	pattern_SessionService_GetApproval_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
-	pattern_SessionService_AnswerApproval_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
+	pattern_SessionService_CreateSession_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
+	pattern_SessionService_ListSessions_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "project_id", "sessions"}, ""))
+	pattern_SessionService_SearchSessions_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "sessions"}, ""))
+	pattern_SessionService_GetSession_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_UpdateSession_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_EndSession_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "sessions", "id"}, ""))
+	pattern_SessionService_ResumeSession_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "resume"}, ""))
+	pattern_SessionService_DiscardQueued_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "queued-message"}, ""))
+	pattern_SessionService_PostMessage_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
+	pattern_SessionService_ListMessages_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "messages"}, ""))
+	pattern_SessionService_ListRuns_0               = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "runs"}, ""))
+	pattern_SessionService_GetRun_0                 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id"}, ""))
+	pattern_SessionService_GetToolResult_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6, 1, 0, 4, 1, 5, 7}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "tool-results", "tool_call_id"}, ""))
+	pattern_SessionService_CancelRun_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "runs", "run_id", "cancel"}, ""))
+	pattern_SessionService_ListSessionPrompts_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "prompts"}, ""))
+	pattern_SessionService_ListInvocations_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "invocations"}, ""))
+	pattern_SessionService_GetInvocation_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id"}, ""))
+	pattern_SessionService_CancelInvocation_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "invocations", "invocation_id", "cancel"}, ""))
+	pattern_SessionService_ListProcesses_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "processes"}, ""))
+	pattern_SessionService_ListProcesses_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "processes"}, ""))
+	pattern_SessionService_ListSessionChanges_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "changes"}, ""))
+	pattern_SessionService_SignalProcess_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "processes", "process_id", "signal"}, ""))
+	pattern_SessionService_GetLedger_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "ledger"}, ""))
+	pattern_SessionService_GetContextEstimate_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "context-estimate"}, ""))
+	pattern_SessionService_CompactSession_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "compact"}, ""))
+	pattern_SessionService_ProposeCompaction_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 2, 5}, []string{"api", "v1", "sessions", "session_id", "compactions", "dry-run"}, ""))
+	pattern_SessionService_ListCompactions_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "compactions"}, ""))
+	pattern_SessionService_GetCompaction_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "compactions", "compaction_id"}, ""))
+	pattern_SessionService_UpdateCompaction_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "compactions", "compaction_id"}, ""))
+	pattern_SessionService_UndoCompaction_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "sessions", "session_id", "compactions", "compaction_id", "undo"}, ""))
+	pattern_SessionService_UpdateMessage_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "messages", "message_id"}, ""))
+	pattern_SessionService_GetSpend_0               = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "spend"}, ""))
+	pattern_SessionService_GetProjectStatus_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "projects", "id", "status"}, ""))
+	pattern_SessionService_GetDebug_0               = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
+	pattern_SessionService_ControlDebug_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "debug"}, ""))
+	pattern_SessionService_ListApprovals_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "v1", "sessions", "session_id", "approvals"}, ""))
+	pattern_SessionService_ListAllApprovals_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "approvals"}, ""))
+	pattern_SessionService_GetApproval_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
+	pattern_SessionService_AnswerApproval_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "v1", "sessions", "session_id", "approvals", "approval_id"}, ""))
+	pattern_SessionService_ListStandingApprovals_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "v1", "standing-approvals"}, ""))
+	pattern_SessionService_RevokeStandingApproval_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "v1", "standing-approvals", "id"}, ""))
 )
 
 var (
-	forward_SessionService_CreateSession_0      = runtime.ForwardResponseMessage
-	forward_SessionService_ListSessions_0       = runtime.ForwardResponseMessage
-	forward_SessionService_SearchSessions_0     = runtime.ForwardResponseMessage
-	forward_SessionService_GetSession_0         = runtime.ForwardResponseMessage
-	forward_SessionService_UpdateSession_0      = runtime.ForwardResponseMessage
-	forward_SessionService_EndSession_0         = runtime.ForwardResponseMessage
-	forward_SessionService_ResumeSession_0      = runtime.ForwardResponseMessage
-	forward_SessionService_DiscardQueued_0      = runtime.ForwardResponseMessage
-	forward_SessionService_PostMessage_0        = runtime.ForwardResponseMessage
-	forward_SessionService_ListMessages_0       = runtime.ForwardResponseMessage
-	forward_SessionService_ListRuns_0           = runtime.ForwardResponseMessage
-	forward_SessionService_GetRun_0             = runtime.ForwardResponseMessage
-	forward_SessionService_GetToolResult_0      = runtime.ForwardResponseMessage
-	forward_SessionService_CancelRun_0          = runtime.ForwardResponseMessage
-	forward_SessionService_ListSessionPrompts_0 = runtime.ForwardResponseMessage
-	forward_SessionService_ListInvocations_0    = runtime.ForwardResponseMessage
-	forward_SessionService_GetInvocation_0      = runtime.ForwardResponseMessage
-	forward_SessionService_CancelInvocation_0   = runtime.ForwardResponseMessage
-	forward_SessionService_ListProcesses_0      = runtime.ForwardResponseMessage
-	forward_SessionService_ListProcesses_1      = runtime.ForwardResponseMessage
-	forward_SessionService_ListSessionChanges_0 = runtime.ForwardResponseMessage
-	forward_SessionService_SignalProcess_0      = runtime.ForwardResponseMessage
-	forward_SessionService_GetLedger_0          = runtime.ForwardResponseMessage
-	forward_SessionService_GetContextEstimate_0 = runtime.ForwardResponseMessage
-	forward_SessionService_CompactSession_0     = runtime.ForwardResponseMessage
-	forward_SessionService_ProposeCompaction_0  = runtime.ForwardResponseMessage
-	forward_SessionService_ListCompactions_0    = runtime.ForwardResponseMessage
-	forward_SessionService_GetCompaction_0      = runtime.ForwardResponseMessage
-	forward_SessionService_UpdateCompaction_0   = runtime.ForwardResponseMessage
-	forward_SessionService_UndoCompaction_0     = runtime.ForwardResponseMessage
-	forward_SessionService_UpdateMessage_0      = runtime.ForwardResponseMessage
-	forward_SessionService_GetSpend_0           = runtime.ForwardResponseMessage
-	forward_SessionService_GetProjectStatus_0   = runtime.ForwardResponseMessage
-	forward_SessionService_GetDebug_0           = runtime.ForwardResponseMessage
-	forward_SessionService_ControlDebug_0       = runtime.ForwardResponseMessage
-	forward_SessionService_ListApprovals_0      = runtime.ForwardResponseMessage
-	forward_SessionService_ListAllApprovals_0   = runtime.ForwardResponseMessage
-	forward_SessionService_GetApproval_0        = runtime.ForwardResponseMessage
-	forward_SessionService_AnswerApproval_0     = runtime.ForwardResponseMessage
+	forward_SessionService_CreateSession_0          = runtime.ForwardResponseMessage
+	forward_SessionService_ListSessions_0           = runtime.ForwardResponseMessage
+	forward_SessionService_SearchSessions_0         = runtime.ForwardResponseMessage
+	forward_SessionService_GetSession_0             = runtime.ForwardResponseMessage
+	forward_SessionService_UpdateSession_0          = runtime.ForwardResponseMessage
+	forward_SessionService_EndSession_0             = runtime.ForwardResponseMessage
+	forward_SessionService_ResumeSession_0          = runtime.ForwardResponseMessage
+	forward_SessionService_DiscardQueued_0          = runtime.ForwardResponseMessage
+	forward_SessionService_PostMessage_0            = runtime.ForwardResponseMessage
+	forward_SessionService_ListMessages_0           = runtime.ForwardResponseMessage
+	forward_SessionService_ListRuns_0               = runtime.ForwardResponseMessage
+	forward_SessionService_GetRun_0                 = runtime.ForwardResponseMessage
+	forward_SessionService_GetToolResult_0          = runtime.ForwardResponseMessage
+	forward_SessionService_CancelRun_0              = runtime.ForwardResponseMessage
+	forward_SessionService_ListSessionPrompts_0     = runtime.ForwardResponseMessage
+	forward_SessionService_ListInvocations_0        = runtime.ForwardResponseMessage
+	forward_SessionService_GetInvocation_0          = runtime.ForwardResponseMessage
+	forward_SessionService_CancelInvocation_0       = runtime.ForwardResponseMessage
+	forward_SessionService_ListProcesses_0          = runtime.ForwardResponseMessage
+	forward_SessionService_ListProcesses_1          = runtime.ForwardResponseMessage
+	forward_SessionService_ListSessionChanges_0     = runtime.ForwardResponseMessage
+	forward_SessionService_SignalProcess_0          = runtime.ForwardResponseMessage
+	forward_SessionService_GetLedger_0              = runtime.ForwardResponseMessage
+	forward_SessionService_GetContextEstimate_0     = runtime.ForwardResponseMessage
+	forward_SessionService_CompactSession_0         = runtime.ForwardResponseMessage
+	forward_SessionService_ProposeCompaction_0      = runtime.ForwardResponseMessage
+	forward_SessionService_ListCompactions_0        = runtime.ForwardResponseMessage
+	forward_SessionService_GetCompaction_0          = runtime.ForwardResponseMessage
+	forward_SessionService_UpdateCompaction_0       = runtime.ForwardResponseMessage
+	forward_SessionService_UndoCompaction_0         = runtime.ForwardResponseMessage
+	forward_SessionService_UpdateMessage_0          = runtime.ForwardResponseMessage
+	forward_SessionService_GetSpend_0               = runtime.ForwardResponseMessage
+	forward_SessionService_GetProjectStatus_0       = runtime.ForwardResponseMessage
+	forward_SessionService_GetDebug_0               = runtime.ForwardResponseMessage
+	forward_SessionService_ControlDebug_0           = runtime.ForwardResponseMessage
+	forward_SessionService_ListApprovals_0          = runtime.ForwardResponseMessage
+	forward_SessionService_ListAllApprovals_0       = runtime.ForwardResponseMessage
+	forward_SessionService_GetApproval_0            = runtime.ForwardResponseMessage
+	forward_SessionService_AnswerApproval_0         = runtime.ForwardResponseMessage
+	forward_SessionService_ListStandingApprovals_0  = runtime.ForwardResponseMessage
+	forward_SessionService_RevokeStandingApproval_0 = runtime.ForwardResponseMessage
 )

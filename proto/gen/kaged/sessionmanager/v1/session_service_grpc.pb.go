@@ -20,44 +20,46 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SessionService_CreateSession_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/CreateSession"
-	SessionService_ListSessions_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListSessions"
-	SessionService_SearchSessions_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/SearchSessions"
-	SessionService_GetSession_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/GetSession"
-	SessionService_UpdateSession_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
-	SessionService_EndSession_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/EndSession"
-	SessionService_ResumeSession_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ResumeSession"
-	SessionService_DiscardQueued_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/DiscardQueued"
-	SessionService_PostMessage_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/PostMessage"
-	SessionService_ListMessages_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListMessages"
-	SessionService_ListRuns_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/ListRuns"
-	SessionService_GetRun_FullMethodName             = "/kaged.sessionmanager.v1.SessionService/GetRun"
-	SessionService_GetToolResult_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetToolResult"
-	SessionService_CancelRun_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/CancelRun"
-	SessionService_ListSessionPrompts_FullMethodName = "/kaged.sessionmanager.v1.SessionService/ListSessionPrompts"
-	SessionService_ListInvocations_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListInvocations"
-	SessionService_GetInvocation_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
-	SessionService_CancelInvocation_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
-	SessionService_ListProcesses_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
-	SessionService_ListSessionChanges_FullMethodName = "/kaged.sessionmanager.v1.SessionService/ListSessionChanges"
-	SessionService_SignalProcess_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/SignalProcess"
-	SessionService_GetLedger_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/GetLedger"
-	SessionService_GetContextEstimate_FullMethodName = "/kaged.sessionmanager.v1.SessionService/GetContextEstimate"
-	SessionService_CompactSession_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/CompactSession"
-	SessionService_ProposeCompaction_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ProposeCompaction"
-	SessionService_ListCompactions_FullMethodName    = "/kaged.sessionmanager.v1.SessionService/ListCompactions"
-	SessionService_GetCompaction_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/GetCompaction"
-	SessionService_UpdateCompaction_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/UpdateCompaction"
-	SessionService_UndoCompaction_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/UndoCompaction"
-	SessionService_UpdateMessage_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/UpdateMessage"
-	SessionService_GetSpend_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetSpend"
-	SessionService_GetProjectStatus_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/GetProjectStatus"
-	SessionService_GetDebug_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/GetDebug"
-	SessionService_ControlDebug_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
-	SessionService_ListApprovals_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
-	SessionService_ListAllApprovals_FullMethodName   = "/kaged.sessionmanager.v1.SessionService/ListAllApprovals"
-	SessionService_GetApproval_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/GetApproval"
-	SessionService_AnswerApproval_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
+	SessionService_CreateSession_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/CreateSession"
+	SessionService_ListSessions_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/ListSessions"
+	SessionService_SearchSessions_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/SearchSessions"
+	SessionService_GetSession_FullMethodName             = "/kaged.sessionmanager.v1.SessionService/GetSession"
+	SessionService_UpdateSession_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/UpdateSession"
+	SessionService_EndSession_FullMethodName             = "/kaged.sessionmanager.v1.SessionService/EndSession"
+	SessionService_ResumeSession_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/ResumeSession"
+	SessionService_DiscardQueued_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/DiscardQueued"
+	SessionService_PostMessage_FullMethodName            = "/kaged.sessionmanager.v1.SessionService/PostMessage"
+	SessionService_ListMessages_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/ListMessages"
+	SessionService_ListRuns_FullMethodName               = "/kaged.sessionmanager.v1.SessionService/ListRuns"
+	SessionService_GetRun_FullMethodName                 = "/kaged.sessionmanager.v1.SessionService/GetRun"
+	SessionService_GetToolResult_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/GetToolResult"
+	SessionService_CancelRun_FullMethodName              = "/kaged.sessionmanager.v1.SessionService/CancelRun"
+	SessionService_ListSessionPrompts_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ListSessionPrompts"
+	SessionService_ListInvocations_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/ListInvocations"
+	SessionService_GetInvocation_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/GetInvocation"
+	SessionService_CancelInvocation_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/CancelInvocation"
+	SessionService_ListProcesses_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/ListProcesses"
+	SessionService_ListSessionChanges_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/ListSessionChanges"
+	SessionService_SignalProcess_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/SignalProcess"
+	SessionService_GetLedger_FullMethodName              = "/kaged.sessionmanager.v1.SessionService/GetLedger"
+	SessionService_GetContextEstimate_FullMethodName     = "/kaged.sessionmanager.v1.SessionService/GetContextEstimate"
+	SessionService_CompactSession_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/CompactSession"
+	SessionService_ProposeCompaction_FullMethodName      = "/kaged.sessionmanager.v1.SessionService/ProposeCompaction"
+	SessionService_ListCompactions_FullMethodName        = "/kaged.sessionmanager.v1.SessionService/ListCompactions"
+	SessionService_GetCompaction_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/GetCompaction"
+	SessionService_UpdateCompaction_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/UpdateCompaction"
+	SessionService_UndoCompaction_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/UndoCompaction"
+	SessionService_UpdateMessage_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/UpdateMessage"
+	SessionService_GetSpend_FullMethodName               = "/kaged.sessionmanager.v1.SessionService/GetSpend"
+	SessionService_GetProjectStatus_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/GetProjectStatus"
+	SessionService_GetDebug_FullMethodName               = "/kaged.sessionmanager.v1.SessionService/GetDebug"
+	SessionService_ControlDebug_FullMethodName           = "/kaged.sessionmanager.v1.SessionService/ControlDebug"
+	SessionService_ListApprovals_FullMethodName          = "/kaged.sessionmanager.v1.SessionService/ListApprovals"
+	SessionService_ListAllApprovals_FullMethodName       = "/kaged.sessionmanager.v1.SessionService/ListAllApprovals"
+	SessionService_GetApproval_FullMethodName            = "/kaged.sessionmanager.v1.SessionService/GetApproval"
+	SessionService_AnswerApproval_FullMethodName         = "/kaged.sessionmanager.v1.SessionService/AnswerApproval"
+	SessionService_ListStandingApprovals_FullMethodName  = "/kaged.sessionmanager.v1.SessionService/ListStandingApprovals"
+	SessionService_RevokeStandingApproval_FullMethodName = "/kaged.sessionmanager.v1.SessionService/RevokeStandingApproval"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -94,7 +96,9 @@ type SessionServiceClient interface {
 	// the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so
 	// (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed,
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
-	// (details.current_state), and project_not_ready.
+	// (details.current_state), and project_not_ready. With steer a running session takes it too (steered): its root agent reads it at
+	// the next step boundary. If the run is completed before, the message starts the next run; if it ends otherwise, the model reads it
+	// with the next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no overrides.
 	PostMessage(ctx context.Context, in *v1.PostMessageRequest, opts ...grpc.CallOption) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
 	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.
@@ -181,10 +185,17 @@ type SessionServiceClient interface {
 	ListAllApprovals(ctx context.Context, in *v1.ListAllApprovalsRequest, opts ...grpc.CallOption) (*v1.ListAllApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
 	GetApproval(ctx context.Context, in *v1.GetApprovalRequest, opts ...grpc.CallOption) (*v1.GetApprovalResponse, error)
-	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
-	// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was
-	// closed with its run.
+	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session or project it makes a
+	// standing approval, one of the request's offers, which allows later calls without a question; no call that is on the operator's
+	// list of blocked commands. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if
+	// it was answered, has expired or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and
+	// (details.reason standing_limit) for more than 200 in force in a project.
 	AnswerApproval(ctx context.Context, in *v1.AnswerApprovalRequest, opts ...grpc.CallOption) (*v1.AnswerApprovalResponse, error)
+	// ListStandingApprovals lists the operator's standing approvals, newest first, a page at a time.
+	ListStandingApprovals(ctx context.Context, in *v1.ListStandingApprovalsRequest, opts ...grpc.CallOption) (*v1.ListStandingApprovalsResponse, error)
+	// RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about. Fails with not_found; one
+	// that is revoked already stays as it is.
+	RevokeStandingApproval(ctx context.Context, in *v1.RevokeStandingApprovalRequest, opts ...grpc.CallOption) (*v1.RevokeStandingApprovalResponse, error)
 }
 
 type sessionServiceClient struct {
@@ -575,6 +586,26 @@ func (c *sessionServiceClient) AnswerApproval(ctx context.Context, in *v1.Answer
 	return out, nil
 }
 
+func (c *sessionServiceClient) ListStandingApprovals(ctx context.Context, in *v1.ListStandingApprovalsRequest, opts ...grpc.CallOption) (*v1.ListStandingApprovalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListStandingApprovalsResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListStandingApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) RevokeStandingApproval(ctx context.Context, in *v1.RevokeStandingApprovalRequest, opts ...grpc.CallOption) (*v1.RevokeStandingApprovalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.RevokeStandingApprovalResponse)
+	err := c.cc.Invoke(ctx, SessionService_RevokeStandingApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SessionServiceServer is the server API for SessionService service.
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
@@ -609,7 +640,9 @@ type SessionServiceServer interface {
 	// the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so
 	// (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed,
 	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
-	// (details.current_state), and project_not_ready.
+	// (details.current_state), and project_not_ready. With steer a running session takes it too (steered): its root agent reads it at
+	// the next step boundary. If the run is completed before, the message starts the next run; if it ends otherwise, the model reads it
+	// with the next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no overrides.
 	PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
 	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.
@@ -696,10 +729,17 @@ type SessionServiceServer interface {
 	ListAllApprovals(context.Context, *v1.ListAllApprovalsRequest) (*v1.ListAllApprovalsResponse, error)
 	// GetApproval returns one of them. Fails with not_found.
 	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
-	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with validation_failed,
-	// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was
-	// closed with its run.
+	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session or project it makes a
+	// standing approval, one of the request's offers, which allows later calls without a question; no call that is on the operator's
+	// list of blocked commands. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if
+	// it was answered, has expired or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and
+	// (details.reason standing_limit) for more than 200 in force in a project.
 	AnswerApproval(context.Context, *v1.AnswerApprovalRequest) (*v1.AnswerApprovalResponse, error)
+	// ListStandingApprovals lists the operator's standing approvals, newest first, a page at a time.
+	ListStandingApprovals(context.Context, *v1.ListStandingApprovalsRequest) (*v1.ListStandingApprovalsResponse, error)
+	// RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about. Fails with not_found; one
+	// that is revoked already stays as it is.
+	RevokeStandingApproval(context.Context, *v1.RevokeStandingApprovalRequest) (*v1.RevokeStandingApprovalResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }
 
@@ -823,6 +863,12 @@ func (UnimplementedSessionServiceServer) GetApproval(context.Context, *v1.GetApp
 }
 func (UnimplementedSessionServiceServer) AnswerApproval(context.Context, *v1.AnswerApprovalRequest) (*v1.AnswerApprovalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AnswerApproval not implemented")
+}
+func (UnimplementedSessionServiceServer) ListStandingApprovals(context.Context, *v1.ListStandingApprovalsRequest) (*v1.ListStandingApprovalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListStandingApprovals not implemented")
+}
+func (UnimplementedSessionServiceServer) RevokeStandingApproval(context.Context, *v1.RevokeStandingApprovalRequest) (*v1.RevokeStandingApprovalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeStandingApproval not implemented")
 }
 func (UnimplementedSessionServiceServer) mustEmbedUnimplementedSessionServiceServer() {}
 func (UnimplementedSessionServiceServer) testEmbeddedByValue()                        {}
@@ -1529,6 +1575,42 @@ func _SessionService_AnswerApproval_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_ListStandingApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListStandingApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListStandingApprovals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListStandingApprovals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListStandingApprovals(ctx, req.(*v1.ListStandingApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_RevokeStandingApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.RevokeStandingApprovalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).RevokeStandingApproval(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_RevokeStandingApproval_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).RevokeStandingApproval(ctx, req.(*v1.RevokeStandingApprovalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SessionService_ServiceDesc is the grpc.ServiceDesc for SessionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1687,6 +1769,14 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AnswerApproval",
 			Handler:    _SessionService_AnswerApproval_Handler,
+		},
+		{
+			MethodName: "ListStandingApprovals",
+			Handler:    _SessionService_ListStandingApprovals_Handler,
+		},
+		{
+			MethodName: "RevokeStandingApproval",
+			Handler:    _SessionService_RevokeStandingApproval_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1910,7 +1910,9 @@ type ToolContext struct {
 	// The number of the issue that the session is bound to, or 0.
 	IssueNumber int64 `protobuf:"varint,16,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
 	// How the project's programs are debugged.
-	Debugging     *v1.Debugging `protobuf:"bytes,17,opt,name=debugging,proto3" json:"debugging,omitempty"`
+	Debugging *v1.Debugging `protobuf:"bytes,17,opt,name=debugging,proto3" json:"debugging,omitempty"`
+	// Whether an operator is asked before each call that changes files or runs programs.
+	ApproveWrites bool `protobuf:"varint,18,opt,name=approve_writes,json=approveWrites,proto3" json:"approve_writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2062,6 +2064,13 @@ func (x *ToolContext) GetDebugging() *v1.Debugging {
 		return x.Debugging
 	}
 	return nil
+}
+
+func (x *ToolContext) GetApproveWrites() bool {
+	if x != nil {
+		return x.ApproveWrites
+	}
+	return false
 }
 
 // JobPolicy is the rights of a job that runs unattended: everything that only looks, and the tools named here.
@@ -4378,7 +4387,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\tread_when\x18\x04 \x03(\v2\x1d.kaged.toolrunner.v1.ReadWhenR\breadWhen\x12\x16\n" +
 	"\x06action\x18\x05 \x01(\tR\x06action\"D\n" +
 	"\x11ListToolsResponse\x12/\n" +
-	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\x83\x05\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.kaged.toolrunner.v1.ToolR\x05tools\"\xaa\x05\n" +
 	"\vToolContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
@@ -4402,7 +4411,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\rproject_caged\x18\x0e \x01(\bR\fprojectCaged\x12J\n" +
 	"\x10language_servers\x18\x0f \x03(\v2\x1f.kaged.common.v1.LanguageServerR\x0flanguageServers\x12!\n" +
 	"\fissue_number\x18\x10 \x01(\x03R\vissueNumber\x128\n" +
-	"\tdebugging\x18\x11 \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\"!\n" +
+	"\tdebugging\x18\x11 \x01(\v2\x1a.kaged.common.v1.DebuggingR\tdebugging\x12%\n" +
+	"\x0eapprove_writes\x18\x12 \x01(\bR\rapproveWrites\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
 	"\x05tools\x18\x01 \x03(\tR\x05tools\"\xc5\x01\n" +
 	"\x0eRunToolRequest\x12\x17\n" +

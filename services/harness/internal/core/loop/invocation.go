@@ -182,6 +182,7 @@ func (v *invocation) prepare(ctx context.Context) error {
 		InvocationID: v.id, Agent: v.agent.Path, ProjectID: v.start.ProjectID, Root: v.start.ProjectRoot,
 		OperatorID: v.start.OperatorID, Cage: v.agent.Cage, ProjectCaged: v.start.Agent.AnyCaged(),
 		LanguageServers: v.start.LanguageServers, Debugging: v.start.Debugging,
+		ApproveWrites: v.agent.ApproveWrites,
 	}
 	if v.parent == nil { // an agent below knows of the issue as much as its parent tells it
 		v.toolContext.Issue, v.todos = v.start.Issue, v.start.Todos
@@ -328,7 +329,8 @@ func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []l
 	if err != nil {
 		return false, err
 	}
-	if err := v.emit(contract.StepDone{Step: v.step}); err != nil {
+	last := v.step >= v.maxSteps || v.repeats.over != nil
+	if err := v.emit(contract.StepDone{Step: v.step, Last: last}); err != nil {
 		return false, err
 	}
 	if v.cage != nil && v.cage.over.Load() {
@@ -376,6 +378,10 @@ func (v *invocation) awaitStored(ctx context.Context, part Part) error {
 	v.reroute(stored.Routes)
 	if part == ResultsPart {
 		v.todos = stored.Todos
+	}
+	for _, s := range stored.Steers {
+		words := []llm.Block{{Text: &llm.Text{Text: valid(s.Text)}}}
+		v.talk.Append(contract.Source{MessageID: s.MessageID}, llm.Message{Role: llm.RoleUser, Blocks: words})
 	}
 	return err
 }

@@ -204,6 +204,8 @@ type Stored struct {
 	Routes map[string]contract.Route
 	// Todos are the open todos of the run's issue, with the results of the root agent.
 	Todos contract.OpenTodos
+	// Steers are the operator's messages that follow the results of the root agent.
+	Steers []contract.Steer
 }
 
 // Sink is where the events of a run go.

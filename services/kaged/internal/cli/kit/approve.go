@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/termtext"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
@@ -32,11 +33,39 @@ func (a App) Approver(ctx context.Context, yes bool) func(*commonv1.ApprovalSubj
 		}
 		defer terminal.Close()
 		defer context.AfterFunc(ctx, func() { terminal.Close() })()
-		if ask(terminal, subject) {
+		if ask(terminal, subject, nil).Yes {
 			return nil
 		}
 		return fault.New(fault.ApprovalDenied, "The operator did not approve %s.", subject.GetTool())
 	}
+}
+
+// Offer is a standing approval that the answer to a question may make.
+type Offer struct{ Kind, Text string }
+
+// Choice is the answer to a question: no, or yes once, or yes for a scope of session or project, of a kind.
+type Choice struct {
+	Yes         bool
+	Scope, Kind string
+}
+
+// Choose asks as [App.Approver] does, and whether the answer is to stand. It fails with approval_required without a
+// terminal.
+func (a App) Choose(ctx context.Context, yes bool, subject *commonv1.ApprovalSubject, offers []Offer) (Choice, error) {
+	terminal := io.ReadWriteCloser(nil)
+	if !yes && len(offers) > 0 {
+		terminal = a.Terminal()
+	}
+	if terminal == nil {
+		err := a.Approver(ctx, yes)(subject)
+		if err != nil && fault.CodeOf(err) == fault.ApprovalRequired {
+			return Choice{}, err
+		}
+		return Choice{Yes: err == nil}, nil
+	}
+	defer terminal.Close()
+	defer context.AfterFunc(ctx, func() { terminal.Close() })()
+	return ask(terminal, subject, offers), nil
 }
 
 // Terminal opens the terminal the command was started on, nil without one: input and errors both go elsewhere.
@@ -61,28 +90,41 @@ func (a App) AtTerminal() bool {
 	return true
 }
 
-// ask shows a call and returns whether the answer was yes. Any other answer is no; an s shows the text that was cut and
-// asks again.
-func ask(terminal io.ReadWriter, subject *commonv1.ApprovalSubject) bool {
+// ask shows a call and returns the answer. Anything but a yes is no; an s shows the text that was cut and asks again.
+func ask(terminal io.ReadWriter, subject *commonv1.ApprovalSubject, offers []Offer) Choice {
 	cut := describe(terminal, subject, shownCharacters, shownLines)
+	for i, o := range offers {
+		fmt.Fprintf(terminal, "  s%d or p%d: yes, in this session or this project from now on:\n      %s\n",
+			i+1, i+1, termtext.Line(o.Text))
+	}
+	question := "Do it? [y/N"
+	for i := range offers {
+		question += fmt.Sprintf("/s%d/p%d", i+1, i+1)
+	}
+	if cut {
+		question += ", s shows all of it"
+	}
 	q := NewQuestions(terminal)
 	for {
-		question := "Do it? [y/N] "
-		if cut {
-			question = "Do it? [y/N, s shows all of it] "
-		}
-		answer, err := q.Ask(question)
-		if err != nil {
-			return false
-		}
-		switch answer {
-		case "y", "yes":
-			return true
-		case "s":
+		answer, err := q.Ask(question + "] ")
+		switch {
+		case err != nil:
+			return Choice{}
+		case answer == "y" || answer == "yes":
+			return Choice{Yes: true}
+		case answer == "s":
 			describe(terminal, subject, math.MaxInt, math.MaxInt)
-		default:
-			return false
+			continue
 		}
+		for i, o := range offers {
+			switch answer {
+			case fmt.Sprintf("s%d", i+1):
+				return Choice{Yes: true, Scope: "session", Kind: o.Kind}
+			case fmt.Sprintf("p%d", i+1):
+				return Choice{Yes: true, Scope: "project", Kind: o.Kind}
+			}
+		}
+		return Choice{}
 	}
 }
 

@@ -23,7 +23,7 @@ func (c *conversation) Read(p []byte) (int, error) { return c.Reader.Read(p) }
 
 func asked(subject *commonv1.ApprovalSubject, answers string) (shown string, yes bool) {
 	c := &conversation{Reader: strings.NewReader(answers)}
-	yes = ask(c, subject)
+	yes = ask(c, subject, nil).Yes
 	return c.String(), yes
 }
 
@@ -142,7 +142,7 @@ func TestAskDiscardsWhatWasTypedBefore(t *testing.T) {
 			}
 			answered := make(chan bool, 1)
 			go func() {
-				answered <- ask(terminal, long)
+				answered <- ask(terminal, long, nil).Yes
 				terminal.Close()
 			}()
 			for _, answer := range tt.answers {

@@ -38,9 +38,9 @@ type request struct {
 	RunID        string `json:"run_id"`
 	InvocationID string `json:"invocation_id"`
 	Subject      contract.Subject
-	Truncated    bool
 	State        string
 	ResolvedBy   string `json:"resolved_by"`
+	StandingID   string `json:"standing_approval_id"`
 	Comment      string
 }
 
@@ -88,26 +88,31 @@ func (t *attendant) path(r request) string {
 func (t *attendant) answer(ctx context.Context, r request) {
 	t.one.Lock()
 	defer t.one.Unlock()
-	if r.Truncated {
-		var whole struct{ Subject contract.Subject }
-		if err := t.client.Do(ctx, http.MethodGet, t.path(r), nil, &whole); err != nil {
+	var whole struct {
+		Subject contract.Subject
+		Hash    string
+		Offers  []kit.Offer
+	}
+	if err := t.client.Do(ctx, http.MethodGet, t.path(r), nil, &whole); err != nil {
+		if ctx.Err() == nil {
 			t.say("the request for approval cannot be read: %s", kit.Sentence(err))
-			return
 		}
-		r.Subject = whole.Subject
+		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	body := map[string]any{"decision": "approve"}
-	err := t.app.Approver(ctx, t.yes)(r.Subject.Proto())
+	body := map[string]any{"decision": "approve", "hash": whole.Hash}
+	choice, err := t.app.Choose(ctx, t.yes, whole.Subject.Proto(), whole.Offers)
 	switch {
 	case ctx.Err() != nil:
 		return // it was answered elsewhere, or it is over
 	case errors.Is(err, fault.ApprovalRequired):
 		body["decision"], body["comment"] = "deny", noTerminal
-	case err != nil:
+	case err != nil || !choice.Yes:
 		body["decision"] = "deny"
+	case choice.Scope != "":
+		body["scope"], body["kind"] = choice.Scope, choice.Kind
 	}
 	if err := t.client.Do(ctx, http.MethodPost, t.path(r), body, nil); err != nil && ctx.Err() == nil &&
 		!errors.Is(err, fault.Conflict) {
@@ -139,6 +144,9 @@ func (r request) ended() string {
 	line := "! " + r.State
 	if r.ResolvedBy != "" {
 		line += " by " + kit.Brief(r.ResolvedBy, 80)
+	}
+	if r.StandingID != "" {
+		line += " (standing approval " + termtext.Line(r.StandingID) + ")"
 	}
 	if r.Comment != "" {
 		line += ": " + kit.Brief(r.Comment, 200)

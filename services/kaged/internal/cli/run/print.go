@@ -100,6 +100,8 @@ func (p *printer) show(f client.Frame, run string) {
 		p.delta(m.Kind, m.Delta)
 	case frametype.MessageRetract.Name:
 		p.step("! the answer broke off, so the text above it counts no more: %s", termtext.Line(m.Reason))
+	case frametype.MessageSteer.Name:
+		p.steer(f)
 	case frametype.MessageToolCall.Name:
 		p.calls[m.ID] = m.Name
 		p.step("→ %s %s", termtext.Line(m.Name), kit.Outline(string(m.Input), 160))

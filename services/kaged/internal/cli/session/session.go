@@ -20,9 +20,9 @@ import (
 
 // Command is the group of commands about sessions.
 func Command(a kit.App, p *kit.Places) *cobra.Command {
-	cmd := kit.Group("session", "List, show, export, cancel and end sessions; show their ledgers")
+	cmd := kit.Group("session", "List, show, steer, export, cancel and end sessions; show their ledgers")
 	cmd.AddCommand(sessionList(a, p), sessionShow(a, p), sessionExport(a, p), sessionLedger(a, p), CancelCommand(a, p),
-		sessionEnd(a, p))
+		sessionEnd(a, p), sessionSteer(a, p))
 	return cmd
 }
 

@@ -24,6 +24,7 @@ import (
 // out.
 type upFlags struct {
 	listen, uiURL, databaseURL, natsURL string
+	rateLimits                          string
 	insecure, anywhere, noSandbox       bool
 }
 
@@ -43,6 +44,9 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			}
 			if err := host.CheckInsecure(f.listen, f.insecure, f.anywhere); err != nil {
 				return kit.Usage("%s", fault.From(err).Msg)
+			}
+			if f.rateLimits != "on" && !config.Off(f.rateLimits) {
+				return kit.Misused(cmd, "--rate-limits is %q and must be on or off", f.rateLimits)
 			}
 			warnAbsent(a, cmd, p.Config.String())
 			var looking sync.WaitGroup // beside the start, which it need not hold up
@@ -81,6 +85,9 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		BoolVar(&f.anywhere, "insecure-anywhere", config.True(a.Getenv("KAGED_INSECURE_ANYWHERE")), "allow --insecure on an address that other machines reach (KAGED_INSECURE_ANYWHERE)")
 	cmd.Flags().
 		BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "ignore cages: run agents unconfined (KAGED_NO_SANDBOX)")
+	cmd.Flags().
+		StringVar(&f.rateLimits, "rate-limits", config.Or(a.Getenv("KAGED_RATE_LIMITS"), "on"),
+			"on, or off for requests without a limit (KAGED_RATE_LIMITS)")
 	return cmd
 }
 
@@ -95,7 +102,8 @@ func warnAbsent(a kit.App, cmd *cobra.Command, path string) {
 func daemonOptions(a kit.App, p *kit.Places, f upFlags) daemon.Options {
 	return daemon.Options{
 		ConfigPath: p.Config, DataDir: p.DataDir, Listen: f.listen, UIURL: f.uiURL, Insecure: f.insecure, InsecureAnywhere: f.anywhere, NoSandbox: f.noSandbox,
-		DatabaseURL: f.databaseURL, DatabaseAppURL: a.Getenv("KAGED_DATABASE_APP_URL"), NATSURL: f.natsURL,
+		RateLimitsOff: config.Off(f.rateLimits),
+		DatabaseURL:   f.databaseURL, DatabaseAppURL: a.Getenv("KAGED_DATABASE_APP_URL"), NATSURL: f.natsURL,
 		Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules, Hurry: a.Hurry,
 	}
 }
@@ -107,7 +115,7 @@ const startTimeout = time.Minute
 func startPrivate(ctx context.Context, a kit.App, p *kit.Places) (stop func() error, err error) {
 	opts := daemonOptions(a, p, upFlags{
 		listen: "127.0.0.1:0", databaseURL: a.Getenv("KAGED_DATABASE_URL"), natsURL: a.Getenv("KAGED_NATS_URL"),
-		noSandbox: config.True(a.Getenv("KAGED_NO_SANDBOX")),
+		noSandbox: config.True(a.Getenv("KAGED_NO_SANDBOX")), rateLimits: a.Getenv("KAGED_RATE_LIMITS"),
 	})
 	opts.Quiet = true
 	// The daemon outlives the command's cancellation: the run is cancelled through it first.

@@ -78,6 +78,12 @@ func message(p frames.Payload) proto.Message {
 		}
 	case frames.MessageRetract:
 		return &apiv1.MessageRetract{MessageId: p.MessageID, Step: int32(p.Step), Reason: cut(p.Reason, errorShare)}
+	case frames.MessageSteer:
+		shown := cut(p.Content, frames.MaxText)
+		return &apiv1.MessageSteer{
+			MessageId: p.MessageID, RunId: unlessEmpty(p.RunID), State: p.State, Content: shown, Truncated: shown != p.Content,
+			AfterStep: int32(p.AfterStep), At: p.At,
+		}
 	case frames.SubagentRetract:
 		return &apiv1.SubagentRetract{InvocationId: p.InvocationID, Step: int32(p.Step), Reason: cut(p.Reason, errorShare)}
 	case frames.RunStarted:
@@ -119,6 +125,7 @@ func message(p frames.Payload) proto.Message {
 		return &apiv1.ApprovalResolved{
 			ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, ToolCallId: name(p.ToolCallID), State: p.State,
 			ResolvedBy: unlessEmpty(name(p.ResolvedBy)), Comment: cut(p.Comment, errorShare), ResolvedAt: p.ResolvedAt,
+			StandingApprovalId: p.StandingID,
 		}
 	case frames.IssueChanged:
 		if p.Created {
@@ -219,7 +226,7 @@ func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	start := len(dst)
 	m := &apiv1.ApprovalRequested{
 		ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Subject: p.Subject.Proto(),
-		RequestedAt: p.RequestedAt, ExpiresAt: p.ExpiresAt,
+		RequestedAt: p.RequestedAt, ExpiresAt: p.ExpiresAt, Hash: p.Subject.Fingerprint(),
 	}
 	dst, err := wirejson.Append(dst, m)
 	if err != nil || len(dst)-start <= approvalLimit {
@@ -230,7 +237,7 @@ func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	s.Tool, s.AgentPath = name(s.GetTool()), name(s.GetAgentPath())
 	s.Command, s.Preview, s.Cwd = cut(s.GetCommand(), commandShare), cut(s.GetPreview(), previewShare), cut(s.GetCwd(),
 		reasonShare)
-	s.Reasons, s.Paths = few(s.GetReasons()), few(s.GetPaths())
+	s.Reasons, s.Paths, s.Words = few(s.GetReasons()), few(s.GetPaths()), few(s.GetWords())
 	return wirejson.Append(dst[:start], m)
 }
 

@@ -69,7 +69,8 @@ var payloadCases = []payloadCase{
 		frames.Events, "approval.requested",
 		`{"approval_id":"a","run_id":"r","message_id":"m","tool_call_id":"c","subject":{"tool":"shell.bash",` +
 			`"agent_path":"primary",` +
-			`"reasons":["why"],"command":"x","cwd":"./","paths":["./p"],"preview":"+d"},"requested_at":1,"expires_at":2}`,
+			`"reasons":["why"],"command":"x","cwd":"./","paths":["./p"],"preview":"+d"},"requested_at":1,"expires_at":2,` +
+			`"hash":"4122f40d1ea408c7715694a44a19d808fc7f295840aac2c567d70032a0fd8e5e"}`,
 	},
 	{
 		frames.ApprovalResolved{
@@ -138,6 +139,11 @@ var payloadCases = []payloadCase{
 	{
 		frames.MessageRetract{MessageID: "m", Step: 2, Reason: "It broke off."},
 		frames.Output, "message.retract", `{"message_id":"m","step":2,"reason":"It broke off."}`,
+	},
+	{
+		frames.MessageSteer{MessageID: "m", RunID: "r", State: "delivered", Content: "Go.", AfterStep: 2, At: 5},
+		frames.Output, "message.steer",
+		`{"message_id":"m","run_id":"r","state":"delivered","content":"Go.","after_step":2,"at":5}`,
 	},
 	{
 		frames.SubagentRetract{InvocationID: "i", Step: 2, Reason: "It broke off."},

@@ -179,8 +179,11 @@ func TestRun(t *testing.T) {
 		t.Errorf("retry = %#v", r)
 	}
 	for _, err := range []error{
-		stream.Stored(runs.Half{Step: 1}, nil, contract.OpenTodos{}),
-		stream.Stored(runs.Half{Step: 1, Results: true}, nil, contract.OpenTodos{}),
+		stream.Stored(runs.Half{Step: 1}, runs.News{}),
+		stream.Stored(runs.Half{Step: 1, Results: true}, runs.News{Steers: []contract.Steer{{
+			MessageID: "m",
+			Text:      "Stop.",
+		}}}),
 		stream.Decide("a", contract.Decision{Verdict: contract.Denied, Comment: "no"}), stream.Cancel("enough"),
 	} {
 		if err != nil {

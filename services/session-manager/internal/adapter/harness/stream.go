@@ -120,10 +120,11 @@ func (s *stream) Go() error {
 }
 
 // Stored implements [runs.Stream].
-func (s *stream) Stored(half runs.Half, changed map[string]contract.Route, todos contract.OpenTodos) error {
+func (s *stream) Stored(half runs.Half, news runs.News) error {
 	stored := &harnessv1.StepStored{
-		InvocationId: half.InvocationID, Step: int32(half.Step), Part: harnessv1.StepPart_STEP_PART_TURN, Routes: harnesswire.Routes(changed),
-		OpenTodos: harnesswire.OpenTodos(todos),
+		InvocationId: half.InvocationID, Step: int32(half.Step), Part: harnessv1.StepPart_STEP_PART_TURN,
+		Routes: harnesswire.Routes(news.Routes), OpenTodos: harnesswire.OpenTodos(news.Todos),
+		Steers: harnesswire.Steers(news.Steers),
 	}
 	if half.Results {
 		stored.Part = harnessv1.StepPart_STEP_PART_RESULTS

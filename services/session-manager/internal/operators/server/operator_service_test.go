@@ -40,7 +40,7 @@ func serveTokens(t *testing.T) (*server.Server, *server.Tokens, *pgxpool.Pool) {
 	return server.New(operator.New(operator.Deps{
 		Store: store.NewOperator(pool), Config: localconfig.NewFile(toml, 1<<20, slog.New(slog.DiscardHandler)),
 		Log: slog.New(slog.DiscardHandler), LaunchTokenTTL: 24 * time.Hour,
-	}), api), server.NewTokens(api), pool
+	}), api, nil), server.NewTokens(api), pool
 }
 
 // Gateways share one secret, which a rotation replaces. A-CSRF-04.

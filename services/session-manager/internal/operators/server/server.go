@@ -5,6 +5,7 @@ package server
 import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
+	"kaged.dev/services/session-manager/internal/operators/core/rates"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 )
 
@@ -13,9 +14,10 @@ type Server struct {
 	sessionmanagerv1.UnimplementedOperatorServiceServer
 	operator *operator.Service
 	tokens   *tokens.Service
+	rates    *rates.Service
 }
 
 // New returns a Server.
-func New(service *operator.Service, api *tokens.Service) *Server {
-	return &Server{operator: service, tokens: api}
+func New(service *operator.Service, api *tokens.Service, limits *rates.Service) *Server {
+	return &Server{operator: service, tokens: api, rates: limits}
 }

@@ -10,7 +10,7 @@ import (
 func (s *Server) AnswerApproval(
 	ctx context.Context, req *apiv1.AnswerApprovalRequest,
 ) (*apiv1.AnswerApprovalResponse, error) {
-	a, err := s.sessions.Answer(ctx, req.GetSessionId(), req.GetApprovalId(), req.GetDecision(), req.GetComment())
+	a, err := s.sessions.Answer(ctx, req.GetSessionId(), req.GetApprovalId(), answerOf(req))
 	if err != nil {
 		return nil, err
 	}

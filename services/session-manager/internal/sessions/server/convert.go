@@ -41,7 +41,14 @@ func state(s record.State) apiv1.SessionState { return states[s] }
 //convert:with Overrides.Model=ModelOverride Overrides.MaxSteps=MaxStepsOverride Issue=IssueNumber
 //convert:with Overrides.MaxOutputTokens=MaxOutputTokensOverride >LiveSubagents=- >Budget=-
 //convert:one totals record.Totals *apiv1.SessionTotals
-//convert:one approval record.Approval *apiv1.Approval CallID=ToolCallId
+//convert:one approval record.Approval *apiv1.Approval CallID=ToolCallId >Hash=in.Hash() StandingID=StandingApprovalId
+//convert:with >Offers=offers(in.Offers())
+//convert:one answerOf *apiv1.AnswerApprovalRequest sessions.Answer
+//convert:one standingApprovals []record.Standing []*apiv1.StandingApproval >list
+//convert:one standingApproval record.Standing *apiv1.StandingApproval >Scope=in.Scope() >Text=in.Sentence()
+//convert:with >Words=in.FirstWords()
+//convert:one offers []record.Standing []*apiv1.StandingOffer >list
+//convert:one offer record.Standing *apiv1.StandingOffer >Text=in.Sentence() >Words=in.FirstWords()
 //convert:one runSummary sessions.RunDetail *apiv1.RunSummary Run.ID=Id Run.SessionID=SessionId Run.State=State
 //convert:with Run.TriggerMessageID=TriggerMessageId >Outcome=outcome(in.Run) Run.CreatedAt=CreatedAt
 //convert:with Run.StartedAt=StartedAt
@@ -165,12 +172,12 @@ func message(m record.Message, most int) *apiv1.SessionMessage {
 	return &apiv1.SessionMessage{
 		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: content,
 		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: text(m.RunID),
-		Metadata: metadata(m.Metadata), AlwaysKeep: m.AlwaysKeep,
+		Metadata: metadata(m.Metadata), AlwaysKeep: m.AlwaysKeep, AfterStep: int32(m.AfterStep()),
 	}
 }
 
 func metadata(m *transcript.Metadata) *apiv1.MessageMetadata {
-	if m == nil {
+	if m == nil || m.Kind == transcript.KindSteer {
 		return nil
 	}
 	return &apiv1.MessageMetadata{

@@ -146,6 +146,91 @@ func approval(in record.Approval) (out *apiv1.Approval) {
 		out.Comment = &v
 	}
 	out.InvocationId = in.InvocationID
+	out.Hash = in.Hash()
+	if in.StandingID != "" {
+		var v string
+		v = in.StandingID
+		out.StandingApprovalId = &v
+	}
+	out.Offers = offers(in.Offers())
+	return out
+}
+
+// answerOf returns in as sessions.Answer.
+func answerOf(in *apiv1.AnswerApprovalRequest) (out sessions.Answer) {
+	if in == nil {
+		return out
+	}
+	out.Decision = in.Decision
+	out.Comment = in.Comment
+	out.Scope = in.Scope
+	out.Kind = in.Kind
+	out.Words = int(in.Words)
+	out.Hash = in.Hash
+	return out
+}
+
+// standingApprovals returns in as []*apiv1.StandingApproval.
+func standingApprovals(in []record.Standing) (out []*apiv1.StandingApproval) {
+	out = make([]*apiv1.StandingApproval, len(in))
+	for i := range in {
+		out[i] = standingApproval(in[i])
+	}
+	return out
+}
+
+// standingApproval returns in as *apiv1.StandingApproval.
+func standingApproval(in record.Standing) (out *apiv1.StandingApproval) {
+	out = &apiv1.StandingApproval{}
+	out.Id = in.ID
+	out.ProjectId = in.ProjectID
+	out.Scope = in.Scope()
+	if in.SessionID != "" {
+		var v string
+		v = in.SessionID
+		out.SessionId = &v
+	}
+	out.Kind = string(in.Kind)
+	out.Text = in.Sentence()
+	out.Words = in.FirstWords()
+	out.Subject = in.Subject.Proto()
+	out.ApprovalId = in.ApprovalID
+	out.CreatedAt = in.CreatedAt
+	out.CreatedBy = in.CreatedBy
+	if in.RevokedAt != 0 {
+		var v int64
+		v = in.RevokedAt
+		out.RevokedAt = &v
+	}
+	if in.RevokedBy != "" {
+		var v string
+		v = in.RevokedBy
+		out.RevokedBy = &v
+	}
+	out.Used = in.Used
+	if in.LastUsedAt != 0 {
+		var v int64
+		v = in.LastUsedAt
+		out.LastUsedAt = &v
+	}
+	return out
+}
+
+// offers returns in as []*apiv1.StandingOffer.
+func offers(in []record.Standing) (out []*apiv1.StandingOffer) {
+	out = make([]*apiv1.StandingOffer, len(in))
+	for i := range in {
+		out[i] = offer(in[i])
+	}
+	return out
+}
+
+// offer returns in as *apiv1.StandingOffer.
+func offer(in record.Standing) (out *apiv1.StandingOffer) {
+	out = &apiv1.StandingOffer{}
+	out.Kind = string(in.Kind)
+	out.Text = in.Sentence()
+	out.Words = in.FirstWords()
 	return out
 }
 

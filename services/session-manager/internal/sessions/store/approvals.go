@@ -85,7 +85,7 @@ func approvalFromRow(row db.GetApprovalRow) record.Approval {
 	a := record.Approval{
 		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, CallID: row.ToolCallID, State: record.ApprovalState(row.State),
 		RequestedAt: row.RequestedAt, ExpiresAt: row.ExpiresAt, ResolvedAt: row.ResolvedAt, ResolvedBy: row.ResolvedBy, Comment: row.Comment,
-		InvocationID: row.InvocationID,
+		InvocationID: row.InvocationID, StandingID: row.StandingID,
 	}
 	if err := json.Unmarshal(row.Subject, &a.Subject); err != nil {
 		a.Subject = contract.Subject{Reasons: []string{database.Unreadable("What this request is about")}}
@@ -114,9 +114,13 @@ func queueApprovals(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, a := range answered {
 		if err := q.ResolveApproval(ctx, db.ResolveApprovalParams{
 			ID: a.ID, State: string(a.State), At: c.At, ResolvedBy: a.ResolvedBy, Comment: transcript.Storable(a.Comment),
+			StandingID: a.StandingID,
 		}); err != nil {
 			return err
 		}
+	}
+	if err := queueStanding(ctx, q, c); err != nil {
+		return err
 	}
 	if c.EndRun != nil {
 		return q.CloseApprovals(ctx, c.At, c.EndRun.RunID)
@@ -135,5 +139,6 @@ func storableSubject(s contract.Subject) contract.Subject {
 	return contract.Subject{
 		Tool: transcript.Storable(s.Tool), Agent: transcript.Storable(s.Agent), Reasons: list(s.Reasons),
 		Command: transcript.Storable(s.Command), Cwd: transcript.Storable(s.Cwd), Paths: list(s.Paths), Preview: transcript.Storable(s.Preview),
+		Standing: s.Standing, Words: list(s.Words), Cage: s.Cage,
 	}
 }

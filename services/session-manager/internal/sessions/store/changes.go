@@ -180,6 +180,9 @@ func queue(ctx context.Context, p *database.Pipeline, session string, c record.C
 			return err
 		}
 	}
+	if err := queueSteers(ctx, q, session, c); err != nil {
+		return err
+	}
 	if err := queueRun(ctx, q, session, c); err != nil {
 		return err
 	}
@@ -205,6 +208,11 @@ func queue(ctx context.Context, p *database.Pipeline, session string, c record.C
 
 // queueRun queues a change's statements about runs.
 func queueRun(ctx context.Context, q *db.Queries, session string, c record.Change) error {
+	if c.NewRun != nil && c.EndRun != nil { // one run at a time: the end goes first
+		if err := q.EndRun(ctx, endParams(*c.EndRun, c.At)); err != nil {
+			return err
+		}
+	}
 	if c.NewRun != nil {
 		params, err := runParams(*c.NewRun)
 		if err != nil {
@@ -264,8 +272,21 @@ func queueRun(ctx context.Context, q *db.Queries, session string, c record.Chang
 			return err
 		}
 	}
-	if c.EndRun != nil {
+	if c.EndRun != nil && c.NewRun == nil {
 		return q.EndRun(ctx, endParams(*c.EndRun, c.At))
+	}
+	return nil
+}
+
+// queueSteers words the part of a change about messages that wait for a step boundary.
+func queueSteers(ctx context.Context, q *db.Queries, session string, c record.Change) error {
+	if w := c.Steer; w != nil {
+		if err := q.InsertSteer(ctx, w.ID, session, transcript.Storable(w.Content), w.CreatedAt); err != nil {
+			return err
+		}
+	}
+	if len(c.Steered) > 0 {
+		return q.DeleteSteers(ctx, c.Steered)
 	}
 	return nil
 }

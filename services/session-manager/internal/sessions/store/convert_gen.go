@@ -3,6 +3,7 @@
 package store
 
 import (
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
@@ -79,5 +80,24 @@ func spendParams(in record.Spend) (out db.InsertSpendParams) {
 	out.ReservedTokens = in.Reserved.Tokens
 	out.ReservedCalls = in.Reserved.Calls
 	out.At = in.At
+	return out
+}
+
+// standing returns in as record.Standing.
+func standing(in db.GetStandingRow) (out record.Standing) {
+	out.ID = in.ID
+	out.Owner = in.OwnerUserID
+	out.ProjectID = in.ProjectID
+	out.ProjectPath = in.ProjectPath
+	out.SessionID = in.SessionID
+	out.ApprovalID = in.ApprovalID
+	out.Kind = contract.StandingKind(in.Kind)
+	out.Words = int(in.Words)
+	out.CreatedAt = in.CreatedAt
+	out.CreatedBy = in.CreatedBy
+	out.RevokedAt = in.RevokedAt
+	out.RevokedBy = in.RevokedBy
+	out.Used = in.Used
+	out.LastUsedAt = in.LastUsedAt
 	return out
 }

@@ -57,6 +57,13 @@ func (s *Sessions) Load(ctx context.Context, session string) (live.Loaded, error
 	if err := s.loadFrames(ctx, &l); err != nil {
 		return l, database.Fail(err, "load frames")
 	}
+	waiting, err := db.New(s.db).ListSteers(ctx, session)
+	if err != nil {
+		return l, database.Fail(err, "load messages that steer")
+	}
+	for _, w := range waiting {
+		l.Session.Steers = append(l.Session.Steers, record.Steer{ID: w.ID, Content: w.Content, CreatedAt: w.CreatedAt})
+	}
 	if l.Session.State == record.Running && l.Session.CurrentRun != "" {
 		l.Run, err = s.loadRun(ctx, &l, l.Session.CurrentRun)
 	} else if l.Session.ResumeRun != "" {

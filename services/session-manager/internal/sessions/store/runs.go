@@ -154,3 +154,9 @@ func (s *Sessions) Running(ctx context.Context, owner string) (perProject map[st
 	}
 	return perProject, version, nil
 }
+
+// PostedTo implements [sessions.Store].
+func (s *Sessions) PostedTo(ctx context.Context, session, run string) ([]string, error) {
+	ids, err := db.New(s.db).PostedTo(ctx, session, run)
+	return ids, database.Fail(err, "find the messages of a run")
+}

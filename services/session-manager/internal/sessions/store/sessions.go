@@ -166,7 +166,7 @@ func (s *Sessions) List(ctx context.Context, owner, project string, after *page.
 //convert:one listed db.ListSessionsRow record.Session OwnerUserID=Owner ModelOverride=Overrides.Model IssueNumber=Issue
 //convert:with MaxStepsOverride=Overrides.MaxSteps MaxOutputTokensOverride=Overrides.MaxOutputTokens
 //convert:with >BlockedReason=- >Budget=- >CompiledHash=- >ProjectPath=- >Workspace=- >ResumeFrom=- >EndedAt=-
-//convert:with >AuditHead=-
+//convert:with >AuditHead=- >Steers=-
 //convert:with >CurrentRun=- >CurrentMessage=- >CancelRequested=- >ResumeRun=- >Cage=- >PromptHashes=- >Totals=-
 //convert:with >RecalledAt=- >IdleFiredAt=- >Injections=-
 

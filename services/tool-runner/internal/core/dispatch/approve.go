@@ -53,7 +53,9 @@ func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 // command.
 func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Category, *contract.Subject, error) {
 	effect := entry.Effect(call.Params)
-	ask := &contract.Subject{Tool: entry.Name(), Agent: call.From.Agent, Reasons: effect.Reasons}
+	ask := &contract.Subject{
+		Tool: entry.Name(), Agent: call.From.Agent, Reasons: slices.Clip(effect.Reasons), Cage: call.From.Cage.Fingerprint(),
+	}
 	commands := entry.Commands(call.Params)
 	if entry.Named != nil {
 		commands = append(commands, entry.Named(call)...)
@@ -92,13 +94,36 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 			}
 		}
 	}
+	listed := len(ask.Reasons) > 0
+	if call.From.ApproveWrites && effect.Category != tool.Read && len(call.Needs) > 0 {
+		ask.Reasons = append(ask.Reasons, askedAtWrites)
+	}
 	switch {
-	case effect.Category == tool.Admin && len(ask.Reasons) == 0:
-		ask.Reasons = []string{fmt.Sprintf("Every call of %s needs approval.", entry.Name())}
+	case effect.Category == tool.Admin && !listed:
+		ask.Reasons = append([]string{fmt.Sprintf("Every call of %s needs approval.", entry.Name())}, ask.Reasons...)
 	case len(ask.Reasons) == 0:
 		return effect.Category, ask, nil
+	case effect.Category != tool.Admin:
+		standing(ask, commands, listed)
 	}
 	return tool.Admin, ask, nil
+}
+
+// askedAtWrites is the reason of a question that the project wants before each change.
+const askedAtWrites = "The project lets this agent change files and run programs only as an operator approves."
+
+// standing says which standing approvals a call may become. They cover what is shown, and so only calls that the
+// shown command or files decide: no text typed into a program, no other parameters.
+func standing(ask *contract.Subject, commands []tool.Command, listed bool) {
+	switch {
+	case len(commands) == 0 && len(ask.Paths) > 0 && !listed:
+		ask.Standing = []contract.StandingKind{contract.SameFiles}
+	case len(commands) == 1 && commands[0].Shell != "" && !commands[0].Typed && ask.Cwd != "":
+		ask.Standing = []contract.StandingKind{contract.SameCommand}
+		if words := shellguard.Plain(commands[0].Shell); words != nil && len(commands[0].Env) == 0 {
+			ask.Standing, ask.Words = append(ask.Standing, contract.SameWords), words
+		}
+	}
 }
 
 // folder is where the commands of a call run: in the folder it asks for, else in the project's.

@@ -128,12 +128,22 @@ func TestEffectiveCategory(t *testing.T) {
 		{"x.run", `{"command":"git push --force; rm x"}`, fault.CommandBlocked, nil},
 		{"x.run", `{"command":"cd a && git push --force"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "cd a && git push --force", Cwd: "./",
-			Reasons: []string{"git push --force: git push --force is on the operator's list of destructive commands."},
+			Standing: []contract.StandingKind{contract.SameCommand},
+			Reasons:  []string{"git push --force: git push --force is on the operator's list of destructive commands."},
 		}},
 		{"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Cwd: "./",
-			Command: "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
-			Reasons: []string{"git push --force is on the operator's list of destructive commands."},
+			Command:  "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
+			Standing: []contract.StandingKind{contract.SameCommand},
+			Reasons:  []string{"git push --force is on the operator's list of destructive commands."},
+		}},
+		{"x.run", `{"command":"git push --force 'a;b'"}`, 0, &contract.Subject{
+			Tool: "x.run", Agent: "primary", Command: "git push --force 'a;b'", Cwd: "./",
+			Reasons:  []string{"git push --force is on the operator's list of destructive commands."},
+			Standing: []contract.StandingKind{contract.SameCommand, contract.SameWords}, Words: []string{
+				"git", "push",
+				"--force", "a;b",
+			},
 		}},
 		{"x.run", `{"argv":["git","push","--force","a b"]}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "git push --force 'a b'", Cwd: "./",
@@ -141,6 +151,7 @@ func TestEffectiveCategory(t *testing.T) {
 		}},
 		{"x.run", `{"command":"$X"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./", Reasons: []string{"the name of the command is made when it runs."},
+			Standing: []contract.StandingKind{contract.SameCommand},
 		}},
 		{"x.write", `{"path":"` + outside + `/f"}`, 0, &contract.Subject{
 			Tool: "x.write", Agent: "primary", Paths: []string{outside + "/f"}, Preview: "diff of " + outside + "/f",
@@ -169,6 +180,48 @@ func TestEffectiveCategory(t *testing.T) {
 		}
 		if out.Acted != (c.code == 0 && c.ask == nil && c.tool != "x.look") {
 			t.Errorf("%s %s: acted %v", c.tool, c.input, out.Acted)
+		}
+	}
+}
+
+// With approve: writes each call that changes files or runs programs is asked about, with the other reasons first;
+// what only looks is not, and blocked commands stay blocked. A change of files may be approved for later calls, one
+// of a system path only once.
+func TestApproveWrites(t *testing.T) {
+	t.Parallel()
+	const why = "The project lets this agent change files and run programs only as an operator approves."
+	d, root, outside, _ := judged(t)
+	for _, c := range []struct {
+		tool, input string
+		code        fault.Code
+		ask         *contract.Subject
+	}{
+		{"x.look", `{}`, 0, nil},
+		{"x.write", `{}`, 0, &contract.Subject{
+			Tool: "x.write", Agent: "primary", Paths: []string{"./f"}, Preview: "diff of ./f", Reasons: []string{why},
+			Standing: []contract.StandingKind{contract.SameFiles},
+		}},
+		{"x.write", `{"path":"` + outside + `/f"}`, 0, &contract.Subject{
+			Tool: "x.write", Agent: "primary", Paths: []string{outside + "/f"}, Preview: "diff of " + outside + "/f",
+			Reasons: []string{
+				outside + "/f is a system path: what is in " + outside + " decides what programs outside the agent's reach do.",
+				why,
+			},
+		}},
+		{"x.run", `{"command":"go test ./..."}`, 0, &contract.Subject{
+			Tool: "x.run", Agent: "primary", Command: "go test ./...", Cwd: "./", Reasons: []string{why},
+			Standing: []contract.StandingKind{contract.SameCommand, contract.SameWords}, Words: []string{"go", "test", "./..."},
+		}},
+		{"x.run", `{"command":"rm x"}`, fault.CommandBlocked, nil},
+	} {
+		call := judgedCall(t, root, c.tool, c.input)
+		call.From.ApproveWrites = true
+		out, err := d.Dispatch(t.Context(), call)
+		if err != nil || c.code == 0 && out.Fault != nil || c.code != 0 && !errors.Is(out.Fault, c.code) {
+			t.Errorf("%s %s: %v, %v", c.tool, c.input, out.Fault, err)
+		}
+		if diff := cmp.Diff(c.ask, out.Approval); diff != "" {
+			t.Errorf("%s %s: %s", c.tool, c.input, diff)
 		}
 	}
 }

@@ -464,7 +464,9 @@ type AgentNode struct {
 	// How its conversation is kept inside its model's window; unset for the defaults.
 	Compaction *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	// Whether the project's instructions are part of its prompt.
-	AgentsMd      bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
+	AgentsMd bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
+	// Whether an operator is asked before each of its calls that changes files or runs programs.
+	ApproveWrites bool `protobuf:"varint,21,opt,name=approve_writes,json=approveWrites,proto3" json:"approve_writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,6 +637,13 @@ func (x *AgentNode) GetCompaction() *AgentCompaction {
 func (x *AgentNode) GetAgentsMd() bool {
 	if x != nil {
 		return x.AgentsMd
+	}
+	return false
+}
+
+func (x *AgentNode) GetApproveWrites() bool {
+	if x != nil {
+		return x.ApproveWrites
 	}
 	return false
 }
@@ -1344,7 +1353,7 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\x04json\x18\x02 \x01(\tR\x04json\"\xb3\x01\n" +
 	"\tDebugging\x12I\n" +
 	"\badapters\x18\x01 \x03(\v2-.kaged.sessionmanager.storage.v1.DebugAdapterR\badapters\x12[\n" +
-	"\x0econfigurations\x18\x02 \x03(\v23.kaged.sessionmanager.storage.v1.DebugConfigurationR\x0econfigurations\"\xb8\b\n" +
+	"\x0econfigurations\x18\x02 \x03(\v23.kaged.sessionmanager.storage.v1.DebugConfigurationR\x0econfigurations\"\xdf\b\n" +
 	"\tAgentNode\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
@@ -1370,7 +1379,8 @@ const file_kaged_sessionmanager_storage_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"compaction\x18\x13 \x01(\v20.kaged.sessionmanager.storage.v1.AgentCompactionR\n" +
 	"compaction\x12\x1b\n" +
-	"\tagents_md\x18\x14 \x01(\bR\bagentsMd\x1a>\n" +
+	"\tagents_md\x18\x14 \x01(\bR\bagentsMd\x12%\n" +
+	"\x0eapprove_writes\x18\x15 \x01(\bR\rapproveWrites\x1a>\n" +
 	"\x10ToolAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

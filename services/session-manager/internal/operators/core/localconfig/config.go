@@ -52,6 +52,8 @@ type Preferences struct {
 // Limits bound an operator's work; 0 stands for the default.
 type Limits struct {
 	SessionsPerProject, SessionsPerOperator, MaxSteps, LiveAgents int
+	// The rest are rate limits, in requests of a kind a minute.
+	RequestsPerMinute, MessagesPerMinute, ValidationsPerMinute, DSLWritesPerMinute, AuditReadsPerMinute int
 }
 
 // Revision differs between two Configs of one source with different content.

@@ -33,6 +33,8 @@ type Agent struct {
 	ResumeOnCrash bool
 	// AutoTodos says that todos which it proposes are written down unreviewed.
 	AutoTodos bool
+	// ApproveWrites says that an operator is asked before each of its calls that changes files or runs programs.
+	ApproveWrites bool
 	// Cage may be nil.
 	Cage *dsl.Cage
 	// Budget may be nil.

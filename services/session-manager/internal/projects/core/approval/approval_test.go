@@ -366,6 +366,7 @@ var compared = map[string]string{
 	"AgentNode.children":          "agents",
 	"AgentNode.on_crash":          "on_crash",
 	"AgentNode.auto_todos":        "todo_review",
+	"AgentNode.approve_writes":    "approve",
 	"AgentNode.tool_aliases":      "free: names of tools that the agent has",
 	"AgentNode.writes":            "tools: follows from them",
 
@@ -458,5 +459,16 @@ func TestDiff(t *testing.T) {
 		if cut := strings.Contains(diff, "bytes more are not shown]\n"); len(diff) > approval.MaxDiff || cut != (len(text) > approval.MaxDiff) {
 			t.Errorf("%s: %d bytes, cut %t", name, len(diff), cut)
 		}
+	}
+}
+
+// An agent that is asked about less widens, one that is asked about more does not.
+func TestApproveWidened(t *testing.T) {
+	asked := agent(func(a *approval.Agent) { a.ApproveWrites = true })
+	if got := said(approval.Widened(version(asked), version(agent(nil)))); got != "primary approve: writes → listed" {
+		t.Errorf("fewer questions: %q", got)
+	}
+	if got := said(approval.Widened(version(agent(nil)), version(asked))); got != "" {
+		t.Errorf("more questions: %q", got)
 	}
 }

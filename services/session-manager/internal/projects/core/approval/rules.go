@@ -54,6 +54,10 @@ var Rules = []Rule{
 		"budget.*", "a higher limit, or none any more; `unpriced: allow` under a budget in US dollars",
 		"a lower one, or one where there was none", budget,
 	},
+	{
+		"approve", "absent or `listed`, where it was `writes`: an operator is asked less", "`writes`, also of an agent above",
+		approveWrites,
+	},
 	{"todo_review", "`auto`: its todos are written down unreviewed", "`review`", todoReview},
 	{"on_crash", "`resume` of the root agent, which calls models unasked", "`stop`", onCrash},
 	{
@@ -266,6 +270,13 @@ func differences(key string, before, after map[string]string, gone bool) []Widen
 		}
 	}
 	return list
+}
+
+func approveWrites(p pair) []Widening {
+	if !p.before.ApproveWrites || p.after.ApproveWrites {
+		return nil
+	}
+	return p.widened("approve", "writes", "listed")
 }
 
 func todoReview(p pair) []Widening {

@@ -81,7 +81,7 @@ func outlineOf(p *compile.Project) Outline {
 		out.Agents = append(out.Agents, approval.Agent{
 			Path: a.Path, Model: a.Model, Prompt: a.PromptPath, Tools: a.Tools, Writes: a.Writes, MaxSteps: a.MaxSteps,
 			MaxOutputTokens: a.MaxOutputTokens, Cage: a.Cage, Budget: a.Budget, Policy: a.Policy, ResumeOnCrash: a.ResumeOnCrash,
-			AutoTodos: a.AutoTodos,
+			AutoTodos: a.AutoTodos, ApproveWrites: a.ApproveWrites,
 		})
 	}
 	out.Aliases, out.Prompts = aliases.references(), prompts.references()

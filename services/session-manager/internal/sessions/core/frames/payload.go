@@ -78,6 +78,14 @@ type MessageRetract struct {
 	Reason    string
 }
 
+// MessageSteer is the state of an operator's message for a run at work. RunID may be "", AfterStep 0 unless it is
+// delivered.
+type MessageSteer struct {
+	MessageID, RunID, State, Content string
+	AfterStep                        int
+	At                               int64
+}
+
 // SubagentRetract is the same for an agent below the root.
 type SubagentRetract struct {
 	InvocationID string
@@ -182,6 +190,8 @@ type ApprovalRequested struct {
 type ApprovalResolved struct {
 	ApprovalID, RunID, InvocationID, ToolCallID, State, ResolvedBy, Comment string
 	ResolvedAt                                                              int64
+	// StandingID is the standing approval that the answer made, or that gave it; it may be "".
+	StandingID string
 }
 
 // IssueChanged says that an issue of the session's project was filed or changed.
@@ -199,6 +209,7 @@ func (MessageToolOutput) Kind() frametype.Type  { return frametype.MessageToolOu
 func (MessageToolResult) Kind() frametype.Type  { return frametype.MessageToolResult }
 func (MessageEnd) Kind() frametype.Type         { return frametype.MessageEnd }
 func (MessageRetract) Kind() frametype.Type     { return frametype.MessageRetract }
+func (MessageSteer) Kind() frametype.Type       { return frametype.MessageSteer }
 func (SubagentRetract) Kind() frametype.Type    { return frametype.SubagentRetract }
 func (SubagentStart) Kind() frametype.Type      { return frametype.SubagentStart }
 func (SubagentOutput) Kind() frametype.Type     { return frametype.SubagentOutput }

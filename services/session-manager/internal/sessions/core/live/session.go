@@ -106,6 +106,9 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 	}
 	defer s.unlock()
 	c = c.Given(s.Record())
+	if err := runs.Deliver(s.g.Runs.Renderer, &c, s.Record()); err != nil {
+		return err
+	}
 	s.number(c.Outbox)
 	for try := range pauses.Each(ctx) {
 		err := s.g.Store.Apply(ctx, s.fence, c, try > 0)
@@ -154,6 +157,9 @@ func (s *Session) Update(ctx context.Context, between crash.Point, decide func(r
 		return fault.New(fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
 	}
 	c, err := decide(s.Record())
+	if err == nil {
+		err = runs.Deliver(s.g.Runs.Renderer, &c, s.Record())
+	}
 	if err != nil {
 		return err
 	}

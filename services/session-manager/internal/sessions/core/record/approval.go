@@ -34,11 +34,16 @@ type Approval struct {
 	// operator's text for the agent.
 	ResolvedAt          int64
 	ResolvedBy, Comment string
+	// StandingID is the standing approval that the answer made, or that gave it; it may be "".
+	StandingID string
 }
 
 // Resolved returns the approval with its end.
 func (a Approval) Resolved(r Resolution, at int64) Approval {
 	a.State, a.ResolvedBy, a.Comment, a.ResolvedAt = r.State, r.By, r.Comment, at
+	if r.Standing != nil {
+		a.StandingID = r.Standing.ID
+	}
 	return a
 }
 
@@ -48,6 +53,8 @@ type Resolution struct {
 	State ApprovalState
 	// By is the operator who answered, or ""; Comment is the operator's text for the agent.
 	By, Comment string
+	// Standing is the standing approval that the answer makes, or that gives it; it may be nil.
+	Standing *Standing
 }
 
 // ApprovalNotFound is the answer for an approval that its session does not have.

@@ -25,6 +25,12 @@ type Change struct {
 	StartRun *Run
 	// Superseded are messages that no model is given any more.
 	Superseded []string
+	// Steer is a message that waits for the next step boundary of the run at work.
+	Steer *Steer
+	// Boundary is the step boundary of the root agent that the change stores; it may be nil.
+	Boundary *Boundary
+	// Steered are messages that wait no longer.
+	Steered []string
 	// EndRun ends the session's run.
 	EndRun *RunEnd
 	// Worked is how long a run has worked so far, nil where that is not kept.
@@ -56,6 +62,9 @@ type Change struct {
 	Approvals []Approval
 	Answered  *Approval
 	Closed    []Approval
+	// Standing is a standing approval that is added, StandingUsed the id of one that allowed a call.
+	Standing     *Standing
+	StandingUsed string
 	// Reserved are model calls that are about to be made, Settled are those that are over. The end of a run settles
 	// those of its own that are left.
 	Reserved []Spend
@@ -149,6 +158,16 @@ func (c Change) On(s Session) Session {
 		}
 	}
 	s.MessageCount += int64(len(c.Messages))
+	if c.Steer != nil {
+		s.Steers = append(s.Steers[:len(s.Steers):len(s.Steers)], *c.Steer)
+	}
+	if len(c.Steered) > 0 {
+		s.Steers = nil // all go at once
+	}
+	if c.EndRun != nil {
+		s.CurrentRun, s.CurrentMessage, s.Cage, s.CancelRequested = "", "", "", false
+		s.Totals = s.Totals.plus(c.EndRun.Totals)
+	}
 	if c.NewRun != nil {
 		s.CurrentRun, s.CurrentMessage, s.PromptHashes = c.NewRun.ID, c.NewRun.TriggerMessageID, c.NewRun.PromptHashes
 		s.Cage, s.CancelRequested = c.NewRun.Cage, false
@@ -159,12 +178,8 @@ func (c Change) On(s Session) Session {
 	if c.CancelRequested != "" && c.CancelRequested == s.CurrentRun {
 		s.CancelRequested = true
 	}
-	if c.Cage != nil {
+	if c.Cage != nil && c.EndRun == nil {
 		s.Cage = c.Cage.Status
-	}
-	if c.EndRun != nil {
-		s.CurrentRun, s.CurrentMessage, s.Cage, s.CancelRequested = "", "", "", false
-		s.Totals = s.Totals.plus(c.EndRun.Totals)
 	}
 	return s
 }
@@ -206,6 +221,14 @@ type RunEnd struct {
 	Error  *fault.Error
 	Totals Totals
 	Steps  int
+}
+
+// Boundary is a step of the root agent after which it makes another request.
+type Boundary struct {
+	RunID string
+	Step  int
+	// Steers are the messages that are delivered there, set when the change is stored.
+	Steers []Steer
 }
 
 // StepHalf is one of the two halves of a step: the model's turn, or the results of its tools.

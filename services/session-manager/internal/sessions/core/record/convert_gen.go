@@ -17,5 +17,6 @@ func storedAs(in Message, role llm.Role) (out transcript.Stored) {
 	out.Summary = in.Summary
 	out.SupersededTurns = in.SupersededTurns
 	out.AlwaysKeep = in.AlwaysKeep
+	out.AfterStep = in.AfterStep()
 	return out
 }

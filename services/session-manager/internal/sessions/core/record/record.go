@@ -58,6 +58,14 @@ type Session struct {
 	// PromptHashes are the prompts of its last run: path to SHA-256.
 	PromptHashes map[string]string
 	Totals       Totals
+	// Steers wait for the next step boundary of the run at work, in order; only of a live session.
+	Steers []Steer
+}
+
+// Steer is an operator's message that waits for a step boundary of a run.
+type Steer struct {
+	ID, Content string
+	CreatedAt   int64
 }
 
 // Untold is an ended session with a workspace that may not have heard of it.
@@ -173,7 +181,15 @@ type Run struct {
 	Below Below
 }
 
-//convert:one storedAs(role llm.Role) Message transcript.Stored >Role=role
+//convert:one storedAs(role llm.Role) Message transcript.Stored >Role=role >AfterStep=in.AfterStep()
+
+// AfterStep returns the step whose results a message followed into its run, 0 for another message.
+func (m Message) AfterStep() int {
+	if m.Metadata == nil || m.Metadata.Kind != transcript.KindSteer {
+		return 0
+	}
+	return m.Metadata.AfterStep
+}
 
 // History returns messages as a model reads them: without superseded ones, and without those of agents below the
 // root.

@@ -36,6 +36,8 @@ const (
 	Discarded Event = "discarded"
 	// Finished: the run is over, however it ended.
 	Finished Event = "finished"
+	// Followed: the run is completed and a message that was to steer it waits for the next one.
+	Followed Event = "followed"
 	// Checkpointed: the run stopped at a checkpoint.
 	Checkpointed Event = "checkpointed"
 	// Continued: a checkpoint was left and work goes on.
@@ -52,7 +54,7 @@ const (
 var transitions = map[State]map[Event]State{
 	Idle:    {Posted: Running, Throttled: Queued, Closed: Ended},
 	Queued:  {Resumed: Running, Discarded: Idle, Closed: Ended},
-	Running: {Finished: Idle, Checkpointed: Paused, Unrestorable: Failed, Closed: Ended},
+	Running: {Finished: Idle, Followed: Queued, Checkpointed: Paused, Unrestorable: Failed, Closed: Ended},
 	Paused:  {Continued: Running, Settled: Idle, Closed: Ended},
 	Failed:  {Posted: Running, Throttled: Queued, Closed: Ended},
 	Ended:   {},

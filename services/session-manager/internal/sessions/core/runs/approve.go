@@ -20,6 +20,8 @@ type question struct {
 	approval record.Approval
 	// answered is closed when it is no longer open.
 	answered chan struct{}
+	// by is the standing approval that allows it, nil where an operator is asked.
+	by *record.Standing
 }
 
 // Answer ends a request for approval that is stored as pending: it is on disk when Answer returns, and the harness
@@ -33,7 +35,13 @@ func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) 
 	defer r.asking.Done()
 	at := now()
 	answered := q.approval.Resolved(how, at)
-	c := record.Change{At: at, Answered: &answered, Audit: []audit.Record{resolved(r.spec.Session, r.spec.RequestID, answered)}}
+	c := record.Change{
+		At: at, Answered: &answered, Audit: []audit.Record{resolved(r.spec.Session, r.spec.RequestID, answered)},
+		Standing: how.Standing,
+	}
+	if how.Standing != nil {
+		c.Audit = append(c.Audit, granted(r.spec, *how.Standing, answered))
+	}
 	if err := announce(r.Renderer, &c, id, resolvedFrame(answered)); err != nil {
 		return record.Approval{}, err
 	}
@@ -97,6 +105,10 @@ func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
 		}
 		j.audit = append(j.audit, l.about(record))
 	}
+	if q.by = l.covering(e.Subject); q.by != nil {
+		l.keep(j)
+		return
+	}
 	l.mu.Lock()
 	l.questions[e.ID] = q
 	l.worked.wait()
@@ -110,6 +122,9 @@ func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
 
 // asked adds a question to the change that stores it.
 func (r *Run) asked(c *record.Change, q *question) error {
+	if q.by != nil {
+		return r.allowed(c, q)
+	}
 	a := q.approval
 	c.Approvals = append(c.Approvals, a)
 	return announce(r.Renderer, c, a.ID, frames.ApprovalRequested{
@@ -120,6 +135,10 @@ func (r *Run) asked(c *record.Change, q *question) error {
 
 // await denies a stored question when its time is over.
 func (r *Run) await(q *question) {
+	if q.by != nil {
+		r.tellAllowed(q.approval.ID)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.questions[q.approval.ID] != q {
@@ -161,6 +180,9 @@ func resolved(s record.Session, requestID string, a record.Approval) audit.Recor
 	}
 	if a.Comment != "" {
 		payload["comment"] = a.Comment
+	}
+	if a.StandingID != "" {
+		payload["standing_approval_id"] = a.StandingID
 	}
 	r := audit.Record{
 		TS: a.ResolvedAt, EventType: approvalEvents[a.State], UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,

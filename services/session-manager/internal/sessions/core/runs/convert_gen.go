@@ -3,6 +3,7 @@
 package runs
 
 import (
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
@@ -17,5 +18,22 @@ func resolvedFrame(in record.Approval) (out frames.ApprovalResolved) {
 	out.ResolvedBy = in.ResolvedBy
 	out.Comment = in.Comment
 	out.ResolvedAt = in.ResolvedAt
+	out.StandingID = in.StandingID
+	return out
+}
+
+// steer returns in as contract.Steer.
+func steer(in record.Steer) (out contract.Steer) {
+	out.MessageID = in.ID
+	out.Text = in.Content
+	return out
+}
+
+// steersOf returns in as []contract.Steer.
+func steersOf(in []record.Steer) (out []contract.Steer) {
+	out = make([]contract.Steer, len(in))
+	for i := range in {
+		out[i] = steer(in[i])
+	}
 	return out
 }

@@ -28,9 +28,8 @@ type Stream interface {
 	Go() error
 	// Recv returns the next event; [contract.Finished] or an error is the last.
 	Recv() (contract.Happening, error)
-	// Stored tells the harness that a half of a step is on disk, the routes if they have changed, and with results of the
-	// root agent the open todos of the run's issue.
-	Stored(half Half, routes map[string]contract.Route, todos contract.OpenTodos) error
+	// Stored tells the harness that a half of a step is on disk, with the news for it.
+	Stored(half Half, news News) error
 	// Decide tells the harness an operator's answer, which is on disk.
 	Decide(approvalID string, d contract.Decision) error
 	// Grant answers a model call that is wanted in an invocation, "" for the root agent's.
@@ -41,6 +40,16 @@ type Stream interface {
 	CancelInvocation(id, reason string) error
 	// Halt asks every agent to end at its next boundary, which is before its next request to a model.
 	Halt() error
+}
+
+// News goes to a run with a half of a step that is on disk.
+type News struct {
+	// Routes are set if they have changed.
+	Routes map[string]contract.Route
+	// Todos are the open todos of the run's issue, Steers the operator's messages that follow; both with results of the
+	// root agent.
+	Todos  contract.OpenTodos
+	Steers []contract.Steer
 }
 
 // Half names one of the two halves of a step of an agent.

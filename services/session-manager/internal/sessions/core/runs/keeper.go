@@ -36,6 +36,8 @@ type job struct {
 	granted  []record.Spend
 	settled  []record.Settlement
 	claim    *record.Claim
+	// boundary is the step of the root agent that the halves complete and another request follows, else 0.
+	boundary int
 	// done are closed when the job is on disk and its frames are in the writer's hands.
 	done []chan struct{}
 	// question is a request for approval.
@@ -66,6 +68,7 @@ func (j *job) add(next job) {
 	if next.cage != nil {
 		j.cage = next.cage
 	}
+	j.boundary = max(j.boundary, next.boundary)
 	j.reserved = append(j.reserved, next.reserved...)
 	j.granted = append(j.granted, next.granted...)
 	j.settled = append(j.settled, next.settled...)
@@ -147,6 +150,9 @@ func (k *keeper) commit(j job) error {
 	if k.worked.bounded() || j.end != nil {
 		change.Worked = &record.RunWorked{RunID: k.ID(), Time: k.worked.total()}
 	}
+	if j.boundary > 0 && j.end == nil {
+		change.Boundary = &record.Boundary{RunID: k.ID(), Step: j.boundary}
+	}
 	between := crash.Point("")
 	for _, i := range j.started {
 		if err := began(k.Renderer, &change, i); err != nil {
@@ -202,7 +208,7 @@ func (k *keeper) commit(j job) error {
 		k.await(j.question)
 	}
 	if j.end == nil {
-		k.tell(j.acks)
+		k.tell(j.acks, change.Boundary)
 	}
 	for _, s := range j.granted {
 		k.grant(s, record.Verdict{})
@@ -230,8 +236,8 @@ func passing(halves []Half, turn, results, childTurn, childResults crash.Point) 
 }
 
 // tell lets the harness know which halves are on disk, unless the run ends here. When the root has the results of a
-// step, those that it called are over.
-func (k *keeper) tell(acks []Half) {
+// step, those that it called are over, and it reads the messages that the boundary delivers.
+func (k *keeper) tell(acks []Half, at *record.Boundary) {
 	for _, half := range acks {
 		if half.Results && half.InvocationID == "" && k.atBoundary() {
 			return
@@ -239,11 +245,14 @@ func (k *keeper) tell(acks []Half) {
 		k.mu.Lock()
 		stream := k.stream
 		k.mu.Unlock()
-		var todos contract.OpenTodos
+		news := News{Routes: k.routes()}
 		if half.Results && half.InvocationID == "" {
-			todos = k.todos(k.life)
+			news.Todos = k.todos(k.life)
+			if at != nil {
+				news.Steers = steersOf(at.Steers)
+			}
 		}
-		if err := stream.Stored(half, k.routes(), todos); err != nil {
+		if err := stream.Stored(half, news); err != nil {
 			return // the relay sees the broken stream too
 		}
 	}

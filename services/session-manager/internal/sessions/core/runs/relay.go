@@ -251,10 +251,15 @@ func (l *relay) stepDone(a *agent, e contract.StepDone) error {
 	step := &a.steps[n-1]
 	step.Done = true
 	inOrder(step)
+	boundary := 0
+	if a.ID == "" && !e.Last {
+		boundary = e.Step
+	}
 	l.keep(job{
-		halves: []record.StepHalf{{RunID: l.ID(), InvocationID: a.ID, Step: e.Step, Results: slices.Clone(step.Results)}},
-		acks:   []Half{{InvocationID: a.ID, Step: e.Step, Results: true}},
-		now:    true,
+		boundary: boundary,
+		halves:   []record.StepHalf{{RunID: l.ID(), InvocationID: a.ID, Step: e.Step, Results: slices.Clone(step.Results)}},
+		acks:     []Half{{InvocationID: a.ID, Step: e.Step, Results: true}},
+		now:      true,
 	})
 	if a.ID == "" {
 		l.answers = nil

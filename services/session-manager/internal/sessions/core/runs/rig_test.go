@@ -157,7 +157,7 @@ func (s *stream) Recv() (contract.Happening, error) {
 	}
 }
 
-func (s *stream) Stored(h runs.Half, _ map[string]contract.Route, _ contract.OpenTodos) error {
+func (s *stream) Stored(h runs.Half, _ runs.News) error {
 	s.stored <- h
 	return nil
 }

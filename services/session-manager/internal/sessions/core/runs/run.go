@@ -53,6 +53,7 @@ type Writer interface {
 type Deps struct {
 	Harness  Harness
 	Issues   Issues
+	Standing Standing
 	Renderer frames.Renderer
 	Config   localconfig.Source
 	Log      *slog.Logger

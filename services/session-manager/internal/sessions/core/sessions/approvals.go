@@ -73,13 +73,10 @@ var decisions = map[string]record.ApprovalState{"approve": record.ApprovalApprov
 
 // Answer allows or refuses a tool call that waits; the answer is on disk when it returns. It fails with
 // validation_failed, not_found, gone for an ended session, and conflict (details.current_state) for an approval
-// that is no longer pending.
-func (s *Service) Answer(ctx context.Context, session, id, decision, comment string) (record.Approval, error) {
-	state, ok := decisions[decision]
-	if !ok {
-		return record.Approval{}, check.Field("decision", "decision must be approve or deny.")
-	}
-	if err := check.Text("comment", comment, maxComment); err != nil {
+// that is no longer pending; for one that is to stand, as [Service.standing] says.
+func (s *Service) Answer(ctx context.Context, session, id string, in Answer) (record.Approval, error) {
+	state, err := in.check()
+	if err != nil {
 		return record.Approval{}, err
 	}
 	l, release, err := s.acquire(ctx, session)
@@ -94,8 +91,12 @@ func (s *Service) Answer(ctx context.Context, session, id, decision, comment str
 	if a.State != record.ApprovalPending {
 		return record.Approval{}, record.ApprovalOver(a.State)
 	}
+	how := record.Resolution{State: state, By: ident.CallerFrom(ctx).UserID, Comment: in.Comment}
+	if how.Standing, err = s.standing(ctx, l.Record(), a, in); err != nil {
+		return record.Approval{}, err
+	}
 	if run := l.CurrentRun(); run != nil && run.ID() == a.RunID {
-		answered, err := run.Answer(id, record.Resolution{State: state, By: ident.CallerFrom(ctx).UserID, Comment: comment})
+		answered, err := run.Answer(id, how)
 		if err == nil || !errors.Is(err, fault.Conflict) {
 			return answered, err
 		}

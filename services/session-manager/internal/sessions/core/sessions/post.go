@@ -26,6 +26,8 @@ type Post struct {
 	Content                   *string
 	Model                     *string
 	MaxSteps, MaxOutputTokens *int32
+	// Steer says that a running session takes it for its run.
+	Steer bool
 }
 
 // Posted says that a message is on disk.
@@ -34,12 +36,15 @@ type Posted struct {
 	AcceptedAt                  int64
 	// Full says why the run waits for a slot, nil for one that is at work.
 	Full *Full
+	// Steered says that it waits for the next step boundary of the run.
+	Steered bool
 }
 
 // Post stores a message and starts a run, or lets it wait where there is no slot for it; both are on disk when it
 // returns. It fails with validation_failed and payload_too_large, with not_found, with gone for an ended session,
 // with conflict for a running one (details.current_message), a queued or paused one (details.current_state) and one
-// with an issue that another run is at work on (details.reason issue_busy), and with project_not_ready.
+// with an issue that another run is at work on (details.reason issue_busy), and with project_not_ready. A message that
+// steers goes to the run at work, as [Service.steer] says.
 func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	patch, err := s.checkPost(in)
 	if err != nil {
@@ -57,6 +62,12 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	for range postTries {
 		// The session may still change; a message that it refuses now is not worth preparing.
 		settled, err := l.Settled(ctx)
+		if err == nil && in.Steer {
+			posted, taken, err := p.steer(l)
+			if taken || err != nil {
+				return posted, err
+			}
+		}
 		if err == nil {
 			err = accepts(settled)
 		}
@@ -152,6 +163,9 @@ func (s *Service) checkPost(in Post) (record.Patch, error) {
 	}
 	if err := check.Text("content", *in.Content, 0); err != nil {
 		return p, err
+	}
+	if in.Steer && (in.Model != nil || in.MaxSteps != nil || in.MaxOutputTokens != nil) {
+		return p, check.Field("steer", "A message that steers changes no override; leave the overrides out.")
 	}
 	edit := Edit{MaxSteps: given(in.MaxSteps), MaxOutputTokens: given(in.MaxOutputTokens)}
 	if in.Model != nil {

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -83,12 +84,16 @@ func (s *Service) Resume(ctx context.Context, id string) (Resumed, error) {
 		ctx: ctx, s: s, in: Post{SessionID: id}, requestID: ident.CallerFrom(ctx).RequestID,
 		message: run.TriggerMessageID, run: run.ID, answer: run.MessageID,
 	}
-	if err := p.prepare(l); err != nil {
-		return Resumed{}, err
+	for range postTries {
+		if err := p.prepare(l); err != nil {
+			return Resumed{}, err
+		}
+		err = p.begin(l, func(current record.Session) (record.Change, error) { return p.resume(current, run) })
+		if !errors.Is(err, errOvertaken) {
+			break
+		}
 	}
-	if err := p.begin(
-		l, func(current record.Session) (record.Change, error) { return p.resume(current, run) },
-	); err != nil {
+	if err != nil {
 		return Resumed{}, err
 	}
 	p.posted()
@@ -177,8 +182,12 @@ func (s *Service) discard(ctx context.Context, l *live.Session) (Discarded, erro
 		if err != nil {
 			return record.Change{}, err
 		}
+		withdrawn, err := s.Store.PostedTo(ctx, current.ID, current.CurrentRun)
+		if err != nil {
+			return record.Change{}, err
+		}
 		out = Discarded{current.ID, current.CurrentMessage, current.CurrentRun, now()}
-		c := record.Change{At: out.At, Session: record.Patch{State: next}, Superseded: []string{current.CurrentMessage}}
+		c := record.Change{At: out.At, Session: record.Patch{State: next}, Superseded: withdrawn}
 		r := about(ctx, current, "message.discarded", map[string]any{"message_id": current.CurrentMessage})
 		r.RunID = current.CurrentRun
 		c.Audit = []audit.Record{r}

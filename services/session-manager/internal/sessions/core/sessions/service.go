@@ -79,6 +79,8 @@ type Store interface {
 	// ActiveRuns returns an operator's runs that are pending or at work, of one session or of all where session is
 	// empty, oldest first.
 	ActiveRuns(ctx context.Context, owner, session string) ([]record.ActiveRun, error)
+	// PostedTo returns the ids of the operator's messages of a run.
+	PostedTo(ctx context.Context, session, run string) ([]string, error)
 	// Run returns a run of a session. It fails with not_found.
 	Run(ctx context.Context, session, run string) (record.Run, error)
 	// Approval returns a request for approval of a session. It fails with not_found.
@@ -89,6 +91,18 @@ type Store interface {
 	ApprovalsOf(
 		ctx context.Context, owner string, state record.ApprovalState, after *page.Key, limit int32,
 	) ([]record.Approval, error)
+	// StandingCount returns how many standing approvals of an operator are in force in a project.
+	StandingCount(ctx context.Context, owner, project string) (int, error)
+	// StandingOf returns up to limit standing approvals of an operator after a place, newest first; with a project or a
+	// session only theirs, and those that are revoked only with revoked.
+	StandingOf(
+		ctx context.Context, owner, project, session string, revoked bool, after *page.Key, limit int32,
+	) ([]record.Standing, error)
+	// RevokeStanding revokes a standing approval of an operator and appends the record that made gives; one that is
+	// revoked stays as it is. It fails with not_found.
+	RevokeStanding(
+		ctx context.Context, owner, id, by string, at int64, made func(record.Standing) audit.Record,
+	) (record.Standing, error)
 	// ShownSteps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".
 	ShownSteps(ctx context.Context, run, invocation string) ([]transcript.Step, error)
 	// Invocations returns up to limit invocations of a session after a place, the oldest first, with the beginnings
@@ -204,8 +218,8 @@ type Deps struct {
 }
 
 // Service answers for sessions. It is safe for concurrent use; the caller is the operator that the context carries.
-// [Service.TellWorkspaces], [Service.WatchWorkspaces], [Service.FillWords] and [Service.CompactSessions], with one for
-// each compaction at work, are its goroutines.
+// [Service.TellWorkspaces], [Service.WatchWorkspaces], [Service.FillWords], [Service.CompactSessions] and
+// [Service.FollowRuns], with one for each compaction at work and each run that it begins, are its goroutines.
 type Service struct {
 	Deps
 	starts  chan struct{} // holds a token per message that is being stored
@@ -213,12 +227,14 @@ type Service struct {
 	// compactions are manual ones that wait, compactors those at work.
 	compactions chan *compacting
 	compactors  sync.WaitGroup
+	follows     follows
 }
 
 // New returns a Service.
 func New(deps Deps) *Service {
 	return &Service{
 		Deps: deps, starts: make(chan struct{}, deps.RunStarts), compactions: make(chan *compacting),
+		follows: follows{wake: make(chan struct{}, 1)},
 	}
 }
 

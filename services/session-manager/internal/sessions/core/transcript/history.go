@@ -24,6 +24,8 @@ type Stored struct {
 	SupersededTurns int
 	// AlwaysKeep says that no compaction may supersede it.
 	AlwaysKeep bool
+	// AfterStep is the step, of the run whose message follows, that the message was read after; 0 for another.
+	AfterStep int
 }
 
 // Message is a message of a conversation with its place among the stored ones.
@@ -37,27 +39,63 @@ type Message struct {
 // History returns stored messages, which are in order, as the conversation a model is given. A run's message
 // becomes turns and results again; thinking stays with its driver's data; every call has a result. Without
 // toolResults calls and results of earlier runs are left out, as pairs. Superseded parts are left out, with the
-// summary in the place of the first. Messages that would be empty are left out.
+// summary in the place of the first. Messages that would be empty are left out. A message that steered a run stands
+// behind the results of its step; without tool results it stands before the texts of the run.
 func History(stored []Stored, toolResults bool) []Message {
 	out := make([]Message, 0, len(stored))
+	var steers []steer // of the run whose message is next
 	for _, m := range stored {
-		blocks := m.Blocks
-		if blocks == nil && m.Content != "" {
-			blocks = []llm.Block{{Text: &llm.Text{Text: m.Content}}}
+		parts := m.parts(toolResults)
+		if m.AfterStep > 0 && m.Role == llm.RoleUser {
+			steers = append(steers, steer{m.AfterStep, parts})
+			continue
 		}
-		var parts []Message
-		if m.Role != llm.RoleAssistant {
-			whole := Message{Message: llm.Message{Role: m.Role, Blocks: blocks}, Source: m.source(0)}
-			parts = m.without([]Message{whole})
-		} else if parts = m.without(turns(m, Repair(blocks, fault.Interrupted))); !toolResults {
-			parts = spoken(m, parts)
+		if m.Role != llm.RoleAssistant || !toolResults {
+			out, steers = appended(out, nil, steers), nil
 		}
-		for i := range parts {
-			parts[i].AlwaysKeep = m.AlwaysKeep
-		}
-		out = append(out, parts...)
+		out, steers = appended(out, parts, steers), nil
 	}
+	out = appended(out, nil, steers)
 	return slices.DeleteFunc(out, func(m Message) bool { return len(m.Blocks) == 0 })
+}
+
+// steer is a message that steered a run, with its step.
+type steer struct {
+	after int
+	parts []Message
+}
+
+// appended returns out with the parts of a run, and with each message that steered the run before the first part of a
+// later step.
+func appended(out, parts []Message, steers []steer) []Message {
+	for _, s := range steers {
+		later := slices.IndexFunc(parts, func(p Message) bool { return p.Step > s.after })
+		if later < 0 {
+			later = len(parts)
+		}
+		out = append(append(out, parts[:later]...), s.parts...)
+		parts = parts[later:]
+	}
+	return append(out, parts...)
+}
+
+// parts returns a stored message as messages of a conversation.
+func (m Stored) parts(toolResults bool) []Message {
+	blocks := m.Blocks
+	if blocks == nil && m.Content != "" {
+		blocks = []llm.Block{{Text: &llm.Text{Text: m.Content}}}
+	}
+	var parts []Message
+	if m.Role != llm.RoleAssistant {
+		whole := Message{Message: llm.Message{Role: m.Role, Blocks: blocks}, Source: m.source(0)}
+		parts = m.without([]Message{whole})
+	} else if parts = m.without(turns(m, Repair(blocks, fault.Interrupted))); !toolResults {
+		parts = spoken(m, parts)
+	}
+	for i := range parts {
+		parts[i].AlwaysKeep = m.AlwaysKeep
+	}
+	return parts
 }
 
 // SupersededTurns returns the number of the model's turns that compactions superseded.

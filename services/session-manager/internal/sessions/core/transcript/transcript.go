@@ -40,9 +40,14 @@ type Metadata struct {
 	ErrorMessage string         `json:"error_message,omitempty"`
 	ErrorCode    string         `json:"error_code,omitempty"`
 	ErrorStatus  int            `json:"error_status,omitempty"`
-	// Kind is [KindSummary] or "" for an answer.
+	// Kind is [KindSummary], [KindSteer] or "" for an answer.
 	Kind string `json:"kind,omitempty"`
+	// AfterStep is the step that a message was read after.
+	AfterStep int `json:"after_step,omitempty"`
 }
+
+// KindSteer is the kind of an operator's message that its run read at a step boundary.
+const KindSteer = "steer"
 
 // KindSummary is the kind of a message that a summarizer wrote. It stands in a conversation by its compaction, not by
 // its place.

@@ -12,7 +12,7 @@ import (
 
 const approvalsOfOwner = `-- name: ApprovalsOfOwner :many
 select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
-       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id
 from approvals
 where owner_user_id = $1 and ($2::text = '' or state = $2) and (requested_at, id) < ($3::bigint, $4::text)
 order by requested_at desc, id desc limit $5
@@ -39,6 +39,7 @@ type ApprovalsOfOwnerRow struct {
 	ResolvedBy   string
 	Comment      string
 	InvocationID string
+	StandingID   string
 }
 
 func (q *Queries) ApprovalsOfOwner(ctx context.Context, arg ApprovalsOfOwnerParams) ([]ApprovalsOfOwnerRow, error) {
@@ -69,6 +70,7 @@ func (q *Queries) ApprovalsOfOwner(ctx context.Context, arg ApprovalsOfOwnerPara
 			&i.ResolvedBy,
 			&i.Comment,
 			&i.InvocationID,
+			&i.StandingID,
 		); err != nil {
 			return nil, err
 		}
@@ -91,7 +93,7 @@ func (q *Queries) CloseApprovals(ctx context.Context, at int64, runID string) er
 
 const getApproval = `-- name: GetApproval :one
 select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
-       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id
 from approvals where session_id = $1 and id = $2
 `
 
@@ -108,6 +110,7 @@ type GetApprovalRow struct {
 	ResolvedBy   string
 	Comment      string
 	InvocationID string
+	StandingID   string
 }
 
 func (q *Queries) GetApproval(ctx context.Context, sessionID string, iD string) (GetApprovalRow, error) {
@@ -126,6 +129,7 @@ func (q *Queries) GetApproval(ctx context.Context, sessionID string, iD string) 
 		&i.ResolvedBy,
 		&i.Comment,
 		&i.InvocationID,
+		&i.StandingID,
 	)
 	return i, err
 }
@@ -163,7 +167,7 @@ func (q *Queries) InsertApproval(ctx context.Context, arg InsertApprovalParams) 
 
 const listApprovals = `-- name: ListApprovals :many
 select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
-       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id
 from approvals
 where session_id = $1 and ($2::text = '' or state = $2) and (requested_at, id) < ($3::bigint, $4::text)
 order by requested_at desc, id desc limit $5
@@ -190,6 +194,7 @@ type ListApprovalsRow struct {
 	ResolvedBy   string
 	Comment      string
 	InvocationID string
+	StandingID   string
 }
 
 func (q *Queries) ListApprovals(ctx context.Context, arg ListApprovalsParams) ([]ListApprovalsRow, error) {
@@ -220,6 +225,7 @@ func (q *Queries) ListApprovals(ctx context.Context, arg ListApprovalsParams) ([
 			&i.ResolvedBy,
 			&i.Comment,
 			&i.InvocationID,
+			&i.StandingID,
 		); err != nil {
 			return nil, err
 		}
@@ -233,7 +239,7 @@ func (q *Queries) ListApprovals(ctx context.Context, arg ListApprovalsParams) ([
 
 const pendingApprovals = `-- name: PendingApprovals :many
 select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
-       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id
 from approvals where run_id = $1 and state = 'pending' order by requested_at, id
 `
 
@@ -250,6 +256,7 @@ type PendingApprovalsRow struct {
 	ResolvedBy   string
 	Comment      string
 	InvocationID string
+	StandingID   string
 }
 
 func (q *Queries) PendingApprovals(ctx context.Context, runID string) ([]PendingApprovalsRow, error) {
@@ -274,6 +281,7 @@ func (q *Queries) PendingApprovals(ctx context.Context, runID string) ([]Pending
 			&i.ResolvedBy,
 			&i.Comment,
 			&i.InvocationID,
+			&i.StandingID,
 		); err != nil {
 			return nil, err
 		}
@@ -286,8 +294,9 @@ func (q *Queries) PendingApprovals(ctx context.Context, runID string) ([]Pending
 }
 
 const resolveApproval = `-- name: ResolveApproval :exec
-update approvals set state = $1, resolved_at = $2::bigint, resolved_by = nullif($3::text, ''), comment = nullif($4::text, '')
-where id = $5 and state = 'pending'
+update approvals set state = $1, resolved_at = $2::bigint, resolved_by = nullif($3::text, ''), comment = nullif($4::text, ''),
+    standing_id = nullif($5::text, '')
+where id = $6 and state = 'pending'
 `
 
 type ResolveApprovalParams struct {
@@ -295,6 +304,7 @@ type ResolveApprovalParams struct {
 	At         int64
 	ResolvedBy string
 	Comment    string
+	StandingID string
 	ID         string
 }
 
@@ -304,6 +314,7 @@ func (q *Queries) ResolveApproval(ctx context.Context, arg ResolveApprovalParams
 		arg.At,
 		arg.ResolvedBy,
 		arg.Comment,
+		arg.StandingID,
 		arg.ID,
 	)
 	return err
@@ -311,7 +322,7 @@ func (q *Queries) ResolveApproval(ctx context.Context, arg ResolveApprovalParams
 
 const waitingApprovals = `-- name: WaitingApprovals :many
 select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
-       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id
 from approvals
 where owner_user_id = $1 and state = 'pending' and (requested_at, id) < ($2::bigint, $3::text)
 order by requested_at desc, id desc limit $4
@@ -330,6 +341,7 @@ type WaitingApprovalsRow struct {
 	ResolvedBy   string
 	Comment      string
 	InvocationID string
+	StandingID   string
 }
 
 func (q *Queries) WaitingApprovals(ctx context.Context, owner string, beforeAt int64, beforeID string, rowLimit int32) ([]WaitingApprovalsRow, error) {
@@ -359,6 +371,7 @@ func (q *Queries) WaitingApprovals(ctx context.Context, owner string, beforeAt i
 			&i.ResolvedBy,
 			&i.Comment,
 			&i.InvocationID,
+			&i.StandingID,
 		); err != nil {
 			return nil, err
 		}

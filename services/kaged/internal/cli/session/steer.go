@@ -1,0 +1,79 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/services/kaged/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+)
+
+// posted is the answer to a message.
+type posted struct {
+	ID      string `json:"id"`
+	RunID   string `json:"run_id"`
+	Steered bool   `json:"steered"`
+	Queued  bool   `json:"queued"`
+}
+
+func sessionSteer(a kit.App, p *kit.Places) *cobra.Command {
+	var address string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "steer SESSION MESSAGE|-", Short: "Send a message to the run at work, which reads it at its next step",
+		Long: "Sends a message to a session with a run at work. The root agent reads it at its next step\n" +
+			"boundary, behind the results of its tools. If the run is completed before, the message begins the\n" +
+			"next run; if it fails or is cancelled, the model reads the message with your next one. A session\n" +
+			"without a run answers it like any message.",
+		Example: "  kaged session steer 01K9ZD6Y5C \"Use tabs, and leave the tests alone.\"",
+		Args: func(cmd *cobra.Command, list []string) error {
+			if len(list) < 2 {
+				return kit.Misused(cmd, "a session and a message are needed, such as `kaged session steer ID \"Use tabs.\"`")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, list []string) error {
+			content := strings.Join(list[1:], " ")
+			if content == "-" {
+				text, err := io.ReadAll(a.Stdin)
+				if err != nil {
+					return err
+				}
+				content = string(text)
+			}
+			var sent posted
+			err := a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
+				path := "/api/v1/sessions/" + url.PathEscape(list[0]) + "/messages"
+				return c.Do(ctx, http.MethodPost, path, map[string]any{"content": content, "steer": true}, &sent)
+			})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return kit.WriteJSON(a.Stdout, sent)
+			}
+			_, err = fmt.Fprintln(a.Stdout, sent.sentence())
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as one JSON object")
+	kit.AddURL(cmd, &address)
+	return cmd
+}
+
+// sentence is the fate of the message in words.
+func (m posted) sentence() string {
+	switch {
+	case m.Steered:
+		return fmt.Sprintf("message %s: run %s reads it at its next step", m.ID, m.RunID)
+	case m.Queued:
+		return fmt.Sprintf("message %s: run %s waits for a slot", m.ID, m.RunID)
+	}
+	return fmt.Sprintf("message %s: run %s answers it; no run was at work", m.ID, m.RunID)
+}

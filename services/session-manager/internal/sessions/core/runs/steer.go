@@ -1,0 +1,104 @@
+package runs
+
+import (
+	"strings"
+
+	"kaged.dev/pkg/ident"
+	"kaged.dev/services/session-manager/internal/sessions/core/frames"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
+)
+
+// The states of a message that steers, as frames show them.
+const (
+	SteerQueued    = "queued"
+	SteerDelivered = "delivered"
+	SteerNext      = "next"
+	SteerKept      = "kept"
+)
+
+// Deliver adds the waiting messages of a session to a change that is a step boundary of its run, or that ends the
+// run. It is called when the change cannot be overtaken by another: each message goes with exactly one. A completed
+// run is followed by a pending one that answers them; behind any other end they are part of the conversation.
+func Deliver(render frames.Renderer, c *record.Change, s record.Session) error {
+	switch {
+	case len(s.Steers) == 0:
+		return nil
+	case c.EndRun != nil:
+		return follow(render, c, s)
+	case c.Boundary != nil && c.Boundary.RunID == s.CurrentRun:
+		c.Boundary.Steers = s.Steers
+		return hand(render, c, s, steering{SteerDelivered, c.Boundary.RunID, c.Boundary.Step})
+	}
+	return nil
+}
+
+// steering is the fate of messages that wait: their state, the run that reads them, which may be "", and the step
+// behind which it does.
+type steering struct {
+	state, run string
+	after      int
+}
+
+// hand makes the waiting messages part of the conversation.
+func hand(render frames.Renderer, c *record.Change, s record.Session, how steering) error {
+	for _, w := range s.Steers {
+		m := record.Message{
+			ID: w.ID, SessionID: s.ID, Role: record.Operator, Content: w.Content, RunID: how.run, CreatedAt: w.CreatedAt,
+		}
+		if how.after > 0 {
+			m.Metadata = &transcript.Metadata{Kind: transcript.KindSteer, AfterStep: how.after}
+		}
+		c.Messages = append(c.Messages, m)
+		c.Steered = append(c.Steered, w.ID)
+		d, err := frames.RenderDurable(render, w.ID+"."+how.state, frames.MessageSteer{
+			MessageID: w.ID, RunID: how.run, State: how.state, Content: w.Content, AfterStep: how.after, At: c.At,
+		})
+		if err != nil {
+			return err
+		}
+		c.Outbox = append(c.Outbox, d)
+	}
+	return nil
+}
+
+// follow lets the waiting messages be read after the run that ends.
+func follow(render frames.Renderer, c *record.Change, s record.Session) error {
+	how := steering{state: SteerKept}
+	ends := c.EndRun.State == record.RunCompleted && c.Session.State == record.Idle
+	if ends {
+		how = steering{state: SteerNext, run: ident.New()}
+	}
+	// Clients hear of the next run before the end of this one.
+	told := c.Outbox
+	c.Outbox = nil
+	if err := hand(render, c, s, how); err != nil {
+		return err
+	}
+	if !ends {
+		c.Outbox = append(c.Outbox, told...)
+		return nil
+	}
+	next, err := s.State.On(record.Followed)
+	if err != nil {
+		return err
+	}
+	c.Session.State = next
+	c.NewRun = &record.Run{
+		ID: how.run, SessionID: s.ID, Owner: s.Owner, ProjectID: s.ProjectID, MessageID: ident.New(),
+		TriggerMessageID: s.Steers[len(s.Steers)-1].ID, State: record.RunPending, CompiledHash: s.CompiledHash,
+		PromptHashes: s.PromptHashes, CreatedAt: c.At, Issue: s.Issue,
+	}
+	idle := "." + frames.SessionState{}.Kind().Name + "." + string(record.Idle)
+	for _, d := range told {
+		if !strings.HasSuffix(d.ID, idle) {
+			c.Outbox = append(c.Outbox, d)
+		}
+	}
+	d, err := frames.RenderDurable(render, how.run+".queued", frames.SessionState{State: string(next)})
+	c.Outbox = append(c.Outbox, d)
+	return err
+}
+
+//convert:one steer record.Steer contract.Steer ID=MessageID Content=Text
+//convert:one steersOf []record.Steer []contract.Steer >list
