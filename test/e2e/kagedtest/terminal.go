@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ type Terminal struct {
 	// Shown is the output so far, with the echo of typed keys.
 	Shown *Log
 	keys  *os.File
+	cmd   *exec.Cmd
 	done  chan struct{}
 	code  int // read after done
 }
@@ -32,7 +34,7 @@ func OnTerminal(t testing.TB, name string, env []string, args ...string) *Termin
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &Terminal{Shown: &Log{}, keys: keys, done: make(chan struct{})}
+	x := &Terminal{Shown: &Log{}, keys: keys, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(x.done)
 		_, _ = io.Copy(x.Shown, keys) // ends with EIO when the last process has closed the terminal
@@ -57,6 +59,17 @@ func (x *Terminal) Type(t testing.TB, keys string) {
 		t.Fatal(err)
 	}
 }
+
+// Resize changes the size of the terminal.
+func (x *Terminal) Resize(t testing.TB, cols, rows uint16) {
+	t.Helper()
+	if err := pty.Setsize(x.keys, &pty.Winsize{Cols: cols, Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Signal sends a signal to the command.
+func (x *Terminal) Signal(s syscall.Signal) { _ = x.cmd.Process.Signal(s) }
 
 // Wait returns the exit code of the command, -1 for a signal. The test fails if the command does not end.
 func (x *Terminal) Wait(t testing.TB) int {

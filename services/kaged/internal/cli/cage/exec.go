@@ -302,7 +302,7 @@ func attachTerminal(a kit.App, c *workbench.Command) (restore func()) {
 		return s
 	}
 	*c.Terminal = size()
-	resized, forget := passSizes(size)
+	resized, forget := kit.Sizes(size)
 	c.Resized = resized
 	state, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {

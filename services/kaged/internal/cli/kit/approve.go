@@ -143,7 +143,7 @@ func NewQuestions(terminal io.ReadWriter) *questions {
 func (q *questions) Ask(question string) (string, error) {
 	if file, ok := q.terminal.(*os.File); ok {
 		_, _ = q.answers.Discard(q.answers.Buffered())
-		discardInput(file)
+		DiscardInput(file)
 	}
 	fmt.Fprint(q.terminal, question)
 	answer, err := q.answers.ReadString('\n')

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discardInput drops unread input of a terminal. It leaves other files alone.
-func discardInput(terminal *os.File) {
+// DiscardInput drops unread input of a terminal. It leaves other files alone.
+func DiscardInput(terminal *os.File) {
 	const input = 1                    // FREAD of sys/fcntl.h
 	raw, err := terminal.SyscallConn() // Fd would make reads block, so that Close no longer ends them
 	if err != nil {

@@ -4,5 +4,5 @@ package kit
 
 import "os"
 
-// discardInput drops unread input of a terminal on systems that can.
-func discardInput(*os.File) {}
+// DiscardInput drops unread input of a terminal on systems that can.
+func DiscardInput(*os.File) {}

@@ -1,0 +1,17 @@
+package kagedtest
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Modes are the modes of the terminal now.
+func (x *Terminal) Modes(t testing.TB) unix.Termios {
+	t.Helper()
+	modes, err := unix.IoctlGetTermios(int(x.keys.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *modes
+}
