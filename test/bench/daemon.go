@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/host"
-	"kaged.dev/services/kaged/client"
 )
 
 // startLimit bounds a daemon's start.
@@ -45,11 +45,11 @@ func environ(dir string) []string {
 	}
 }
 
-// start runs kaged up in dir and returns when it has said that it is ready.
-func start(ctx context.Context, kaged, dir string) (*daemon, error) {
+// start runs kaged up in dir, with further variables, and returns when it has said that it is ready.
+func start(ctx context.Context, kaged, dir string, env ...string) (*daemon, error) {
 	d := &daemon{dir: dir, exited: make(chan struct{})}
 	d.cmd = exec.Command(kaged, "up", "--listen", "127.0.0.1:0")
-	d.cmd.Env = environ(dir)
+	d.cmd.Env = append(environ(dir), env...)
 	d.cmd.Stderr = &d.stderr
 	stdout, err := d.cmd.StdoutPipe()
 	if err != nil {

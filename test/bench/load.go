@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"kaged.dev/services/kaged/client"
+	"kaged.dev/pkg/client"
 )
 
 const (

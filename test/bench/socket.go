@@ -3,7 +3,7 @@ package bench
 import (
 	"encoding/json"
 
-	"kaged.dev/services/kaged/client"
+	"kaged.dev/pkg/client"
 )
 
 func deltaOf(f client.Frame) (string, error) {

@@ -22,9 +22,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/pkg/testkit/pgtest"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/test/e2e/kagedtest"
 )
 

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,10 +83,14 @@ func TestTypeScriptTerminal(t *testing.T) {
 			return fakellm.Step{fakellm.Say("It runs.")}
 		}
 		return fakellm.Step{fakellm.Tool("shell.exec",
-			`{"command":"stty -echo; echo ready; exec sh","background":true,"terminal":true}`)}
+			`{"command":"./serve.sh","background":true,"terminal":true}`)}
 	})
 	file := kagedtest.Read(t, w.dir, ".kaged/project.yaml")
 	kagedtest.Write(t, w.dir, ".kaged/project.yaml", strings.Replace(file, "shell.bash", "shell.*", 1))
+	kagedtest.Write(t, w.dir, "serve.sh", "#!/bin/sh\nstty -echo\necho ready\nPS1= exec sh\n")
+	if err := os.Chmod(filepath.Join(w.dir, "serve.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	session := w.session(t, "shell", "start a shell")
 	var token struct{ Token string }
 	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "ts", "scope": "run"}, &token)

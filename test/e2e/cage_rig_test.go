@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/testkit/fakellm"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/test/e2e/kagedtest"
 )
 

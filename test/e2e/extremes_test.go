@@ -16,7 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"kaged.dev/services/kaged/client"
+	"kaged.dev/pkg/client"
 	"kaged.dev/test/e2e/kagedtest"
 )
 

@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"testing"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/testkit/fakellm"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/test/e2e/kagedtest"
 )
 

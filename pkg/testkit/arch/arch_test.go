@@ -80,8 +80,8 @@ var rules = []rule{
 	},
 	{
 		`^kaged\.dev/(pkg|services)/`, `/gen/(kaged/api/|backends$)`,
-		`^kaged\.dev/(pkg/frametype/internal/gen$|services/(gateway|session-manager|issue|kaged)(/|$))`,
-		"kaged.api.v1 is what clients see: the gateway and the services behind its routes alone speak it",
+		`^kaged\.dev/(pkg/frametype/internal/gen$|pkg/client(/|$)|services/(gateway|session-manager|issue|kaged)(/|$))`,
+		"kaged.api.v1 is what clients see: the gateway, the services behind its routes and the client alone speak it",
 	},
 	{
 		`^kaged\.dev/services/[^/]+/`, `/gen/kaged/(sessionmanager|gateway)/`,

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit/fakellm"
-	"kaged.dev/services/kaged/client"
 )
 
 // World is a test's own machine: folders, configuration and environment.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/kaged/client"
 )
 
 // Session is a session of a project, attached.

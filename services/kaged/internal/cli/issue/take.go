@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/daemon"
 )
 

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"path/filepath"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/kaged/client"
 )
 
 // ProjectAt returns the id of the project that is registered for a folder.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"kaged.dev/services/kaged/client"
+	"kaged.dev/pkg/client"
 )
 
 // Window is how full the window of an agent's model is, as the API shows it.

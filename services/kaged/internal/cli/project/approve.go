@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 	"kaged.dev/services/kaged/internal/cli/up"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 	"kaged.dev/services/kaged/internal/cli/lsp"
 )
@@ -65,6 +65,7 @@ type runningProcess struct {
 	MemoryBytes int64   `json:"memory_bytes"`
 	CPUMS       int64   `json:"cpu_ms"`
 	Background  bool    `json:"background"`
+	Terminal    bool    `json:"terminal"`
 }
 
 type runningCage struct {

@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"os/user"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 )
 
 // budgetMarks are the shares of a budget, in percent, from which on a line tells of it.

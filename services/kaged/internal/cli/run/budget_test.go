@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kaged.dev/services/kaged/client"
+	"kaged.dev/pkg/client"
 )
 
 // A run tells of a budget when half of it, most of it and nearly all of it is spent, and once each.

@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kaged.dev/services/kaged/client"
+	"kaged.dev/pkg/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/retry"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

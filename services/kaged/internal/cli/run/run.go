@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 	"kaged.dev/services/kaged/internal/cli/project"
 	"kaged.dev/services/kaged/internal/cli/up"

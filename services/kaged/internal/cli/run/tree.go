@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

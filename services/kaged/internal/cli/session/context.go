@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/dsl"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 	"kaged.dev/services/kaged/internal/daemon"
 )

@@ -29,7 +29,15 @@ type Client struct {
 	open bool
 }
 
-// SignIn returns a client of the daemon with a gateway on the unix socket.
+// Open returns a client of the daemon at a base URL that signs in with an API token; a daemon without sign-in takes
+// an empty one. It fails with unauthenticated for a token that is not valid and with unavailable.
+func Open(ctx context.Context, base, token string) (*Client, error) {
+	c := New(base).WithToken(token)
+	return c, c.Bootstrap(ctx)
+}
+
+// SignIn returns a client of the daemon at the unix socket of its gateway, for processes of the daemon's own
+// user. It fails with unavailable and forbidden.
 func SignIn(ctx context.Context, socket string) (*Client, error) {
 	conn, err := grpc.NewClient("unix:"+socket, rpc.DialOptions()...)
 	if err != nil {
@@ -39,7 +47,7 @@ func SignIn(ctx context.Context, socket string) (*Client, error) {
 	return SignInWith(ctx, conn)
 }
 
-// SignInWith returns a client of the daemon with the gateway that conn reaches.
+// SignInWith returns a client of the daemon at the other end of conn.
 func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, error) {
 	gateway := gatewayv1.NewGatewayServiceClient(conn)
 	info, err := gateway.GetInfo(ctx, &gatewayv1.GetInfoRequest{})
@@ -48,7 +56,7 @@ func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, er
 	}
 	c := New(info.GetBaseUrl())
 	if info.GetAuthMode() != "loopback" {
-		return c, c.bootstrap(ctx)
+		return c, c.Bootstrap(ctx)
 	}
 	launch, err := gateway.IssueLaunch(ctx, &gatewayv1.IssueLaunchRequest{})
 	if err != nil {
@@ -61,7 +69,7 @@ func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, er
 	if err := c.Do(ctx, http.MethodGet, "/api/v1/launch?"+u.RawQuery, nil, nil); err != nil {
 		return nil, err
 	}
-	return c, c.bootstrap(ctx)
+	return c, c.Bootstrap(ctx)
 }
 
 // New returns a client of the daemon at base that is not signed in.
@@ -81,9 +89,7 @@ func (c *Client) WithToken(token string) *Client {
 
 // Bootstrap fetches the token that changing requests need. A client of an insecure daemon, and one with an API token,
 // needs no other sign-in.
-func (c *Client) Bootstrap(ctx context.Context) error { return c.bootstrap(ctx) }
-
-func (c *Client) bootstrap(ctx context.Context) error {
+func (c *Client) Bootstrap(ctx context.Context) error {
 	var me struct {
 		CSRF   string `json:"csrf_token"`
 		Daemon struct {
@@ -106,23 +112,47 @@ func (c *Client) BaseURL() string { return c.base }
 // Close gives up idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes one request with a JSON body, unless that is nil, and reads the answer into out, unless that is nil. An
-// error of the API comes back as the *fault.Error it is.
+// maxAnswer is the longest answer that is read, in bytes.
+const maxAnswer = 64 << 20
+
+// Do makes one request with a JSON body, unless in is nil, and reads the answer into out, unless that is nil; for
+// routes without a method. An error of the API comes back as the *fault.Error it is.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
+	var body []byte
 	if in != nil {
-		data, err := json.Marshal(in)
-		if err != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
 			return err
 		}
-		body = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	status, data, err := c.exchange(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
+	if status >= http.StatusBadRequest {
+		return apiFault(status, data)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fault.Wrap(err, fault.Internal, "The daemon's answer is not the JSON it should be.")
+	}
+	return nil
+}
+
+// exchange makes one request and reads the whole answer. It fails with unavailable and with ctx's error.
+func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (status int, data []byte, err error) {
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
+	if err != nil {
+		return 0, nil, fault.Wrap(err, fault.BadRequest, "%s is no address of the API.", c.base+path)
+	}
 	req.Header.Set("Accept", "application/json")
-	if in != nil {
+	if body != nil {
 		req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	}
 	if method != http.MethodGet {
@@ -134,25 +164,16 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return 0, nil, ctx.Err()
 		}
-		return fault.Wrap(err, fault.Unavailable, "The daemon at %s cannot be reached.", c.base)
+		return 0, nil, fault.Wrap(err, fault.Unavailable, "The daemon at %s cannot be reached.", c.base)
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	data, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "The daemon's answer broke off.")
+		return 0, nil, fault.Wrap(err, fault.Unavailable, "The daemon's answer broke off.")
 	}
-	if resp.StatusCode >= 400 {
-		return apiFault(resp.StatusCode, data)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(data, out); err != nil {
-		return fault.Wrap(err, fault.Internal, "The daemon's answer is not the JSON it should be.")
-	}
-	return nil
+	return resp.StatusCode, data, nil
 }
 
 func apiFault(status int, data []byte) error {
