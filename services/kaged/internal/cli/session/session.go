@@ -13,16 +13,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
 // Command is the group of commands about sessions.
 func Command(a kit.App, p *kit.Places) *cobra.Command {
-	cmd := kit.Group("session", "List, show, steer, export, cancel and end sessions; show their ledgers")
-	cmd.AddCommand(sessionList(a, p), sessionShow(a, p), sessionExport(a, p), sessionLedger(a, p), CancelCommand(a, p),
-		sessionEnd(a, p), sessionSteer(a, p))
+	cmd := kit.Group("session", "List, show, attach, steer, export, cancel and end sessions; show their ledgers")
+	cmd.AddCommand(sessionList(a, p), sessionShow(a, p), sessionAttach(a, p), sessionSteer(a, p), sessionExport(a, p),
+		sessionLedger(a, p), CancelCommand(a, p), sessionEnd(a, p))
 	return cmd
 }
 

@@ -1,0 +1,89 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"kaged.dev/pkg/client"
+	"kaged.dev/services/kaged/internal/cli/kit"
+)
+
+func sessionAttach(a kit.App, p *kit.Places) *cobra.Command {
+	var process, escape, address string
+	cmd := &cobra.Command{
+		Use:   "attach --pty PROCESS [SESSION]",
+		Short: "Join this terminal to a background process of an agent",
+		Long: "Shows the terminal of a background process that an agent has started, with its kept output, and\n" +
+			"types on it. PROCESS is its PID or id in `kaged ps`. The process's terminal gets the size of this one.\n" +
+			"Any number of terminals may be joined, beside the console. The escape key leaves, and the process goes\n" +
+			"on. Input is recorded in the audit log, except hidden lines such as passwords. The title, clipboard and\n" +
+			"window commands of the process are left out.",
+		Example: "  kaged ps\n  kaged session attach --pty 4711\n  kaged session attach --pty 4711 --escape ctrl-a",
+		Args: func(cmd *cobra.Command, list []string) error {
+			if len(list) > 1 {
+				return kit.Misused(cmd, "at most one session id is taken")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, list []string) error {
+			if process == "" {
+				return kit.Misused(cmd, "--pty is needed: the PID of a background process, as `kaged ps` shows it")
+			}
+			key, ok := keyOf(escape)
+			if !ok {
+				return kit.Misused(cmd,
+					"--escape is %q and must be ctrl-a to ctrl-z, ctrl-], ctrl-\\, ctrl-^, ctrl-_ or none", escape)
+			}
+			if _, isFile := a.Stdin.(*os.File); !isFile || !kit.IsTerminal(a.Stdin) || !kit.IsTerminal(a.Stdout) {
+				return kit.Misused(cmd, "--pty needs a terminal on stdin and stdout")
+			}
+			session := ""
+			if len(list) == 1 {
+				session = list[0]
+			}
+			return a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
+				found, err := findProcess(ctx, c, session, process)
+				if err != nil {
+					return err
+				}
+				return showProcess(ctx, a, c, found, key)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&process, "pty", "", "the background process: its PID or id")
+	cmd.Flags().StringVar(&escape, "escape", "ctrl-]", "the key that leaves; none for no key")
+	kit.AddURL(cmd, &address)
+	return cmd
+}
+
+// keyOf returns the byte of a control key; none is 0.
+func keyOf(name string) (key byte, ok bool) {
+	if name == "none" {
+		return 0, true
+	}
+	const prefix = "ctrl-"
+	if len(name) != len(prefix)+1 || name[:len(prefix)] != prefix {
+		return 0, false
+	}
+	switch c := name[len(prefix)]; {
+	case c >= 'a' && c <= 'z':
+		return c - 'a' + 1, true
+	case c >= '\\' && c <= '_':
+		return c - '@', true
+	}
+	return 0, false
+}
+
+// keyName is a control key for a person.
+func keyName(key byte) string {
+	switch {
+	case key == 0:
+		return "its end"
+	case key <= 26:
+		return fmt.Sprintf("Ctrl-%c", key+'A'-1)
+	}
+	return fmt.Sprintf("Ctrl-%c", key+'@')
+}
