@@ -356,7 +356,11 @@ func (c *Client) DiscardQueued(ctx context.Context, req *apiv1.DiscardQueuedRequ
 // sessions of the project or of the operator have a run at work as may (`[limits]` of local.toml), the run is
 // pending, the session queued, and the answer says so (queued, reason, running_count, limit): ResumeSession
 // starts it. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one
-// (details.current_message) or a queued or paused one (details.current_state), and project_not_ready.
+// (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. With
+// steer a running session takes it too (steered): its root agent reads it at the next step boundary. If the
+// run is completed before, the message starts the next run; if it ends otherwise, the model reads it with the
+// next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no
+// overrides.
 //
 // POST /api/v1/sessions/{session_id}/messages
 func (c *Client) PostMessage(ctx context.Context, req *apiv1.PostMessageRequest) (*apiv1.PostMessageResponse, error) {
@@ -594,13 +598,31 @@ func (c *Client) GetApproval(ctx context.Context, req *apiv1.GetApprovalRequest)
 	return call[apiv1.GetApprovalResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/approvals/{approval_id}", answer: "approval"}, req)
 }
 
-// AnswerApproval allows or refuses the call; the answer is on disk when it returns. Fails with
-// validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if it was
-// answered, has expired or was closed with its run.
+// AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session
+// or project it makes a standing approval, one of the request's offers, which allows later calls without a
+// question; no call that is on the operator's list of blocked commands. Fails with validation_failed,
+// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired
+// or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and
+// (details.reason standing_limit) for more than 200 in force in a project.
 //
 // POST /api/v1/sessions/{session_id}/approvals/{approval_id}
 func (c *Client) AnswerApproval(ctx context.Context, req *apiv1.AnswerApprovalRequest) (*apiv1.AnswerApprovalResponse, error) {
 	return call[apiv1.AnswerApprovalResponse](ctx, c, route{method: "POST", path: "/api/v1/sessions/{session_id}/approvals/{approval_id}", body: "*", answer: "approval"}, req)
+}
+
+// ListStandingApprovals lists the operator's standing approvals, newest first, a page at a time.
+//
+// GET /api/v1/standing-approvals
+func (c *Client) ListStandingApprovals(ctx context.Context, req *apiv1.ListStandingApprovalsRequest) (*apiv1.ListStandingApprovalsResponse, error) {
+	return call[apiv1.ListStandingApprovalsResponse](ctx, c, route{method: "GET", path: "/api/v1/standing-approvals"}, req)
+}
+
+// RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about.
+// Fails with not_found; one that is revoked already stays as it is.
+//
+// DELETE /api/v1/standing-approvals/{id}
+func (c *Client) RevokeStandingApproval(ctx context.Context, req *apiv1.RevokeStandingApprovalRequest) (*apiv1.RevokeStandingApprovalResponse, error) {
+	return call[apiv1.RevokeStandingApprovalResponse](ctx, c, route{method: "DELETE", path: "/api/v1/standing-approvals/{id}", answer: "standing_approval"}, req)
 }
 
 // CreateToken makes a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken,

@@ -3,8 +3,8 @@ package run
 import (
 	"encoding/json"
 
+	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/termtext"
-	"kaged.dev/services/kaged/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kaged.dev/services/kaged/client"
+	"kaged.dev/pkg/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
