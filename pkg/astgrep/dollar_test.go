@@ -78,10 +78,16 @@ func TestDollarsInPatterns(t *testing.T) {
 			"go", `f("$5", "$lower", "$Total", "$", $A)`, "package a\n\nvar _ = f(\"$5\", \"$lower\", \"$Total\", \"$\", x)\n",
 			[]string{`f("$5", "$lower", "$Total", "$", x) A=x`},
 		},
-		{"go", `f("costs $A", $A)`, "package a\n\nvar _, _ = f(\"costs $A\", x), f(\"costs µA\", x)\n", []string{`f("costs $A", x) A=x`}},
+		{
+			"go", `f("costs $A", $A)`, "package a\n\nvar _, _ = f(\"costs $A\", x), f(\"costs µA\", x)\n",
+			[]string{`f("costs $A", x) A=x`},
+		},
 		{"python", `f("$Total", $A)`, "f('$Total', 1)\nf(\"$Total\", 1)\n", []string{`f("$Total", 1) A=1`}},
 		{"bash", "echo $lower $5 $A", "echo $lower $5 x\n", []string{"echo $lower $5 x A=x"}},
-		{"php", "f($lower, $Total, $A);", "<?php f($lower, $Total, 1); f($x, $Total, 1);", []string{"f($lower, $Total, 1); A=1"}},
+		{
+			"php", "f($lower, $Total, $A);", "<?php f($lower, $Total, 1); f($x, $Total, 1);",
+			[]string{"f($lower, $Total, 1); A=1"},
+		},
 	} {
 		if got := find(t, p, c.language, c.pattern, c.source); !slices.Equal(got, c.want) {
 			t.Errorf("%s %q in %q: got %q, want %q", c.language, c.pattern, c.source, got, c.want)

@@ -45,7 +45,8 @@ func (c *compiler) several() error {
 	}
 	return &PatternError{
 		Pattern: c.source, Problem: "is more than one node: " + strings.Join(kinds, ", "),
-		Advice: "A pattern is one expression, statement or declaration; put braces around several statements, or search for one of them.",
+		Advice: "A pattern is one expression, statement or declaration; put braces around several statements, or search " +
+			"for one of them.",
 	}
 }
 
@@ -114,6 +115,8 @@ func advice(lang *syntax.Language) string {
 
 // examples are complete patterns, for languages without common calls.
 var examples = map[string]string{
-	"bash": "echo $A", "c": "f($A, $$$REST);", "cpp": "f($A, $$$REST);", "css": ".name { color: $C; $$$ }", "hcl": "resource \"$T\" \"$N\" { $$$ }",
-	"html": "<p class=\"$C\">$$$</p>", "java": "$O.f($A);", "json": "{\"name\": $V, $$$}", "php": "f($A, $$$REST);", "yaml": "name: $V",
+	"bash": "echo $A", "c": "f($A, $$$REST);", "cpp": "f($A, $$$REST);", "css": ".name { color: $C; $$$ }",
+	"hcl":  "resource \"$T\" \"$N\" { $$$ }",
+	"html": "<p class=\"$C\">$$$</p>", "java": "$O.f($A);", "json": "{\"name\": $V, $$$}", "php": "f($A, $$$REST);",
+	"yaml": "name: $V",
 }

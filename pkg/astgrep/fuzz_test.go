@@ -22,7 +22,10 @@ const (
 // Compiling any pattern ends with a pattern or with a reason.
 func FuzzPattern(f *testing.F) {
 	for i, lang := range syntax.Languages() {
-		for _, pattern := range []string{"f($A, $$$B)", "$$$", "console.log(", "{\"a\": $V, $$$}", "a { b: $C }", "\x00\xff", "<p $$$>$A</p>", lang.Name, "((((", "$A $B", "\"$A"} {
+		for _, pattern := range []string{
+			"f($A, $$$B)", "$$$", "console.log(", "{\"a\": $V, $$$}", "a { b: $C }", "\x00\xff", "<p $$$>$A</p>", lang.Name,
+			"((((", "$A $B", "\"$A",
+		} {
 			f.Add(i, pattern)
 		}
 	}

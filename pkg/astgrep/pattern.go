@@ -84,7 +84,8 @@ func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, 
 		tree, err := parser.Parse(limited, lang, []byte(text), 4*MaxPattern)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
 			return nil, &PatternError{
-				Pattern: source, Problem: "is not complete " + lang.Name + " code: no reading of it was found in " + patternTime.String(),
+				Pattern: source, Problem: "is not complete " + lang.Name + " code: no reading of it was found in " +
+					patternTime.String(),
 				Advice: advice(lang),
 			}
 		}

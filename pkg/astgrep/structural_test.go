@@ -103,7 +103,8 @@ func TestSemanticsOfAstGrep(t *testing.T) {
 		{"import { $$$A } from 'b'", "import { c, d } from 'b'", []string{"import { c, d } from 'b' A=c, d"}},
 		{"import $A from $B", "import x from 'b'", []string{"import x from 'b' A=x B='b'"}},
 		{
-			"function _() {\n  $$$A\n  let $P = g()\n  let $Q = h()\n  $$$B\n}", "function _() { let a = 0; let p = g(); let q = h(); let b = 1; }",
+			"function _() {\n  $$$A\n  let $P = g()\n  let $Q = h()\n  $$$B\n}",
+			"function _() { let a = 0; let p = g(); let q = h(); let b = 1; }",
 			[]string{"function _() { let a = 0; let p = g(); let q = h(); let b = 1; } A=let a = 0; P=p Q=q B=let b = 1;"},
 		},
 	} {
@@ -121,7 +122,10 @@ func TestVariablesWhereNamesHaveNoPlace(t *testing.T) {
 		{"json", `{"a": $V, $$$}`, `{"a": [1], "b": 2}`, `{"a": [1], "b": 2} V=[1]`},
 		{"json", `{$$$, $K: 2}`, `{"a": 1, "b": 2}`, `{"a": 1, "b": 2} K="b"`},
 		{"json", `"$A"`, `["x"]`, `"x" A=x`},
-		{"hcl", `resource "a" $N { $$$B }`, "resource \"a\" \"b\" {\n  c = 1\n}\n", "resource \"a\" \"b\" {\n  c = 1\n} N=\"b\" B=c = 1"},
+		{
+			"hcl", `resource "a" $N { $$$B }`, "resource \"a\" \"b\" {\n  c = 1\n}\n",
+			"resource \"a\" \"b\" {\n  c = 1\n} N=\"b\" B=c = 1",
+		},
 		{"css", ".a { color: $C; $$$ }", ".a { color: red; margin: 0 }", ".a { color: red; margin: 0 } C=red"},
 		{"ruby", "class $C < $D\n  $$$\nend", "class A < B\n  x\nend\n", "class A < B\n  x\nend C=A D=B"},
 		{"php", "$A . 'x'", "<?php echo __DIR__ . 'x';", "__DIR__ . 'x' A=__DIR__"},
@@ -134,13 +138,15 @@ func TestVariablesWhereNamesHaveNoPlace(t *testing.T) {
 
 // samples are small sources of several languages, with tabs and spaces, strings of several lines and no line at all.
 var samples = map[string]string{
-	"go":         "package a\n\nfunc f(x int) error {\n\tif x > 1 {\n\t\treturn g(`a\nb`, func() {\n\t\t\th(x, 1)\n\n\t\t})\n\t}\n\treturn nil\n}\n",
-	"typescript": "export const f = async (x: number) => {\n  await g(x, `a\n ${b(1)}\n`);\n  if (x) {\n    return h(\n      x,\n      {a: 1, b},\n    );\n  }\n};\n",
-	"python":     "def f(x):\n    \"\"\"A\n    b\n  c.\"\"\"\n    return g(\n        x,\n        [a for a in b],\n    )\n",
-	"json":       "{\"a\": [1, {\"b\": null}], \"c\": \"d\"}\n",
-	"css":        ".a > b { color: red; margin: 0 1px }\n@media x { c { d: e } }\n",
-	"rust":       "fn f(x: u8) -> u8 {\n    let y = g(x, \"a\\\n        b\");\n    match y { 1 => 2, _ => h!(3) }\n}\n",
-	"yaml":       "a:\n  - b: 1\n    c: |\n      text\n        more\n",
+	"go": "package a\n\nfunc f(x int) error {\n\tif x > 1 {\n\t\treturn g(`a\nb`, func() {\n\t\t\th(x, " +
+		"1)\n\n\t\t})\n\t}\n\treturn nil\n}\n",
+	"typescript": "export const f = async (x: number) => {\n  await g(x, `a\n ${b(1)}\n`);\n  if (x) {\n    return " +
+		"h(\n      x,\n      {a: 1, b},\n    );\n  }\n};\n",
+	"python": "def f(x):\n    \"\"\"A\n    b\n  c.\"\"\"\n    return g(\n        x,\n        [a for a in b],\n    )\n",
+	"json":   "{\"a\": [1, {\"b\": null}], \"c\": \"d\"}\n",
+	"css":    ".a > b { color: red; margin: 0 1px }\n@media x { c { d: e } }\n",
+	"rust":   "fn f(x: u8) -> u8 {\n    let y = g(x, \"a\\\n        b\");\n    match y { 1 => 2, _ => h!(3) }\n}\n",
+	"yaml":   "a:\n  - b: 1\n    c: |\n      text\n        more\n",
 }
 
 // A piece of a source, taken as a pattern and rewritten to itself, changes no byte; nor does a
@@ -157,7 +163,9 @@ func TestRewritingByIdentityIsIdentity(t *testing.T) {
 		}
 		i := rapid.IntRange(1, len(tree.Nodes)-1).Draw(rt, "node")
 		piece := string(tree.Source(i))
-		from := []string{"$A", piece, strings.ReplaceAll(piece, "x", "$A"), strings.ReplaceAll(piece, "1", "$$$B")}[rapid.IntRange(0, 3).Draw(rt, "pattern")]
+		from := []string{
+			"$A", piece, strings.ReplaceAll(piece, "x", "$A"), strings.ReplaceAll(piece, "1", "$$$B"),
+		}[rapid.IntRange(0, 3).Draw(rt, "pattern")]
 		pattern, err := astgrep.Compile(t.Context(), p, lang, from)
 		if err != nil {
 			return // not every piece is a whole node by itself

@@ -121,7 +121,10 @@ func parse(subject string, h nats.Header, body []byte, streamSeq uint64) (b Batc
 	epoch, err1 := strconv.ParseInt(h.Get(headerEpoch), 10, 64)
 	seq, err2 := strconv.ParseInt(h.Get(headerSeq), 10, 64)
 	count, err3 := strconv.Atoi(h.Get(headerCount))
-	b = Batch{Session: session, Channel: channel, Epoch: epoch, Seq: seq, Count: count, Body: body, MsgID: h.Get(headerMsgID), StreamSeq: streamSeq}
+	b = Batch{
+		Session: session, Channel: channel, Epoch: epoch, Seq: seq, Count: count, Body: body, MsgID: h.Get(headerMsgID),
+		StreamSeq: streamSeq,
+	}
 	return b, err1 == nil && err2 == nil && err3 == nil && b.check() == nil
 }
 

@@ -66,8 +66,11 @@ func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, err
 	f := &Frames{conn: conn, pendingMessages: defaultPendingMessages, cfg: &jetstream.StreamConfig{
 		Name: streamName, Description: "Frames of sessions for their sockets", Subjects: []string{allSubjects},
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, MaxAge: cfg.Retention, MaxBytes: cfg.MaxBytes,
-		Replicas: max(cfg.Replicas, 1), Storage: cfg.Storage, Duplicates: min(cfg.Retention, maxDuplicates), AllowDirect: true,
-		RePublish: &jetstream.RePublish{Source: allSubjects, Destination: livePrefix + subjectPrefix + "{{wildcard(1)}}.{{wildcard(2)}}"},
+		Replicas: max(cfg.Replicas, 1), Storage: cfg.Storage, Duplicates: min(cfg.Retention, maxDuplicates),
+		AllowDirect: true,
+		RePublish: &jetstream.RePublish{
+			Source: allSubjects, Destination: livePrefix + subjectPrefix + "{{wildcard(1)}}.{{wildcard(2)}}",
+		},
 	}}
 	return f, f.ensure(ctx)
 }

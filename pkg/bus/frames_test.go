@@ -38,7 +38,8 @@ func (w *writer) batch(n int) bus.Batch {
 	}
 	last := w.last
 	return bus.Batch{
-		Session: w.session, Channel: w.channel, Epoch: w.epoch, Seq: w.next, Count: n, Body: []byte(strings.Join(lines, "\n")), ExpectLast: &last,
+		Session: w.session, Channel: w.channel, Epoch: w.epoch, Seq: w.next, Count: n,
+		Body: []byte(strings.Join(lines, "\n")), ExpectLast: &last,
 	}
 }
 
@@ -142,7 +143,8 @@ func TestWhatIsPublishedIsReplayed(t *testing.T) {
 		newWriter(f, fmt.Sprint("other", n)).mustPublish(t, 3)
 	}
 	tail, found, err := f.Tail(t.Context(), "S1", "output")
-	if err != nil || !found || tail.Seq != 16 || tail.Count != 6 || tail.Epoch != 1 || tail.StreamSeq != w.last || tail.Session != "S1" || tail.Channel != "output" {
+	if err != nil || !found || tail.Seq != 16 || tail.Count != 6 || tail.Epoch != 1 || tail.StreamSeq != w.last ||
+		tail.Session != "S1" || tail.Channel != "output" {
 		t.Errorf("the tail is %+v, %v, %v", tail, found, err)
 	}
 	for from := int64(-1); from <= 25; from++ {
@@ -220,7 +222,9 @@ func TestRepeatingAPublishIsSafe(t *testing.T) {
 		}
 		w.last, w.next = first.StreamSeq, w.next+2
 	}
-	lifecycle := bus.Batch{Session: "S1", Channel: "output", Epoch: 1, Seq: w.next, Count: 1, Body: []byte("{}"), MsgID: "run-ended"}
+	lifecycle := bus.Batch{
+		Session: "S1", Channel: "output", Epoch: 1, Seq: w.next, Count: 1, Body: []byte("{}"), MsgID: "run-ended",
+	}
 	first, err := f.Publish(t.Context(), lifecycle)
 	if err != nil {
 		t.Fatal(err)
@@ -252,11 +256,23 @@ func TestAGapIsTold(t *testing.T) {
 		{name: "nothing new is known", publish: func(*writer) {}, from: 6, known: 5},
 		{name: "the beginning is missing", publish: func(w *writer) { w.next = 10; w.mustPublish(t, 3) }, from: 9, gap: true},
 		{name: "only what comes after is retained", publish: func(w *writer) { w.next = 10; w.mustPublish(t, 3) }, from: 10},
-		{name: "only a marker is retained", publish: func(w *writer) { w.next = 10; w.mustPublish(t, 0) }, from: 9, gap: true},
+		{
+			name: "only a marker is retained", publish: func(w *writer) { w.next = 10; w.mustPublish(t, 0) }, from: 9, gap: true,
+		},
 		{name: "the marker is where the reader is", publish: func(w *writer) { w.next = 10; w.mustPublish(t, 0) }, from: 10},
-		{name: "a hole", publish: func(w *writer) { w.mustPublish(t, 3); w.next = 7; w.mustPublish(t, 1) }, from: 1, gap: true},
+		{
+			name: "a hole", publish: func(w *writer) {
+				w.mustPublish(t, 3)
+				w.next = 7
+				w.mustPublish(t, 1)
+			}, from: 1, gap: true,
+		},
 		{name: "the end is missing", publish: func(w *writer) { w.mustPublish(t, 3) }, from: 1, known: 4, gap: true},
-		{name: "the end is missing beyond the reader", publish: func(w *writer) { w.mustPublish(t, 3) }, from: 5, known: 7, gap: true},
+		{
+			name: "the end is missing beyond the reader", publish: func(w *writer) {
+				w.mustPublish(t, 3)
+			}, from: 5, known: 7, gap: true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWriter(f, strings.ReplaceAll(c.name, " ", "-"))
@@ -330,12 +346,16 @@ func TestBadBatchesAreRefused(t *testing.T) {
 		_, err = replayed(t, f, name, 1, 0)
 		wantFault(t, err, fault.BadRequest)
 	}
-	for _, b := range []bus.Batch{{Count: 2, Body: []byte("one")}, {Count: 0, Body: []byte("x")}, {Count: 1, Body: []byte("a\nb")}, {Seq: -1, Count: 1}} {
+	for _, b := range []bus.Batch{
+		{Count: 2, Body: []byte("one")}, {Count: 0, Body: []byte("x")}, {Count: 1, Body: []byte("a\nb")}, {Seq: -1, Count: 1},
+	} {
 		b.Session, b.Channel = "S1", "output"
 		_, err := f.Publish(t.Context(), b)
 		wantFault(t, err, fault.Internal)
 	}
-	_, err := f.Publish(t.Context(), bus.Batch{Session: "S1", Channel: "output", Seq: 1, Count: 1, Body: make([]byte, 1<<20)})
+	_, err := f.Publish(t.Context(), bus.Batch{
+		Session: "S1", Channel: "output", Seq: 1, Count: 1, Body: make([]byte, 1<<20),
+	})
 	if f := wantFault(t, err, fault.PayloadTooLarge); f.Details["limit_bytes"] == nil {
 		t.Errorf("details are %v", f.Details)
 	}

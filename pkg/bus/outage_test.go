@@ -85,7 +85,8 @@ func TestLiveIsWhatIsStored(t *testing.T) {
 	var seqs []int64
 	for range 4 {
 		b := next(t, c.batches)
-		if tail, _, _ := f.Tail(t.Context(), "S1", "output"); b.StreamSeq == tail.StreamSeq && string(b.Body) != string(tail.Body) {
+		if tail, _, _ := f.Tail(t.Context(), "S1", "output"); b.StreamSeq == tail.StreamSeq &&
+			string(b.Body) != string(tail.Body) {
 			t.Errorf("live has %s, the stream %s", b.Body, tail.Body)
 		}
 		for seq := range b.Frames(0) {

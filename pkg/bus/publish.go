@@ -50,7 +50,9 @@ func (f *Frames) Publish(ctx context.Context, b Batch) (Ack, error) {
 		return Ack{}, err
 	}
 	if limit := f.MaxBody(); limit > 0 && int64(len(b.Body)) > limit {
-		return Ack{}, fault.New(fault.PayloadTooLarge, "A batch of frames has %d bytes and NATS takes %d.", len(b.Body), limit).With("limit_bytes", limit)
+		return Ack{},
+			fault.New(fault.PayloadTooLarge, "A batch of frames has %d bytes and NATS takes %d.", len(b.Body), limit).
+				With("limit_bytes", limit)
 	}
 	ack, err := f.publishOnce(ctx, subj, b)
 	if errors.Is(err, nats.ErrNoResponders) {
@@ -88,7 +90,8 @@ func (f *Frames) refused(ctx context.Context, b Batch, cause *jetstream.APIError
 	switch cause.ErrorCode {
 	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
-		return Ack{}, fault.Wrap(cause, fault.PayloadTooLarge, "A batch of frames is larger than the stream takes.").With("limit_bytes", f.MaxBody())
+		return Ack{}, fault.Wrap(cause, fault.PayloadTooLarge, "A batch of frames is larger than the stream takes.").
+			With("limit_bytes", f.MaxBody())
 	default:
 		return Ack{}, unavailable(cause, "NATS refused to store a message.")
 	}
@@ -105,5 +108,6 @@ func (f *Frames) refused(ctx context.Context, b Batch, cause *jetstream.APIError
 
 // same reports whether a stored message is this very batch. An epoch has one writer, which gives a number to one frame.
 func same(stored, b Batch) bool {
-	return stored.Epoch == b.Epoch && stored.Seq == b.Seq && stored.Count == b.Count && stored.MsgID == b.MsgID && bytes.Equal(stored.Body, b.Body)
+	return stored.Epoch == b.Epoch && stored.Seq == b.Seq && stored.Count == b.Count && stored.MsgID == b.MsgID &&
+		bytes.Equal(stored.Body, b.Body)
 }

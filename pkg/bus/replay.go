@@ -68,7 +68,8 @@ func (f *Frames) Tail(ctx context.Context, session, channel string) (tail Batch,
 		return Batch{}, false, unavailable(err, "NATS gave an answer that makes no sense.")
 	}
 	if got.Error != nil {
-		if got.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound || got.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound {
+		if got.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound ||
+			got.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound {
 			return Batch{}, false, nil
 		}
 		return Batch{}, false, unavailable(got.Error, "NATS cannot read the stream of frames.")
@@ -102,7 +103,9 @@ func (f *Frames) Replay(ctx context.Context, session, channel string, from, know
 }
 
 // replay returns nil also when yield has asked to stop.
-func (f *Frames) replay(ctx context.Context, session, channel string, from, known int64, yield func(Batch, error) bool) error {
+func (f *Frames) replay(
+	ctx context.Context, session, channel string, from, known int64, yield func(Batch, error) bool,
+) error {
 	tail, found, err := f.Tail(ctx, session, channel)
 	if err != nil {
 		return err

@@ -10,7 +10,10 @@ import (
 // Cost of compiling three policies: one of few paths, one of a whole project with its protected
 // paths, and one of a tree with more folders than the search limit.
 func BenchmarkCompile(b *testing.B) {
-	project := []string{".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/x", ".git/objects/", ".git/refs/", "src/a/b/", "docs/", "out/"}
+	project := []string{
+		".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/x", ".git/objects/", ".git/refs/", "src/a/b/", "docs/",
+		"out/",
+	}
 	large := project
 	for i := range 2000 {
 		large = append(large, fmt.Sprintf("tree/%d/%d/", i/50, i))

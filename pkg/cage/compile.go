@@ -36,7 +36,8 @@ func Forbidden(paths ...ownpath.Path) Option {
 // Callers that act on the view later check again, on descriptors: files change.
 func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 	c := &compiler{
-		policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, written: map[string]string{}, gits: map[string]bool{}, found: map[Found]bool{},
+		policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, written: map[string]string{},
+		gits: map[string]bool{}, found: map[Found]bool{},
 	}
 	for _, o := range options {
 		o(c)
@@ -102,7 +103,8 @@ type compiler struct {
 type entry struct{ field, at string }
 
 func invalid(e entry, format string, args ...any) *fault.Error {
-	return fault.New(fault.CagePolicyInvalid, "%s: %s", cmp.Or(e.at, e.field), fmt.Sprintf(format, args...)).With("field", e.field)
+	return fault.New(fault.CagePolicyInvalid, "%s: %s", cmp.Or(e.at, e.field), fmt.Sprintf(format, args...)).
+		With("field", e.field)
 }
 
 func (c *compiler) open(root string) error {
@@ -258,7 +260,8 @@ func (c *compiler) grantable(e entry, name, path string) error {
 		case Below(path, f):
 			return invalid(e, "%s belongs to kaged itself (%s), which no agent can be granted.", path, f)
 		case Below(f, path):
-			return invalid(e, "%s holds %s, which belongs to kaged itself and which no agent can be granted; grant the folders below it that are needed.", name, f)
+			return invalid(e, "%s holds %s, which belongs to kaged itself and which no agent can be granted; grant the "+
+				"folders below it that are needed.", name, f)
 		}
 	}
 	return nil
@@ -269,7 +272,8 @@ func (c *compiler) writable(e entry, name, path string) error {
 	for _, own := range c.forbidden {
 		for _, link := range own.Links() {
 			if Below(link, path) {
-				return invalid(e, "%s holds %s, a link by which kaged finds %s of its own, so it cannot be writable; grant it ro, or name kaged's file without the link.",
+				return invalid(e, "%s holds %s, a link by which kaged finds %s of its own, so it cannot be writable; grant it "+
+					"ro, or name kaged's file without the link.",
 					name, link, own)
 			}
 		}

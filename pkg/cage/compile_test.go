@@ -73,9 +73,11 @@ func compile(t testing.TB, root string, mounts ...string) *cage.View {
 func TestDeepestDecides(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/gen/own/", "src2/", "docs/", "one", "two")
-	v := compile(t, root, "rw ./src", "ro project:/src/gen/", "rw ./src/gen/own", "ro ./docs", "rw ./docs", "ro ./docs", "rw project:/one", "ro "+root+"/two")
+	v := compile(t, root, "rw ./src", "ro project:/src/gen/", "rw ./src/gen/own", "ro ./docs", "rw ./docs", "ro ./docs",
+		"rw project:/one", "ro "+root+"/two")
 	for name, want := range map[string]string{
-		"src": "rw", "src/x": "rw", "src/gen": "r", "src/gen/x": "r", "src/gen/own/x": "rw", "src2": "", "docs/x": "r", ".": "", "one": "rw", "one/x": "", "two": "r",
+		"src": "rw", "src/x": "rw", "src/gen": "r", "src/gen/x": "r", "src/gen/own/x": "rw", "src2": "", "docs/x": "r",
+		".": "", "one": "rw", "one/x": "", "two": "r",
 	} {
 		at, got := filepath.Join(root, name), ""
 		if v.Allows(at, false) {
@@ -128,7 +130,8 @@ func TestRefusedPaths(t *testing.T) {
 		p := policy("ro ./src", "ro "+path)
 		_, err := cage.Compile(p, root, cage.Forbidden(own(t, root+"/data/db"), own(t, "/no/such/config")))
 		f := fault.From(err)
-		if err == nil || f.Code != fault.CagePolicyInvalid || f.Details["field"] != "cage.fs[1].path" || !strings.Contains(f.Msg, want) {
+		if err == nil || f.Code != fault.CagePolicyInvalid || f.Details["field"] != "cage.fs[1].path" ||
+			!strings.Contains(f.Msg, want) {
 			t.Errorf("%q: %v, want %q", path, err, want)
 		}
 		if !strings.HasPrefix(f.Msg, "cage.fs[1].path: ") {
@@ -136,7 +139,8 @@ func TestRefusedPaths(t *testing.T) {
 		}
 		p.FS[1].At = ".kaged/project.yaml:9:26"
 		_, err = cage.Compile(p, root, cage.Forbidden(own(t, root+"/data/db"), own(t, "/no/such/config")))
-		if at := fault.From(err); at.Details["field"] != "cage.fs[1].path" || at.Msg != strings.Replace(f.Msg, "cage.fs[1].path", p.FS[1].At, 1) {
+		if at := fault.From(err); at.Details["field"] != "cage.fs[1].path" ||
+			at.Msg != strings.Replace(f.Msg, "cage.fs[1].path", p.FS[1].At, 1) {
 			t.Errorf("%q: %v, want %s with the place where it is written", path, err, f.Msg)
 		}
 	}
@@ -146,7 +150,8 @@ func TestRefusedPaths(t *testing.T) {
 // that would give it away is refused, and so is one by which the agent could exchange the link. A place that was
 // never resolved refuses every policy.
 func TestForbiddenHoweverNamed(t *testing.T) {
-	root := plant(t, "p/src/", "p/data/", "p/cfg -> ../etc", "p/later -> src/later.toml", "etc/", "elsewhere/data/", "elsewhere/links/by -> ../data")
+	root := plant(t, "p/src/", "p/data/", "p/cfg -> ../etc", "p/later -> src/later.toml", "etc/", "elsewhere/data/",
+		"elsewhere/links/by -> ../data")
 	t.Chdir(filepath.Join(root, "p"))
 	for _, c := range []struct{ named, grant, want string }{
 		{"data", "rw project:/", "holds " + root + "/p/data"},
@@ -155,7 +160,10 @@ func TestForbiddenHoweverNamed(t *testing.T) {
 		{"not-yet/local.toml", "rw project:/", "holds " + root + "/p/not-yet/local.toml"},
 		{"../etc", "ro " + "/ROOT/etc", "belongs to kaged itself"},
 		{"cfg/local.toml", "ro /ROOT/etc", "holds " + root + "/etc/local.toml"},
-		{"cfg/local.toml", "rw project:/", "holds " + root + "/p/cfg, a link by which kaged finds " + root + "/etc/local.toml"},
+		{
+			"cfg/local.toml", "rw project:/", "holds " + root + "/p/cfg, a link by which kaged finds " + root +
+				"/etc/local.toml",
+		},
 		{"cfg/local.toml", "ro project:/", ""},
 		{"cfg/local.toml", "rw ./src", ""},
 		{"later", "ro ./src", "holds " + root + "/p/src/later.toml"},
@@ -170,7 +178,8 @@ func TestForbiddenHoweverNamed(t *testing.T) {
 			t.Errorf("%s, and kaged's %s: got %v, want %q", c.grant, c.named, err, c.want)
 		}
 	}
-	if _, err := cage.Compile(policy("ro ./src"), root+"/p", cage.Forbidden(ownpath.Path{})); fault.CodeOf(err) != fault.Internal {
+	if _, err := cage.Compile(policy("ro ./src"), root+"/p",
+		cage.Forbidden(ownpath.Path{})); fault.CodeOf(err) != fault.Internal {
 		t.Errorf("with a place that was not resolved: got %v, want internal", err)
 	}
 }

@@ -29,7 +29,8 @@ func (v *View) Describe() []Line {
 		lines = append(lines, Line{about, fmt.Sprintf(format, args...)})
 	}
 	if names := v.names(func(g Grant) bool { return g.Protected && !g.Missing }); len(names) > 0 {
-		add("read-only", "%s, because tools outside the cage run code that they find there; name one in the cage to make it writable", list(names))
+		add("read-only", "%s, because tools outside the cage run code that they find there; name one in the cage to make "+
+			"it writable", list(names))
 	}
 	if names := v.names(func(g Grant) bool { return g.Missing }); len(names) > 0 {
 		add("kept empty", "%s, which would be such a place: an empty one stands there while the agent runs", list(names))
@@ -38,7 +39,8 @@ func (v *View) Describe() []Line {
 		add("not renamed", "%s, so that nothing else can take the place of what is read-only in it", list(names))
 	}
 	if v.Partial {
-		add("not searched", "the deepest folders: there are more than %d, and repositories may be among those left, which are not protected unless an earlier run found them", searched)
+		add("not searched", "the deepest folders: there are more than %d, and repositories may be among those left, which "+
+			"are not protected unless an earlier run found them", searched)
 	}
 	if words := v.gitWords(); words != "" {
 		add("git", "%s", words)
@@ -47,9 +49,11 @@ func (v *View) Describe() []Line {
 		add("sockets", "%s: covered, as processes outside listen there", list(v.namesOf(v.Sockets)))
 	}
 	if v.PartialSockets {
-		add("not searched", "the deepest folders of what may be read: a socket of a process in another container would not be found there")
+		add("not searched", "the deepest folders of what may be read: a socket of a process in another container would "+
+			"not be found there")
 	}
-	add("system", "the machine's programs and libraries, read-only; a /tmp, /dev and /proc of its own; none of the machine's other files, processes and sockets")
+	add("system", "the machine's programs and libraries, read-only; a /tmp, /dev and /proc of its own; none of the "+
+		"machine's other files, processes and sockets")
 	add("home", "%s", map[bool]string{
 		true:  "/home/agent, kept for the agent's next run",
 		false: "/home/agent, empty at first and gone with the run",
@@ -74,7 +78,8 @@ func (v *View) gitWords() string {
 	case v.GitReadOnly:
 		return "read-only: no repository in what may be written can be changed, so there are no commits and no git add"
 	case slices.ContainsFunc(v.Found, func(f Found) bool { return f.Kind == FoundRepository }):
-		return "writable: the agent may commit and change the index; a submodule, repository or hook path that it adds is reported when its cage ends, " +
+		return "writable: the agent may commit and change the index; a submodule, repository or hook path that it adds is " +
+			"reported when its cage ends, " +
 			"not prevented (git: read_only prevents it)"
 	}
 	return ""

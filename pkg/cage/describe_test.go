@@ -23,7 +23,8 @@ func TestDescribe(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", "docs/", "out/.envrc", "out/deep/lock")
 	p := policy("ro ./src", "ro project:/docs/", "rw ./out", "ro ./out/deep/lock", "ro /usr")
-	p.Net, p.Capabilities, p.Seccomp, p.State = []string{"API.github.com:443", "[2001:DB8::1]:80"}, []string{"shell", "exec"}, "relaxed", "persistent"
+	p.Net, p.Capabilities, p.Seccomp, p.State = []string{"API.github.com:443", "[2001:DB8::1]:80"},
+		[]string{"shell", "exec"}, "relaxed", "persistent"
 	p.Env = map[string]string{"LANG": "C.UTF-8"}
 	p.Limits = dsl.Limits{Memory: 512 << 20, CPU: 1.5, PIDs: 64, Disk: 1 << 30, Walltime: 90 * time.Minute}
 	v, err := cage.Compile(p, root)
@@ -45,7 +46,8 @@ limits: at most 512MiB of memory, 1.5 cores, 64 processes and threads, 1GiB more
 	if got := compile(t, root).May(); got != "may see no files and reach no host" {
 		t.Error(got)
 	}
-	if got := compile(t, root, "rw .", "rw ./out/.envrc", "rw ./out").May(); got != "may write ./, ./out and ./out/.envrc, nothing else" {
+	if got := compile(t, root, "rw .", "rw ./out/.envrc", "rw ./out").
+		May(); got != "may write ./, ./out and ./out/.envrc, nothing else" {
 		t.Error(got)
 	}
 }

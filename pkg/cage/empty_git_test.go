@@ -25,7 +25,10 @@ func TestEmptyGit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"HEAD": true, "objects/x": true, "hooks/pre-commit": false, "config": false, "config.worktree": false, "commondir": false} {
+	for name, want := range map[string]bool{
+		"HEAD": true, "objects/x": true, "hooks/pre-commit": false, "config": false, "config.worktree": false,
+		"commondir": false,
+	} {
 		if got := view.Allows(filepath.Join(git, name), true); got != want {
 			t.Errorf("writing .git/%s is allowed: %v", name, got)
 		}

@@ -55,7 +55,8 @@ func (c *compiler) stamps() []Found {
 	list := make([]Found, 0, len(c.found))
 	for f := range c.found {
 		var st unix.Stat_t
-		if f.Kind == FoundName && c.holder(f.Path).Writable && unix.Lstat(f.Path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		if f.Kind == FoundName && c.holder(f.Path).Writable && unix.Lstat(f.Path, &st) == nil &&
+			st.Mode&unix.S_IFMT == unix.S_IFREG {
 			f.changed = changeTime(&st)
 		}
 		list = append(list, f)
@@ -88,7 +89,8 @@ func (v *View) Since(before *View) []contract.Finding {
 	}
 	if v.Partial && !before.Partial {
 		list = append(list, contract.Finding{Kind: "partial", Text: fmt.Sprintf(
-			"There are more than %d folders now, and those beyond were not searched for repositories and protected names.", searched)})
+			"There are more than %d folders now, and those beyond were not searched for repositories and protected names.",
+			searched)})
 	}
 	if more := len(list) - MaxFindings + 1; more > 1 {
 		list = append(list[:MaxFindings-1], contract.Finding{Kind: "partial", Text: fmt.Sprintf("There are %d more.", more)})
@@ -104,13 +106,16 @@ func (v *View) sentence(f Found, known bool) string {
 	}
 	switch f.Kind {
 	case FoundGitlink:
-		return fmt.Sprintf("The index of a repository names %s as a submodule now: git status enters it, and runs what its configuration names.", name)
+		return fmt.Sprintf("The index of a repository names %s as a submodule now: git status enters it, and runs what "+
+			"its configuration names.", name)
 	case FoundRepository:
 		if dsl.FoldName(filepath.Base(f.Path)) != ".git" {
-			return fmt.Sprintf("The folder %s was made a repository without a .git: git there runs what its configuration names, also where a .git beside it is broken. "+
+			return fmt.Sprintf("The folder %s was made a repository without a .git: git there runs what its configuration "+
+				"names, also where a .git beside it is broken. "+
 				"`git config --global safe.bareRepository explicit` prevents it.", name)
 		}
-		return fmt.Sprintf("The repository %s %s: git runs what its configuration and hooks name to those who enter the folder.", name, verb)
+		return fmt.Sprintf("The repository %s %s: git runs what its configuration and hooks name to those who enter the "+
+			"folder.", name, verb)
 	case FoundGitLink:
 		target, _ := os.Readlink(f.Path)
 		return fmt.Sprintf("The repository's file %s is a link to %s now: git run outside the cage writes there.",
@@ -125,8 +130,10 @@ func (v *View) sentence(f Found, known bool) string {
 // works in it.
 func (v *View) Notes() (notes []string) {
 	if v.Partial {
-		notes = append(notes, fmt.Sprintf("Not searched: the deepest folders. There are more than %d, and repositories that lie there are not protected, "+
-			"unless an earlier run found them.", searched))
+		notes = append(notes,
+			fmt.Sprintf("Not searched: the deepest folders. There are more than %d, and repositories that lie there are not "+
+				"protected, "+
+				"unless an earlier run found them.", searched))
 	}
 	return notes
 }

@@ -16,7 +16,8 @@ import (
 // are never granted.
 func FuzzCompilePath(f *testing.F) {
 	for _, path := range []string{
-		"project:/src", "./src/", ".", "/", "/usr", "/bin/sh", "/proc/self/root", "./link", "./link/../src", "project://src", "./src/../..", "/usr/../etc", "./a\x00b", "src", "//usr",
+		"project:/src", "./src/", ".", "/", "/usr", "/bin/sh", "/proc/self/root", "./link", "./link/../src", "project://src",
+		"./src/../..", "/usr/../etc", "./a\x00b", "src", "//usr",
 		"project:/own/secret", "./own", "/dev/../usr", "./.git", "project:/.git/hooks", "./src\n", "/usr/./bin",
 	} {
 		f.Add(path, true)
@@ -46,7 +47,8 @@ func FuzzCompilePath(f *testing.F) {
 		}
 		v, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: mode, Path: path}}}, root, cage.Forbidden(ownPath))
 		if err != nil {
-			if e := fault.From(err); e.Code != fault.CagePolicyInvalid || !strings.HasPrefix(e.Details["field"].(string), "cage.fs") {
+			if e := fault.From(err); e.Code != fault.CagePolicyInvalid ||
+				!strings.HasPrefix(e.Details["field"].(string), "cage.fs") {
 				t.Fatalf("%q: %v", path, err)
 			}
 			return

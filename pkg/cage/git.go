@@ -130,7 +130,9 @@ func (c *compiler) protectModules(dir string) error {
 func (c *compiler) protectWhole(dir string) error {
 	for path, g := range c.named {
 		if g.Writable && Below(path, dir) {
-			return invalid(entry{"cage.fs", c.written[path]}, "git: read_only leaves %s read-only, and %s in it is granted rw; leave the grant out, or set git: writable.", dir, path)
+			return invalid(entry{"cage.fs", c.written[path]},
+				"git: read_only leaves %s read-only, and %s in it is granted rw; leave the grant out, or set git: writable.", dir,
+				path)
 		}
 	}
 	return c.protectPath(dir, Grant{})
@@ -177,7 +179,8 @@ func (c *compiler) followGit(file string) error {
 // protectNamed protects the paths named by a repository's configuration, and the gitlinks of its
 // index.
 func (c *compiler) protectNamed(dir, worktree string) error {
-	settings := slices.Concat(c.userSettings(), c.gitSettings(filepath.Join(dir, "config")), c.gitSettings(filepath.Join(dir, "config.worktree")))
+	settings := slices.Concat(c.userSettings(), c.gitSettings(filepath.Join(dir, "config")),
+		c.gitSettings(filepath.Join(dir, "config.worktree")))
 	hash := 20
 	for _, s := range settings {
 		switch s.key {
@@ -310,9 +313,12 @@ func (c *compiler) protectHooks(dir string) error {
 
 // hookNames are the hooks of git.
 var hookNames = []string{
-	"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit",
-	"pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update", "proc-receive", "post-receive", "post-update",
-	"reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite", "sendemail-validate", "fsmonitor-watchman", "post-index-change",
+	"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg",
+	"commit-msg", "post-commit",
+	"pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update", "proc-receive", "post-receive",
+	"post-update",
+	"reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite", "sendemail-validate", "fsmonitor-watchman",
+	"post-index-change",
 }
 
 // protectGitlink protects the place of a gitlink: an existing repository, or else the path where

@@ -77,7 +77,8 @@ func TestGitlinks(t *testing.T) {
 				prepare(t, root)
 				got := added(root, compile(t, root, "rw ."))
 				for name, want := range map[string]string{
-					"vendor/lib/.git": "missing folder", "vendor/other/.git": "missing folder", "gone": "missing folder", "vendor/lib": "pinned", "place": "file",
+					"vendor/lib/.git": "missing folder", "vendor/other/.git": "missing folder", "gone": "missing folder",
+					"vendor/lib": "pinned", "place": "file",
 				} {
 					if got[name] != want {
 						t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -92,14 +93,21 @@ func TestGitlinks(t *testing.T) {
 func TestNamedByConfiguration(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
-	for _, name := range []string{"scripts/hooks/pre-commit", "tools/clean.py", "tools/watch", "tools/pack", "tools/sub", "shared/a.gitconfig", "shared/hooks/x", "nested/x"} {
+	for _, name := range []string{
+		"scripts/hooks/pre-commit", "tools/clean.py", "tools/watch", "tools/pack", "tools/sub", "shared/a.gitconfig",
+		"shared/hooks/x", "nested/x",
+	} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(root, "shared/a.gitconfig"), []byte("[Core]\n\thooksPath = shared/hooks\n[include]\npath = more.gitconfig\n"), 0o644))
+	must(
+		t, os.WriteFile(filepath.Join(root, "shared/a.gitconfig"),
+			[]byte("[Core]\n\thooksPath = shared/hooks\n[include]\npath = more.gitconfig\n"), 0o644),
+	)
 	for key, value := range map[string]string{
-		"core.hooksPath": "scripts/hooks", "include.path": "../shared/a.gitconfig", "includeIf.gitdir:/never/.path": root + "/absent.gitconfig",
-		"filter.x.clean": `python3 "tools/clean.py" %f`, "core.fsmonitor": "tools/watch", "core.editor": "vi",
+		"core.hooksPath": "scripts/hooks", "include.path": "../shared/a.gitconfig",
+		"includeIf.gitdir:/never/.path": root + "/absent.gitconfig",
+		"filter.x.clean":                `python3 "tools/clean.py" %f`, "core.fsmonitor": "tools/watch", "core.editor": "vi",
 		"remote.x.uploadpack": "./tools/pack", "submodule.x.update": "!tools/sub",
 	} {
 		git(t, root, "config", key, value)
@@ -108,8 +116,10 @@ func TestNamedByConfiguration(t *testing.T) {
 	git(t, filepath.Join(root, "nested"), "config", "core.hooksPath", "../absent/hooks")
 	got := added(root, compile(t, root, "rw ."))
 	for name, want := range map[string]string{
-		"scripts/hooks": "folder", "shared/a.gitconfig": "file", "shared/hooks": "folder", "shared/more.gitconfig": "missing file",
-		"absent.gitconfig": "missing file", "tools/clean.py": "file", "tools/watch": "file", "tools/pack": "file", "tools/sub": "file", "absent": "missing folder",
+		"scripts/hooks": "folder", "shared/a.gitconfig": "file", "shared/hooks": "folder",
+		"shared/more.gitconfig": "missing file",
+		"absent.gitconfig":      "missing file", "tools/clean.py": "file", "tools/watch": "file", "tools/pack": "file",
+		"tools/sub": "file", "absent": "missing folder",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -129,7 +139,10 @@ func TestGitReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{".git/index": false, ".git/objects/x": false, ".git/worktrees/tree/index": false, "tree/.git": false, "tree/x": true, "x": true} {
+	for name, want := range map[string]bool{
+		".git/index": false, ".git/objects/x": false, ".git/worktrees/tree/index": false, "tree/.git": false, "tree/x": true,
+		"x": true,
+	} {
 		if v.Allows(filepath.Join(root, name), true) != want {
 			t.Errorf("%s: write %v, want %v", name, !want, want)
 		}
@@ -180,7 +193,8 @@ func TestSince(t *testing.T) {
 		}
 	}
 	want := []string{
-		"repository ", "name deep/.vscode", "repository deep/mirror", "hook_path elsewhere", "name lefthook-local.yml", "repository new/repository/.git", "name old/.envrc",
+		"repository ", "name deep/.vscode", "repository deep/mirror", "hook_path elsewhere", "name lefthook-local.yml",
+		"repository new/repository/.git", "name old/.envrc",
 		"gitlink vendor/lib",
 	}
 	if !slices.Equal(got, want) {
@@ -261,7 +275,8 @@ func TestGrantThatLooksLikeARepository(t *testing.T) {
 // it any more, also for the next process.
 func TestRemembered(t *testing.T) {
 	t.Parallel()
-	root, dir := plant(t, "services/foo/.git/HEAD", "services/foo/.git/config", "services/foo/.git/objects/", "services/foo/.git/refs/"), t.TempDir()
+	root, dir := plant(t, "services/foo/.git/HEAD", "services/foo/.git/config", "services/foo/.git/objects/",
+		"services/foo/.git/refs/"), t.TempDir()
 	compileWith := func(option cage.Option) *cage.View {
 		t.Helper()
 		v, err := cage.Compile(policy("rw ."), root, option)
@@ -340,8 +355,10 @@ func TestReserved(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{
-		".git/index": false, ".git/hooks/pre-commit": true, ".git/HOOKS/x": true, ".GIT/index": true, "src/.git/HEAD": true, ".g\u200cit/index": true,
-		".\u212aaged/project.yaml": true, ".envrc.": true, ".gitignore": false, "src/main.go": false, "src/.github/x": false, ".git/modules/x/config": true,
+		".git/index": false, ".git/hooks/pre-commit": true, ".git/HOOKS/x": true, ".GIT/index": true, "src/.git/HEAD": true,
+		".g\u200cit/index":         true,
+		".\u212aaged/project.yaml": true, ".envrc.": true, ".gitignore": false, "src/main.go": false, "src/.github/x": false,
+		".git/modules/x/config": true,
 	} {
 		if _, got := v.Reserved(filepath.Join(root, name)); got != want {
 			t.Errorf("%s: reserved %v, want %v", name, got, want)

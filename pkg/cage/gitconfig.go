@@ -172,9 +172,12 @@ func (p *configParser) value() string {
 
 // programs lists configuration keys by their last element. Git runs the values of these keys as commands.
 var programs = map[string]bool{
-	"fsmonitor": true, "sshcommand": true, "pager": true, "editor": true, "askpass": true, "gitproxy": true, "external": true, "command": true,
-	"cmd": true, "textconv": true, "clean": true, "smudge": true, "process": true, "driver": true, "program": true, "helper": true,
-	"difffilter": true, "alternaterefscommand": true, "recentobjectshook": true, "defaultkeycommand": true, "uploadpack": true, "receivepack": true,
+	"fsmonitor": true, "sshcommand": true, "pager": true, "editor": true, "askpass": true, "gitproxy": true,
+	"external": true, "command": true,
+	"cmd": true, "textconv": true, "clean": true, "smudge": true, "process": true, "driver": true, "program": true,
+	"helper":     true,
+	"difffilter": true, "alternaterefscommand": true, "recentobjectshook": true, "defaultkeycommand": true,
+	"uploadpack": true, "receivepack": true,
 	"tunnel": true, "update": true,
 }
 

@@ -10,9 +10,17 @@ import (
 // A configuration is read as git reads it: keys in any case, quotes, escapes, comments, lines that go on.
 func TestParseGitConfig(t *testing.T) {
 	t.Parallel()
-	got := parseGitConfig("\uFEFF[Core] hooksPath = a b  # c\n[include]\npath=\"x # y\" ; z\n\tpath = \\\n  ../k\r\n[includeIf \"gitdir:]\\\"x\"]path=q\n"+
+	got := parseGitConfig("\uFEFF[Core] hooksPath = a b  # c\n[include]\npath=\"x # y\" ; z\n\tpath = \\\n  "+
+		"../k\r\n[includeIf \"gitdir:]\\\"x\"]path=q\n"+
 		"[core.old]\nfsmonitor\n[ broken\n= 3\n[core]\nhookspath=last", wantedSetting)
-	want := []setting{{"core.hookspath", "a b"}, {"include.path", "x # y"}, {"include.path", "../k"}, {"includeif.path", "q"}, {"core.fsmonitor", "true"}, {"core.hookspath", "last"}}
+	want := []setting{
+		{"core.hookspath", "a b"},
+		{"include.path", "x # y"},
+		{"include.path", "../k"},
+		{"includeif.path", "q"},
+		{"core.fsmonitor", "true"},
+		{"core.hookspath", "last"},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

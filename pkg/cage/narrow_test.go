@@ -18,9 +18,12 @@ import (
 
 // forest is a tree of grantable paths with every place that has a meaning for a policy.
 var forest = []string{
-	"a/b/c/f", "a/b/d/", "a/e", "b/", "f", ".envrc", "a/.vscode/", "a/b/.git/HEAD", "a/b/.git/config", "a/b/.git/hooks/x", "a/b/.git/objects/",
-	"a/b/.git/refs/", "a/b/.git/modules/m/HEAD", "a/b/.git/modules/m/objects/", "a/b/.git/modules/m/refs/", "a/b/.git/modules/m/config",
-	"bare/HEAD", "bare/config", "bare/objects/", "bare/refs/", "bare/worktrees/w/HEAD", "bare/worktrees/w/commondir", ".config/git/config", "sub/.kaged/project.yaml",
+	"a/b/c/f", "a/b/d/", "a/e", "b/", "f", ".envrc", "a/.vscode/", "a/b/.git/HEAD", "a/b/.git/config", "a/b/.git/hooks/x",
+	"a/b/.git/objects/",
+	"a/b/.git/refs/", "a/b/.git/modules/m/HEAD", "a/b/.git/modules/m/objects/", "a/b/.git/modules/m/refs/",
+	"a/b/.git/modules/m/config",
+	"bare/HEAD", "bare/config", "bare/objects/", "bare/refs/", "bare/worktrees/w/HEAD", "bare/worktrees/w/commondir",
+	".config/git/config", "sub/.kaged/project.yaml",
 	"out/x", "out/y/",
 }
 
@@ -37,7 +40,9 @@ func TestChildNeverExceedsParent(t *testing.T) {
 	}))
 	probes := slices.Clone(places)
 	for _, place := range places {
-		for _, name := range []string{"new", ".git", ".git/config", "hooks", "hooks/new", "config", "commondir", ".vscode/new", ".envrc", "git/config"} {
+		for _, name := range []string{
+			"new", ".git", ".git/config", "hooks", "hooks/new", "config", "commondir", ".vscode/new", ".envrc", "git/config",
+		} {
 			probes = append(probes, filepath.Join(place, name))
 		}
 	}
@@ -53,7 +58,8 @@ func TestChildNeverExceedsParent(t *testing.T) {
 					case !below.Allows(p, write):
 						forbidden++
 					case !above.Allows(p, write):
-						t.Fatalf("%s: write %t is allowed to the child\n%s\nand not to the parent\n%s", p, write, shown(child), shown(parent))
+						t.Fatalf("%s: write %t is allowed to the child\n%s\nand not to the parent\n%s", p, write, shown(child),
+							shown(parent))
 					default:
 						allowed++
 					}
@@ -91,7 +97,9 @@ func viewOf(t *rapid.T, c *dsl.Cage, root string) *cage.View {
 func somePolicy(t *rapid.T, label, root string, places []string) *dsl.Cage {
 	c := &dsl.Cage{Seccomp: "default", State: "ephemeral"}
 	for range rapid.IntRange(1, 6).Draw(t, label) {
-		m := dsl.Mount{Mode: rapid.SampledFrom([]string{"rw", "ro", "rw"}).Draw(t, "mode"), Path: rapid.SampledFrom(places).Draw(t, "path")}
+		m := dsl.Mount{
+			Mode: rapid.SampledFrom([]string{"rw", "ro", "rw"}).Draw(t, "mode"), Path: rapid.SampledFrom(places).Draw(t, "path"),
+		}
 		if rel, err := filepath.Rel(root, m.Path); err == nil && filepath.IsLocal(rel) && rapid.Bool().Draw(t, "in project") {
 			m.Path = "project:/" + rel
 			if rel == "." {
@@ -152,7 +160,8 @@ func TestNarrowAcrossSpellings(t *testing.T) {
 	must(t, os.RemoveAll(root+"/src/secret"))
 	for _, c := range []*dsl.Cage{child, grandchild, dsl.CageFromProto(grandchild.Proto())} {
 		_, err = cage.Compile(c, root)
-		if f := fault.From(err); err == nil || !strings.HasPrefix(f.Msg, ".kaged/project.yaml:7:12: There is nothing at ") || f.Details["field"] != "cage.read_only[0]" {
+		if f := fault.From(err); err == nil || !strings.HasPrefix(f.Msg, ".kaged/project.yaml:7:12: There is nothing at ") ||
+			f.Details["field"] != "cage.read_only[0]" {
 			t.Errorf("a place that is gone, and could be made anew, does not refuse the policy where it is written: %v", err)
 		}
 	}

@@ -69,7 +69,10 @@ func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
 	}
 	for _, p := range dsl.ProtectedNames {
 		path := filepath.Join(dir, p.Name)
-		stub := Grant{Dir: true, Missing: place == dsl.ProjectStub && p.Stub != dsl.NoStub || place == dsl.GrantStub && p.Stub == dsl.GrantStub}
+		stub := Grant{
+			Dir: true, Missing: place == dsl.ProjectStub && p.Stub != dsl.NoStub ||
+				place == dsl.GrantStub && p.Stub == dsl.GrantStub,
+		}
 		first, _, _ := strings.Cut(p.Name, "/")
 		if readable && !there[first] && !stub.Missing {
 			continue
@@ -138,8 +141,9 @@ func (c *compiler) protectPath(path string, stub Grant) error {
 			return nil
 		}
 	case unix.S_IFLNK:
-		return invalid(entry{"cage.fs", c.written[holder.Path]}, "%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
-			"Put there what it leads to, remove it, or grant the folder without it.", path)
+		return invalid(entry{"cage.fs", c.written[holder.Path]},
+			"%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
+				"Put there what it leads to, remove it, or grant the folder without it.", path)
 	case unix.S_IFDIR:
 		stub = Grant{Dir: true}
 	default:

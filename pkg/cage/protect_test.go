@@ -58,18 +58,23 @@ func expect(t *testing.T, got, want map[string]string) {
 // ones get a harmless stub; the folders around them cannot be renamed away.
 func TestProtected(t *testing.T) {
 	t.Parallel()
-	root := plant(t, ".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/", ".vscode/settings.json", ".envrc", "src/")
+	root := plant(t, ".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/",
+		".vscode/settings.json", ".envrc", "src/")
 	v := compile(t, root, "rw .")
 	expect(t, added(root, v), map[string]string{
 		".kaged": "folder", ".vscode": "folder", ".envrc": "file", ".idea": "missing folder", ".claude": "missing folder",
-		".cursor": "missing folder", ".devcontainer": "missing folder", ".codex": "missing folder", ".gemini": "missing folder", ".githooks": "missing folder",
-		".husky": "missing folder", ".helix": "missing folder", ".kiro": "missing folder", ".mise": "missing folder", ".opencode": "missing folder",
+		".cursor": "missing folder", ".devcontainer": "missing folder", ".codex": "missing folder",
+		".gemini": "missing folder", ".githooks": "missing folder",
+		".husky": "missing folder", ".helix": "missing folder", ".kiro": "missing folder", ".mise": "missing folder",
+		".opencode": "missing folder",
 		".windsurf": "missing folder", ".zed": "missing folder", ".git/modules": "missing folder",
-		".git": "pinned", ".git/config": "file", ".git/hooks": "folder", ".git/config.worktree": "missing file", ".git/commondir": "missing file",
+		".git": "pinned", ".git/config": "file", ".git/hooks": "folder", ".git/config.worktree": "missing file",
+		".git/commondir": "missing file",
 	})
 	for name, want := range map[string]bool{
-		".git/config": false, ".git/hooks/pre-commit": false, ".git/HEAD": true, ".git/index": true, ".kaged/project.yaml": false,
-		".vscode/tasks.json": false, ".envrc": false, ".idea/x": false, "src/x": true, ".mcp.json": true,
+		".git/config": false, ".git/hooks/pre-commit": false, ".git/HEAD": true, ".git/index": true,
+		".kaged/project.yaml": false,
+		".vscode/tasks.json":  false, ".envrc": false, ".idea/x": false, "src/x": true, ".mcp.json": true,
 	} {
 		if at := filepath.Join(root, name); v.Allows(at, true) != want || !v.Allows(at, false) {
 			t.Errorf("%s: write %v, want %v", name, !want, want)
@@ -90,7 +95,9 @@ func TestProtectedNamed(t *testing.T) {
 		}
 	}
 	v = compile(t, root, "ro .", "rw ./.git")
-	for name, want := range map[string]bool{".git/index": true, ".git/hooks/x": false, ".git/config": false, ".git": true} {
+	for name, want := range map[string]bool{
+		".git/index": true, ".git/hooks/x": false, ".git/config": false, ".git": true,
+	} {
 		if v.Allows(filepath.Join(root, name), true) != want {
 			t.Errorf("only .git is writable: %s: write %v, want %v", name, !want, want)
 		}
@@ -102,7 +109,9 @@ func TestProtectedNamed(t *testing.T) {
 func TestNoRepositoryPlanted(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "out/", "src/")
-	expect(t, added(root, compile(t, root, "ro .", "rw ./out")), map[string]string{"out/.git": "missing folder", "out/.kaged": "missing folder"})
+	expect(t, added(root, compile(t, root, "ro .", "rw ./out")), map[string]string{
+		"out/.git": "missing folder", "out/.kaged": "missing folder",
+	})
 	expect(t, added(root, compile(t, root, "ro .")), map[string]string{})
 }
 
@@ -126,7 +135,9 @@ func TestStubsOfAnother(t *testing.T) {
 		t.Errorf("%v\n%v", added(root, before), added(root, after))
 	}
 	must(t, os.Mkdir(root+"/out/.git", 0o755))
-	expect(t, added(root, compile(t, root, "rw ./out")), map[string]string{"out/.git": "folder", "out/.kaged": "missing folder"})
+	expect(t, added(root, compile(t, root, "rw ./out")), map[string]string{
+		"out/.git": "folder", "out/.kaged": "missing folder",
+	})
 }
 
 // Repositories, projects, submodules and worktrees inside a writable folder are found, those that are kept
@@ -135,20 +146,29 @@ func TestNestedRepositories(t *testing.T) {
 	t.Parallel()
 	root := plant(t,
 		".git/HEAD", ".git/config", ".git/hooks/sample", ".git/objects/", ".git/refs/",
-		".git/modules/third/party/HEAD", ".git/modules/third/party/config", ".git/modules/third/party/objects/", ".git/modules/third/party/refs/", ".git/modules/third/party/hooks/sample",
+		".git/modules/third/party/HEAD", ".git/modules/third/party/config", ".git/modules/third/party/objects/",
+		".git/modules/third/party/refs/", ".git/modules/third/party/hooks/sample",
 		".git/worktrees/w/HEAD", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir",
-		"libs/a/.git/HEAD", "libs/a/.git/config", "libs/a/.git/objects/", "libs/a/.git/refs/", "libs/a/.git/hooks/sample", "libs/a/.envrc", "libs/a/x",
-		"team/b/.kaged/", "node_modules/m/.git/config", "fixtures/bare/HEAD", "fixtures/bare/config", "fixtures/bare/objects/", "fixtures/bare/refs/",
+		"libs/a/.git/HEAD", "libs/a/.git/config", "libs/a/.git/objects/", "libs/a/.git/refs/", "libs/a/.git/hooks/sample",
+		"libs/a/.envrc", "libs/a/x",
+		"team/b/.kaged/", "node_modules/m/.git/config", "fixtures/bare/HEAD", "fixtures/bare/config",
+		"fixtures/bare/objects/", "fixtures/bare/refs/",
 		"tree/.bare/HEAD", "tree/.bare/objects/", "tree/.bare/refs/", "tree/.bare/config", "tree/.bare/hooks/sample",
 	)
 	must(t, os.WriteFile(filepath.Join(root, "tree/.git"), []byte("gitdir: ./.bare\n"), 0o644))
 	got := added(root, compile(t, root, "rw ."))
 	for name, want := range map[string]string{
-		".git/modules/third/party/config": "file", ".git/modules/third/party/hooks": "folder", ".git/modules": "folder", ".git/modules/third/party": "pinned",
-		".git/worktrees/w/commondir": "file", ".git/worktrees/w/config.worktree": "missing file", ".git/worktrees/w": "pinned",
-		"libs": "pinned", "libs/a": "pinned", "libs/a/.git": "pinned", "libs/a/.git/config": "file", "libs/a/.envrc": "file", "libs/a/.vscode": "",
-		"team/b/.kaged": "folder", "node_modules/m/.git/config": "", "fixtures/bare/config": "file", "fixtures/bare/commondir": "",
-		"tree/.git": "file", "tree/.bare": "pinned", "tree/.bare/config": "file", "tree/.bare/hooks": "folder", "tree/.bare/commondir": "missing file",
+		".git/modules/third/party/config": "file", ".git/modules/third/party/hooks": "folder", ".git/modules": "folder",
+		".git/modules/third/party":   "pinned",
+		".git/worktrees/w/commondir": "file", ".git/worktrees/w/config.worktree": "missing file",
+		".git/worktrees/w": "pinned",
+		"libs":             "pinned", "libs/a": "pinned", "libs/a/.git": "pinned", "libs/a/.git/config": "file",
+		"libs/a/.envrc":  "file",
+		"libs/a/.vscode": "",
+		"team/b/.kaged":  "folder", "node_modules/m/.git/config": "", "fixtures/bare/config": "file",
+		"fixtures/bare/commondir": "",
+		"tree/.git":               "file", "tree/.bare": "pinned", "tree/.bare/config": "file", "tree/.bare/hooks": "folder",
+		"tree/.bare/commondir": "missing file",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -187,7 +207,8 @@ func TestProtectedLink(t *testing.T) {
 		p.FS[1].At = at
 		_, err := cage.Compile(p, root)
 		f := fault.From(err)
-		if want := []string{"cage.fs", at}[i] + ": " + root + "/.envrc is a link"; f.Code != fault.CagePolicyInvalid || !strings.HasPrefix(f.Msg, want) || f.Details["field"] != "cage.fs" {
+		if want := []string{"cage.fs", at}[i] + ": " + root + "/.envrc is a link"; f.Code != fault.CagePolicyInvalid ||
+			!strings.HasPrefix(f.Msg, want) || f.Details["field"] != "cage.fs" {
 			t.Error(err)
 		}
 	}

@@ -63,7 +63,9 @@ func relative(path string) string {
 
 // walk calls visit with the folders below dir, at most most of them, nearest first; visit narrows
 // the walk by its result. It follows no links. It reports false if there are more.
-func (c *compiler) walk(dir string, most int, visit func(at string, list []dirent) (deeper bool, err error)) (all bool, err error) {
+func (c *compiler) walk(
+	dir string, most int, visit func(at string, list []dirent) (deeper bool, err error),
+) (all bool, err error) {
 	queue := []string{dir}
 	for looked := 0; len(queue) > 0; looked++ {
 		if looked == most {
@@ -80,7 +82,8 @@ func (c *compiler) walk(dir string, most int, visit func(at string, list []diren
 			return false, err
 		}
 		for _, e := range list {
-			if deeper && e.kind == unix.S_IFDIR && e.name != ".git" && !slices.Contains(unsearched, e.name) && !isObjects(at, e.name) {
+			if deeper && e.kind == unix.S_IFDIR && e.name != ".git" && !slices.Contains(unsearched, e.name) &&
+				!isObjects(at, e.name) {
 				queue = append(queue, filepath.Join(at, e.name))
 			}
 		}
@@ -102,7 +105,9 @@ func (c *compiler) search(dir string) error {
 		c.noteNames(at, list)
 		c.noteSockets(at, list)
 		has := func(name string) bool {
-			_, ok := slices.BinarySearchFunc(list, name, func(e dirent, name string) int { return strings.Compare(e.name, name) })
+			_, ok := slices.BinarySearchFunc(list, name, func(e dirent, name string) int {
+				return strings.Compare(e.name, name)
+			})
 			return ok
 		}
 		switch {

@@ -39,5 +39,7 @@ func (c *compiler) findSockets() {
 		}
 	}
 	slices.Sort(c.live)
-	c.live = slices.DeleteFunc(slices.Compact(c.live), func(path string) bool { return c.holder(path).Path == "" || !c.answers(path) })
+	c.live = slices.DeleteFunc(slices.Compact(c.live), func(path string) bool {
+		return c.holder(path).Path == "" || !c.answers(path)
+	})
 }

@@ -67,7 +67,8 @@ func TestVerdict(t *testing.T) {
 
 func issueTool() *Tool {
 	return &Tool{
-		Name: "kaged.issue", Schema: []byte(`{"properties":{"action":{"enum":["list","get","create"],"type":"string"}},"type":"object"}`),
+		Name:   "kaged.issue",
+		Schema: []byte(`{"properties":{"action":{"enum":["list","get","create"],"type":"string"}},"type":"object"}`),
 		Aliases: []Alias{
 			{Name: "kaged.issue.list", Action: "list"},
 			{Name: "kaged.issue.get", Action: "get"},

@@ -33,7 +33,8 @@ func TestText(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err != nil && (!errors.Is(err, fault.ValidationFailed) || !cmp.Equal(fault.From(err).Details["fields"], any([]string{"label"}))) {
+		if err != nil && (!errors.Is(err, fault.ValidationFailed) ||
+			!cmp.Equal(fault.From(err).Details["fields"], any([]string{"label"}))) {
 			t.Errorf("%s: %v %v", name, err, fault.From(err).Details)
 		}
 	}
@@ -41,7 +42,9 @@ func TestText(t *testing.T) {
 
 // An identifier is short, not empty, and text.
 func TestID(t *testing.T) {
-	for value, ok := range map[string]bool{"music-site": true, "": false, "a\x00": false, strings.Repeat("a", check.MaxID+1): false} {
+	for value, ok := range map[string]bool{
+		"music-site": true, "": false, "a\x00": false, strings.Repeat("a", check.MaxID+1): false,
+	} {
 		if err := check.ID("session", value); (err == nil) != ok {
 			t.Errorf("%q: %v", value, err)
 		}

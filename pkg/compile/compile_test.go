@@ -56,13 +56,30 @@ func TestRootTools(t *testing.T) {
 		operator []catalogue.Switch
 		want     string
 	}{
-		"defaults":                           {"", nil, defaults},
-		"the project adds":                   {"  tools: {shell.bash: {enabled: true}, \"edit.*\": {enabled: true}}", nil, "file.read file.list edit.text search.grep shell.bash code.lsp session.end"},
-		"the project takes away":             {"  tools: {\"*\": {enabled: false}, file.read: {enabled: true}}", nil, "file.read"},
-		"the operator adds":                  {"", []catalogue.Switch{on("shell.*")}, "file.read file.list search.grep shell.bash code.lsp session.end"},
-		"the project refuses the operator's": {"  tools: {shell.bash: {enabled: false}}", []catalogue.Switch{on("*")}, "file.read file.list file.write edit.text search.grep code.lsp session.end"},
-		"the operator's no is final":         {"  tools: {shell.bash: {enabled: true}, file.write: {enabled: true}}", []catalogue.Switch{off("*"), on("file.*"), off("file.list")}, "file.read file.write"},
-		"an old namespace":                   {"  tools: {\"*\": {enabled: false}, \"lsp.*\": {enabled: true}}", nil, "code.lsp"},
+		"defaults": {"", nil, defaults},
+		"the project adds": {
+			"  tools: {shell.bash: {enabled: true}, \"edit.*\": {enabled: true}}", nil,
+			"file.read file.list edit.text search.grep shell.bash code.lsp session.end",
+		},
+		"the project takes away": {
+			"  tools: {\"*\": {enabled: false}, file.read: {enabled: true}}", nil, "file.read",
+		},
+		"the operator adds": {
+			"", []catalogue.Switch{on("shell.*")}, "file.read file.list search.grep shell.bash code.lsp session.end",
+		},
+		"the project refuses the operator's": {
+			"  tools: {shell.bash: {enabled: false}}",
+			[]catalogue.Switch{on("*")},
+			"file.read file.list file.write edit.text search.grep code.lsp session.end",
+		},
+		"the operator's no is final": {
+			"  tools: {shell.bash: {enabled: true}, file.write: {enabled: true}}",
+			[]catalogue.Switch{off("*"), on("file.*"), off("file.list")},
+			"file.read file.write",
+		},
+		"an old namespace": {
+			"  tools: {\"*\": {enabled: false}, \"lsp.*\": {enabled: true}}", nil, "code.lsp",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := compileWith(t, project(tt.tools), tt.operator...)
@@ -90,12 +107,18 @@ func TestRootTools(t *testing.T) {
 
 // A tool asked for by an alias is shown to the model under it; the twenty flat names come as a profile.
 func TestAliases(t *testing.T) {
-	out := compileWith(t, project("  tools: {read_file: {enabled: true}, bash: {enabled: true}, file.list: {enabled: true}, ls: {enabled: true}, grep: {enabled: false}}"))
+	out := compileWith(
+		t,
+		project("  tools: {read_file: {enabled: true}, bash: {enabled: true}, file.list: {enabled: true}, ls: {enabled: "+
+			"true}, grep: {enabled: false}}"),
+	)
 	want := map[string]string{"file.read": "read_file", "shell.bash": "bash", "file.list": "ls"}
 	if d := cmp.Diff(want, out.Project.Root.Aliases); d != "" {
 		t.Error(d)
 	}
-	out = compileWith(t, project("  tools_profile: flat20\n  tools: {write: {enabled: false}, file.read: {enabled: true}}"))
+	out = compileWith(
+		t, project("  tools_profile: flat20\n  tools: {write: {enabled: false}, file.read: {enabled: true}}"),
+	)
 	if got := strings.Join(out.Project.Root.Tools, " "); got != "file.read file.list search.grep" {
 		t.Error(got)
 	}
@@ -108,14 +131,19 @@ func TestAliases(t *testing.T) {
 // H-TOOL-RES-04, H-DSL-TREE-01).
 func TestSubagentTools(t *testing.T) {
 	sub := func(tools string) string {
-		return project("  subagents:\n    b: {model: fast, system_prompt: ./p.md}\n    a:\n      model: fast\n      system_prompt: ./p.md\n      tools: {" + tools + "}\n")
+		return project("  subagents:\n    b: {model: fast, system_prompt: ./p.md}\n    a:\n      model: fast\n      " +
+			"system_prompt: ./p.md\n      tools: {" + tools + "}\n")
 	}
-	out := compileWith(t, sub(`"*": {enabled: true}`), catalogue.Switch{Pattern: "shell.bash"}, catalogue.Switch{Pattern: "edit.*", Enabled: true})
+	out := compileWith(t, sub(`"*": {enabled: true}`), catalogue.Switch{Pattern: "shell.bash"},
+		catalogue.Switch{Pattern: "edit.*", Enabled: true})
 	children := out.Project.Root.Children
-	if len(children) != 2 || children[0].Key != "a" || children[1].Path != "primary.subagents.b" || len(children[1].Tools) != 0 {
+	if len(children) != 2 || children[0].Key != "a" || children[1].Path != "primary.subagents.b" ||
+		len(children[1].Tools) != 0 {
 		t.Fatalf("%+v", children)
 	}
-	if got := strings.Join(children[0].Tools, " "); got != "file.read file.list file.write edit.text search.grep code.lsp" {
+	if got := strings.Join(
+		children[0].Tools, " ",
+	); got != "file.read file.list file.write edit.text search.grep code.lsp" {
 		t.Error(got)
 	}
 	out = compileWith(t, sub(`"session.*": {enabled: true}, session.end: {enabled: false}`))
@@ -144,16 +172,25 @@ func TestUnmatchedPattern(t *testing.T) {
 // The snapshot holds the file's content as one tree of agents, and the names in use are listed (H-DSL-BOUND-01,
 // H-DSL-OUT-01, H-DSL-OUT-02, H-TEST-DSL-01); the catalogue is not asked while errors or wanted files remain.
 func TestOutput(t *testing.T) {
-	out := compileWith(t, project("  max_steps: 7\n  on_crash: resume\n  cage: {fs: []}\n  subagents: {a: {model: fast, system_prompt: ./gone.md}}\n"))
+	out := compileWith(
+		t,
+		project("  max_steps: 7\n  on_crash: resume\n  cage: {fs: []}\n  subagents: {a: {model: fast, system_prompt: "+
+			"./gone.md}}\n"),
+	)
 	root := out.Project.Root
-	if out.Project.Slug != "demo" || out.Project.Description != "A demo." || out.Project.Version != 1 || root.MaxSteps != 7 || !root.ResumeOnCrash ||
+	if out.Project.Slug != "demo" || out.Project.Description != "A demo." || out.Project.Version != 1 ||
+		root.MaxSteps != 7 || !root.ResumeOnCrash ||
 		root.Cage == nil || !root.IncludeToolResults || root.PromptPath != "p.md" {
 		t.Errorf("%+v %+v", out.Project, root)
 	}
-	if len(root.Children) != 1 || root.Children[0].Path != "primary.subagents.a" || root.Children[0].Model != "fast" || root.Children[0].Cage != root.Cage {
+	if len(root.Children) != 1 || root.Children[0].Path != "primary.subagents.a" || root.Children[0].Model != "fast" ||
+		root.Children[0].Cage != root.Cage {
 		t.Errorf("the child: %+v", root.Children)
 	}
-	want := []dsl.Reference{{Name: "gone.md", UsedBy: []string{"primary.subagents.a.system_prompt"}}, {Name: "p.md", UsedBy: []string{"primary.system_prompt"}, Present: true}}
+	want := []dsl.Reference{
+		{Name: "gone.md", UsedBy: []string{"primary.subagents.a.system_prompt"}},
+		{Name: "p.md", UsedBy: []string{"primary.system_prompt"}, Present: true},
+	}
 	if d := cmp.Diff(want, out.Prompts); d != "" {
 		t.Error(d)
 	}
@@ -170,7 +207,9 @@ func TestOutput(t *testing.T) {
 	}
 	gone := errors.New("gone")
 	if _, err := Compile(Input{
-		Files:     []dsl.File{{Path: dsl.ProjectFile, Present: true, Content: []byte(project(""))}, {Path: dsl.OverlayFile}, {Path: "p.md"}},
+		Files: []dsl.File{
+			{Path: dsl.ProjectFile, Present: true, Content: []byte(project(""))}, {Path: dsl.OverlayFile}, {Path: "p.md"},
+		},
 		Catalogue: func() (catalogue.Tools, error) { return nil, gone },
 	}); !errors.Is(err, gone) {
 		t.Error(err)

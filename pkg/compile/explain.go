@@ -72,7 +72,8 @@ func Explain(in Input, agent string) (Explanation, error) {
 	}
 	found := find(root, agent)
 	if found == nil {
-		return out, fault.New(fault.NotFound, "The project has no agent %.200q.", agent).With("agent", agent).With("agents", anys(out.Agents))
+		return out, fault.New(fault.NotFound, "The project has no agent %.200q.", agent).With("agent", agent).
+			With("agents", anys(out.Agents))
 	}
 	tools, err := in.Catalogue()
 	if err != nil {

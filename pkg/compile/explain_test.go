@@ -14,7 +14,11 @@ import (
 
 // flatCatalogue has a tool for each of the twenty flat names and some more.
 func flatCatalogue() catalogue.Tools {
-	list := catalogue.Tools{{Name: "file.create"}, {Name: "kaged.issue", RootOnly: true, DefaultRoot: true}, {Name: "search.ast", DefaultRoot: true}}
+	list := catalogue.Tools{
+		{Name: "file.create"},
+		{Name: "kaged.issue", RootOnly: true, DefaultRoot: true},
+		{Name: "search.ast", DefaultRoot: true},
+	}
 	for _, f := range dsl.Flat20Tools() {
 		list = append(list, catalogue.Tool{Name: f.Group + "." + f.Name, Aliases: []catalogue.Alias{{Name: f.Name}}})
 	}
@@ -25,7 +29,11 @@ func explain(t *testing.T, all catalogue.Tools, agent, yaml string, operator ...
 	t.Helper()
 	in := Input{OperatorTools: operator, Catalogue: func() (catalogue.Tools, error) { return all, nil }}
 	if yaml != "" {
-		in.Files = []dsl.File{{Path: dsl.ProjectFile, Present: true, Content: []byte(yaml)}, {Path: dsl.OverlayFile}, {Path: "p.md", Present: true}}
+		in.Files = []dsl.File{
+			{Path: dsl.ProjectFile, Present: true, Content: []byte(yaml)},
+			{Path: dsl.OverlayFile},
+			{Path: "p.md", Present: true},
+		}
 	}
 	return Explain(in, agent)
 }
@@ -33,9 +41,11 @@ func explain(t *testing.T, all catalogue.Tools, agent, yaml string, operator ...
 // The flat profile is exactly the twenty tools for the root agent and the six that only look for others, under
 // their flat names; each has its group (T-T20-05, T-T20-06, T-T20-07, T-T20-08).
 func TestFlatProfile(t *testing.T) {
-	yaml := project("  tools_profile: flat20\n  subagents:\n    a: {model: fast, system_prompt: ./p.md, tools_profile: flat20}\n")
+	yaml := project("  tools_profile: flat20\n  subagents:\n    a: {model: fast, system_prompt: ./p.md, tools_profile: " +
+		"flat20}\n")
 	for agent, want := range map[string]string{
-		"":                    "read write edit apply_patch grep glob ls exec process cron message agents_list sessions_list sessions_history sessions_send sessions_spawn subagents sessions_status memory_search memory_get",
+		"": "read write edit apply_patch grep glob ls exec process cron message agents_list " +
+			"sessions_list sessions_history sessions_send sessions_spawn subagents sessions_status memory_search memory_get",
 		"primary.subagents.a": "read grep glob ls memory_search memory_get",
 	} {
 		out, err := explain(t, flatCatalogue(), agent, yaml)
@@ -59,22 +69,29 @@ func TestFlatProfile(t *testing.T) {
 	for _, f := range dsl.Flat20Tools() {
 		groups[f.Group]++
 	}
-	if got := fmt.Sprint(groups); got != "map[automation:1 fs:7 introspection:1 memory:2 messaging:1 runtime:2 sessions:6]" {
+	if got := fmt.Sprint(
+		groups,
+	); got != "map[automation:1 fs:7 introspection:1 memory:2 messaging:1 runtime:2 sessions:6]" {
 		t.Errorf("groups %s", got)
 	}
 }
 
 // Each tool says which layer decided about it, by which pattern, and where that is written.
 func TestExplain(t *testing.T) {
-	yaml := project("  tools:\n    \"edit.*\": {enabled: true}\n    search.grep: {enabled: false}\n    bash: {enabled: true}\n  subagents:\n    a:\n      model: fast\n      system_prompt: ./p.md\n      cage: {fs: []}\n      tools: {read: {enabled: true}}\n")
+	yaml := project("  tools:\n    \"edit.*\": {enabled: true}\n    search.grep: {enabled: false}\n    bash: {enabled: " +
+		"true}\n  subagents:\n    a:\n      model: fast\n      system_prompt: ./p.md\n      cage: {fs: []}\n      tools: " +
+		"{read: {enabled: true}}\n")
 	operator := []catalogue.Switch{{Pattern: "file.write", Enabled: true}, {Pattern: "code.*"}}
 	for agent, want := range map[string][]string{
 		"": {
-			"file.read on default", "file.list on default", `file.write on operator "file.write"`, `edit.text on agent "edit.*":8`,
-			`search.grep off agent "search.grep":9`, `shell.bash on agent "bash":10 as bash`, `code.lsp off operator "code.*"`, "session.end on default",
+			"file.read on default", "file.list on default", `file.write on operator "file.write"`,
+			`edit.text on agent "edit.*":8`,
+			`search.grep off agent "search.grep":9`, `shell.bash on agent "bash":10 as bash`, `code.lsp off operator "code.*"`,
+			"session.end on default",
 		},
 		"primary.subagents.a": {
-			`file.read on agent "read":16 as read`, "file.list off default", "file.write off default", "edit.text off default", "search.grep off default",
+			`file.read on agent "read":16 as read`, "file.list off default", "file.write off default", "edit.text off default",
+			"search.grep off default",
 			"shell.bash off default", `code.lsp off operator "code.*"`, "session.end off scope",
 		},
 	} {
@@ -97,7 +114,9 @@ func TestExplain(t *testing.T) {
 
 func say(d Decision) string {
 	state := map[bool]string{true: "on", false: "off"}[d.Enabled]
-	by := map[Layer]string{ByDefault: "default", ByOperator: "operator", ByProfile: "profile", ByAgent: "agent", ByScope: "scope"}[d.By]
+	by := map[Layer]string{
+		ByDefault: "default", ByOperator: "operator", ByProfile: "profile", ByAgent: "agent", ByScope: "scope",
+	}[d.By]
 	text := d.Tool + " " + state + " " + by
 	if d.Pattern != "" {
 		text += fmt.Sprintf(" %q", d.Pattern)
@@ -113,7 +132,8 @@ func say(d Decision) string {
 
 // Explain agrees with Compile for every agent.
 func TestExplainAgreesWithCompile(t *testing.T) {
-	yaml := project("  tools: {\"*\": {enabled: true}, edit.text: {enabled: false}}\n  subagents: {a: {model: fast, system_prompt: ./p.md, tools: {\"search.*\": {enabled: true}}}}\n")
+	yaml := project("  tools: {\"*\": {enabled: true}, edit.text: {enabled: false}}\n  subagents: {a: {model: fast, " +
+		"system_prompt: ./p.md, tools: {\"search.*\": {enabled: true}}}}\n")
 	compiled := compileWith(t, yaml).Project.Root
 	for _, a := range []*Agent{compiled, compiled.Children[0]} {
 		out, err := explain(t, tools, a.Path, yaml)

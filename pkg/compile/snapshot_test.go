@@ -15,7 +15,9 @@ import (
 
 // A snapshot's agents survive the wire.
 func TestAgentRoundTrip(t *testing.T) {
-	back := func(key, model string, steps, tokens uint16, tools []string, aliases map[string]string, resume, include bool) bool {
+	back := func(
+		key, model string, steps, tokens uint16, tools []string, aliases map[string]string, resume, include bool,
+	) bool {
 		if len(tools) == 0 {
 			tools = nil
 		}
@@ -37,7 +39,8 @@ func TestAgentRoundTrip(t *testing.T) {
 // A snapshot is read back from its bytes as it was made, and the same project has the same bytes and hash.
 func TestEncode(t *testing.T) {
 	yaml := project("  cage: {fs: [{mode: rw, path: 'project:/src'}], net: {allow: ['b:2', 'a:1']}}\n" +
-		"  tools: {'*': {enabled: true}, read: {enabled: true}}\n  subagents:\n    a: {model: fast, system_prompt: ./p.md, max_steps: 3}\n")
+		"  tools: {'*': {enabled: true}, read: {enabled: true}}\n  subagents:\n    a: {model: fast, system_prompt: " +
+		"./p.md, max_steps: 3}\n")
 	made, again := compileWith(t, yaml).Project, compileWith(t, yaml).Project
 	encoded, hash, err := made.Encode()
 	if err != nil {

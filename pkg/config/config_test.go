@@ -81,20 +81,35 @@ func TestParse(t *testing.T) {
 func TestMistakesHaveAPlace(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"unknown key":          {"[models]\na = \"p:m\"\n\n[provider.x]\nk = 1\n", `local.toml:4:2: unknown key "provider`},
-		"unknown provider key": {"[providers.openai]\napi_kye = \"x\"\n", `local.toml:2:1: unknown key "providers.openai.api_kye"`},
-		"syntax":               {"a = \n", "local.toml:1:"},
-		"target":               {"[models]\nfast = \"claude\"\n", `local.toml:2:1: models.fast: "claude" is not of the form provider:model`},
-		"target type":          {"[models]\nfast = 3\n", "local.toml:2:1: models.fast: a target is"},
-		"empty list":           {"[models]\nfast = []\n", "local.toml:2:1: models.fast: an alias needs"},
-		"driver":               {"[providers.acme]\nbase_url = \"http://x\"\n", `local.toml:1:12: providers.acme: driver "acme" is not one of`},
-		"limit":                {"[limits]\n  max_steps = -1\n", "local.toml:2:3: limits.max_steps: a limit is at least 1"},
-		"no limit":             {"limits.max_steps = 0\n", "local.toml:1:8: limits.max_steps: a limit is at least 1"},
-		"limit over its own":   {"[limits]\nmax_steps = 101\n", "local.toml:2:1: limits.max_steps: a run has at most 100 steps"},
-		"too many agents":      {"[limits]\nlive_agents = 1001\n", "local.toml:2:1: limits.live_agents: a session has at most 1000 agents at work"},
-		"type":                 {"[limits]\nmax_steps = \"many\"\n", "local.toml:2:13: limits.max_steps: want a whole number, not a TOML string"},
-		"type of a switch":     {"[default_tools]\n\"file.*\" = {enabled = 1}\n", "local.toml:2:23: default_tools.file.*: want true or false, not a TOML integer"},
-		"type of a table":      {"providers = 3\n", "local.toml:1:13: providers: want a table, not a TOML integer"},
+		"unknown key": {"[models]\na = \"p:m\"\n\n[provider.x]\nk = 1\n", `local.toml:4:2: unknown key "provider`},
+		"unknown provider key": {
+			"[providers.openai]\napi_kye = \"x\"\n", `local.toml:2:1: unknown key "providers.openai.api_kye"`,
+		},
+		"syntax": {"a = \n", "local.toml:1:"},
+		"target": {
+			"[models]\nfast = \"claude\"\n", `local.toml:2:1: models.fast: "claude" is not of the form provider:model`,
+		},
+		"target type": {"[models]\nfast = 3\n", "local.toml:2:1: models.fast: a target is"},
+		"empty list":  {"[models]\nfast = []\n", "local.toml:2:1: models.fast: an alias needs"},
+		"driver": {
+			"[providers.acme]\nbase_url = \"http://x\"\n", `local.toml:1:12: providers.acme: driver "acme" is not one of`,
+		},
+		"limit":    {"[limits]\n  max_steps = -1\n", "local.toml:2:3: limits.max_steps: a limit is at least 1"},
+		"no limit": {"limits.max_steps = 0\n", "local.toml:1:8: limits.max_steps: a limit is at least 1"},
+		"limit over its own": {
+			"[limits]\nmax_steps = 101\n", "local.toml:2:1: limits.max_steps: a run has at most 100 steps",
+		},
+		"too many agents": {
+			"[limits]\nlive_agents = 1001\n", "local.toml:2:1: limits.live_agents: a session has at most 1000 agents at work",
+		},
+		"type": {
+			"[limits]\nmax_steps = \"many\"\n", "local.toml:2:13: limits.max_steps: want a whole number, not a TOML string",
+		},
+		"type of a switch": {
+			"[default_tools]\n\"file.*\" = {enabled = 1}\n",
+			"local.toml:2:23: default_tools.file.*: want true or false, not a TOML integer",
+		},
+		"type of a table": {"providers = 3\n", "local.toml:1:13: providers: want a table, not a TOML integer"},
 	} {
 		_, err := config.Parse("local.toml", []byte(c.text))
 		if !errors.Is(err, fault.BadRequest) || !strings.HasPrefix(fault.From(err).Msg, c.want) {
@@ -199,8 +214,10 @@ func TestWithFiles(t *testing.T) {
 		"the variable": {map[string]string{"KAGED_NATS_URL": "nats://x"}, "nats://x", ""},
 		"the file":     {map[string]string{"KAGED_NATS_URL_FILE": url}, "nats://s3cret@nats:4222", ""},
 		"both":         {map[string]string{"KAGED_NATS_URL": "nats://x", "KAGED_NATS_URL_FILE": url}, "", "are both set"},
-		"no file":      {map[string]string{"KAGED_NATS_URL_FILE": filepath.Join(dir, "none")}, "", "cannot be read: no such file"},
-		"empty file":   {map[string]string{"KAGED_DATABASE_URL_FILE": empty}, "", "is empty"},
+		"no file": {
+			map[string]string{"KAGED_NATS_URL_FILE": filepath.Join(dir, "none")}, "", "cannot be read: no such file",
+		},
+		"empty file": {map[string]string{"KAGED_DATABASE_URL_FILE": empty}, "", "is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

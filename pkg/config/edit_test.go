@@ -41,12 +41,29 @@ func TestSet(t *testing.T) {
 			`"c:d"`,
 			"[models]\nfast = \"a:b\" # why\nslow = \"c:d\"\n\n# the next\n[limits]\nmax_steps = 3\n",
 		},
-		"a new table":         {"operator_name = \"Ada\"", []string{"providers", "my.one", "driver"}, `"openai"`, "operator_name = \"Ada\"\n\n[providers.\"my.one\"]\ndriver = \"openai\"\n"},
-		"an empty file":       {"", []string{"models", "a"}, `"p:m"`, "[models]\na = \"p:m\"\n"},
-		"an empty table":      {"[models]", []string{"models", "a"}, `"p:m"`, "[models]\na = \"p:m\"\n"},
-		"a key of the top":    {"# x\n[models]\na = \"p:m\"\n", []string{"operator_name"}, `"Ada"`, "operator_name = \"Ada\"\n# x\n[models]\na = \"p:m\"\n"},
-		"quotes in the value": {"operator_name = \"a \\\" # b\" # c\n", []string{"operator_name"}, config.Quote("x \"y\"\n"), "operator_name = \"x \\\"y\\\"\\n\" # c\n"},
-		"carriage returns":    {"[models]\r\na = \"p:m\"\r\n", []string{"models", "a"}, `"q:n"`, "[models]\r\na = \"q:n\"\r\n"},
+		"a new table": {
+			"operator_name = \"Ada\"",
+			[]string{"providers", "my.one", "driver"},
+			`"openai"`,
+			"operator_name = \"Ada\"\n\n[providers.\"my.one\"]\ndriver = \"openai\"\n",
+		},
+		"an empty file":  {"", []string{"models", "a"}, `"p:m"`, "[models]\na = \"p:m\"\n"},
+		"an empty table": {"[models]", []string{"models", "a"}, `"p:m"`, "[models]\na = \"p:m\"\n"},
+		"a key of the top": {
+			"# x\n[models]\na = \"p:m\"\n",
+			[]string{"operator_name"},
+			`"Ada"`,
+			"operator_name = \"Ada\"\n# x\n[models]\na = \"p:m\"\n",
+		},
+		"quotes in the value": {
+			"operator_name = \"a \\\" # b\" # c\n",
+			[]string{"operator_name"},
+			config.Quote("x \"y\"\n"),
+			"operator_name = \"x \\\"y\\\"\\n\" # c\n",
+		},
+		"carriage returns": {
+			"[models]\r\na = \"p:m\"\r\n", []string{"models", "a"}, `"q:n"`, "[models]\r\na = \"q:n\"\r\n",
+		},
 	} {
 		got, err := config.Set([]byte(c.before), c.path, c.value)
 		if err != nil || string(got) != c.after {
@@ -122,7 +139,8 @@ func TestKey(t *testing.T) {
 		"models.fast":                        "models|fast",
 		`default_tools."shell.bash".enabled`: "default_tools|shell.bash|enabled",
 		"models.'a b'":                       "models|a b",
-		"":                                   "", "a..b": "", "a b": "", "a = 1\nb": "", `"open`: "", "[a]\nb": "", "a # b": "",
+		"":                                   "", "a..b": "", "a b": "", "a = 1\nb": "", `"open`: "", "[a]\nb": "",
+		"a # b": "",
 	} {
 		path, err := config.Key(text)
 		if got := strings.Join(path, "|"); got != want || (err == nil) != (want != "") {

@@ -488,7 +488,8 @@ func (f *File) validate(data []byte) error {
 		}
 	}
 	if v := f.Projects.FirstLoad; v != "" && v != FirstLoadApproves && v != FirstLoadAsks {
-		return f.wrong(data, []string{"projects", "first_load"}, fmt.Sprintf("%q is neither %s nor %s", v, FirstLoadApproves, FirstLoadAsks))
+		return f.wrong(data, []string{"projects", "first_load"},
+			fmt.Sprintf("%q is neither %s nor %s", v, FirstLoadApproves, FirstLoadAsks))
 	}
 	if err := f.validateBudget(data); err != nil {
 		return err
@@ -498,7 +499,8 @@ func (f *File) validate(data []byte) error {
 			continue
 		}
 		v := map[string]int{
-			"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator, "max_steps": f.Limits.MaxSteps,
+			"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator,
+			"max_steps":   f.Limits.MaxSteps,
 			"live_agents": f.Limits.LiveAgents, "requests_per_minute": f.Limits.RequestsPerMinute,
 			"messages_per_minute": f.Limits.MessagesPerMinute, "validations_per_minute": f.Limits.ValidationsPerMinute,
 			"dsl_writes_per_minute": f.Limits.DSLWritesPerMinute, "audit_reads_per_minute": f.Limits.AuditReadsPerMinute,

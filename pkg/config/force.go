@@ -43,7 +43,9 @@ func (f *File) dormant(d DormantKey) []string {
 	var keys []string
 	switch d.Table {
 	case "limits":
-		set := map[string]int{"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator}
+		set := map[string]int{
+			"sessions_per_project": f.Limits.SessionsPerProject, "sessions_per_operator": f.Limits.SessionsPerOperator,
+		}
 		if set[d.Name] != 0 {
 			keys = append(keys, d.Table+"."+d.Name)
 		}

@@ -9,7 +9,9 @@ import (
 // Each key on the list of those without effect is found where it stands in a file; a file of other keys has none.
 func TestNotInForce(t *testing.T) {
 	t.Parallel()
-	f, err := config.Parse("local.toml", []byte("[limits]\nmax_steps = 3\nsessions_per_project = 2\nsessions_per_operator = 9\n"))
+	f, err := config.Parse(
+		"local.toml", []byte("[limits]\nmax_steps = 3\nsessions_per_project = 2\nsessions_per_operator = 9\n"),
+	)
 	if err != nil || len(f.NotInForce()) != len(config.Dormant) {
 		t.Errorf("got %v, %v; the list is %v", f.NotInForce(), err, config.Dormant)
 	}

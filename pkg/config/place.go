@@ -15,7 +15,8 @@ import (
 const DefaultListen = "127.0.0.1:7420"
 
 // NoDataDir is the advice to a user without a default data directory.
-const NoDataDir = "There is no home to keep data in: set HOME, or name the data directory with --data-dir (KAGED_DATA_DIR)."
+const NoDataDir = "There is no home to keep data in: set HOME, or name the data directory with --data-dir " +
+	"(KAGED_DATA_DIR)."
 
 // DefaultDataDir is the data directory without a flag: KAGED_DATA_DIR, else /var/lib/kaged for root, else kaged under
 // $XDG_DATA_HOME (~/.local/share). It is empty for a user without a home.

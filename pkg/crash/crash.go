@@ -118,7 +118,8 @@ func Points() []Point {
 }
 
 var points = []Point{
-	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted, ChildTurnStored, ChildResultsStored, AgentEnded,
+	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted,
+	ChildTurnStored, ChildResultsStored, AgentEnded,
 	RequestAudited, BudgetGranted, BudgetSettled, SummaryPaid, CompactionStored, SteerStored,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,
 	RunEndBeforeStore, RunEndStored, FramesPublished, RecoveryStored, SessionEndStored,

@@ -50,7 +50,8 @@ type Budget struct {
 
 var budgetShape = &shape{
 	kind: objectShape, def: "budget",
-	doc: "The budget of one call of the agent, with all agents below it. For the root agent it bounds a run. The smallest " +
+	doc: "The budget of one call of the agent, with all agents below it. For the root agent it bounds a run. The " +
+		"smallest " +
 		"of all budgets above an agent holds.",
 	fields: []field{
 		{name: "usd", shape: &shape{

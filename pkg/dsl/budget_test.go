@@ -40,7 +40,8 @@ func TestBudget(t *testing.T) {
 func TestNoBudget(t *testing.T) {
 	for _, yaml := range []string{
 		"usd: 0", "usd: -1", "usd: 1000001", "usd: much", "tokens: 0", "tokens: 1.5", "calls: 0", "walltime: 10",
-		"walltime: 10ms", "walltime: 721h", "live_agents: 0", "live_agents: 1001", "depth: 0", "depth: 17", "unpriced: maybe", "eur: 5",
+		"walltime: 10ms", "walltime: 721h", "live_agents: 0", "live_agents: 1001", "depth: 0", "depth: 17", "unpriced: maybe",
+		"eur: 5",
 	} {
 		if r := parse(t, only(withPrompt+"  budget: {"+yaml+"}\n")); !r.Failed() {
 			t.Errorf("%s is taken", yaml)

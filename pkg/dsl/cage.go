@@ -90,7 +90,9 @@ var (
 		doc:  "A cage: only the paths and hosts named here can be reached.",
 		fields: []field{
 			{name: "fs", shape: &shape{
-				kind: listShape, most: 256, doc: "The files and folders that can be seen. Of several that a path lies in the deepest decides, of equals the last.",
+				kind: listShape, most: 256,
+				doc: "The files and folders that can be seen. Of several that a path lies in the deepest decides, of equals " +
+					"the last.",
 				items: &shape{kind: objectShape, fields: []field{
 					{name: "mode", required: true, shape: oneWord("Read only, or read and write.", "ro", "rw")},
 					{name: "path", required: true, shape: &shape{
@@ -122,7 +124,8 @@ var (
 			{
 				name: "git",
 				shape: oneWord(
-					"Whether repositories in writable folders can be written, for commits, or only read. writable unless set, or unless the agent above has read_only.",
+					"Whether repositories in writable folders can be written, for commits, or only read. writable unless set, or "+
+						"unless the agent above has read_only.",
 					GitWritable,
 					GitReadOnly,
 				),
@@ -140,7 +143,8 @@ var (
 				),
 			},
 			{name: "env", shape: &shape{
-				kind: mapShape, keys: envPattern, most: 256, doc: "Variables set inside, the only ones besides PATH, HOME, USER, TMPDIR and the language's.",
+				kind: mapShape, keys: envPattern, most: 256,
+				doc:    "Variables set inside, the only ones besides PATH, HOME, USER, TMPDIR and the language's.",
 				values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern},
 			}},
 			{name: "limits", shape: limitsShape},
@@ -177,7 +181,8 @@ var (
 	}}
 
 	walltimeShape = &shape{
-		kind: stringShape, minLen: 1, maxLen: 40, pattern: durationPattern, doc: "The time of one invocation, at least 1s, such as 10m.",
+		kind: stringShape, minLen: 1, maxLen: 40, pattern: durationPattern,
+		doc: "The time of one invocation, at least 1s, such as 10m.",
 		sense: func(n *node) string {
 			if d, err := time.ParseDuration(n.text); err == nil && d < minWalltime {
 				return fmt.Sprintf("walltime is %s and must be at least %s.", Span(d), Span(minWalltime))

@@ -180,7 +180,9 @@ func protectedNames(stub StubPlace, reader string, names ...string) []Protected 
 
 // lefthookNames are the names that lefthook reads, local ones included.
 func lefthookNames() (names []string) {
-	for _, base := range []string{"lefthook", ".lefthook", "lefthook-local", ".lefthook-local", ".config/lefthook", ".config/lefthook-local"} {
+	for _, base := range []string{
+		"lefthook", ".lefthook", "lefthook-local", ".lefthook-local", ".config/lefthook", ".config/lefthook-local",
+	} {
 		for _, extension := range []string{".yml", ".yaml", ".toml", ".json", ".jsonc"} {
 			names = append(names, base+extension)
 		}

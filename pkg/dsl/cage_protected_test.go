@@ -34,7 +34,10 @@ func TestNarrowGit(t *testing.T) {
 		{name: "wider", parent: "read_only", child: "writable", fs: all, excess: "git"},
 		{name: "narrower", parent: "writable", child: "read_only", want: "read_only", fs: all},
 		{name: "absent in both", fs: all},
-		{name: "a grant inside", parent: "read_only", fs: []dsl.Mount{{Mode: "rw", Path: "project:/.git/objects"}}, excess: "fs[0]"},
+		{
+			name: "a grant inside", parent: "read_only", fs: []dsl.Mount{{Mode: "rw", Path: "project:/.git/objects"}},
+			excess: "fs[0]",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -13,8 +13,10 @@ import (
 
 // comparedFields are the fields of a cage with the key that [Wider] compares them under.
 var comparedFields = map[string]string{
-	"FS": "fs", "ReadOnly": "fs", "Net": "net.allow", "Seccomp": "seccomp", "Capabilities": "capabilities", "Git": "git", "State": "state", "Env": "env",
-	"Limits.Memory": "limits.memory", "Limits.Disk": "limits.disk", "Limits.CPU": "limits.cpu", "Limits.PIDs": "limits.pids", "Limits.Walltime": "limits.walltime",
+	"FS": "fs", "ReadOnly": "fs", "Net": "net.allow", "Seccomp": "seccomp", "Capabilities": "capabilities", "Git": "git",
+	"State": "state", "Env": "env",
+	"Limits.Memory": "limits.memory", "Limits.Disk": "limits.disk", "Limits.CPU": "limits.cpu",
+	"Limits.PIDs": "limits.pids", "Limits.Walltime": "limits.walltime",
 }
 
 // Every field of a cage is compared: one that is added has to be.
@@ -55,32 +57,55 @@ func cageOf(t *testing.T, yaml string) *Cage {
 func TestWider(t *testing.T) {
 	const work = "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}]\n"
 	for name, tt := range map[string]struct{ from, to, want string }{
-		"no cage any more":             {work, "", ": fs rw project:/, ro project:/docs; net none; seccomp default; capabilities none → disabled"},
-		"a cage where there was none":  {"", work, ""},
-		"the same":                     {work, work, ""},
-		"another spelling":             {work, "fs: [{mode: rw, path: \"project:/\"}, {mode: ro, path: \"project:/docs/\"}]", ""},
-		"less":                         {work, "fs: [{mode: ro, path: ./}]", ""},
-		"a folder of it":               {work, "fs: [{mode: rw, path: ./src}]", ""},
-		"the same in absolute form":    {work, "fs: [{mode: rw, path: /home/p}, {mode: ro, path: /home/p/docs}]", ""},
-		"read-only no more":            {work, "fs: [{mode: rw, path: ./}]", "fs: ro project:/docs → rw project:/docs"},
-		"read-only, in another form":   {"fs: [{mode: rw, path: ./}, {mode: ro, path: /home/p/docs}]", "fs: [{mode: rw, path: ./}]", "fs: ro /home/p/docs → rw /home/p/docs"},
-		"more of the host":             {work, work + "net: {}\n" + "", ""},
-		"a path outside":               {work, "fs: [{mode: ro, path: /etc/ssl}]", "fs:  → ro /etc/ssl"},
-		"a parent folder":              {"fs: [{mode: rw, path: ./src}]", "fs: [{mode: rw, path: ./}]", "fs:  → rw project:/"},
-		"a protected name":             {work, "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}, {mode: rw, path: ./.vscode}]", "fs: rw project:/.vscode, protected → rw project:/.vscode"},
-		"inside a protected name":      {"fs: [{mode: rw, path: ./}, {mode: rw, path: ./.vscode}]", "fs: [{mode: rw, path: ./.vscode/a}]", ""},
-		"hooks of a bare repository":   {"fs: [{mode: rw, path: ./}]", "fs: [{mode: rw, path: ./}, {mode: rw, path: ./x/hooks}]", "fs: rw project:/x/hooks, protected → rw project:/x/hooks"},
-		"a host":                       {"net: {allow: [\"a.b:1\"]}", "net: {allow: [\"A.b.:1\", \"c.d:2\"]}", "net.allow:  → c.d:2"},
-		"system calls":                 {"seccomp: default", "seccomp: relaxed", "seccomp: default → relaxed"},
-		"the default system calls":     {"seccomp: relaxed", "seccomp: default", ""},
-		"a capability":                 {"capabilities: [exec]", "capabilities: [shell, exec]", "capabilities:  → shell"},
-		"git that can be written":      {"git: read_only", "fs: []", "git: read_only → writable"},
-		"git that cannot":              {"git: writable", "git: read_only", ""},
-		"a protected name in capitals": {"fs: [{mode: rw, path: ./}]", "fs: [{mode: rw, path: ./}, {mode: rw, path: ./MISE}]", "fs: rw project:/MISE, protected → rw project:/MISE"},
-		"a home that stays":            {"fs: []", "state: persistent", "state: ephemeral → persistent"},
-		"variables":                    {"env: {A: x, B: y}", "env: {A: z, C: w}", "env: A=x → A=z, env:  → C=w"},
+		"no cage any more": {
+			work, "", ": fs rw project:/, ro project:/docs; net none; seccomp default; capabilities none → disabled",
+		},
+		"a cage where there was none": {"", work, ""},
+		"the same":                    {work, work, ""},
+		"another spelling": {
+			work, "fs: [{mode: rw, path: \"project:/\"}, {mode: ro, path: \"project:/docs/\"}]", "",
+		},
+		"less":                      {work, "fs: [{mode: ro, path: ./}]", ""},
+		"a folder of it":            {work, "fs: [{mode: rw, path: ./src}]", ""},
+		"the same in absolute form": {work, "fs: [{mode: rw, path: /home/p}, {mode: ro, path: /home/p/docs}]", ""},
+		"read-only no more":         {work, "fs: [{mode: rw, path: ./}]", "fs: ro project:/docs → rw project:/docs"},
+		"read-only, in another form": {
+			"fs: [{mode: rw, path: ./}, {mode: ro, path: /home/p/docs}]", "fs: [{mode: rw, path: ./}]",
+			"fs: ro /home/p/docs → rw /home/p/docs",
+		},
+		"more of the host": {work, work + "net: {}\n" + "", ""},
+		"a path outside":   {work, "fs: [{mode: ro, path: /etc/ssl}]", "fs:  → ro /etc/ssl"},
+		"a parent folder": {
+			"fs: [{mode: rw, path: ./src}]", "fs: [{mode: rw, path: ./}]", "fs:  → rw project:/",
+		},
+		"a protected name": {
+			work, "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}, {mode: rw, path: ./.vscode}]",
+			"fs: rw project:/.vscode, protected → rw project:/.vscode",
+		},
+		"inside a protected name": {
+			"fs: [{mode: rw, path: ./}, {mode: rw, path: ./.vscode}]", "fs: [{mode: rw, path: ./.vscode/a}]", "",
+		},
+		"hooks of a bare repository": {
+			"fs: [{mode: rw, path: ./}]", "fs: [{mode: rw, path: ./}, {mode: rw, path: ./x/hooks}]",
+			"fs: rw project:/x/hooks, protected → rw project:/x/hooks",
+		},
+		"a host": {
+			"net: {allow: [\"a.b:1\"]}", "net: {allow: [\"A.b.:1\", \"c.d:2\"]}", "net.allow:  → c.d:2",
+		},
+		"system calls":             {"seccomp: default", "seccomp: relaxed", "seccomp: default → relaxed"},
+		"the default system calls": {"seccomp: relaxed", "seccomp: default", ""},
+		"a capability":             {"capabilities: [exec]", "capabilities: [shell, exec]", "capabilities:  → shell"},
+		"git that can be written":  {"git: read_only", "fs: []", "git: read_only → writable"},
+		"git that cannot":          {"git: writable", "git: read_only", ""},
+		"a protected name in capitals": {
+			"fs: [{mode: rw, path: ./}]", "fs: [{mode: rw, path: ./}, {mode: rw, path: ./MISE}]",
+			"fs: rw project:/MISE, protected → rw project:/MISE",
+		},
+		"a home that stays": {"fs: []", "state: persistent", "state: ephemeral → persistent"},
+		"variables":         {"env: {A: x, B: y}", "env: {A: z, C: w}", "env: A=x → A=z, env:  → C=w"},
 		"limits": {
-			"limits: {memory: 64MiB, pids: 9, cpu: 1, disk: 1GiB, walltime: 1m}", "limits: {memory: 128MiB, pids: 8, cpu: 1.5, walltime: 2m}",
+			"limits: {memory: 64MiB, pids: 9, cpu: 1, disk: 1GiB, walltime: 1m}",
+			"limits: {memory: 128MiB, pids: 8, cpu: 1.5, walltime: 2m}",
 			"limits.memory: 64MiB → 128MiB, limits.disk: 1GiB → none, limits.cpu: 1 → 1.5, limits.walltime: 1m → 2m",
 		},
 		"limits where there were none": {"fs: []", "limits: {memory: 64MiB}", ""},
@@ -158,7 +183,8 @@ func randomCage(r *rand.Rand) *Cage {
 func can(c *Cage) map[string]bool {
 	list := map[string]bool{}
 	for _, at := range []string{
-		"/", "/etc", "/etc/x", "/home", "/home/q", "/home/p", "/home/p/x", "/home/p/a", "/home/p/a/x", "/home/p/a/b", "/home/p/a/b/x", "/home/p/a/c/x",
+		"/", "/etc", "/etc/x", "/home", "/home/q", "/home/p", "/home/p/x", "/home/p/a", "/home/p/a/x", "/home/p/a/b",
+		"/home/p/a/b/x", "/home/p/a/c/x",
 		"/home/p/.vscode", "/home/p/.vscode/x", "/home/p/a/.git/hooks/x",
 	} {
 		list["read "+at] = c == nil || c.Access("/home/p", at) >= ReadAccess

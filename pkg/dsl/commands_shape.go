@@ -49,7 +49,9 @@ var (
 			doc: "What a call takes. Without this key every {{name}} in args is a required string.",
 		}},
 		{name: "env", shape: &shape{
-			kind: mapShape, keys: envPattern, most: 64, values: &shape{kind: stringShape, maxLen: 32768, pattern: envValuePattern},
+			kind: mapShape, keys: envPattern, most: 64, values: &shape{
+				kind: stringShape, maxLen: 32768, pattern: envValuePattern,
+			},
 			doc: `Variables of its environment; "${NAME}" hands on kaged's own variable NAME.`,
 		}},
 		{name: "timeout", shape: text("How long a call may take, such as 30s.", 40, durationPattern)},

@@ -141,7 +141,8 @@ func isDormant(key string) bool {
 // Each key and each value without effect is warned of where it stands, in every agent.
 func TestNotInForceIsSaid(t *testing.T) {
 	const agent = "model: m, system_prompt: ./p.md, cage: disabled"
-	yaml := "version: 1\nproject: demo\nworkflows: [{name: w}]\nprimary:\n  model: m\n  system_prompt: ./p.md\n  plugins: {memory: {package: x}}\n" +
+	yaml := "version: 1\nproject: demo\nworkflows: [{name: w}]\nprimary:\n  model: m\n  system_prompt: ./p.md\n  " +
+		"plugins: {memory: {package: x}}\n" +
 		"  compaction: {strategy: checkpoint}\n  policy: {token_hard_limit: 9, on_exceed: abort}\n" +
 		"  subagents:\n    a: {" + agent + ", policy: {token_hard_limit: 9, on_exceed: truncate}}\n"
 	r := parse(t, only(yaml))
@@ -164,8 +165,9 @@ func TestNotInForceIsSaid(t *testing.T) {
 
 // The rules of a policy are read in their short and their long form.
 func TestPolicy(t *testing.T) {
-	r := parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n  policy:\n    token_hard_limit: 9\n    redact_secrets: false\n"+
-		"    content_gates: [secret, {pattern: other, action: strip}]\n"))
+	r := parse(t,
+		only(head+"  model: m\n  system_prompt: ./p.md\n  policy:\n    token_hard_limit: 9\n    redact_secrets: false\n"+
+			"    content_gates: [secret, {pattern: other, action: strip}]\n"))
 	if r.Failed() {
 		t.Fatal(r.Diagnostics)
 	}

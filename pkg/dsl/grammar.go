@@ -92,7 +92,8 @@ var (
 
 	toolsShape = &shape{
 		kind: mapShape, keys: toolPattern, most: 500,
-		doc: "Which tools the agent has: names or globs. A name counts more than a glob, a later glob more than an earlier one.",
+		doc: "Which tools the agent has: names or globs. A name counts more than a glob, a later glob more than an " +
+			"earlier one.",
 		values: &shape{kind: objectShape, fields: []field{
 			{name: "enabled", required: true, shape: &shape{kind: booleanShape, doc: "On or off."}},
 		}},
@@ -111,7 +112,10 @@ var (
 		kind: objectShape,
 		doc:  "How the conversation is kept inside the model's window.",
 		fields: []field{
-			{name: "strategy", shape: oneWord("How room is made when it is full.", "drop", "summarize", "delegate", "checkpoint")},
+			{
+				name:  "strategy",
+				shape: oneWord("How room is made when it is full.", "drop", "summarize", "delegate", "checkpoint"),
+			},
 			{name: "upper_threshold", shape: fraction("Compact when the window is filled to this share.")},
 			{name: "lower_threshold", shape: fraction("Compact down to this share.")},
 			{name: "summarize", shape: &shape{kind: objectShape, doc: "The summarizer.", fields: []field{
@@ -187,8 +191,10 @@ var (
 			}},
 		}},
 		{
-			name:  "invokable_by",
-			shape: &shape{kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "The roles that may invoke it."},
+			name: "invokable_by",
+			shape: &shape{
+				kind: listShape, most: 2, items: oneWord("", "operator", "guest"), doc: "The roles that may invoke it.",
+			},
 		},
 		{name: "timeout_seconds", shape: wholeNumber("How long it may take.", 1, 86_400)},
 	}}

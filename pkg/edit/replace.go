@@ -33,9 +33,11 @@ func Replace(text, old, new string, all bool) ([]Change, error) {
 	case count == 0:
 		return nil, notFound(text, old)
 	case count > MaxReplacements:
-		return nil, fault.New(fault.InvalidParams, "old_string occurs %d times; at most %d are replaced at once.", count, MaxReplacements).
-			With("field", "old_string").
-			With("count", count)
+		return nil,
+			fault.New(fault.InvalidParams, "old_string occurs %d times; at most %d are replaced at once.", count,
+				MaxReplacements).
+				With("field", "old_string").
+				With("count", count)
 	case count > 1 && !all:
 		return nil, fault.New(fault.MultipleMatches, "old_string occurs %d times; make it unique or set replace_all.", count).
 			With("count", count)

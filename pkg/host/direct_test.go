@@ -141,7 +141,11 @@ func TestStreamsInsideTheProcessEnd(t *testing.T) {
 			want  fault.Code
 		}{
 			{"the caller leaves", waiting, func(cancel context.CancelFunc, _ func() error) { cancel() }, fault.Cancelled},
-			{"the caller leaves without reading", flooding, func(cancel context.CancelFunc, _ func() error) { cancel() }, fault.Cancelled},
+			{
+				"the caller leaves without reading", flooding, func(cancel context.CancelFunc, _ func() error) {
+					cancel()
+				}, fault.Cancelled,
+			},
 			{"the service stops", waiting, func(_ context.CancelFunc, stop func() error) { go stop() }, fault.Unavailable},
 			{"too large", func(s runStream) error {
 				return s.Send(text(strings.Repeat("x", 17<<20)))

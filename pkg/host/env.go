@@ -140,7 +140,8 @@ func (h *Host) inProcess(address string) *running {
 
 // unreachable is the fault of a connection that cannot even be tried.
 func unreachable(name string, err error) error {
-	return fault.Wrap(err, fault.Unavailable, "The service %s cannot be reached; check its address under [services.%s].", name, name).
+	return fault.Wrap(err, fault.Unavailable, "The service %s cannot be reached; check its address under [services.%s].",
+		name, name).
 		With("subsystem", name)
 }
 

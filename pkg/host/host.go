@@ -92,7 +92,8 @@ type Database struct {
 // along.
 func (d Database) Named() error {
 	if d.OwnerURL == "" && d.URL == "" {
-		return fault.New(fault.BadRequest, "Where Postgres is must be said: [database] url in the configuration, or KAGED_DATABASE_URL.")
+		return fault.New(fault.BadRequest, "Where Postgres is must be said: [database] url in the configuration, or "+
+			"KAGED_DATABASE_URL.")
 	}
 	return nil
 }
@@ -216,7 +217,8 @@ func New(opts Options, modules ...Module) (*Host, error) {
 			Log: opts.Log.With("service", r.Name), DataDir: opts.DataDir, Own: own, Node: node, Instance: instance,
 			Database: opts.Database, NATS: opts.NATS, Version: opts.Version, NoSandbox: opts.NoSandbox,
 			RateLimitsOff: opts.RateLimitsOff,
-			Insecure:      opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere, Private: opts.Private, File: opts.File, ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
+			Insecure:      opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere, Private: opts.Private, File: opts.File,
+			ConfigPath: opts.ConfigPath, Listen: opts.Listen, UIURL: opts.UIURL,
 			Telemetry: opts.Telemetry, host: h, module: r,
 		}
 		if r.service, err = r.New(env); err != nil {

@@ -224,7 +224,8 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := run(t, h)
-	if _, err := grpc_health_v1.NewHealthClient(h.Dial("probe")).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+	if _, err := grpc_health_v1.NewHealthClient(h.Dial("probe")).
+		Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
 		t.Error(err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 || p.env.Address() != "" || !p.env.Private {
@@ -365,7 +366,8 @@ func TestCallsBetweenProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run(t, client)()
-	if _, err := toolrunnerv1.NewToolRunnerServiceClient(a.env.Dial("b")).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{}); err != nil {
+	if _, err := toolrunnerv1.NewToolRunnerServiceClient(a.env.Dial("b")).
+		EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{}); err != nil {
 		t.Error(err)
 	}
 	if p.env.Node != a.env.Node || p.env.Instance == a.env.Instance {
@@ -437,7 +439,8 @@ func TestShortDirOfSomebodyElse(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]config.Host{
-		"drain_grace": {DrainGrace: -1}, "keepalive": {Keepalive: config.Duration(time.Second)}, "stop_timeout": {StopTimeout: 1},
+		"drain_grace": {DrainGrace: -1}, "keepalive": {Keepalive: config.Duration(time.Second)},
+		"stop_timeout": {StopTimeout: 1},
 	} {
 		opts := options(t)
 		opts.File = &config.File{Host: h}

@@ -53,7 +53,8 @@ type binary struct {
 
 const usage = `Usage: %[1]s [--config FILE] [--data-dir DIR] [--health | --version]
 
-Runs one service of kaged until Ctrl-C; ` + "`kaged up`" + ` runs them all. Where it listens is [services.%[2]s] listen of
+Runs one service of kaged until Ctrl-C; ` + "`kaged up`" +
+	` runs them all. Where it listens is [services.%[2]s] listen of
 the configuration, where the stores are is [database] url (KAGED_DATABASE_URL) and [nats] url (
 	KAGED_NATS_URL). On TCP it needs the
 certificate of [tls] (KAGED_TLS_CERT_FILE, KAGED_TLS_KEY_FILE, KAGED_TLS_CA_FILE); ` + "`kaged certs`" + ` makes one.
@@ -160,7 +161,8 @@ func (b binary) serve(ctx context.Context) error {
 		return err
 	}
 	log, closeLog, err := telemetry.NewLog(telemetry.LogOptions{
-		Stderr: b.stderr, DataDir: b.dataDir.String(), Name: b.modules[0].Name, Level: b.getenv("KAGED_LOG_LEVEL"), Format: b.getenv("KAGED_LOG_FORMAT"),
+		Stderr: b.stderr, DataDir: b.dataDir.String(), Name: b.modules[0].Name, Level: b.getenv("KAGED_LOG_LEVEL"),
+		Format: b.getenv("KAGED_LOG_FORMAT"),
 	})
 	if err != nil {
 		return err

@@ -73,7 +73,9 @@ func Own(
 			return nil, err
 		}
 	}
-	if own, err = withSockets(own, databaseSockets(config.Or(getenv("KAGED_DATABASE_URL"), file.Database.URL))...); err != nil {
+	if own, err = withSockets(
+		own, databaseSockets(config.Or(getenv("KAGED_DATABASE_URL"), file.Database.URL))...,
+	); err != nil {
 		return nil, err
 	}
 	if !dataDir.IsZero() && SocketPath(dataDir.String(), "x") != dataDir.Join("run", "x.sock") {

@@ -267,7 +267,8 @@ func TestServiceTokenFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"short": "x", "empty": "", "lines": strings.Repeat("x", 40) + "\nsecond", "binary": strings.Repeat("\x01", 40), "long": strings.Repeat("x", 5000),
+		"short": "x", "empty": "", "lines": strings.Repeat("x", 40) + "\nsecond", "binary": strings.Repeat("\x01", 40),
+		"long":    strings.Repeat("x", 5000),
 		"missing": "", "folder": "",
 	} {
 		path := filepath.Join(dir, name)
@@ -296,7 +297,8 @@ func TestOwn(t *testing.T) {
 	must(t, os.Symlink(dir, filepath.Join(dir, "link")))
 	file, err := config.Parse(filepath.Join(dir, "local.toml"), fmt.Appendf(
 		nil,
-		"[host]\nservice_token_file = \"link/token\"\n[services.a]\nlisten = \"unix:%[1]s/link/run/a.sock\"\n[services.b]\naddress = \"unix:%[1]s/b.sock\"\n",
+		"[host]\nservice_token_file = \"link/token\"\n[services.a]\nlisten = "+
+			"\"unix:%[1]s/link/run/a.sock\"\n[services.b]\naddress = \"unix:%[1]s/b.sock\"\n",
 		dir,
 	))
 	must(t, err)
@@ -306,10 +308,11 @@ func TestOwn(t *testing.T) {
 		testkit.Own(t, filepath.Join(dir, "data")),
 		func(name string) string {
 			return map[string]string{
-				"KAGED_NATS_URL_FILE": filepath.Join(dir, "link/nats"), "KAGED_SERVICES_C_D_LISTEN": "unix:" + filepath.Join(dir, "link/c.sock"),
-				"KAGED_SERVICES_E_ADDRESS": "unix:" + filepath.Join(dir, "link/e.sock"),
-				"KAGED_SERVICES_C_D_FILE":  filepath.Join(dir, "link/named"),
-				"KAGED_DATABASE_URL":       "postgres:///x?host=" + filepath.Join(dir, "link/pg") + ",127.0.0.1&port=5433",
+				"KAGED_NATS_URL_FILE":       filepath.Join(dir, "link/nats"),
+				"KAGED_SERVICES_C_D_LISTEN": "unix:" + filepath.Join(dir, "link/c.sock"),
+				"KAGED_SERVICES_E_ADDRESS":  "unix:" + filepath.Join(dir, "link/e.sock"),
+				"KAGED_SERVICES_C_D_FILE":   filepath.Join(dir, "link/named"),
+				"KAGED_DATABASE_URL":        "postgres:///x?host=" + filepath.Join(dir, "link/pg") + ",127.0.0.1&port=5433",
 			}[name]
 		},
 		host.Module{

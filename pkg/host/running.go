@@ -209,7 +209,8 @@ func CheckInsecure(listen string, insecure, anywhere bool) error {
 	if !insecure || anywhere || isLoopback(listen) {
 		return nil
 	}
-	return fault.New(fault.BadRequest, "With --insecure everyone who reaches %s is the operator, and may run commands here: listen on a loopback "+
+	return fault.New(fault.BadRequest, "With --insecure everyone who reaches %s is the operator, and may run commands "+
+		"here: listen on a loopback "+
 		"address such as %s, or add --insecure-anywhere (KAGED_INSECURE_ANYWHERE).", listen, config.DefaultListen).
 		With("reason", insecureAnywhere)
 }

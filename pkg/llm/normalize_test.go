@@ -45,20 +45,33 @@ func TestNormalize(t *testing.T) {
 			[]llm.Message{msg(user, text("a"), text("b")), msg(model, text("c"), text("d"))},
 		},
 		"results late, apart and in another order": {
-			[]llm.Message{msg(model, call("x"), call("y")), msg(system, text("n")), msg(tool, result("y", "2")), msg(user, text("u")), msg(tool, result("x", "1"))},
-			[]llm.Message{msg(model, call("x"), call("y")), msg(tool, result("x", "1"), result("y", "2")), msg(system, text("n")), msg(user, text("u"))},
+			[]llm.Message{
+				msg(model, call("x"), call("y")), msg(system, text("n")), msg(tool, result("y", "2")), msg(user, text("u")),
+				msg(tool, result("x", "1")),
+			},
+			[]llm.Message{
+				msg(model, call("x"), call("y")), msg(tool, result("x", "1"), result("y", "2")), msg(system, text("n")),
+				msg(user, text("u")),
+			},
 		},
 		"cut off": {
 			[]llm.Message{msg(model, call("x"), call("y")), msg(tool, result("y", "2")), msg(model, text("on"))},
 			[]llm.Message{msg(model, call("x"), call("y")), msg(tool, cutOff("x"), result("y", "2")), msg(model, text("on"))},
 		},
 		"strays": {
-			[]llm.Message{msg(tool, result("z", "0")), msg(model, call("x")), msg(tool, result("x", "1"), result("x", "2")), msg(tool, result("w", "3"))},
+			[]llm.Message{
+				msg(tool, result("z", "0")), msg(model, call("x")), msg(tool, result("x", "1"), result("x", "2")),
+				msg(tool, result("w", "3")),
+			},
 			[]llm.Message{msg(model, call("x")), msg(tool, result("x", "1"))},
 		},
 		"the same id in two turns": {
-			[]llm.Message{msg(model, call("x")), msg(tool, result("x", "1")), msg(model, call("x")), msg(tool, result("x", "2"))},
-			[]llm.Message{msg(model, call("x")), msg(tool, result("x", "1")), msg(model, call("x")), msg(tool, result("x", "2"))},
+			[]llm.Message{
+				msg(model, call("x")), msg(tool, result("x", "1")), msg(model, call("x")), msg(tool, result("x", "2")),
+			},
+			[]llm.Message{
+				msg(model, call("x")), msg(tool, result("x", "1")), msg(model, call("x")), msg(tool, result("x", "2")),
+			},
 		},
 	} {
 		if diff := cmp.Diff(c.want, llm.Normalize(c.in)); diff != "" {

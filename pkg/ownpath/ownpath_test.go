@@ -28,7 +28,8 @@ func tree(t *testing.T) string {
 	}
 	must(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
 	for link, target := range map[string]string{
-		"p/cfg": "../etc", "p/dangling": "sub/not-yet.toml", "p/chain": "cfg", "p/abs": filepath.Join(root, "data"), "p/ring": "ring", "p/up": "..",
+		"p/cfg": "../etc", "p/dangling": "sub/not-yet.toml", "p/chain": "cfg", "p/abs": filepath.Join(root, "data"),
+		"p/ring": "ring", "p/up": "..",
 	} {
 		must(t, os.Symlink(target, filepath.Join(root, link)))
 	}
@@ -117,7 +118,8 @@ func FuzzResolve(f *testing.F) {
 		if !filepath.IsAbs(p.String()) || filepath.Clean(p.String()) != p.String() {
 			t.Fatalf("%q is resolved to %q", name, p)
 		}
-		if again, err := ownpath.Resolve(p.String()); err == nil && again.String() != p.String() && !strings.HasPrefix(p.String(), "/proc") {
+		if again, err := ownpath.Resolve(p.String()); err == nil && again.String() != p.String() &&
+			!strings.HasPrefix(p.String(), "/proc") {
 			t.Fatalf("%q is resolved to %q, and that to %q", name, p, again)
 		}
 	})

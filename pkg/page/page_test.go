@@ -101,7 +101,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, cursor string) {
 		r, err := page.Parse("x", 10, cursor)
 		if err != nil {
-			if !errors.Is(err, fault.ValidationFailed) || !cmp.Equal(fault.From(err).Details["fields"], any([]string{"cursor"})) {
+			if !errors.Is(err, fault.ValidationFailed) ||
+				!cmp.Equal(fault.From(err).Details["fields"], any([]string{"cursor"})) {
 				t.Fatalf("%q: %v", cursor, err)
 			}
 			return

@@ -64,26 +64,45 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	const goFile = "package a\n\nfunc one() {\n\treturn 1\n}\n\nfunc two() {\n\treturn 1\n}\n"
 	for name, c := range map[string]struct{ text, hunks, want string }{
-		"replace":                 {"a\nb\nc\n", "@@\n a\n-b\n+B\n c\n", "a\nB\nc\n"},
-		"no header":               {"a\nb\nc\n", "-b\n+B\n", "a\nB\nc\n"},
-		"insert":                  {"a\nb\n", " a\n+x\n+y\n", "a\nx\ny\nb\n"},
-		"delete":                  {"a\nb\nc\n", "-b\n", "a\nc\n"},
-		"two":                     {"a\nb\nc\nd\n", "@@\n-a\n+A\n@@\n-d\n+D\n", "A\nb\nc\nD\n"},
-		"in one hunk":             {"a\nb\nc\nd\ne\n", "-a\n+A\n b\n-c\n d\n+x\n e\n", "A\nb\nd\nx\ne\n"},
-		"plus before minus":       {"a\nb\n", "+A\n-a\n b\n", "A\nb\n"},
-		"header":                  {goFile, "@@ func two() {\n-\treturn 1\n+\treturn 2\n", strings.Replace(goFile, "two() {\n\treturn 1", "two() {\n\treturn 2", 1)},
-		"header's beginning":      {goFile, "@@ func two\n-\treturn 1\n+\treturn 2\n", strings.Replace(goFile, "two() {\n\treturn 1", "two() {\n\treturn 2", 1)},
-		"header in the hunk too":  {goFile, "@@ func two() {\n func two() {\n-\treturn 1\n+\treturn 2\n", strings.Replace(goFile, "two() {\n\treturn 1", "two() {\n\treturn 2", 1)},
-		"insert below header":     {"a\nb\nc\n", "@@ b\n+x\n", "a\nb\nx\nc\n"},
-		"flat header":             {"[a]\nport = 1\n[b]\nport = 1\n[c]\nport = 1\n", "@@ [b]\n-port = 1\n+port = 2\n", "[a]\nport = 1\n[b]\nport = 2\n[c]\nport = 1\n"},
-		"nested headers":          {"class A:\n  def f():\n    x\nclass B:\n  def f():\n    x\n", "@@ class B:\n@@   def f():\n-    x\n+    y\n", "class A:\n  def f():\n    x\nclass B:\n  def f():\n    y\n"},
-		"same header, one place":  {"def f():\n  x\ndef f():\n  y\n", "@@ def f():\n-  y\n+  z\n", "def f():\n  x\ndef f():\n  z\n"},
-		"end of file":             {"x\na\nx\n", "-x\n+y\n*** End of File\n", "x\na\ny\n"},
-		"append":                  {"a\n", "+b\n*** End of File\n", "a\nb\n"},
-		"into an empty file":      {"", "+b\n", "b\n"},
-		"by number":               {"x\nx\nx\n", "@@ -2,1 +2,1 @@\n-x\n+y\n", "x\ny\nx\n"},
-		"by number, inserting":    {"x\nx\nx\n", "@@ -2,0 +3,1 @@\n+y\n", "x\nx\ny\nx\n"},
-		"by a far number":         {strings.Repeat("x\n", 100), "@@ -99,1 +99,1 @@\n-x\n+y\n", strings.Repeat("x\n", 98) + "y\nx\n"},
+		"replace":           {"a\nb\nc\n", "@@\n a\n-b\n+B\n c\n", "a\nB\nc\n"},
+		"no header":         {"a\nb\nc\n", "-b\n+B\n", "a\nB\nc\n"},
+		"insert":            {"a\nb\n", " a\n+x\n+y\n", "a\nx\ny\nb\n"},
+		"delete":            {"a\nb\nc\n", "-b\n", "a\nc\n"},
+		"two":               {"a\nb\nc\nd\n", "@@\n-a\n+A\n@@\n-d\n+D\n", "A\nb\nc\nD\n"},
+		"in one hunk":       {"a\nb\nc\nd\ne\n", "-a\n+A\n b\n-c\n d\n+x\n e\n", "A\nb\nd\nx\ne\n"},
+		"plus before minus": {"a\nb\n", "+A\n-a\n b\n", "A\nb\n"},
+		"header": {
+			goFile, "@@ func two() {\n-\treturn 1\n+\treturn 2\n",
+			strings.Replace(goFile, "two() {\n\treturn 1", "two() {\n\treturn 2", 1),
+		},
+		"header's beginning": {
+			goFile, "@@ func two\n-\treturn 1\n+\treturn 2\n",
+			strings.Replace(goFile, "two() {\n\treturn 1", "two() {\n\treturn 2", 1),
+		},
+		"header in the hunk too": {
+			goFile, "@@ func two() {\n func two() {\n-\treturn 1\n+\treturn 2\n",
+			strings.Replace(goFile, "two() {\n\treturn 1", "two() {\n\treturn 2", 1),
+		},
+		"insert below header": {"a\nb\nc\n", "@@ b\n+x\n", "a\nb\nx\nc\n"},
+		"flat header": {
+			"[a]\nport = 1\n[b]\nport = 1\n[c]\nport = 1\n", "@@ [b]\n-port = 1\n+port = 2\n",
+			"[a]\nport = 1\n[b]\nport = 2\n[c]\nport = 1\n",
+		},
+		"nested headers": {
+			"class A:\n  def f():\n    x\nclass B:\n  def f():\n    x\n", "@@ class B:\n@@   def f():\n-    x\n+    y\n",
+			"class A:\n  def f():\n    x\nclass B:\n  def f():\n    y\n",
+		},
+		"same header, one place": {
+			"def f():\n  x\ndef f():\n  y\n", "@@ def f():\n-  y\n+  z\n", "def f():\n  x\ndef f():\n  z\n",
+		},
+		"end of file":          {"x\na\nx\n", "-x\n+y\n*** End of File\n", "x\na\ny\n"},
+		"append":               {"a\n", "+b\n*** End of File\n", "a\nb\n"},
+		"into an empty file":   {"", "+b\n", "b\n"},
+		"by number":            {"x\nx\nx\n", "@@ -2,1 +2,1 @@\n-x\n+y\n", "x\ny\nx\n"},
+		"by number, inserting": {"x\nx\nx\n", "@@ -2,0 +3,1 @@\n+y\n", "x\nx\ny\nx\n"},
+		"by a far number": {
+			strings.Repeat("x\n", 100), "@@ -99,1 +99,1 @@\n-x\n+y\n", strings.Repeat("x\n", 98) + "y\nx\n",
+		},
 		"wrong number":            {"a\nb\nc\n", "@@ -9,1 +9,1 @@\n-b\n+B\n", "a\nB\nc\n"},
 		"out of order":            {"a\nb\nc\n", "@@\n-c\n+C\n@@\n-a\n+A\n", "A\nb\nC\n"},
 		"order decides":           {"x\nm\nx\n", "@@\n-m\n+M\n@@\n-x\n+X\n", "x\nM\nX\n"},
@@ -103,12 +122,20 @@ func TestApply(t *testing.T) {
 		"final break added":       {"a", "@@\n-a\n\\ No newline at end of file\n+a\n", "a\n"},
 		"final break taken":       {"a\n", "@@\n-a\n+b\n\\ No newline at end of file\n", "b"},
 		"trailing space":          {"a  \nb\t\n", "@@\n a\n-b\n+B\n", "a  \nB\n"},
-		"indentation":             {"\tif x {\n\t\ty()\n\t}\n", "@@\n if x {\n-\ty()\n+\tz()\n+\t\tdeeper()\n }\n", "\tif x {\n\t\tz()\n\t\t\tdeeper()\n\t}\n"},
-		"less indentation":        {"if x {\n\ty()\n}\n", "@@\n \tif x {\n-\t\ty()\n+\t\tz()\n+\t\t\tw()\n \t}\n", "if x {\n\tz()\n\t\tw()\n}\n"},
-		"spaces for tabs":         {"\tif x {\n\t\ty()\n\t}\n", "@@\n     if x {\n-        y()\n+        z()\n+            w()\n     }\n", "\tif x {\n\t\tz()\n\t\t\tw()\n\t}\n"},
-		"typographic":             {"say(“hi” – it’s me)\n", "@@\n-say(\"hi\" - it's me)\n+say(\"bye\")\n", "say(\"bye\")\n"},
-		"typographic context":     {"– a\nb\n", "@@\n - a\n-b\n+c\n", "– a\nc\n"},
-		"nothing but context":     {"a\nb\n", "@@\n a\n", "a\nb\n"},
+		"indentation": {
+			"\tif x {\n\t\ty()\n\t}\n", "@@\n if x {\n-\ty()\n+\tz()\n+\t\tdeeper()\n }\n",
+			"\tif x {\n\t\tz()\n\t\t\tdeeper()\n\t}\n",
+		},
+		"less indentation": {
+			"if x {\n\ty()\n}\n", "@@\n \tif x {\n-\t\ty()\n+\t\tz()\n+\t\t\tw()\n \t}\n", "if x {\n\tz()\n\t\tw()\n}\n",
+		},
+		"spaces for tabs": {
+			"\tif x {\n\t\ty()\n\t}\n", "@@\n     if x {\n-        y()\n+        z()\n+            w()\n     }\n",
+			"\tif x {\n\t\tz()\n\t\t\tw()\n\t}\n",
+		},
+		"typographic":         {"say(“hi” – it’s me)\n", "@@\n-say(\"hi\" - it's me)\n+say(\"bye\")\n", "say(\"bye\")\n"},
+		"typographic context": {"– a\nb\n", "@@\n - a\n-b\n+c\n", "– a\nc\n"},
+		"nothing but context": {"a\nb\n", "@@\n a\n", "a\nb\n"},
 	} {
 		got, out, failures := apply(t, section(t, c.hunks), c.text)
 		if got != c.want || out == nil {
@@ -138,18 +165,24 @@ func TestApplyFails(t *testing.T) {
 		nearest     int
 		says        string
 	}{
-		"not there":            {text, "@@\n-one\n+1\n three\n", fault.HunkNotFound, 1, 3, 2, `line 2 is "two" and the patch has "one"`},
+		"not there": {
+			text, "@@\n-one\n+1\n three\n", fault.HunkNotFound, 1, 3, 2, `line 2 is "two" and the patch has "one"`,
+		},
 		"nothing like it":      {text, "@@\n-QQQQ\n", fault.HunkNotFound, 1, 3, 0, "not in the file"},
 		"twice":                {text, "@@\n-two\n+2\n", fault.HunkAmbiguous, 1, 3, 0, "at lines 2, 6"},
 		"twice but for spaces": {" a\n  a\n", "@@\n-a\n", fault.HunkAmbiguous, 1, 3, 0, "at lines 1, 2"},
-		"second hunk":          {text, "@@\n-four\n+4\n@@\n-four\n+5\n", fault.HunkNotFound, 2, 6, 4, "changed by a hunk before it"},
-		"no header":            {text, "@@ six\n-one\n", fault.HunkNotFound, 1, 3, 0, `header "six" is not in the file`},
-		"header's block":       {"f:\n a\n a\ng:\n a\n", "@@ f:\n- a\n", fault.HunkAmbiguous, 1, 3, 0, "at lines 2, 3"},
-		"two headers":          {"f:\n a\nf:\n a\n", "@@ f:\n- a\n", fault.HunkAmbiguous, 1, 3, 0, "at lines 2, 4"},
-		"adds somewhere":       {text, "@@\n+x\n", fault.HunkNotFound, 1, 3, 0, "does not say where"},
-		"too long":             {"a\nb\n", "@@\n a\n b\n-c\n", fault.HunkNotFound, 1, 3, 1, "the file ends after it"},
-		"empty file":           {"", "@@\n-a\n", fault.HunkNotFound, 1, 3, 0, "not in the file"},
-		"many":                 {strings.Repeat("x\n", 50), "@@\n-x\n", fault.HunkAmbiguous, 1, 3, 0, "1, 2, 3, 4, 5 and maybe more"},
+		"second hunk": {
+			text, "@@\n-four\n+4\n@@\n-four\n+5\n", fault.HunkNotFound, 2, 6, 4, "changed by a hunk before it",
+		},
+		"no header":      {text, "@@ six\n-one\n", fault.HunkNotFound, 1, 3, 0, `header "six" is not in the file`},
+		"header's block": {"f:\n a\n a\ng:\n a\n", "@@ f:\n- a\n", fault.HunkAmbiguous, 1, 3, 0, "at lines 2, 3"},
+		"two headers":    {"f:\n a\nf:\n a\n", "@@ f:\n- a\n", fault.HunkAmbiguous, 1, 3, 0, "at lines 2, 4"},
+		"adds somewhere": {text, "@@\n+x\n", fault.HunkNotFound, 1, 3, 0, "does not say where"},
+		"too long":       {"a\nb\n", "@@\n a\n b\n-c\n", fault.HunkNotFound, 1, 3, 1, "the file ends after it"},
+		"empty file":     {"", "@@\n-a\n", fault.HunkNotFound, 1, 3, 0, "not in the file"},
+		"many": {
+			strings.Repeat("x\n", 50), "@@\n-x\n", fault.HunkAmbiguous, 1, 3, 0, "1, 2, 3, 4, 5 and maybe more",
+		},
 	} {
 		got, _, failures := apply(t, section(t, c.hunks), c.text)
 		if len(failures) != 1 {

@@ -100,14 +100,18 @@ func TestParseWrapped(t *testing.T) {
 	t.Parallel()
 	plain := envelope("*** Add File: f\n+text\n")
 	for _, text := range []string{
-		plain, strings.TrimSuffix(plain, "\n"), "\n\n" + plain + "\n\n", "```\n" + plain + "```\n", "```diff\n" + plain + "```",
-		"apply_patch <<'EOF'\n" + plain + "EOF\n", strings.ReplaceAll(plain, "\n", "\r\n"), "  *** Begin Patch  \n*** Add File:f\n+text\n *** End Patch",
+		plain, strings.TrimSuffix(plain, "\n"), "\n\n" + plain + "\n\n", "```\n" + plain + "```\n",
+		"```diff\n" + plain + "```",
+		"apply_patch <<'EOF'\n" + plain + "EOF\n", strings.ReplaceAll(plain, "\n", "\r\n"),
+		"  *** Begin Patch  \n*** Add File:f\n+text\n *** End Patch",
 	} {
 		if s := parse(t, text); len(s) != 1 || s[0].Path != "f" || s[0].Content != "text\n" {
 			t.Errorf("%q: %+v", text, s)
 		}
 	}
-	if s := parse(t, envelope("*** Add File: f\n+one\r\n+two\n\\ No newline at end of file\n*** Add File: empty\n")); s[0].Content != "one\r\ntwo" ||
+	if s := parse(
+		t, envelope("*** Add File: f\n+one\r\n+two\n\\ No newline at end of file\n*** Add File: empty\n"),
+	); s[0].Content != "one\r\ntwo" ||
 		s[1].Content != "" {
 		t.Errorf("%q", s[0].Content)
 	}
@@ -157,8 +161,10 @@ func TestParseRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		envelope("*** Add File: f\n+x\n\n*** Update File: g\n@@ a @@\n b\n-c\n+d\n\n*** Delete File: h\n"),
-		envelope("*** Update File: f\n*** Move to: g\n@@ -1,2 +3,4 @@ x\n a\n-b\n\\ No newline at end of file\n+c\n*** End of File\n"),
-		"```\n*** Begin Patch\r\n*** Add File: f\r\n+a\r\n*** End Patch\r\n```", "*** Begin Patch\n*** Update File: f\n@@\n@@ x\n+\n*** End Patch",
+		envelope("*** Update File: f\n*** Move to: g\n@@ -1,2 +3,4 @@ x\n a\n-b\n\\ No newline at end of file\n+c\n*** " +
+			"End of File\n"),
+		"```\n*** Begin Patch\r\n*** Add File: f\r\n+a\r\n*** End Patch\r\n```",
+		"*** Begin Patch\n*** Update File: f\n@@\n@@ x\n+\n*** End Patch",
 	} {
 		f.Add(seed, "a\nb\nc\n")
 		f.Add(seed, "a\r\n  b\r\nc")

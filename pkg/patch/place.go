@@ -141,9 +141,10 @@ func (f *file) insertion(h *Hunk, anchors []int, start int) ([]place, *Failure) 
 	default:
 		return nil, &Failure{
 			Code: fault.HunkNotFound,
-			Reason: "only adds lines and does not say where: give it context lines, an @@ header with the line above, or " + strconv.Quote(
-				eofMark,
-			),
+			Reason: "only adds lines and does not say where: give it context lines, an @@ header with the line above, or " +
+				strconv.Quote(
+					eofMark,
+				),
 		}
 	}
 	return places, nil
@@ -214,7 +215,8 @@ func ambiguous(places []place) *Failure {
 		text += " and maybe more"
 	}
 	f.Reason = fmt.Sprintf(
-		"fits in several places, at lines %s: give it more context lines, or an @@ header with a line above the one that is meant",
+		"fits in several places, at lines %s: give it more context lines, or an @@ header with a line above the one that "+
+			"is meant",
 		text,
 	)
 	return f

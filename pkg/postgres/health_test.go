@@ -47,7 +47,9 @@ func (s *script) drop() { s.drops.Add(1) }
 func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 	t.Parallel()
 	const stall = 5 * time.Second
-	for _, after := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond, 999 * time.Millisecond, time.Second} {
+	for _, after := range []time.Duration{
+		0, time.Millisecond, 500 * time.Millisecond, 999 * time.Millisecond, time.Second,
+	} {
 		t.Run(after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
@@ -98,7 +100,9 @@ func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 // fail; the first accepted write ends that, with a line.
 func TestRefusedWritesAreLogged(t *testing.T) {
 	t.Parallel()
-	for code, reason := range map[string]string{"53100": "its disk is full", "58030": "its disk reports errors", "25006": "it is read-only"} {
+	for code, reason := range map[string]string{
+		"53100": "its disk is full", "58030": "its disk reports errors", "25006": "it is read-only",
+	} {
 		t.Run(code, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
@@ -116,7 +120,8 @@ func TestRefusedWritesAreLogged(t *testing.T) {
 				}
 				time.Sleep(90 * time.Second)
 				synctest.Wait()
-				if got := strings.Count(log.String(), "the database refuses writes"); got != 2 || !strings.Contains(log.String(), reason) {
+				if got := strings.Count(log.String(), "the database refuses writes"); got != 2 ||
+					!strings.Contains(log.String(), reason) {
 					t.Errorf("got %d lines in 90 s, want 2 that name the reason %q:\n%s", got, reason, log.String())
 				}
 				db.refusal.Store(nil)

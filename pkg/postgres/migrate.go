@@ -46,7 +46,8 @@ func migrateAsOwner(ctx context.Context, cfg Config, migrations fs.FS, schema, a
 // where the advisory lock of one database does not reach: another process may be faster, which is as good.
 func ensureRole(ctx context.Context, conn *pgx.Conn, owner, appLogin string) error {
 	var exists bool
-	if err := conn.QueryRow(ctx, "select exists (select from pg_roles where rolname = $1)", AppRole).Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, "select exists (select from pg_roles where rolname = $1)", AppRole).
+		Scan(&exists); err != nil {
 		return Classify(err)
 	}
 	if !exists {
@@ -87,7 +88,8 @@ func ensureMember(ctx context.Context, conn *pgx.Conn, owner, login string) erro
 }
 
 func roleRefused(err error, owner, login string) *fault.Error {
-	return unavailable(err, "The database user %q may not set up the role %s; as its administrator type: CREATE ROLE %s NOLOGIN; GRANT %s TO %s;",
+	return unavailable(err, "The database user %q may not set up the role %s; as its administrator type: CREATE ROLE "+
+		"%s NOLOGIN; GRANT %s TO %s;",
 		owner, AppRole, AppRole, AppRole, pgx.Identifier{login}.Sanitize())
 }
 
@@ -109,7 +111,8 @@ func ensureSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if !exists {
 			if _, err := tx.Exec(ctx, "create schema "+schema); err != nil {
-				return refusedOr(err, "The database user may not create the schema %s; as its administrator type: GRANT CREATE ON DATABASE %s TO the owner.",
+				return refusedOr(err, "The database user may not create the schema %s; as its administrator type: GRANT CREATE "+
+					"ON DATABASE %s TO the owner.",
 					schema, conn.Config().Database)
 			}
 		}
@@ -153,7 +156,8 @@ func runMigrations(ctx context.Context, conn *pgx.Conn, cfg Config, migrations f
 		}
 		return err
 	case errors.As(err, &failed) && !isUnavailable(err):
-		return fault.Wrap(err, fault.Internal, "The migration %s of the schema %s failed and was taken back.", failed.MigrationName, schema)
+		return fault.Wrap(err, fault.Internal, "The migration %s of the schema %s failed and was taken back.",
+			failed.MigrationName, schema)
 	}
 	return Classify(err)
 }
@@ -162,7 +166,8 @@ func runMigrations(ctx context.Context, conn *pgx.Conn, cfg Config, migrations f
 func protectVersion(ctx context.Context, conn *pgx.Conn, schema string) error {
 	var writable bool
 	table := versionTable(schema)
-	if err := conn.QueryRow(ctx, "select has_table_privilege($1, $2, 'insert, update, delete')", AppRole, table).Scan(&writable); err != nil {
+	if err := conn.QueryRow(ctx, "select has_table_privilege($1, $2, 'insert, update, delete')", AppRole, table).
+		Scan(&writable); err != nil {
 		return Classify(err)
 	}
 	if !writable {

@@ -134,7 +134,8 @@ func prepareConn(config *pgx.ConnConfig, schema string) {
 
 // badURL leaves the cause out, because the text of a parser's error may hold a password.
 func badURL() *fault.Error {
-	return unavailable(nil, "The database URL is not one that PostgreSQL understands; it looks like postgres://user:password@host/database.")
+	return unavailable(nil, "The database URL is not one that PostgreSQL understands; it looks like "+
+		"postgres://user:password@host/database.")
 }
 
 // connectFault says why a first connection failed, where the server says so.
@@ -154,11 +155,13 @@ func checkRole(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	err := pool.QueryRow(ctx, "select current_user, current_schema()").Scan(&role, &path)
 	switch {
 	case sqlState(err) == insufficientPrivilege || sqlState(err) == invalidParameter:
-		return unavailable(err, "The database user cannot take on the role %s; as its administrator type: GRANT %s TO the user of the database URL.", AppRole, AppRole)
+		return unavailable(err, "The database user cannot take on the role %s; as its administrator type: GRANT %s TO the "+
+			"user of the database URL.", AppRole, AppRole)
 	case err != nil:
 		return connectFault(err)
 	case role != AppRole || path != schema:
-		return unavailable(nil, "The database connection works as %q in schema %q instead of %q in %q; a proxy may have dropped its startup parameters.",
+		return unavailable(nil, "The database connection works as %q in schema %q instead of %q in %q; a proxy may have "+
+			"dropped its startup parameters.",
 			role, path, AppRole, schema)
 	}
 	return nil

@@ -24,8 +24,13 @@ const schema = "shop"
 // migrations make a table like others and one that is append-only, as the audit tables of services are.
 func migrations(more ...string) fs.FS {
 	files := fstest.MapFS{
-		"001_orders.sql": {Data: []byte(`create table orders (id bigint generated always as identity primary key, note text not null, constraint orders_note unique (note));`)},
-		"002_audit.sql":  {Data: []byte("create table audit (note text not null); revoke update, delete, truncate on audit from kaged_app;")},
+		"001_orders.sql": {
+			Data: []byte(`create table orders (id bigint generated always as identity primary key, note text not null, ` +
+				`constraint orders_note unique (note));`),
+		},
+		"002_audit.sql": {
+			Data: []byte("create table audit (note text not null); revoke update, delete, truncate on audit from kaged_app;"),
+		},
 	}
 	for i, sql := range more {
 		files["00"+string(rune('3'+i))+"_more.sql"] = &fstest.MapFile{Data: []byte(sql)}
@@ -180,7 +185,10 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}{
 		{"no server", "postgres://kaged:secret-word@127.0.0.1:1/kaged", []string{"cannot be reached"}},
 		{"no URL", "postgres://kaged:secret-word@[::1/kaged", []string{"postgres://user:password@host/database"}},
-		{"wrong password", strings.Replace(owner, "kaged_owner:", "kaged_owner:secret-word", 1), []string{"refused the user or the password"}},
+		{
+			"wrong password", strings.Replace(owner, "kaged_owner:", "kaged_owner:secret-word", 1),
+			[]string{"refused the user or the password"},
+		},
 		{"no database", strings.Replace(owner, "/test_", "/no_such_", 1), []string{"does not exist"}},
 		{"no right to make the role", weak, []string{`"weak_`, "CREATE ROLE kaged_app NOLOGIN; GRANT kaged_app TO"}},
 	} {

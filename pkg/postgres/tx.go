@@ -62,7 +62,8 @@ func runTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) (err error
 	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) || Refused(err) {
 		return err
 	}
-	return unavailable(err, "The database connection was lost while a change was being stored; it may or may not have been.").With(fault.CommitUnknown, true)
+	return unavailable(err, "The database connection was lost while a change was being stored; it may or may not "+
+		"have been.").With(fault.CommitUnknown, true)
 }
 
 // Refused reports whether the server answered that a transaction, or a statement that is one by itself, did not

@@ -129,4 +129,6 @@ func secretKey(key string) bool {
 	return false
 }
 
-var secretWords = []string{"password", "passwd", "secret", "token", "api_key", "apikey", "api-key", "authorization", "credential", "private_key"}
+var secretWords = []string{
+	"password", "passwd", "secret", "token", "api_key", "apikey", "api-key", "authorization", "credential", "private_key",
+}

@@ -17,10 +17,13 @@ func TestMask(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain text, tasks-1 and disk-usage":       "plain text, tasks-1 and disk-usage",
 		"key sk-ant-api03-abcdefghijkl":            "key [masked]",
-		"ghp_abcdefghijklmnopqrstuvwxyz0123456789": "[masked]", "AKIAIOSFODNN7EXAMPLE": "[masked]", "xoxb-1234567890-abc": "[masked]",
-		"curl -H 'Authorization: Bearer abcdefgh12345678' x":                       "curl -H 'Authorization: Bearer [masked]' x",
-		"git clone https://me:s3cret@example.org/x":                                "git clone https://me:[masked]@example.org/x",
-		"export API_KEY=abc DB_PASSWORD='x y' NAME=ok; run":                        "export API_KEY=[masked] DB_PASSWORD=[masked] NAME=ok; run",
+		"ghp_abcdefghijklmnopqrstuvwxyz0123456789": "[masked]", "AKIAIOSFODNN7EXAMPLE": "[masked]",
+		"xoxb-1234567890-abc": "[masked]",
+		"curl -H 'Authorization: Bearer abcdefgh12345678' x": "curl -H 'Authorization: Bearer " +
+			"[masked]' x",
+		"git clone https://me:s3cret@example.org/x": "git clone https://me:[masked]@example.org/x",
+		"export API_KEY=abc DB_PASSWORD='x y' NAME=ok; run": "export API_KEY=[masked] " +
+			"DB_PASSWORD=[masked] NAME=ok; run",
 		"-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- tail": "[masked] tail",
 		"a eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl b":                    "a [masked] b",
 	} {
@@ -35,9 +38,11 @@ func TestMask(t *testing.T) {
 func TestParams(t *testing.T) {
 	t.Parallel()
 	for input, want := range map[string]string{
-		`{"path":"a","n":3,"env":{"DB_TOKEN":"x","PLAIN":"y","EMPTY_TOKEN":""}}`: `{"env":{"DB_TOKEN":"[masked]","EMPTY_TOKEN":"","PLAIN":"y"},"n":3,"path":"a"}`,
-		`{"list":["sk-abcdefghijklmnopqrstuvwx",1,null]}`:                        `{"list":["[masked]",1,null]}`,
-		`{"content":"0123456789012345678901234567890"}`:                          `{"content":{"bytes":31,"redacted":true,"sha256":"0ca68b5e8d3e18c1d6a01ac7e1e16cdc5d2f24a4e0ba3eda7a31a0bd6cc9b3f6"}}`,
+		`{"path":"a","n":3,"env":{"DB_TOKEN":"x","PLAIN":"y","EMPTY_TOKEN":""}}`: `{"env":{"DB_TOKEN":"[masked]",` +
+			`"EMPTY_TOKEN":"","PLAIN":"y"},"n":3,"path":"a"}`,
+		`{"list":["sk-abcdefghijklmnopqrstuvwx",1,null]}`: `{"list":["[masked]",1,null]}`,
+		`{"content":"0123456789012345678901234567890"}`: `{"content":{"bytes":31,"redacted":true,` +
+			`"sha256":"0ca68b5e8d3e18c1d6a01ac7e1e16cdc5d2f24a4e0ba3eda7a31a0bd6cc9b3f6"}}`,
 		``: `{}`, `{"a":`: `"{\"a\":"`, `[1]`: `[1]`,
 	} {
 		got, err := json.Marshal(redact.Params([]byte(input), 30))

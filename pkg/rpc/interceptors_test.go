@@ -60,9 +60,11 @@ func TestClosedConnectionIsUnavailable(t *testing.T) {
 		err  error
 		want fault.Code
 	}{
-		"closed":                   {t.Context(), closed, fault.Unavailable},
-		"cancelled by the caller":  {gone, closed, fault.Cancelled},
-		"cancelled by the server":  {t.Context(), ToStatus(fault.New(fault.Cancelled, "The operator cancelled it.")), fault.Cancelled},
+		"closed":                  {t.Context(), closed, fault.Unavailable},
+		"cancelled by the caller": {gone, closed, fault.Cancelled},
+		"cancelled by the server": {
+			t.Context(), ToStatus(fault.New(fault.Cancelled, "The operator cancelled it.")), fault.Cancelled,
+		},
 		"a refusal of the service": {t.Context(), ToStatus(fault.New(fault.Conflict, "It is held.")), fault.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +89,8 @@ func TestClosedConnectionIsUnavailable(t *testing.T) {
 			stream := &faultStream{ctx: c.ctx, ClientStream: failing{err: c.err}}
 			_, header := stream.Header()
 			for what, err := range map[string]error{
-				"call": unary, "open": open, "receive": stream.RecvMsg(nil), "send": stream.SendMsg(nil), "close": stream.CloseSend(), "header": header,
+				"call": unary, "open": open, "receive": stream.RecvMsg(nil), "send": stream.SendMsg(nil),
+				"close": stream.CloseSend(), "header": header,
 			} {
 				if got := fault.From(err).Code; got != c.want {
 					t.Errorf("got %v from %s, want %v", err, what, c.want)

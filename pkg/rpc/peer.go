@@ -179,23 +179,27 @@ func (p Peers) admit(ctx context.Context, method string, shown []string) error {
 		return permit(v.identity, method)
 	case p.Token == "":
 		return fault.New(fault.Unauthenticated, "The caller is in another container, where kaged cannot see what it is: "+
-			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both, in no folder that an agent can read.").
+			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both, in no folder that an "+
+			"agent can read.").
 			With("reason", "service_token_unset")
 	case len(shown) != 1 || subtle.ConstantTimeCompare([]byte(shown[0]), []byte(p.Token)) != 1:
 		return fault.New(fault.Unauthenticated, "The caller does not show the service token of this service: "+
-			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both.").With("reason", "service_token_wrong")
+			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both.").
+			With("reason", "service_token_wrong")
 	}
 	return nil
 }
 
 // The refusals of strangers.
 func foreignUser(uid uint32) error {
-	return fault.New(fault.Forbidden, "kaged's services answer the user they run as, and root; the caller is user %d.", uid).
+	return fault.New(fault.Forbidden, "kaged's services answer the user they run as, and root; the caller is user %d.",
+		uid).
 		With("reason", "foreign_user")
 }
 
 func caged() error {
-	return fault.New(fault.Forbidden, "kaged's services answer no process in a cage or in a container of its own; call them from outside of it.").
+	return fault.New(fault.Forbidden, "kaged's services answer no process in a cage or in a container of its own; call "+
+		"them from outside of it.").
 		With("reason", "caged")
 }
 

@@ -130,13 +130,21 @@ func TestFaultsCrossTheWire(t *testing.T) {
 		want *fault.Error
 		log  string // text that the log must hold, "" for an empty log
 	}{
-		"a fault":                  {wanted, wanted, ""},
-		"a fault inside":           {fmt.Errorf("reading /secret: %w", wanted), wanted, ""},
-		"a foreign error":          {errors.New("password=hunter2"), fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause."), "hunter2"},
-		"an ended context":         {context.Canceled, fault.From(context.Canceled), ""},
-		"a passed deadline":        {fmt.Errorf("x: %w", context.DeadlineExceeded), fault.From(context.DeadlineExceeded), ""},
-		"a status of grpc":         {status.Error(codes.NotFound, "No such thing."), fault.New(fault.NotFound, "No such thing."), ""},
-		"a status for the machine": {status.Error(codes.Unavailable, "tcp 10.0.0.1: refused"), fault.New(fault.Unavailable, "A part of kaged cannot be reached; try again shortly."), ""},
+		"a fault":        {wanted, wanted, ""},
+		"a fault inside": {fmt.Errorf("reading /secret: %w", wanted), wanted, ""},
+		"a foreign error": {
+			errors.New("password=hunter2"),
+			fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause."), "hunter2",
+		},
+		"an ended context":  {context.Canceled, fault.From(context.Canceled), ""},
+		"a passed deadline": {fmt.Errorf("x: %w", context.DeadlineExceeded), fault.From(context.DeadlineExceeded), ""},
+		"a status of grpc": {
+			status.Error(codes.NotFound, "No such thing."), fault.New(fault.NotFound, "No such thing."), "",
+		},
+		"a status for the machine": {
+			status.Error(codes.Unavailable, "tcp 10.0.0.1: refused"),
+			fault.New(fault.Unavailable, "A part of kaged cannot be reached; try again shortly."), "",
+		},
 	} {
 		w.unary = func(context.Context) error { return c.sent }
 		w.stream = func(grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error { return c.sent }
@@ -182,7 +190,9 @@ func TestCaller(t *testing.T) {
 		got = ident.CallerFrom(s.Context())
 		return nil
 	}
-	for _, want := range []ident.Caller{{}, {UserID: "ada"}, {UserID: "ada", Email: "ada@localhost", RequestID: "R", AuthMode: "loopback"}} {
+	for _, want := range []ident.Caller{
+		{}, {UserID: "ada"}, {UserID: "ada", Email: "ada@localhost", RequestID: "R", AuthMode: "loopback"},
+	} {
 		ctx := ident.WithCaller(t.Context(), want)
 		if err := w.call(ctx); err != nil || got != want {
 			t.Errorf("call: %v %+v, want %+v", err, got, want)
@@ -288,10 +298,12 @@ func TestToStatus(t *testing.T) {
 func TestClasses(t *testing.T) {
 	for code, want := range map[codes.Code]fault.Code{
 		codes.InvalidArgument: fault.BadRequest, codes.OutOfRange: fault.BadRequest, codes.NotFound: fault.NotFound,
-		codes.Unimplemented: fault.MethodNotAllowed, codes.Unauthenticated: fault.Unauthenticated, codes.PermissionDenied: fault.Forbidden,
-		codes.AlreadyExists: fault.Conflict, codes.Aborted: fault.Conflict, codes.FailedPrecondition: fault.Conflict,
+		codes.Unimplemented: fault.MethodNotAllowed, codes.Unauthenticated: fault.Unauthenticated,
+		codes.PermissionDenied: fault.Forbidden,
+		codes.AlreadyExists:    fault.Conflict, codes.Aborted: fault.Conflict, codes.FailedPrecondition: fault.Conflict,
 		codes.ResourceExhausted: fault.PayloadTooLarge, codes.Unavailable: fault.Unavailable, codes.Canceled: fault.Cancelled,
-		codes.DeadlineExceeded: fault.DeadlineExceeded, codes.Internal: fault.Internal, codes.Unknown: fault.Internal, codes.DataLoss: fault.Internal,
+		codes.DeadlineExceeded: fault.DeadlineExceeded, codes.Internal: fault.Internal, codes.Unknown: fault.Internal,
+		codes.DataLoss: fault.Internal,
 	} {
 		got := fault.From(rpc.FromStatus(status.Error(code, "goroutine 1: /home/ada")))
 		if got.Code != want {

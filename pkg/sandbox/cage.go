@@ -42,7 +42,8 @@ func Explain(r contract.Reason, policy *dsl.Cage) string {
 		return "The command was killed because the agent's cage ran out of memory" + limited("memory", size(limits.Memory)) +
 			". Do it with less at once, or ask the operator to raise the limit."
 	case contract.ReasonPIDs:
-		return "The command was killed because the agent's cage reached its limit of processes and threads" + limited("pids", number(limits.PIDs)) +
+		return "The command was killed because the agent's cage reached its limit of processes and threads" +
+			limited("pids", number(limits.PIDs)) +
 			". Run fewer side by side, or ask the operator to raise the limit."
 	case contract.ReasonWalltime:
 		return "The command was ended because the agent's time is over" + limited("walltime", duration(limits.Walltime)) +
@@ -51,7 +52,8 @@ func Explain(r contract.Reason, policy *dsl.Cage) string {
 		return "The command was killed because the agent's cage wrote more than it may" + limited("disk", size(limits.Disk)) +
 			". Its cage is gone; what was written stays."
 	case contract.ReasonSeccomp:
-		return "The command was killed for a system call that no program of this machine's kind makes. It is of another architecture, or tries to get around the cage."
+		return "The command was killed for a system call that no program of this machine's kind makes. It is of another " +
+			"architecture, or tries to get around the cage."
 	}
 	return ""
 }

@@ -16,7 +16,8 @@ func TestExplain(t *testing.T) {
 	policy := &dsl.Cage{Limits: dsl.Limits{Memory: 2e9, PIDs: 64, Disk: 1 << 30, Walltime: 90 * time.Second}}
 	for reason, want := range map[contract.Reason]string{
 		contract.ReasonOOM: "(limits.memory is 2GB). Do it with less", contract.ReasonPIDs: "(limits.pids is 64). Run fewer",
-		contract.ReasonWalltime: "(limits.walltime is 1m30s). Its cage is gone; the operator can raise", contract.ReasonDisk: "(limits.disk is 1GiB). Its cage is gone;",
+		contract.ReasonWalltime: "(limits.walltime is 1m30s). Its cage is gone; the operator can raise",
+		contract.ReasonDisk:     "(limits.disk is 1GiB). Its cage is gone;",
 	} {
 		if got := Explain(reason, policy); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", reason.Word(), got, want)

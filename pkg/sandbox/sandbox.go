@@ -62,7 +62,9 @@ type Background interface {
 	// Attach hands over the kept output of a process from byte number from on, each piece with the number of its
 	// first byte, and returns the state of the process after that. With follow it goes on until the process ends.
 	// It ends early with the error of output, and with ctx.
-	Attach(ctx context.Context, id string, from int64, follow bool, output func(at int64, data []byte) error) (contract.Process, error)
+	Attach(
+		ctx context.Context, id string, from int64, follow bool, output func(at int64, data []byte) error,
+	) (contract.Process, error)
 	// Input writes to the standard input of a process, all of data or, with rate_limited, not a byte; with end it
 	// then closes it. It fails with invalid_params if it is closed and with process_ended.
 	Input(ctx context.Context, id string, data []byte, end bool) error

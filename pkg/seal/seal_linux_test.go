@@ -90,7 +90,8 @@ func TestSealed(t *testing.T) {
 		t.Errorf("children in user namespaces: got %q, %v, want none of a sealed process and one of an opened", line, err)
 	}
 	for _, file := range []string{"environ", "mem", "maps"} {
-		said, err := command(fmt.Sprintf("KAGED_TEST_READ=/proc/%d/%s", cmd.Process.Pid, file), "-test.run=TestSealed").Output()
+		said, err := command(fmt.Sprintf("KAGED_TEST_READ=/proc/%d/%s", cmd.Process.Pid, file), "-test.run=TestSealed").
+			Output()
 		if err != nil || string(said) != "denied: true\nPASS\n" {
 			t.Errorf("reading its %s: got %q, %v, want it denied", file, said, err)
 		}

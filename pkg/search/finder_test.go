@@ -43,7 +43,8 @@ func BenchmarkFinder(b *testing.B) {
 		1<<20/78,
 	)
 	for name, f := range map[string]finder{
-		"rare": newFinder("zzqq", false), "common": newFinder("tenant tenant", false), "either case": newFinder("todo(", true), "often begun": newFinder("error error", false),
+		"rare": newFinder("zzqq", false), "common": newFinder("tenant tenant", false),
+		"either case": newFinder("todo(", true), "often begun": newFinder("error error", false),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(data)))

@@ -67,11 +67,15 @@ func naive(t reporter, pattern, text string) []string {
 // of a test of every line.
 func TestScanEqualsNaive(t *testing.T) {
 	t.Parallel()
-	text := "package main\n\nfunc fooError() {\n\t// TODO(ann): x\n\treturn nil, err\n}\nAB_CD and ABC_DEF\n\nKelvin \u212Aey\n\u017Fee see\nend\r\nfoo\r\nlast foo"
+	text := "package main\n\nfunc fooError() {\n\t// TODO(ann): x\n\treturn nil, err\n}\nAB_CD and ABC_DEF\n\nKelvin " +
+		"\u212Aey\n\u017Fee see\nend\r\nfoo\r\nlast foo"
 	for _, pattern := range []string{
-		"foo", "TODO|FIXME", `(?i)todo\(\w+\)`, `\b[A-Z]{3,}_[A-Z]+\b`, `return .*, (err|nil)$`, "^$", "$", "^", "", "a*", `foo$`, `^foo\r?$`, `\r`,
-		`\Apackage`, `err\z`, `(?s)main.*func`, `[^a]$`, `\s+$`, `[\s\S]`, "x\ny", `(?i)key`, `(?i)see`, `(?i)kelvin|main`, `(foo|end)+`, `f.{2}$`, `(?i)\w+ error`,
-		`(?:main|){2}`, `[A-Z]{3,}`, `[A-C]{2}_`, `[a-c]{2}\w`, `[\x{212A}k]{2,}`, `[\n]`, `o{2}`, `(?m)^end$`, `(?U)o+`, `(?i)É`, "_", `\x{212A}`, `nil|err|func|end|last|main|foo|TODO|Kelvin`,
+		"foo", "TODO|FIXME", `(?i)todo\(\w+\)`, `\b[A-Z]{3,}_[A-Z]+\b`, `return .*, (err|nil)$`, "^$", "$", "^", "", "a*",
+		`foo$`, `^foo\r?$`, `\r`,
+		`\Apackage`, `err\z`, `(?s)main.*func`, `[^a]$`, `\s+$`, `[\s\S]`, "x\ny", `(?i)key`, `(?i)see`, `(?i)kelvin|main`,
+		`(foo|end)+`, `f.{2}$`, `(?i)\w+ error`,
+		`(?:main|){2}`, `[A-Z]{3,}`, `[A-C]{2}_`, `[a-c]{2}\w`, `[\x{212A}k]{2,}`, `[\n]`, `o{2}`, `(?m)^end$`, `(?U)o+`,
+		`(?i)É`, "_", `\x{212A}`, `nil|err|func|end|last|main|foo|TODO|Kelvin`,
 	} {
 		if d := cmp.Diff(naive(t, pattern, text), lines(t, pattern, strings.NewReader(text))); d != "" {
 			t.Errorf("%q (- naive, + scan):\n%s", pattern, d)
@@ -174,7 +178,10 @@ func TestScanUTF16(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range []io.Reader{strings.NewReader(encoded), iotest.HalfReader(strings.NewReader(encoded)), iotest.DataErrReader(strings.NewReader(encoded))} {
+		for _, r := range []io.Reader{
+			strings.NewReader(encoded), iotest.HalfReader(strings.NewReader(encoded)),
+			iotest.DataErrReader(strings.NewReader(encoded)),
+		} {
 			if d := cmp.Diff([]string{"2:ö needle 日", "40003:last needle"}, lines(t, "needle|^日", r)); d != "" {
 				t.Error(d)
 			}
@@ -244,7 +251,8 @@ func TestScanBeyondWhatIsRemembered(t *testing.T) {
 func TestCompileExplains(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
-		"(": "missing closing ): `(`", "(?=x)": "look-around", `(a)\1`: "back references", "[": "missing closing ]", "a**": "invalid nested repetition",
+		"(": "missing closing ): `(`", "(?=x)": "look-around", `(a)\1`: "back references", "[": "missing closing ]",
+		"a**":     "invalid nested repetition",
 		"x{2000}": "invalid repeat count", strings.Repeat(`\w{900}`, 30): "too large", `(?<!x)y`: "look-around",
 	} {
 		if _, err := search.Compile(pattern); err == nil || !strings.Contains(err.Error(), want) {

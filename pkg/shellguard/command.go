@@ -51,8 +51,9 @@ func (s *search) command(list []word, in input, depth int) {
 
 // shells run text.
 var shells = map[string]bool{
-	"sh": true, "bash": true, "dash": true, "ash": true, "zsh": true, "ksh": true, "ksh93": true, "mksh": true, "rbash": true,
-	"csh": true, "tcsh": true, "yash": true, "posh": true,
+	"sh": true, "bash": true, "dash": true, "ash": true, "zsh": true, "ksh": true, "ksh93": true, "mksh": true,
+	"rbash": true,
+	"csh":   true, "tcsh": true, "yash": true, "posh": true,
 }
 
 // shell judges the text or script that a shell is given.
@@ -92,7 +93,8 @@ func (s *search) shell(args []word, in input, depth int) {
 	case text && len(args) == 0:
 	case text:
 		s.given(args[0], depth)
-	case len(args) > 0 && !stdin && !strings.HasPrefix(args[0].text, "/dev/") && !strings.HasPrefix(args[0].text, "/proc/"):
+	case len(args) > 0 && !stdin && !strings.HasPrefix(args[0].text, "/dev/") &&
+		!strings.HasPrefix(args[0].text, "/proc/"):
 		// A script, which is taken at its name.
 	case in.kind == known:
 		s.text(in.text, depth+1)

@@ -136,7 +136,8 @@ func (f *folders) moved(c *syntax.CallExpr, in []string) []string {
 	}
 	f.been = union(f.been, in)
 	popped := list[0].text == "popd"
-	for list = list[1:]; len(list) > 0 && list[0].known && len(list[0].text) > 1 && list[0].text[0] == '-'; list = list[1:] {
+	for list = list[1:]; len(list) > 0 && list[0].known && len(list[0].text) > 1 &&
+		list[0].text[0] == '-'; list = list[1:] {
 	}
 	switch {
 	case popped, len(list) > 0 && list[0].known && list[0].text == "-":

@@ -9,7 +9,8 @@ import (
 // gitOptions are the options before git's own command.
 var gitOptions = wrapper{options: options{
 	"C:c:pPvh",
-	"git-dir= work-tree= namespace= super-prefix= config-env= attr-source= list-cmds= exec-path? html-path man-path info-path " +
+	"git-dir= work-tree= namespace= super-prefix= config-env= attr-source= list-cmds= exec-path? html-path man-path " +
+		"info-path " +
 		"paginate no-pager no-replace-objects no-lazy-fetch bare " +
 		"no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs help version",
 }}

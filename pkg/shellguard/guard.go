@@ -245,7 +245,8 @@ func (w *word) mayBe(want string) bool {
 // harmless are devices without stored data or without data of the system, and the names that shells
 // take for connections.
 var harmless = [...]string{
-	"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts", "/dev/tcp", "/dev/udp",
+	"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts",
+	"/dev/tcp", "/dev/udp",
 }
 
 // IsSystem reports whether a path as it is written is one of the system paths or below one.

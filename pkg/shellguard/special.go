@@ -95,7 +95,8 @@ func (s *search) find(args []word, in input, depth int) {
 			s.add(Destructive, "it deletes what it finds")
 		case "-exec", "-execdir", "-ok", "-okdir":
 			end := i + 1
-			for end < len(args) && !(args[end].known && (args[end].text == ";" || args[end].text == "+" && args[end-1].text == "{}")) {
+			for end < len(args) &&
+				!(args[end].known && (args[end].text == ";" || args[end].text == "+" && args[end-1].text == "{}")) {
 				end++
 			}
 			s.command(marked(args[i+1:end], []string{"{}"}), in, depth)

@@ -72,7 +72,8 @@ var wrappers = map[string]wrapper{
 	"uclampset": {options: options{"m:M:asRp:vhV", "all-tasks system reset-on-fork pid= verbose help version"}},
 	"prlimit": {options: options{
 		"p:o:hVc::d::e::f::i::l::m::n::q::r::s::t::u::v::x::y::",
-		"pid= output= noheadings raw verbose help version core? data? nice? fsize? sigpending? memlock? rss? nofile? msgqueue? " +
+		"pid= output= noheadings raw verbose help version core? data? nice? fsize? sigpending? memlock? rss? nofile? " +
+			"msgqueue? " +
 			"rtprio? stack? cpu? nproc? as? locks? rttime?",
 	}},
 	"numactl": {
@@ -121,7 +122,8 @@ var wrappers = map[string]wrapper{
 	"chroot":    {options: options{long: "userspec= groups= skip-chdir help version"}, operands: 1},
 	"nsenter": {options: options{
 		"aFZehVct:S:G:W:m::u::i::n::p::C::U::T::r::w::N:",
-		"all target= mount? uts? ipc? net? pid? cgroup? user? time? setuid= setgid= preserve-credentials keep-caps root? wd? " +
+		"all target= mount? uts? ipc? net? pid? cgroup? user? time? setuid= setgid= preserve-credentials keep-caps " +
+			"root? wd? " +
 			"wdns= no-fork follow-context env join-cgroup user-parent net-socket= help version",
 	}},
 	"unshare": {options: options{
@@ -165,14 +167,18 @@ var wrappers = map[string]wrapper{
 		options: options{"ht:p:", "help version identifier= priority= stderr-priority= level-prefix= namespace="},
 	},
 	"run0": {options: options{"hVu:g:D:iE:", "help version no-ask-password machine= unit= property= description= " +
-		"slice= slice-inherit user= group= nice= chdir= setenv= background= pty pipe shell-prompt-prefix= lightweight= via-shell"}},
+		"slice= slice-inherit user= group= nice= chdir= setenv= background= pty pipe shell-prompt-prefix= lightweight= " +
+		"via-shell"}},
 	"bwrap": {options: options{long: "help version args= argv0= level-prefix unshare-all share-net unshare-user " +
 		"unshare-user-try unshare-ipc unshare-pid unshare-net unshare-uts unshare-cgroup " +
-		"unshare-cgroup-try unshare-user-try userns= userns2= disable-userns assert-userns-disabled pidns= uid= gid= hostname= " +
+		"unshare-cgroup-try unshare-user-try userns= userns2= disable-userns assert-userns-disabled pidns= uid= gid= " +
+		"hostname= " +
 		"chdir= clearenv unsetenv= lock-file= sync-fd= " +
-		"exec-label= file-label= proc= dev= tmpfs= mqueue= dir= seccomp= add-seccomp-fd= block-fd= userns-block-fd= info-fd= " +
+		"exec-label= file-label= proc= dev= tmpfs= mqueue= dir= seccomp= add-seccomp-fd= block-fd= userns-block-fd= " +
+		"info-fd= " +
 		"json-status-fd= new-session die-with-parent as-pid-1 cap-add= cap-drop= perms= size= remount-ro= " +
-		"bind== bind-try== dev-bind== dev-bind-try== ro-bind== ro-bind-try== remap== setenv== file== bind-data== ro-bind-data== " +
+		"bind== bind-try== dev-bind== dev-bind-try== ro-bind== ro-bind-try== remap== setenv== file== bind-data== " +
+		"ro-bind-data== " +
 		"symlink== chmod== overlay-src="}},
 	"firejail":         {},
 	"fakeroot":         {options: options{"l:s:i:b:uhv", "lib= faked= unknown-is-real fd-base= help version"}},
@@ -271,7 +277,8 @@ var wrappers = map[string]wrapper{
 	"tar": {
 		options: options{"f:C:T:X:b:g:H:I:K:L:N:V:F:", "use-compress-program= to-command= info-script= new-volume-script= " +
 			"rsh-command= rmt-command= checkpoint-action="},
-		alone: true, text: "I F use-compress-program to-command info-script new-volume-script rsh-command rmt-command checkpoint-action",
+		alone: true,
+		text:  "I F use-compress-program to-command info-script new-volume-script rsh-command rmt-command checkpoint-action",
 	},
 	"rsync":     {options: options{"e:f:B:T:M:", "rsh= rsync-path="}, alone: true, text: "e rsh rsync-path"},
 	"sort":      {options: options{"k:o:S:t:T:", "compress-program="}, alone: true, text: "compress-program"},
@@ -286,7 +293,8 @@ var wrappers = map[string]wrapper{
 var (
 	setarch = options{
 		"BFILRSTXZ3vhV",
-		"32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts read-implies-exec " +
+		"32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize whole-seconds sticky-timeouts " +
+			"read-implies-exec " +
 			"mmap-page-zero 3gb 4gb uname-2.6 verbose list show? help version",
 	}
 	architecture = regexp.MustCompile(`^(?:uname26|linux(?:32|64)|arch|i[3-6]86|x86_64|athlon|aarch64|` +

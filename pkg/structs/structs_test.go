@@ -27,9 +27,11 @@ func TestEveryMapCrossesTheWire(t *testing.T) {
 		return v
 	}
 	for name, v := range map[string]any{
-		"text": "a", "not UTF-8": "\xff", "bytes": []byte("\x00\xff"), "NUL": "\x00", "none": nil, "largest": int64(math.MaxInt64),
+		"text": "a", "not UTF-8": "\xff", "bytes": []byte("\x00\xff"), "NUL": "\x00", "none": nil,
+		"largest":  int64(math.MaxInt64),
 		"smallest": int64(math.MinInt64), "unsigned": uint64(math.MaxUint64), "NaN": math.NaN(), "infinite": math.Inf(-1),
-		"number": json.Number("1e999"), "named list": named{"x"}, "map of ints": map[int]bool{1: true}, "struct": struct{ A int }{1},
+		"number": json.Number("1e999"), "named list": named{"x"}, "map of ints": map[int]bool{1: true},
+		"struct":   struct{ A int }{1},
 		"100 deep": deep(100), "101 deep": deep(101), "20000 deep": deep(20000), "channel": make(chan int),
 	} {
 		t.Run(name, func(t *testing.T) {

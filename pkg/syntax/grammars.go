@@ -38,9 +38,11 @@ func grammars() map[string]*grammar {
 		"bash": bash.Language(), "c": c.Language(), "cpp": cpp.Language(), "csharp": csharp.Language(), "css": css.Language(),
 		"go": golang.Language(), "hcl": unsafe.Pointer(C.tree_sitter_hcl()), "html": html.Language(), "java": java.Language(),
 		"javascript": javascript.Language(), "json": json.Language(), "kotlin": unsafe.Pointer(C.tree_sitter_kotlin()),
-		"lua": lua.Language(), "php": php.LanguagePHPOnly(), "python": python.Language(), "ruby": ruby.Language(), "rust": rust.Language(),
-		"swift": unsafe.Pointer(C.tree_sitter_swift()), "tsx": typescript.LanguageTSX(), "typescript": typescript.LanguageTypescript(),
-		"yaml": yaml.Language(),
+		"lua": lua.Language(), "php": php.LanguagePHPOnly(), "python": python.Language(), "ruby": ruby.Language(),
+		"rust":  rust.Language(),
+		"swift": unsafe.Pointer(C.tree_sitter_swift()), "tsx": typescript.LanguageTSX(),
+		"typescript": typescript.LanguageTypescript(),
+		"yaml":       yaml.Language(),
 	}
 	all := make(map[string]*grammar, len(pointers))
 	for name, p := range pointers {

@@ -31,26 +31,56 @@ func Languages() []*Language { return languages }
 
 var languages = func() []*Language {
 	list := []*Language{
-		{Name: "bash", Sigil: '$', Extensions: split("bash bats cgi command env fcgi ksh sh tmux tool zsh"), sample: "if [ -f a ]; then echo \"$b\" | c; fi\n"},
-		{Name: "c", Sigil: linear, Extensions: split("c h"), sample: "#include <stdio.h>\nint main(void) { return f(1, \"a\"); }\n"},
-		{Name: "cpp", Sigil: linear, Extensions: split("cc hpp cpp c++ hh cxx cu ino"), sample: "template <class T> struct A { T f() { return g<T>(1); } };\n"},
+		{
+			Name: "bash", Sigil: '$', Extensions: split("bash bats cgi command env fcgi ksh sh tmux tool zsh"),
+			sample: "if [ -f a ]; then echo \"$b\" | c; fi\n",
+		},
+		{
+			Name: "c", Sigil: linear, Extensions: split("c h"),
+			sample: "#include <stdio.h>\nint main(void) { return f(1, \"a\"); }\n",
+		},
+		{
+			Name: "cpp", Sigil: linear, Extensions: split("cc hpp cpp c++ hh cxx cu ino"),
+			sample: "template <class T> struct A { T f() { return g<T>(1); } };\n",
+		},
 		{Name: "csharp", Sigil: micro, Extensions: split("cs"), sample: "class A { int F(int x) { return x + 1; } }\n"},
 		{Name: "css", Sigil: '_', Extensions: split("css scss"), sample: ".a > b:hover { color: #fff; margin: 0 1px; }\n"},
-		{Name: "go", Sigil: micro, Extensions: split("go"), sample: "package a\n\nfunc f(x int) error { return g(x, \"a\") }\n"},
-		{Name: "hcl", Sigil: micro, Extensions: split("hcl nomad tf tfvars workflow"), sample: "resource \"a\" \"b\" {\n  c = [1, \"${d.e}\"]\n}\n"},
-		{Name: "html", Sigil: 'z', Extensions: split("html htm xhtml"), sample: "<!DOCTYPE html>\n<p class=\"a\">b<br></p>\n"},
+		{
+			Name: "go", Sigil: micro, Extensions: split("go"),
+			sample: "package a\n\nfunc f(x int) error { return g(x, \"a\") }\n",
+		},
+		{
+			Name: "hcl", Sigil: micro, Extensions: split("hcl nomad tf tfvars workflow"),
+			sample: "resource \"a\" \"b\" {\n  c = [1, \"${d.e}\"]\n}\n",
+		},
+		{
+			Name: "html", Sigil: 'z', Extensions: split("html htm xhtml"), sample: "<!DOCTYPE html>\n<p class=\"a\">b<br></p>\n",
+		},
 		{Name: "java", Sigil: '$', Extensions: split("java"), sample: "class A { int f(int x) { return g(x, \"a\"); } }\n"},
-		{Name: "javascript", Sigil: '$', Extensions: split("cjs js mjs jsx"), sample: "const f = async (x) => { await g(x, `a${b}`); };\n"},
+		{
+			Name: "javascript", Sigil: '$', Extensions: split("cjs js mjs jsx"),
+			sample: "const f = async (x) => { await g(x, `a${b}`); };\n",
+		},
 		{Name: "json", Sigil: '$', Extensions: split("json"), sample: "{\"a\": [1, true, null, \"b\"]}\n"},
-		{Name: "kotlin", Sigil: micro, Extensions: split("kt ktm kts"), sample: "fun f(x: Int): Int { return g(x, \"a\") }\n"},
+		{
+			Name: "kotlin", Sigil: micro, Extensions: split("kt ktm kts"), sample: "fun f(x: Int): Int { return g(x, \"a\") }\n",
+		},
 		{Name: "lua", Sigil: '$', Extensions: split("lua"), sample: "local function f(x) return g(x, \"a\") end\n"},
 		{Name: "php", Sigil: micro, Extensions: split("php"), sample: "<?php function f($x) { return g($x, \"a\"); }\n"},
-		{Name: "python", Sigil: micro, Extensions: split("py py3 pyi bzl"), sample: "def f(x):\n    return g(x, f\"a{b}\")\n"},
-		{Name: "ruby", Sigil: micro, Extensions: split("rb rbw gemspec"), sample: "def f(x)\n  g x, \"a#{b}\" do |c| c end\nend\n"},
+		{
+			Name: "python", Sigil: micro, Extensions: split("py py3 pyi bzl"), sample: "def f(x):\n    return g(x, f\"a{b}\")\n",
+		},
+		{
+			Name: "ruby", Sigil: micro, Extensions: split("rb rbw gemspec"),
+			sample: "def f(x)\n  g x, \"a#{b}\" do |c| c end\nend\n",
+		},
 		{Name: "rust", Sigil: micro, Extensions: split("rs"), sample: "fn f(x: &str) -> Option<u8> { g!(x, \"a\")?.h() }\n"},
 		{Name: "swift", Sigil: micro, Extensions: split("swift"), sample: "func f(x: Int) -> Int { return g(x, \"a\") }\n"},
 		{Name: "tsx", Sigil: '$', Extensions: split("tsx"), sample: "const f = (x: number) => <a b={x}>c</a>;\n"},
-		{Name: "typescript", Sigil: '$', Extensions: split("ts cts mts"), sample: "function f<T>(x: T): string { return g(x as any, 'a'); }\n"},
+		{
+			Name: "typescript", Sigil: '$', Extensions: split("ts cts mts"),
+			sample: "function f<T>(x: T): string { return g(x as any, 'a'); }\n",
+		},
 		{Name: "yaml", Sigil: '$', Extensions: split("yaml yml"), sample: "a:\n  - b: 1\n  - \"c\"\n"},
 	}
 	compiled := grammars()

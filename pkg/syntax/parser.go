@@ -49,7 +49,8 @@ func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNode
 	if len(text) == 0 {
 		base = &nothing
 	}
-	count := C.kaged_parse(p.c, lang.grammar.pointer, (*C.char)(unsafe.Pointer(base)), C.uint32_t(len(text)), C.uint32_t(maxNodes))
+	count := C.kaged_parse(p.c, lang.grammar.pointer, (*C.char)(unsafe.Pointer(base)), C.uint32_t(len(text)),
+		C.uint32_t(maxNodes))
 	if !stop() {
 		<-ended // the flag is this parser's, and the parser may be gone when it is set late
 	}

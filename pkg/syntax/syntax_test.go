@@ -34,7 +34,8 @@ func TestSelfTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := &syntax.Language{Name: "cobol"}
-	if err := syntax.SelfTest(t.Context(), []*syntax.Language{syntax.Lookup("go"), missing}); err == nil || !strings.Contains(err.Error(), "cobol") {
+	if err := syntax.SelfTest(t.Context(), []*syntax.Language{syntax.Lookup("go"), missing}); err == nil ||
+		!strings.Contains(err.Error(), "cobol") {
 		t.Errorf("a grammar that is not there: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +49,8 @@ func TestSelfTest(t *testing.T) {
 func TestLanguageOfAFile(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]string{
-		"a.ts": "typescript", "a/b.test.mts": "typescript", "x.tsx": "tsx", "x.jsx": "javascript", "a.h": "c", "a.hpp": "cpp", "main.tf": "hcl", "a.yml": "yaml",
+		"a.ts": "typescript", "a/b.test.mts": "typescript", "x.tsx": "tsx", "x.jsx": "javascript", "a.h": "c", "a.hpp": "cpp",
+		"main.tf": "hcl", "a.yml": "yaml",
 	} {
 		if l := syntax.Of(file); l == nil || l.Name != want {
 			t.Errorf("%s is %v", file, l)
@@ -87,7 +89,8 @@ func TestLayout(t *testing.T) {
 	if i := tree.Failure(); i >= 0 {
 		t.Errorf("node %d is in error", i)
 	}
-	if tree, err = parser(t).Parse(t.Context(), syntax.Lookup("javascript"), []byte("f(a"), 100); err != nil || tree.Failure() < 0 {
+	if tree, err = parser(t).Parse(t.Context(), syntax.Lookup("javascript"), []byte("f(a"), 100); err != nil ||
+		tree.Failure() < 0 {
 		t.Errorf("no error in half a call: %v", err)
 	}
 }
@@ -102,7 +105,8 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: %v", lang.Name, err)
 		}
 	}
-	if _, err := p.Parse(t.Context(), syntax.Lookup("go"), []byte("package a; var x = 1"), 5); !errors.Is(err, syntax.ErrTooLarge) {
+	if _, err := p.Parse(t.Context(), syntax.Lookup("go"), []byte("package a; var x = 1"),
+		5); !errors.Is(err, syntax.ErrTooLarge) {
 		t.Errorf("too many nodes: %v", err)
 	}
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)

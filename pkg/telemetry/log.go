@@ -53,7 +53,8 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	case "json":
 		handlers = fanout{newEvents(opts.Stderr, stderrLevel)}
 	default:
-		return nil, nil, fault.New(fault.BadRequest, "The log format %q of KAGED_LOG_FORMAT is not one of text, json.", opts.Format)
+		return nil, nil,
+			fault.New(fault.BadRequest, "The log format %q of KAGED_LOG_FORMAT is not one of text, json.", opts.Format)
 	}
 	if opts.DataDir == "" {
 		return slog.New(handlers), func() {}, nil

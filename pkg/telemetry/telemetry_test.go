@@ -46,7 +46,8 @@ func TestLog(t *testing.T) {
 			Took string
 		}
 	}
-	if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &first) != nil || first.Msg != "hello" || first.Service != "probe" || first.G.N != 1 || first.G.Took != "2.51s" {
+	if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &first) != nil || first.Msg != "hello" ||
+		first.Service != "probe" || first.G.N != 1 || first.G.Took != "2.51s" {
 		t.Errorf("file: %q", data)
 	}
 	if _, _, err := NewLog(LogOptions{Stderr: &stderr, Level: "loud"}); !errors.Is(err, fault.BadRequest) {

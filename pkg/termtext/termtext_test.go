@@ -131,7 +131,9 @@ func sameJSON(t *testing.T, a, b string) bool {
 // FuzzText checks every function's promise for any bytes: the output moves the cursor only to the next line,
 // reorders and hides no text, and quoted text can be restored.
 func FuzzText(f *testing.F) {
-	for _, seed := range []string{"", "ls -l", "\x1b]0;x\a", "a\u202eb\u2066", "🏴\U000e0067\U000e007f", "\xf0\x9f", "e\u0301\u0301", "\u00a0\u3164"} {
+	for _, seed := range []string{
+		"", "ls -l", "\x1b]0;x\a", "a\u202eb\u2066", "🏴\U000e0067\U000e007f", "\xf0\x9f", "e\u0301\u0301", "\u00a0\u3164",
+	} {
 		f.Add(seed, 3)
 	}
 	f.Fuzz(func(t *testing.T, s string, n int) {
@@ -178,7 +180,8 @@ func obeyed(t *testing.T, what, shown, kept string) {
 	for _, r := range shown {
 		switch {
 		case strings.ContainsRune(kept, r):
-		case r < 0x20, r >= 0x7f && r < 0xa0, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200b, r == 0x200e, r == 0x200f, r == 0x61c:
+		case r < 0x20, r >= 0x7f && r < 0xa0, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200b,
+			r == 0x200e, r == 0x200f, r == 0x61c:
 			t.Errorf("%s lets %U through: %+q", what, r, shown)
 		}
 	}

@@ -125,7 +125,9 @@ func (f *field) appendMap(dst []byte, m protoreflect.Map) ([]byte, error) {
 }
 
 // appendScalar appends one value that is neither list nor map; name is the field an error names.
-func appendScalar(dst []byte, kind protoreflect.Kind, enum *enumTable, v protoreflect.Value, name string) ([]byte, error) {
+func appendScalar(
+	dst []byte, kind protoreflect.Kind, enum *enumTable, v protoreflect.Value, name string,
+) ([]byte, error) {
 	switch kind {
 	case protoreflect.StringKind:
 		return AppendString(dst, v.String()), nil

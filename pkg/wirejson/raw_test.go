@@ -25,7 +25,8 @@ func TestRaw(t *testing.T) {
 		"half": {`{"a":`, false}, "empty": {``, false}, "two values": {`1 2`, false}, "not UTF-8": {"\"\xff\"", false},
 		"key twice": {`{"a":1,"a":2}`, false}, "key twice by escape": {`{"a":1,"\u0061":2}`, false},
 		"key twice deeper": {`[{"b":{"a":1, "a" : 2}}]`, false}, "key in two objects": {`[{"a":1},{"a":2},{}]`, true},
-		"number too large": {`[1e400]`, false}, "too many digits": {"1" + strings.Repeat("0", 309), false}, "tiny number": {`1e-400`, true},
+		"number too large": {`[1e400]`, false}, "too many digits": {"1" + strings.Repeat("0", 309), false},
+		"tiny number":   {`1e-400`, true},
 		"escaped quote": {`{"a\"":"]\\"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +47,9 @@ func TestRaw(t *testing.T) {
 
 // For any text of a model, the frame around it is JSON, and reading it back gives the text.
 func FuzzRaw(f *testing.F) {
-	for _, seed := range []string{``, `{}`, `{"a":[1,{"b":null}]}`, `[1e999]`, `{"a":1,"a":2}`, "\xff", `{"\ud800":1}`, `[[[[`, ` 1 `} {
+	for _, seed := range []string{
+		``, `{}`, `{"a":[1,{"b":null}]}`, `[1e999]`, `{"a":1,"a":2}`, "\xff", `{"\ud800":1}`, `[[[[`, ` 1 `,
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -30,7 +30,8 @@ func invalid(at *path, format string, args ...any) error {
 
 func mismatch(at *path, want string, got json.Token) error {
 	if at == nil {
-		return fault.New(fault.ValidationFailed, "The JSON must be %s, not %s.", want, describe(got)).With("fields", []string{})
+		return fault.New(fault.ValidationFailed, "The JSON must be %s, not %s.", want, describe(got)).
+			With("fields", []string{})
 	}
 	return invalid(at, "%s must be %s, not %s.", at, want, describe(got))
 }

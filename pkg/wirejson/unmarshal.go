@@ -83,7 +83,8 @@ func check(data []byte) error {
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return fault.Wrap(err, fault.BadRequest, "The JSON does not parse at byte %d.", syntax.Offset).With("offset", syntax.Offset)
+		return fault.Wrap(err, fault.BadRequest, "The JSON does not parse at byte %d.", syntax.Offset).
+			With("offset", syntax.Offset)
 	}
 	return fault.Wrap(err, fault.BadRequest, "The JSON does not parse.")
 }
@@ -239,7 +240,8 @@ func (d decoder) raw(tok json.Token) ([]byte, error) {
 
 // holdsNull reports whether null is a value of the field and not its absence.
 func (f *field) holdsNull() bool {
-	return !f.list && !f.mapped && f.kind == protoreflect.MessageKind && f.fd.Message().FullName() == "google.protobuf.Value"
+	return !f.list && !f.mapped && f.kind == protoreflect.MessageKind &&
+		f.fd.Message().FullName() == "google.protobuf.Value"
 }
 
 func (d decoder) list(tok json.Token, f *field, list protoreflect.List, at *path) error {

@@ -38,7 +38,8 @@ func TestMarshal(t *testing.T) {
 			`{"session":{"id":"01S","project_id":"p","name":"a","label":null,"state":"idle","blocked_reason":null,` +
 				`"created_at":1716300000000,"updated_at":0,"ended_at":null,"message_count":0,"model_override":null,` +
 				`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
-				`"totals":{"tokens_in":1152921504606846976,"tokens_out":0,"cost_usd":null},"cage_status":null,"issue_number":null,"budget":null}}`,
+				`"totals":{"tokens_in":1152921504606846976,"tokens_out":0,"cost_usd":null},"cage_status":null,` +
+				`"issue_number":null,"budget":null}}`,
 		},
 		"left out while empty": {
 			&apiv1.PostMessageResponse{Id: "m", SessionId: "s", AcceptedAt: 1, RunId: "r"},
@@ -46,7 +47,8 @@ func TestMarshal(t *testing.T) {
 		},
 		"there when set": {
 			&apiv1.PostMessageResponse{Queued: true, Reason: "per_project", RunningCount: 4, Limit: 4},
-			`{"id":"","session_id":"","accepted_at":0,"run_id":"","queued":true,"reason":"per_project","running_count":4,"limit":4}`,
+			`{"id":"","session_id":"","accepted_at":0,"run_id":"","queued":true,"reason":"per_project","running_count":4,` +
+				`"limit":4}`,
 		},
 		"maps are sorted": {
 			&apiv1.Welcome{SessionId: "s", ServerSeq: map[string]int64{"output": 2, "events": 1}},
@@ -67,7 +69,8 @@ func TestMarshal(t *testing.T) {
 		},
 		"raw JSON that is absent": {&apiv1.MessageToolCall{}, `{"message_id":"","id":"","name":"","input":null}`},
 		"raw JSON that is none": {
-			&apiv1.MessageToolCall{Input: []byte("1},\xff")}, `{"message_id":"","id":"","name":"","input":"1},` + "\uFFFD" + `"}`,
+			&apiv1.MessageToolCall{Input: []byte("1},\xff")},
+			`{"message_id":"","id":"","name":"","input":"1},` + "\uFFFD" + `"}`,
 		},
 		"raw JSON left out": {&apiv1.MessagePart{Type: "text"}, `{"type":"text"}`},
 		"text": {
@@ -109,7 +112,8 @@ func TestAppendRefusesNaN(t *testing.T) {
 // A frame has the four keys of the protocol.
 func TestAppendFrame(t *testing.T) {
 	t.Parallel()
-	got, err := wirejson.AppendFrame(nil, "output", 7, "message.delta", &apiv1.MessageDelta{MessageId: "m", Delta: "hi", Kind: "text"})
+	got, err := wirejson.AppendFrame(nil, "output", 7, "message.delta",
+		&apiv1.MessageDelta{MessageId: "m", Delta: "hi", Kind: "text"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,10 +145,16 @@ func TestUnmarshal(t *testing.T) {
 		},
 		"any JSON": {
 			`{"label":{"a":[1,"x",true,null,{}]}}`,
-			&apiv1.UpdateSessionRequest{Label: must(structpb.NewValue(map[string]any{"a": []any{1, "x", true, nil, map[string]any{}}}))},
+			&apiv1.UpdateSessionRequest{
+				Label: must(structpb.NewValue(map[string]any{"a": []any{1, "x", true, nil, map[string]any{}}})),
+			},
 		},
-		"an enum and bytes": {`{"code":"dsl_invalid","message":"m"}`, &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_DSL_INVALID, Message: "m"}},
-		"white space":       {" {\n} \t", &apiv1.Hello{}},
+		"an enum and bytes": {
+			`{"code":"dsl_invalid","message":"m"}`, &commonv1.Error{
+				Code: commonv1.ErrorCode_ERROR_CODE_DSL_INVALID, Message: "m",
+			},
+		},
+		"white space": {" {\n} \t", &apiv1.Hello{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,33 +181,49 @@ func TestUnmarshalRefuses(t *testing.T) {
 		path string
 		http int
 	}{
-		"nothing":                   {``, post, fault.BadRequest, "", 0},
-		"no JSON":                   {`{"content"`, post, fault.BadRequest, "", 0},
-		"two values":                {`{} {}`, post, fault.BadRequest, "", 0},
-		"a trailing comma":          {`{"content":"x",}`, post, fault.BadRequest, "", 0},
-		"not UTF-8":                 {"{\"content\":\"\xff\"}", post, fault.BadRequest, "", 0},
-		"too deep":                  {`{"label":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, update, fault.BadRequest, "", 0},
-		"not an object":             {`[]`, post, fault.ValidationFailed, "", 0},
-		"null":                      {`null`, post, fault.ValidationFailed, "", 0},
-		"a number for a string":     {`{"content":1}`, post, fault.ValidationFailed, "content", 0},
-		"an object for a string":    {`{"content":{}}`, post, fault.ValidationFailed, "content", 0},
-		"a string for a number":     {`{"max_steps_override":"3"}`, post, fault.ValidationFailed, "max_steps_override", 0},
-		"a fraction":                {`{"max_steps_override":1.5}`, post, fault.ValidationFailed, "max_steps_override", 0},
-		"past 32 bits":              {`{"max_steps_override":2147483648}`, post, fault.ValidationFailed, "max_steps_override", 422},
-		"past 64 bits":              {`{"resume_from_seq":{"output":9223372036854775808}}`, hello, fault.ValidationFailed, "resume_from_seq.output", 422},
-		"past every number":         {`{"resume_from_seq":{"output":1e999999999}}`, hello, fault.ValidationFailed, "resume_from_seq.output", 422},
+		"nothing":          {``, post, fault.BadRequest, "", 0},
+		"no JSON":          {`{"content"`, post, fault.BadRequest, "", 0},
+		"two values":       {`{} {}`, post, fault.BadRequest, "", 0},
+		"a trailing comma": {`{"content":"x",}`, post, fault.BadRequest, "", 0},
+		"not UTF-8":        {"{\"content\":\"\xff\"}", post, fault.BadRequest, "", 0},
+		"too deep": {
+			`{"label":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, update, fault.BadRequest, "", 0,
+		},
+		"not an object":          {`[]`, post, fault.ValidationFailed, "", 0},
+		"null":                   {`null`, post, fault.ValidationFailed, "", 0},
+		"a number for a string":  {`{"content":1}`, post, fault.ValidationFailed, "content", 0},
+		"an object for a string": {`{"content":{}}`, post, fault.ValidationFailed, "content", 0},
+		"a string for a number":  {`{"max_steps_override":"3"}`, post, fault.ValidationFailed, "max_steps_override", 0},
+		"a fraction":             {`{"max_steps_override":1.5}`, post, fault.ValidationFailed, "max_steps_override", 0},
+		"past 32 bits": {
+			`{"max_steps_override":2147483648}`, post, fault.ValidationFailed, "max_steps_override", 422,
+		},
+		"past 64 bits": {
+			`{"resume_from_seq":{"output":9223372036854775808}}`, hello, fault.ValidationFailed, "resume_from_seq.output", 422,
+		},
+		"past every number": {
+			`{"resume_from_seq":{"output":1e999999999}}`, hello, fault.ValidationFailed, "resume_from_seq.output", 422,
+		},
 		"a value past every number": {`{"label":[0,1e999]}`, update, fault.ValidationFailed, "label[1]", 422},
 		"a key twice":               {`{"content":"a","content":"a"}`, post, fault.ValidationFailed, "content", 0},
-		"a map key twice":           {`{"resume_from_seq":{"a":1,"a":1}}`, hello, fault.ValidationFailed, "resume_from_seq.a", 0},
-		"a value's key twice":       {`{"label":[{"a":1,"a":1}]}`, update, fault.ValidationFailed, "label[0].a", 0},
-		"an array for a map":        {`{"resume_from_seq":[]}`, hello, fault.ValidationFailed, "resume_from_seq", 0},
-		"null in a map":             {`{"resume_from_seq":{"a":null}}`, hello, fault.ValidationFailed, "resume_from_seq.a", 0},
-		"an unknown enum value":     {`{"code":"nope"}`, &commonv1.Error{}, fault.ValidationFailed, "code", 0},
-		"not base64":                {`{"secret":"*"}`, &sessionmanagerv1.GetAuthEpochResponse{}, fault.ValidationFailed, "secret", 0},
-		"two members of a oneof":    {`{"attached":{},"ended":{}}`, &sessionmanagerv1.AttachEvent{}, fault.ValidationFailed, "ended", 0},
-		"a string for a boolean":    {`{"confirm":"true"}`, &apiv1.EndSessionRequest{}, fault.ValidationFailed, "confirm", 0},
-		"a string for a message":    {`{"details":"x"}`, &commonv1.Error{}, fault.ValidationFailed, "details", 0},
-		"a number in a list":        {`{"channels":["a",2]}`, &apiv1.Channels{}, fault.ValidationFailed, "channels[1]", 0},
+		"a map key twice": {
+			`{"resume_from_seq":{"a":1,"a":1}}`, hello, fault.ValidationFailed, "resume_from_seq.a", 0,
+		},
+		"a value's key twice": {`{"label":[{"a":1,"a":1}]}`, update, fault.ValidationFailed, "label[0].a", 0},
+		"an array for a map":  {`{"resume_from_seq":[]}`, hello, fault.ValidationFailed, "resume_from_seq", 0},
+		"null in a map": {
+			`{"resume_from_seq":{"a":null}}`, hello, fault.ValidationFailed, "resume_from_seq.a", 0,
+		},
+		"an unknown enum value": {`{"code":"nope"}`, &commonv1.Error{}, fault.ValidationFailed, "code", 0},
+		"not base64": {
+			`{"secret":"*"}`, &sessionmanagerv1.GetAuthEpochResponse{}, fault.ValidationFailed, "secret", 0,
+		},
+		"two members of a oneof": {
+			`{"attached":{},"ended":{}}`, &sessionmanagerv1.AttachEvent{}, fault.ValidationFailed, "ended", 0,
+		},
+		"a string for a boolean": {`{"confirm":"true"}`, &apiv1.EndSessionRequest{}, fault.ValidationFailed, "confirm", 0},
+		"a string for a message": {`{"details":"x"}`, &commonv1.Error{}, fault.ValidationFailed, "details", 0},
+		"a number in a list":     {`{"channels":["a",2]}`, &apiv1.Channels{}, fault.ValidationFailed, "channels[1]", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +269,9 @@ func must[T any](v T, err error) T {
 }
 
 func BenchmarkAppendDelta(b *testing.B) {
-	m := &apiv1.MessageDelta{MessageId: "01HXABCDEFGHJKMNPQRSTVWXYZ", Delta: "Found 3 releases, the last one of Tuesday.\n", Kind: "text"}
+	m := &apiv1.MessageDelta{
+		MessageId: "01HXABCDEFGHJKMNPQRSTVWXYZ", Delta: "Found 3 releases, the last one of Tuesday.\n", Kind: "text",
+	}
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -252,7 +280,9 @@ func BenchmarkAppendDelta(b *testing.B) {
 }
 
 func BenchmarkUnmarshalPost(b *testing.B) {
-	data := []byte(`{"content":"Scrape new releases and prep a deploy.","model_override":"claude:sonnet","max_steps_override":10}`)
+	data := []byte(
+		`{"content":"Scrape new releases and prep a deploy.","model_override":"claude:sonnet","max_steps_override":10}`,
+	)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := wirejson.Unmarshal(data, &apiv1.PostMessageRequest{}); err != nil {

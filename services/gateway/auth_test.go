@@ -49,11 +49,18 @@ func TestAuthOfEveryRoute(t *testing.T) {
 			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"wrong"}},
 			"missing_user":  {"X-Kaged-Auth-Nonce": {"nonce"}},
 			// A-AUTH-NOVAL-01, A-AUTH-SIDE-04
-		}, http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"nonce"}, "Authorization": {"Bearer bogus"}, "X-Kaged-User-Groups": {"a"}}},
-		"a system's without a nonce": {setup{config: map[string]any{"deployment": "system", "audit_denials": 10_000}}, map[string]http.Header{
-			"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
-			"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"x"}},
-		}, nil},
+		}, http.Header{
+			"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"nonce"}, "Authorization": {"Bearer bogus"},
+			"X-Kaged-User-Groups": {"a"},
+		}},
+		"a system's without a nonce": {
+			setup{config: map[string]any{"deployment": "system", "audit_denials": 10_000}},
+			map[string]http.Header{
+				"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
+				"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"x"}},
+			},
+			nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +107,8 @@ func TestInsecure(t *testing.T) {
 		t.Errorf("me is %v", &me)
 	}
 	record := d.manager.audited(t, got.header.Get("X-Kaged-Request-Id"))
-	if p := record.GetRecords()[0].GetPayload().AsMap(); record.GetUserId() != "insecure-mode" || p["auth_mode"] != "insecure" || p["path"] != "/api/v1/me" {
+	if p := record.GetRecords()[0].GetPayload().AsMap(); record.GetUserId() != "insecure-mode" ||
+		p["auth_mode"] != "insecure" || p["path"] != "/api/v1/me" {
 		t.Errorf("audit %v", record)
 	}
 	for _, e := range contract() {
@@ -190,7 +198,8 @@ func TestLaunch(t *testing.T) {
 	}
 	for _, line := range got.header.Values("Set-Cookie") {
 		session := strings.HasPrefix(line, "kaged_session=")
-		if strings.Contains(line, "HttpOnly") != session || !strings.Contains(line, "SameSite=Lax") || strings.Contains(line, "Secure") || !strings.Contains(line, "Path=/") {
+		if strings.Contains(line, "HttpOnly") != session || !strings.Contains(line, "SameSite=Lax") ||
+			strings.Contains(line, "Secure") || !strings.Contains(line, "Path=/") {
 			t.Errorf("cookie %q", line)
 		}
 	}
@@ -211,7 +220,8 @@ func TestLaunch(t *testing.T) {
 		if r.Details["reason"] != "invalid_launch_token" {
 			t.Errorf("details %v", r.Details)
 		}
-		if p := d.manager.audited(t, r.RequestID).GetRecords()[0]; p.GetPayload().AsMap()["reason"] != "invalid_launch_token" {
+		if p := d.manager.audited(t, r.RequestID).GetRecords()[0]; p.GetPayload().
+			AsMap()["reason"] != "invalid_launch_token" {
 			t.Errorf("audit %v", p)
 		}
 	}
@@ -249,7 +259,14 @@ func TestLaunchTokensAreNotLogged(t *testing.T) {
 			t.Fatalf("launch URL %q", launch)
 		}
 		c := d.client()
-		for _, request := range [][2]string{{"HEAD", path}, {"POST", path}, {"GET", path}, {"GET", path}, {"GET", "/?token=" + token}, {"GET", "/api/v1/me?token=" + token}} {
+		for _, request := range [][2]string{
+			{"HEAD", path},
+			{"POST", path},
+			{"GET", path},
+			{"GET", path},
+			{"GET", "/?token=" + token},
+			{"GET", "/api/v1/me?token=" + token},
+		} {
 			c.do(request[0], request[1], "")
 		}
 		if log := d.log.String(); strings.Contains(log, token) || strings.Contains(log, "token=") {
@@ -284,7 +301,10 @@ func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true, config: map[string]any{"request_timeout": "50ms"}})
 	d.manager.with(func() {
-		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) { <-ctx.Done(); return nil, ctx.Err() }
+		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
 	})
 	d.client().get("/api/v1/projects").refused(t, "a call that takes too long", 504, "deadline_exceeded")
 }
@@ -336,8 +356,10 @@ func TestMe(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf(`{"user_id":%[1]q,"email":%[2]q,"groups":[],"operator_name":%[1]q,`+
-		`"daemon":{"version":"0.0.0-test","deployment_mode":"user","auth_mode":"loopback","sandbox_mode":"disabled","warnings":["no-sandbox"]},`+
-		`"preferences":{"theme":"dark","timezone":"UTC","locale":"en-US"},"csrf_token":%[3]q}`, u.Username, u.Username+"@localhost", c.cookie("kaged_csrf"))
+		`"daemon":{"version":"0.0.0-test","deployment_mode":"user","auth_mode":"loopback","sandbox_mode":"disabled",`+
+		`"warnings":["no-sandbox"]},`+
+		`"preferences":{"theme":"dark","timezone":"UTC","locale":"en-US"},"csrf_token":%[3]q}`, u.Username,
+		u.Username+"@localhost", c.cookie("kaged_csrf"))
 	if diff := cmp.Diff(want, got.body); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
@@ -345,11 +367,14 @@ func TestMe(t *testing.T) {
 		t.Errorf("again: %s with %v", again.body, again.header.Values("Set-Cookie"))
 	}
 	d.manager.with(func() {
-		d.manager.operator = &sessionmanagerv1.GetOperatorResponse{OperatorName: "Ann", Theme: "light", Timezone: "Europe/Budapest", Locale: "hu"}
+		d.manager.operator = &sessionmanagerv1.GetOperatorResponse{
+			OperatorName: "Ann", Theme: "light", Timezone: "Europe/Budapest", Locale: "hu",
+		}
 	})
 	var me apiv1.Me
 	c.get("/api/v1/me").into(t, &me)
-	if me.GetOperatorName() != "Ann" || me.GetPreferences().GetTheme() != "light" || me.GetPreferences().GetTimezone() != "Europe/Budapest" {
+	if me.GetOperatorName() != "Ann" || me.GetPreferences().GetTheme() != "light" ||
+		me.GetPreferences().GetTimezone() != "Europe/Budapest" {
 		t.Errorf("me is %v", &me)
 	}
 }
@@ -360,11 +385,15 @@ func TestMeBehindASidecar(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"deployment": "system", "sidecar_nonce": "n", "csrf_same_site": "strict"}})
 	c := d.client()
-	c.header = http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"a@x"}, "X-Kaged-User-Groups": {"dev,ops"}, "X-Kaged-Auth-Nonce": {"n"}}
+	c.header = http.Header{
+		"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"a@x"}, "X-Kaged-User-Groups": {"dev,ops"},
+		"X-Kaged-Auth-Nonce": {"n"},
+	}
 	var me apiv1.Me
 	got := c.get("/api/v1/me")
 	got.into(t, &me)
-	if me.GetUserId() != "ann" || me.GetEmail() != "a@x" || len(me.GetGroups()) != 2 || me.GetDaemon().GetDeploymentMode() != "system" || me.GetDaemon().GetAuthMode() != "sidecar" {
+	if me.GetUserId() != "ann" || me.GetEmail() != "a@x" || len(me.GetGroups()) != 2 ||
+		me.GetDaemon().GetDeploymentMode() != "system" || me.GetDaemon().GetAuthMode() != "sidecar" {
 		t.Errorf("me is %v", &me)
 	}
 	if line := got.header.Get("Set-Cookie"); !strings.Contains(line, "SameSite=Strict") { // A-CSRF-06
@@ -431,7 +460,8 @@ func TestControl(t *testing.T) {
 	d := start(t, setup{insecure: true, noSandbox: true})
 	control := gatewayv1.NewGatewayServiceClient(d.Dial("gateway"))
 	info, err := control.GetInfo(t.Context(), &gatewayv1.GetInfoRequest{})
-	if err != nil || info.GetBaseUrl() != d.base || info.GetVersion() != "0.0.0-test" || info.GetAuthMode() != "insecure" || len(info.GetWarnings()) != 2 {
+	if err != nil || info.GetBaseUrl() != d.base || info.GetVersion() != "0.0.0-test" ||
+		info.GetAuthMode() != "insecure" || len(info.GetWarnings()) != 2 {
 		t.Errorf("info %v, %v", info, err)
 	}
 	if _, err := control.IssueLaunch(t.Context(), &gatewayv1.IssueLaunchRequest{}); fault.CodeOf(err) != fault.NotFound {
@@ -455,16 +485,20 @@ func TestControl(t *testing.T) {
 func TestForeignHostsAndOrigins(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
-	for _, e := range append(protected(), exchange{route: "page", method: "GET", path: "/"}, exchange{route: "versions", method: "GET", path: "/api/versions"},
+	for _, e := range append(protected(), exchange{route: "page", method: "GET", path: "/"}, exchange{
+		route: "versions", method: "GET", path: "/api/versions",
+	},
 		exchange{route: "unknown", method: "GET", path: "/api/v1/zzz"}) {
 		c := d.client()
 		c.host = "evil.example:7420"
-		if r := c.do(e.method, e.path, e.body).refused(t, e.route, 403, "forbidden"); r.Details["reason"] != "host_not_allowed" {
+		if r := c.do(e.method, e.path, e.body).refused(t, e.route, 403,
+			"forbidden"); r.Details["reason"] != "host_not_allowed" {
 			t.Errorf("%s: details %v", e.route, r.Details)
 		}
 		c = d.client()
 		c.header = http.Header{"Origin": {"http://evil.example"}}
-		if r := c.do(e.method, e.path, e.body).refused(t, e.route, 403, "forbidden"); r.Details["reason"] != "origin_not_allowed" {
+		if r := c.do(e.method, e.path, e.body).refused(t, e.route, 403,
+			"forbidden"); r.Details["reason"] != "origin_not_allowed" {
 			t.Errorf("%s: details %v", e.route, r.Details)
 		}
 	}
@@ -507,7 +541,10 @@ func TestDenialsAreBounded(t *testing.T) {
 func TestRepeatedHeaders(t *testing.T) {
 	t.Parallel()
 	sidecar := setup{config: map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}}
-	sent := http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"ann@x"}, "X-Kaged-User-Groups": {"a"}, "X-Kaged-Auth-Nonce": {"nonce"}, "X-Kaged-Csrf": {"t"}}
+	sent := http.Header{
+		"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"ann@x"}, "X-Kaged-User-Groups": {"a"},
+		"X-Kaged-Auth-Nonce": {"nonce"}, "X-Kaged-Csrf": {"t"},
+	}
 	sent.Set("Content-Type", "application/json")
 	sent.Set("If-Match", "1")
 	named := slices.Sorted(maps.Keys(sent))
@@ -524,13 +561,16 @@ func TestRepeatedHeaders(t *testing.T) {
 			t.Parallel()
 			d := start(t, c.setup)
 			for _, header := range c.read {
-				for _, values := range [][]string{{sent.Get(header), "eve"}, {"eve", sent.Get(header)}, {sent.Get(header), sent.Get(header)}, {sent.Get(header), ""}} {
+				for _, values := range [][]string{
+					{sent.Get(header), "eve"}, {"eve", sent.Get(header)}, {sent.Get(header), sent.Get(header)}, {sent.Get(header), ""},
+				} {
 					for _, e := range protected() {
 						who := d.client()
 						who.header = sent.Clone()
 						who.header[header] = values
 						r := who.do(e.method, e.path, e.body).refused(t, e.route+" with two "+header, 400, "bad_request")
-						if r.Details["reason"] != "repeated_header" || r.Details["header"] != header && !strings.EqualFold(r.Details["header"].(string), header) {
+						if r.Details["reason"] != "repeated_header" ||
+							r.Details["header"] != header && !strings.EqualFold(r.Details["header"].(string), header) {
 							t.Errorf("%s: details %v", header, r.Details)
 						}
 					}

@@ -29,7 +29,8 @@ func BenchmarkIdleSockets(b *testing.B) {
 		d, q := onSession(b, setup{})
 		c := d.operator()
 		header := fmt.Sprintf("Host: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
-			"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: kaged.v1\r\nX-Kaged-CSRF: %s\r\nCookie: kaged_session=%s; kaged_csrf=%s\r\n\r\n",
+			"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: kaged.v1\r\nX-Kaged-CSRF: %s\r\nCookie: "+
+			"kaged_session=%s; kaged_csrf=%s\r\n\r\n",
 			strings.TrimPrefix(d.base, "http://"), c.cookie("kaged_csrf"), c.cookie("kaged_session"), c.cookie("kaged_csrf"))
 		conns := make([]net.Conn, sockets)
 		heap, stacks := memory()

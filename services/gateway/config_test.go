@@ -10,7 +10,9 @@ import (
 // The operator's name travels in headers and marks owners: one that cannot is refused at the start.
 func TestOperatorOfConfiguration(t *testing.T) {
 	t.Parallel()
-	for name, ok := range map[string]bool{"": true, "kaged": true, "ada@example.org": true, "ada\n": false, "Ádám": false, strings.Repeat("a", 257): false} {
+	for name, ok := range map[string]bool{
+		"": true, "kaged": true, "ada@example.org": true, "ada\n": false, "Ádám": false, strings.Repeat("a", 257): false,
+	} {
 		cfg := gateway.DefaultConfig()
 		cfg.Operator = name
 		if err := cfg.Validate(); (err == nil) != ok {

@@ -33,28 +33,44 @@ type exchange struct {
 }
 
 func contract() []exchange {
-	project := &apiv1.RegisteredProject{Id: "music-site", Path: "/p", State: apiv1.ProjectState_PROJECT_STATE_READY, RegisteredAt: 1716300000000}
-	const projectJSON = `{"id":"music-site","path":"/p","label":null,"state":"ready","registered_at":1716300000000,"diagnostics":[]}`
-	session := &apiv1.Session{
-		Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"), State: apiv1.SessionState_SESSION_STATE_IDLE,
-		CreatedAt: 1716300000000, UpdatedAt: 1716300000001, Totals: &apiv1.SessionTotals{TokensIn: 1, CostUsd: proto.Float64(0.5)},
+	project := &apiv1.RegisteredProject{
+		Id: "music-site", Path: "/p", State: apiv1.ProjectState_PROJECT_STATE_READY, RegisteredAt: 1716300000000,
 	}
-	const sessionJSON = `{"id":"01S","project_id":"music-site","name":"n","label":"n","state":"idle","blocked_reason":null,` +
+	const projectJSON = `{"id":"music-site","path":"/p","label":null,"state":"ready","registered_at":1716300000000,` +
+		`"diagnostics":[]}`
+	session := &apiv1.Session{
+		Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"),
+		State:     apiv1.SessionState_SESSION_STATE_IDLE,
+		CreatedAt: 1716300000000, UpdatedAt: 1716300000001,
+		Totals: &apiv1.SessionTotals{TokensIn: 1, CostUsd: proto.Float64(0.5)},
+	}
+	const sessionJSON = `{"id":"01S","project_id":"music-site","name":"n","label":"n","state":"idle",` +
+		`"blocked_reason":null,` +
 		`"created_at":1716300000000,"updated_at":1716300000001,"ended_at":null,"message_count":0,"model_override":null,` +
 		`"max_steps_override":null,"max_output_tokens_override":null,"current_run":null,"live_subagents":[],` +
 		`"totals":{"tokens_in":1,"tokens_out":0,"cost_usd":0.5},"cage_status":null,"issue_number":null,"budget":null}`
-	run := &apiv1.Run{Id: "01R", SessionId: "01S", State: apiv1.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"), Error: &commonv1.Error{
-		Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m",
-	}, CageStatus: "caged"}
-	const runJSON = `{"id":"01R","session_id":"01S","trigger_message_id":"","message_id":"","state":"failed","outcome":"failed","stop_reason":null,` +
-		`"created_at":0,"started_at":null,"ended_at":null,"duration_ms":null,"tokens_in":0,"tokens_out":0,"cost_total":null,` +
-		`"error":{"code":"provider_unreachable","message":"m"},"steps":[],"subagent_invocations":[],"compiled_hash":"","prompt_hashes":{},"cage_status":"caged"}`
-	approval := &apiv1.Approval{
-		Id: "01A", SessionId: "01S", RunId: "01R", ToolCallId: "c1", State: apiv1.ApprovalState_APPROVAL_STATE_PENDING, RequestedAt: 1, ExpiresAt: 2,
-		Subject: &commonv1.ApprovalSubject{Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"r"}, Command: "git push --force", Cwd: "./"},
+	run := &apiv1.Run{
+		Id: "01R", SessionId: "01S", State: apiv1.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"),
+		Error: &commonv1.Error{
+			Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "m",
+		}, CageStatus: "caged",
 	}
-	const approvalJSON = `{"id":"01A","session_id":"01S","run_id":"01R","tool_call_id":"c1","state":"pending","subject":{"tool":"shell.bash",` +
-		`"agent_path":"primary","reasons":["r"],"command":"git push --force","cwd":"./","paths":[],"preview":""},"requested_at":1,"expires_at":2,` +
+	const runJSON = `{"id":"01R","session_id":"01S","trigger_message_id":"","message_id":"","state":"failed",` +
+		`"outcome":"failed","stop_reason":null,` +
+		`"created_at":0,"started_at":null,"ended_at":null,"duration_ms":null,"tokens_in":0,"tokens_out":0,"cost_total":null,` +
+		`"error":{"code":"provider_unreachable","message":"m"},"steps":[],"subagent_invocations":[],"compiled_hash":"",` +
+		`"prompt_hashes":{},"cage_status":"caged"}`
+	approval := &apiv1.Approval{
+		Id: "01A", SessionId: "01S", RunId: "01R", ToolCallId: "c1", State: apiv1.ApprovalState_APPROVAL_STATE_PENDING,
+		RequestedAt: 1, ExpiresAt: 2,
+		Subject: &commonv1.ApprovalSubject{
+			Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"r"}, Command: "git push --force", Cwd: "./",
+		},
+	}
+	const approvalJSON = `{"id":"01A","session_id":"01S","run_id":"01R","tool_call_id":"c1","state":"pending",` +
+		`"subject":{"tool":"shell.bash",` +
+		`"agent_path":"primary","reasons":["r"],"command":"git push ` +
+		`--force","cwd":"./","paths":[],"preview":""},"requested_at":1,"expires_at":2,` +
 		`"resolved_at":null,"resolved_by":null,"comment":null,"hash":"","standing_approval_id":null}`
 	const standingJSON = `{"id":"01P","project_id":"music-site","scope":"project","session_id":null,"kind":"words",` +
 		`"text":"T.","words":["git","push"],"subject":{"tool":"shell.bash","agent_path":"primary","reasons":[],` +
@@ -77,14 +93,17 @@ func contract() []exchange {
 			apiv1.IssueStatus_ISSUE_STATUS_RESOLVED,
 		},
 	}
-	const issueJSON = `{"id":"01I","project_id":"music-site","number":3,"title":"T","body":"B","original_body":null,"status":"in_progress","assignment":null,` +
-		`"created_by":"agent:primary","created_at":1,"updated_at":2,"resolved_at":null,"resolved_by":null,"version":4,"legal_transitions":["resolved"]}`
+	const issueJSON = `{"id":"01I","project_id":"music-site","number":3,"title":"T","body":"B","original_body":null,` +
+		`"status":"in_progress","assignment":null,` +
+		`"created_by":"agent:primary","created_at":1,"updated_at":2,"resolved_at":null,"resolved_by":null,"version":4,` +
+		`"legal_transitions":["resolved"]}`
 	update := &apiv1.IssueUpdate{
 		Id: "01U", IssueNumber: 3, Author: "ada",
 		Kind: apiv1.IssueUpdateKind_ISSUE_UPDATE_KIND_COMMENT, Body: "b", Metadata: &structpb.Struct{},
 		Visibility: apiv1.IssueVisibility_ISSUE_VISIBILITY_ALL, CreatedAt: 1,
 	}
-	const updateJSON = `{"id":"01U","issue_number":3,"author":"ada","kind":"comment","body":"b","metadata":{},"visibility":"all","created_at":1}`
+	const updateJSON = `{"id":"01U","issue_number":3,"author":"ada","kind":"comment","body":"b","metadata":{},` +
+		`"visibility":"all","created_at":1}`
 	todo := &apiv1.IssueTodo{
 		Id: "01T", Content: "c", Status: apiv1.TodoStatus_TODO_STATUS_PENDING,
 		Kind: apiv1.TodoKind_TODO_KIND_CRITERION, Position: 1, Notes: []*apiv1.TodoNote{{
@@ -92,7 +111,8 @@ func contract() []exchange {
 			CreatedAt: 1,
 		}}, CreatedAt: 1,
 	}
-	const todoJSON = `{"id":"01T","content":"c","status":"pending","kind":"criterion","phase":null,"position":1,"notes":[{"text":"n","author":"ada","created_at":1}],` +
+	const todoJSON = `{"id":"01T","content":"c","status":"pending","kind":"criterion","phase":null,"position":1,` +
+		`"notes":[{"text":"n","author":"ada","created_at":1}],` +
 		`"origin_agent":null,"created_at":1,"completed_at":null,"verified_at":null,"verified_by":null}`
 	const issues = "/api/v1/projects/music-site/issues"
 	return append(slices.Concat(dslContract(), deskContract()), []exchange{
@@ -104,7 +124,9 @@ func contract() []exchange {
 					Id: "01I", ProjectId: "music-site", Number: 3, Title: "T",
 					Status: apiv1.IssueStatus_ISSUE_STATUS_OPEN, Version: 1,
 				}},
-			}, 200, `{"items":[{"id":"01I","project_id":"music-site","number":3,"title":"T","status":"open","assignment":null,"created_by":"","created_at":0,"updated_at":0,` +
+			}, 200,
+			`{"items":[{"id":"01I","project_id":"music-site","number":3,"title":"T","status":"open","assignment":null,` +
+				`"created_by":"","created_at":0,"updated_at":0,` +
 				`"resolved_at":null,"resolved_by":null,"version":1}],"next_cursor":null,"has_more":false}`,
 		},
 		{
@@ -168,10 +190,17 @@ func contract() []exchange {
 		{
 			"GET /api/v1/projects", "GET", "/api/v1/projects?limit=2&cursor=c&unknown=x", "",
 			&apiv1.ListProjectsRequest{Limit: 2, Cursor: "c"}, &apiv1.ListProjectsResponse{
-				Items:   []*apiv1.ProjectSummary{{Id: "music-site", Path: "/p", Label: proto.String("L"), State: apiv1.ProjectState_PROJECT_STATE_PENDING, SessionCount: 3}},
+				Items: []*apiv1.ProjectSummary{
+					{
+						Id: "music-site", Path: "/p", Label: proto.String("L"), State: apiv1.ProjectState_PROJECT_STATE_PENDING,
+						SessionCount: 3,
+					},
+				},
 				HasMore: true, NextCursor: proto.String("d"),
 			},
-			200, `{"items":[{"id":"music-site","path":"/p","label":"L","description":"","last_opened_at":null,"state":"pending","session_count":3}],"next_cursor":"d","has_more":true}`,
+			200,
+			`{"items":[{"id":"music-site","path":"/p","label":"L","description":"","last_opened_at":null,"state":"pending",` +
+				`"session_count":3}],"next_cursor":"d","has_more":true}`,
 		},
 		{
 			"POST /api/v1/projects/load", "POST", "/api/v1/projects/load", `{"path":"/p","label":"x","nickname":"y"}`,
@@ -179,22 +208,30 @@ func contract() []exchange {
 		},
 		{
 			"GET /api/v1/projects/{id}", "GET", "/api/v1/projects/music-site", "",
-			&apiv1.GetProjectRequest{Id: "music-site"}, &apiv1.GetProjectResponse{Project: &apiv1.Project{Id: "music-site", ResolvedAliases: map[string]string{"b": "p:m", "a": "p:n"}}},
-			200, `{"id":"music-site","path":"","label":null,"description":"","state":"unspecified","registered_at":0,"last_opened_at":null,"dsl_version":0,` +
+			&apiv1.GetProjectRequest{Id: "music-site"}, &apiv1.GetProjectResponse{
+				Project: &apiv1.Project{Id: "music-site", ResolvedAliases: map[string]string{"b": "p:m", "a": "p:n"}},
+			},
+			200,
+			`{"id":"music-site","path":"","label":null,"description":"","state":"unspecified","registered_at":0,` +
+				`"last_opened_at":null,"dsl_version":0,` +
 				`"resolved_aliases":{"a":"p:n","b":"p:m"},"active_plugins":[],"session_count":0,"diagnostics":[]}`,
 		},
 		{
 			"GET /api/v1/projects/{id}/approval", "GET", "/api/v1/projects/music-site/approval", "",
 			&apiv1.GetProjectApprovalRequest{Id: "music-site"}, &apiv1.GetProjectApprovalResponse{
-				State: apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED, ApprovedHash: proto.String("a"), PendingHash: proto.String("b"),
-				Widened: []*apiv1.Widening{{AgentPath: "primary", Key: "cage", From: proto.String("isolated"), To: proto.String("disabled")}}, Diff: "-a\n+b\n",
+				State: apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED, ApprovedHash: proto.String("a"),
+				PendingHash: proto.String("b"),
+				Widened: []*apiv1.Widening{
+					{AgentPath: "primary", Key: "cage", From: proto.String("isolated"), To: proto.String("disabled")},
+				}, Diff: "-a\n+b\n",
 			},
 			200, `{"state":"required","approved_hash":"a","pending_hash":"b",` +
 				`"widened":[{"agent_path":"primary","key":"cage","from":"isolated","to":"disabled"}],"diff":"-a\n+b\n"}`,
 		},
 		{
 			"POST /api/v1/projects/{id}/approve", "POST", "/api/v1/projects/music-site/approve", `{"hash":"b"}`,
-			&apiv1.ApproveProjectRequest{Id: "music-site", Hash: "b"}, &apiv1.ApproveProjectResponse{Hash: "b", ApprovedAt: 5, ApprovedBy: "operator"},
+			&apiv1.ApproveProjectRequest{Id: "music-site", Hash: "b"},
+			&apiv1.ApproveProjectResponse{Hash: "b", ApprovedAt: 5, ApprovedBy: "operator"},
 			200, `{"hash":"b","approved_at":5,"approved_by":"operator"}`,
 		},
 		{
@@ -204,7 +241,9 @@ func contract() []exchange {
 				Network:    &apiv1.NetworkCapabilities{Mode: "disabled"},
 				Tools:      &apiv1.ToolCapabilities{Enabled: []string{"file.read"}, Disabled: []string{"file.write"}},
 			},
-			200, `{"filesystem":{"mode":"isolated","mounts":["project:/src","project:/.kaged"]},"network":{"mode":"disabled","allowlist":[]},` +
+			200,
+			`{"filesystem":{"mode":"isolated","mounts":["project:/src","project:/.kaged"]},"network":{"mode":"disabled",` +
+				`"allowlist":[]},` +
 				`"tools":{"enabled":["file.read"],"disabled":["file.write"]},"agents":[]}`,
 		},
 		{
@@ -213,14 +252,20 @@ func contract() []exchange {
 		},
 		{
 			"DELETE /api/v1/projects/{id}", "DELETE", "/api/v1/projects/music-site?confirm=true", "",
-			&apiv1.UnregisterProjectRequest{Id: "music-site", Confirm: true}, &apiv1.UnregisterProjectResponse{Id: "music-site", Path: "/p", SessionsEnded: 1, UnregisteredAt: 5},
+			&apiv1.UnregisterProjectRequest{Id: "music-site", Confirm: true},
+			&apiv1.UnregisterProjectResponse{Id: "music-site", Path: "/p", SessionsEnded: 1, UnregisteredAt: 5},
 			200, `{"id":"music-site","path":"/p","sessions_ended":1,"unregistered_at":5}`,
 		},
 		{
-			"POST /api/v1/projects/{project_id}/sessions", "POST", "/api/v1/projects/music-site/sessions", `{"name":"n","project_id":"other"}`,
+			"POST /api/v1/projects/{project_id}/sessions", "POST", "/api/v1/projects/music-site/sessions",
+			`{"name":"n","project_id":"other"}`,
 			&apiv1.CreateSessionRequest{ProjectId: "music-site", Name: "n"},
-			&apiv1.CreateSessionResponse{Id: "01S", ProjectId: "music-site", State: apiv1.SessionState_SESSION_STATE_IDLE, CreatedAt: 1, Name: proto.String("n"), Label: proto.String("n")},
-			201, `{"id":"01S","project_id":"music-site","state":"idle","created_at":1,"name":"n","label":"n","issue_number":null}`,
+			&apiv1.CreateSessionResponse{
+				Id: "01S", ProjectId: "music-site", State: apiv1.SessionState_SESSION_STATE_IDLE, CreatedAt: 1,
+				Name: proto.String("n"), Label: proto.String("n"),
+			},
+			201,
+			`{"id":"01S","project_id":"music-site","state":"idle","created_at":1,"name":"n","label":"n","issue_number":null}`,
 		},
 		{
 			"GET /api/v1/projects/{project_id}/sessions", "GET", "/api/v1/projects/music-site/sessions", "",
@@ -283,17 +328,22 @@ func contract() []exchange {
 			}},
 			200, `{"id":"01T","name":"ci","scope":"admin","created_at":0,"expires_at":null,"last_used_at":3}`,
 		},
-		{"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &apiv1.GetSessionRequest{Id: "01S"}, &apiv1.GetSessionResponse{Session: session}, 200, sessionJSON},
+		{
+			"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &apiv1.GetSessionRequest{Id: "01S"},
+			&apiv1.GetSessionResponse{Session: session}, 200, sessionJSON,
+		},
 		{
 			"PUT /api/v1/sessions/{id}", "PUT", "/api/v1/sessions/01S", `{"label":null,"max_steps_override":3}`,
-			&apiv1.UpdateSessionRequest{Id: "01S", Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)}, &apiv1.UpdateSessionResponse{Session: session}, 200, sessionJSON,
+			&apiv1.UpdateSessionRequest{Id: "01S", Label: structpb.NewNullValue(), MaxStepsOverride: structpb.NewNumberValue(3)},
+			&apiv1.UpdateSessionResponse{Session: session}, 200, sessionJSON,
 		},
 		{
 			"DELETE /api/v1/sessions/{id}", "DELETE", "/api/v1/sessions/01S?confirm=true", "",
 			&apiv1.EndSessionRequest{Id: "01S", Confirm: true}, &apiv1.EndSessionResponse{Session: session}, 200, sessionJSON,
 		},
 		{
-			"POST /api/v1/sessions/{session_id}/messages", "POST", "/api/v1/sessions/01S/messages", `{"content":"hi","max_output_tokens_override":77}`,
+			"POST /api/v1/sessions/{session_id}/messages", "POST", "/api/v1/sessions/01S/messages",
+			`{"content":"hi","max_output_tokens_override":77}`,
 			&apiv1.PostMessageRequest{SessionId: "01S", Content: proto.String("hi"), MaxOutputTokensOverride: proto.Int32(77)},
 			&apiv1.PostMessageResponse{Id: "01M", SessionId: "01S", AcceptedAt: 1716300000000, RunId: "01R"},
 			202, `{"id":"01M","session_id":"01S","accepted_at":1716300000000,"run_id":"01R"}`,
@@ -304,18 +354,25 @@ func contract() []exchange {
 			&apiv1.ListMessagesRequest{SessionId: "01S", Since: "01M", Limit: 7, NewestFirst: true},
 			&apiv1.ListMessagesResponse{TurnsBefore: proto.Int32(0), Items: []*apiv1.SessionMessage{{
 				Id: "01M", SessionId: "01S", Role: apiv1.MessageRole_MESSAGE_ROLE_PRIMARY, Content: "c",
-				Parts: []*apiv1.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: []byte("{}")}}, RunId: proto.String("01R"),
+				Parts: []*apiv1.MessagePart{{Type: "tool_call", Id: "t", Name: "file.read", Input: []byte("{}")}},
+				RunId: proto.String("01R"),
 			}}},
-			200, `{"items":[{"id":"01M","session_id":"01S","role":"primary","content":"c","parts":[{"type":"tool_call","id":"t","name":"file.read","input":{}}],` +
+			200,
+			`{"items":[{"id":"01M","session_id":"01S","role":"primary","content":"c","parts":[{"type":"tool_call","id":"t",` +
+				`"name":"file.read","input":{}}],` +
 				`"created_at":0,"superseded":false,"run_id":"01R"}],"next_cursor":null,"has_more":false,"turns_before":0}`,
 		},
-		{"GET /api/v1/sessions/{session_id}/runs", "GET", "/api/v1/sessions/01S/runs", "", &apiv1.ListRunsRequest{SessionId: "01S"}, &apiv1.ListRunsResponse{}, 200, emptyPage},
+		{
+			"GET /api/v1/sessions/{session_id}/runs", "GET", "/api/v1/sessions/01S/runs", "",
+			&apiv1.ListRunsRequest{SessionId: "01S"}, &apiv1.ListRunsResponse{}, 200, emptyPage,
+		},
 		{
 			"GET /api/v1/sessions/{session_id}/runs/{run_id}", "GET", "/api/v1/sessions/01S/runs/01R", "",
 			&apiv1.GetRunRequest{SessionId: "01S", RunId: "01R"}, &apiv1.GetRunResponse{Run: run}, 200, runJSON,
 		},
 		{
-			"GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}", "GET", "/api/v1/sessions/01S/runs/01R/tool-results/functions.read:0", "",
+			"GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}", "GET",
+			"/api/v1/sessions/01S/runs/01R/tool-results/functions.read:0", "",
 			&apiv1.GetToolResultRequest{SessionId: "01S", RunId: "01R", ToolCallId: "functions.read:0"},
 			&apiv1.GetToolResultResponse{Result: &apiv1.MessagePart{
 				Type: "tool_result", ToolCallId: "functions.read:0", Name: "file.read", Input: []byte("{}"), Output: "text",
@@ -338,17 +395,27 @@ func contract() []exchange {
 			&apiv1.RestartLanguageServersResponse{Servers: languageServers}, 200, languageServersJSON,
 		},
 		{
-			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &apiv1.ListProcessesRequest{}, &apiv1.ListProcessesResponse{}, 200, `{"processes":[],"cages":[],"runs":[]}`,
+			"GET /api/v1/processes", "GET", "/api/v1/processes", "", &apiv1.ListProcessesRequest{},
+			&apiv1.ListProcessesResponse{}, 200, `{"processes":[],"cages":[],"runs":[]}`,
 		},
 		{
-			"GET /api/v1/sessions/{session_id}/processes", "GET", "/api/v1/sessions/01S/processes", "", &apiv1.ListProcessesRequest{SessionId: "01S"},
+			"GET /api/v1/sessions/{session_id}/processes", "GET", "/api/v1/sessions/01S/processes", "",
+			&apiv1.ListProcessesRequest{SessionId: "01S"},
 			&apiv1.ListProcessesResponse{
-				Processes: []*commonv1.RunningProcess{{Id: "01P", SessionId: "01S", AgentPath: "primary", Pid: 7, Command: "sleep 1", MemoryBytes: 2, CpuMs: 3}},
-				Cages:     []*commonv1.RunningCage{{Id: "01C", SessionId: "01S", AgentPath: "primary", Tier: "userns", Processes: 1}},
+				Processes: []*commonv1.RunningProcess{
+					{Id: "01P", SessionId: "01S", AgentPath: "primary", Pid: 7, Command: "sleep 1", MemoryBytes: 2, CpuMs: 3},
+				},
+				Cages: []*commonv1.RunningCage{
+					{Id: "01C", SessionId: "01S", AgentPath: "primary", Tier: "userns", Processes: 1},
+				},
 			},
-			200, `{"processes":[{"id":"01P","session_id":"01S","project_id":"","run_id":"","agent_path":"primary","cage_id":null,"pid":7,"command":"sleep 1",` +
-				`"started_at":0,"memory_bytes":2,"cpu_ms":3,"background":false,"terminal":false}],"cages":[{"id":"01C","session_id":"01S","project_id":"","run_id":"",` +
-				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,"processes":1}],"runs":[]}`,
+			200,
+			`{"processes":[{"id":"01P","session_id":"01S","project_id":"","run_id":"","agent_path":"primary","cage_id":null,` +
+				`"pid":7,"command":"sleep 1",` +
+				`"started_at":0,"memory_bytes":2,"cpu_ms":3,"background":false,"terminal":false}],"cages":[{"id":"01C",` +
+				`"session_id":"01S","project_id":"","run_id":"",` +
+				`"agent_path":"primary","tier":"userns","best_effort":[],"started_at":0,"memory_bytes":0,"cpu_ms":0,` +
+				`"processes":1}],"runs":[]}`,
 		},
 		{
 			"GET /api/v1/spend", "GET", "/api/v1/spend?since=5", "",
@@ -377,17 +444,22 @@ func contract() []exchange {
 			`{"result":{"name":"","value":"4","type":"int"}}`,
 		},
 		{
-			"GET /api/v1/sessions/{session_id}/approvals", "GET", "/api/v1/sessions/01S/approvals?state=pending&limit=2&cursor=c", "",
-			&apiv1.ListApprovalsRequest{SessionId: "01S", State: "pending", Limit: 2, Cursor: "c"}, &apiv1.ListApprovalsResponse{Items: []*apiv1.Approval{approval}},
+			"GET /api/v1/sessions/{session_id}/approvals", "GET",
+			"/api/v1/sessions/01S/approvals?state=pending&limit=2&cursor=c", "",
+			&apiv1.ListApprovalsRequest{SessionId: "01S", State: "pending", Limit: 2, Cursor: "c"},
+			&apiv1.ListApprovalsResponse{Items: []*apiv1.Approval{approval}},
 			200, `{"items":[` + approvalJSON + `],"next_cursor":null,"has_more":false}`,
 		},
 		{
 			"GET /api/v1/sessions/{session_id}/approvals/{approval_id}", "GET", "/api/v1/sessions/01S/approvals/01A", "",
-			&apiv1.GetApprovalRequest{SessionId: "01S", ApprovalId: "01A"}, &apiv1.GetApprovalResponse{Approval: approval}, 200, approvalJSON,
+			&apiv1.GetApprovalRequest{SessionId: "01S", ApprovalId: "01A"}, &apiv1.GetApprovalResponse{Approval: approval}, 200,
+			approvalJSON,
 		},
 		{
-			"POST /api/v1/sessions/{session_id}/approvals/{approval_id}", "POST", "/api/v1/sessions/01S/approvals/01A", `{"decision":"deny","comment":"no"}`,
-			&apiv1.AnswerApprovalRequest{SessionId: "01S", ApprovalId: "01A", Decision: "deny", Comment: "no"}, &apiv1.AnswerApprovalResponse{Approval: approval},
+			"POST /api/v1/sessions/{session_id}/approvals/{approval_id}", "POST", "/api/v1/sessions/01S/approvals/01A",
+			`{"decision":"deny","comment":"no"}`,
+			&apiv1.AnswerApprovalRequest{SessionId: "01S", ApprovalId: "01A", Decision: "deny", Comment: "no"},
+			&apiv1.AnswerApprovalResponse{Approval: approval},
 			200, approvalJSON,
 		},
 		{
@@ -398,15 +470,20 @@ func contract() []exchange {
 			200, `{"items":[{"agent_path":"primary","invocation_id":null,"path":"p.md","sha256":"ab","text":"Hi."}]}`,
 		},
 		{
-			"GET /api/v1/sessions/{session_id}/invocations", "GET", "/api/v1/sessions/01S/invocations?run_id=01R&limit=2&cursor=c", "",
+			"GET /api/v1/sessions/{session_id}/invocations", "GET",
+			"/api/v1/sessions/01S/invocations?run_id=01R&limit=2&cursor=c", "",
 			&apiv1.ListInvocationsRequest{
 				SessionId: "01S", RunId: "01R", Limit: 2,
 				Cursor: "c",
 			}, &apiv1.ListInvocationsResponse{Items: []*apiv1.SubagentInvocation{{
-				InvocationId: "01I", RunId: "01R", ToolCallId: "c", Name: "writer", AgentPath: "primary.subagents.writer", State: "running", CageStatus: "caged", StartedAt: 1,
+				InvocationId: "01I", RunId: "01R", ToolCallId: "c", Name: "writer", AgentPath: "primary.subagents.writer",
+				State: "running", CageStatus: "caged", StartedAt: 1,
 			}}},
-			200, `{"items":[{"invocation_id":"01I","name":"writer","state":"running","run_id":"01R","parent_invocation_id":null,"tool_call_id":"c",` +
-				`"agent_path":"primary.subagents.writer","cage_status":"caged","exit":null,"steps":0,"tokens_in":0,"tokens_out":0,"cost_usd":null,"started_at":1,` +
+			200,
+			`{"items":[{"invocation_id":"01I","name":"writer","state":"running","run_id":"01R","parent_invocation_id":null,` +
+				`"tool_call_id":"c",` +
+				`"agent_path":"primary.subagents.writer","cage_status":"caged","exit":null,"steps":0,"tokens_in":0,` +
+				`"tokens_out":0,"cost_usd":null,"started_at":1,` +
 				`"ended_at":null,"error":null}],"next_cursor":null,"has_more":false}`,
 		},
 		{
@@ -417,7 +494,8 @@ func contract() []exchange {
 			}, &apiv1.GetInvocationResponse{Invocation: invocation}, 200, invocationJSON,
 		},
 		{
-			"POST /api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel", "POST", "/api/v1/sessions/01S/invocations/01I/cancel", "",
+			"POST /api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel", "POST",
+			"/api/v1/sessions/01S/invocations/01I/cancel", "",
 			&apiv1.CancelInvocationRequest{
 				SessionId:    "01S",
 				InvocationId: "01I",
@@ -516,7 +594,8 @@ func contract() []exchange {
 		},
 		{
 			"GET /api/v1/audit", "GET", "/api/v1/audit?since=1&until=2&project_id=p&session=s&event_type=auth.*,x&limit=200", "",
-			&apiv1.QueryAuditRequest{Since: 1, Until: 2, ProjectId: "p", Session: "s", EventType: "auth.*,x", Limit: 200}, &apiv1.QueryAuditResponse{}, 200, emptyPage,
+			&apiv1.QueryAuditRequest{Since: 1, Until: 2, ProjectId: "p", Session: "s", EventType: "auth.*,x", Limit: 200},
+			&apiv1.QueryAuditResponse{}, 200, emptyPage,
 		},
 	}...)
 }
@@ -541,8 +620,10 @@ const compactedJSON = `{"id":"cmp_1","session_id":"01S","run_id":null,"agent_pat
 
 // invocation is a call of an agent by another, as JSON invocationJSON.
 var invocation = &apiv1.Invocation{
-	InvocationId: "01I", RunId: "01R", ParentInvocationId: proto.String("01H"), ToolCallId: "c", Name: "writer", AgentPath: "p", State: "completed",
-	CageStatus: "caged", Exit: proto.Int32(0), Steps: 1, TokensIn: 2, TokensOut: 3, CostUsd: proto.Float64(0.5), StartedAt: 1, EndedAt: proto.Int64(4),
+	InvocationId: "01I", RunId: "01R", ParentInvocationId: proto.String("01H"), ToolCallId: "c", Name: "writer",
+	AgentPath: "p", State: "completed",
+	CageStatus: "caged", Exit: proto.Int32(0), Steps: 1, TokensIn: 2, TokensOut: 3, CostUsd: proto.Float64(0.5),
+	StartedAt: 1, EndedAt: proto.Int64(4),
 	Prompt: "Write.", CagePolicy: &apiv1.InvocationCage{
 		Fs:      []*apiv1.InvocationMount{{Mode: "ro", Path: "project:/"}},
 		Seccomp: "default", State: "ephemeral",
@@ -550,9 +631,12 @@ var invocation = &apiv1.Invocation{
 	Tools: []string{"file.read"},
 }
 
-const invocationJSON = `{"invocation_id":"01I","run_id":"01R","parent_invocation_id":"01H","tool_call_id":"c","name":"writer","agent_path":"p","state":"completed",` +
-	`"cage_status":"caged","exit":0,"steps":1,"tokens_in":2,"tokens_out":3,"cost_usd":0.5,"started_at":1,"ended_at":4,"error":null,"prompt":"Write.","output":"",` +
-	`"cage_policy":{"fs":[{"mode":"ro","path":"project:/"}],"read_only":[],"net_allow":[],"seccomp":"default","capabilities":[],"state":"ephemeral","env":[],"git":""},` +
+const invocationJSON = `{"invocation_id":"01I","run_id":"01R","parent_invocation_id":"01H","tool_call_id":"c",` +
+	`"name":"writer","agent_path":"p","state":"completed",` +
+	`"cage_status":"caged","exit":0,"steps":1,"tokens_in":2,"tokens_out":3,"cost_usd":0.5,"started_at":1,"ended_at":4,` +
+	`"error":null,"prompt":"Write.","output":"",` +
+	`"cage_policy":{"fs":[{"mode":"ro","path":"project:/"}],"read_only":[],"net_allow":[],"seccomp":"default",` +
+	`"capabilities":[],"state":"ephemeral","env":[],"git":""},` +
 	`"tools":["file.read"],"files_changed":[],"run_steps":[]}`
 
 // Every route of the contract has an exchange here (A-TEST-01), and the gateway has every route (A-URL-INDEX-01).
@@ -585,7 +669,8 @@ func TestContract(t *testing.T) {
 		if diff := cmp.Diff(e.want, got.body); diff != "" {
 			t.Errorf("%s: want -, got +:\n%s", e.route, diff)
 		}
-		if ct, cc := got.header.Get("Content-Type"), got.header.Get("Cache-Control"); ct != "application/json; charset=utf-8" || cc != "no-store" {
+		if ct, cc := got.header.Get("Content-Type"),
+			got.header.Get("Cache-Control"); ct != "application/json; charset=utf-8" || cc != "no-store" {
 			t.Errorf("%s: Content-Type %q, Cache-Control %q", e.route, ct, cc)
 		}
 		d.manager.with(func() {
@@ -729,9 +814,13 @@ func TestLoadStatus(t *testing.T) {
 		state   apiv1.ProjectState
 		status  int
 	}{
-		{true, apiv1.ProjectState_PROJECT_STATE_READY, 201}, {false, apiv1.ProjectState_PROJECT_STATE_READY, 200}, {true, apiv1.ProjectState_PROJECT_STATE_PENDING, 200},
+		{true, apiv1.ProjectState_PROJECT_STATE_READY, 201},
+		{false, apiv1.ProjectState_PROJECT_STATE_READY, 200},
+		{true, apiv1.ProjectState_PROJECT_STATE_PENDING, 200},
 	} {
-		d.manager.replies(&apiv1.LoadProjectResponse{Created: x.created, Project: &apiv1.RegisteredProject{State: x.state}}, nil)
+		d.manager.replies(&apiv1.LoadProjectResponse{
+			Created: x.created, Project: &apiv1.RegisteredProject{State: x.state},
+		}, nil)
 		if got := c.do("POST", "/api/v1/projects/load", `{"path":"/p"}`); got.status != x.status {
 			t.Errorf("created %v, %v: %d", x.created, x.state, got.status)
 		}

@@ -124,7 +124,9 @@ func (d *daemon) client() *client {
 		d.t.Fatal(err)
 	}
 	c := &client{d: d, header: http.Header{}, http: &http.Client{
-		Jar: jar, Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Jar: jar, Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}}
 	d.t.Cleanup(c.http.CloseIdleConnections)
 	return c
@@ -179,7 +181,8 @@ func (c *client) get(path string) answer { return c.do(http.MethodGet, path, "")
 // do sends a request; a body is JSON.
 func (c *client) do(method, path, body string) answer {
 	c.d.t.Helper()
-	r, err := http.NewRequestWithContext(context.WithoutCancel(c.d.t.Context()), method, c.d.base+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(context.WithoutCancel(c.d.t.Context()), method, c.d.base+path,
+		strings.NewReader(body))
 	if err != nil {
 		c.d.t.Fatal(err)
 	}
@@ -228,7 +231,8 @@ func (a answer) refusal(t *testing.T) refusal {
 	if err := dec.Decode(&body); err != nil {
 		t.Fatalf("%d %q is no refusal: %v", a.status, a.body, err)
 	}
-	if body.Error.RequestID == "" || body.Error.RequestID != a.header.Get("X-Kaged-Request-Id") || body.Error.Message == "" {
+	if body.Error.RequestID == "" || body.Error.RequestID != a.header.Get("X-Kaged-Request-Id") ||
+		body.Error.Message == "" {
 		t.Errorf("refusal %+v of request %s", body.Error, a.header.Get("X-Kaged-Request-Id"))
 	}
 	if got := a.header.Get("Content-Type"); got != "application/json; charset=utf-8" {

@@ -58,7 +58,8 @@ type manager struct {
 func newManager() *manager {
 	return &manager{
 		secret: []byte(rand.Text()), tokens: map[string]bool{}, operator: &sessionmanagerv1.GetOperatorResponse{},
-		recorded: make(chan struct{}, 10000), holds: map[string]*held{}, seqs: map[string]map[string]int64{}, ended: map[string]bool{},
+		recorded: make(chan struct{}, 10000), holds: map[string]*held{}, seqs: map[string]map[string]int64{},
+		ended:    map[string]bool{},
 		attaches: make(chan string, 10000), released: make(chan string, 10000),
 	}
 }
@@ -185,11 +186,15 @@ func (m *manager) GetProject(ctx context.Context, r *apiv1.GetProjectRequest) (*
 	return reply[*apiv1.GetProjectResponse](ctx, m, r)
 }
 
-func (m *manager) GetProjectApproval(ctx context.Context, r *apiv1.GetProjectApprovalRequest) (*apiv1.GetProjectApprovalResponse, error) {
+func (m *manager) GetProjectApproval(
+	ctx context.Context, r *apiv1.GetProjectApprovalRequest,
+) (*apiv1.GetProjectApprovalResponse, error) {
 	return reply[*apiv1.GetProjectApprovalResponse](ctx, m, r)
 }
 
-func (m *manager) ApproveProject(ctx context.Context, r *apiv1.ApproveProjectRequest) (*apiv1.ApproveProjectResponse, error) {
+func (m *manager) ApproveProject(
+	ctx context.Context, r *apiv1.ApproveProjectRequest,
+) (*apiv1.ApproveProjectResponse, error) {
 	return reply[*apiv1.ApproveProjectResponse](ctx, m, r)
 }
 
@@ -205,19 +210,27 @@ func (m *manager) RestartLanguageServers(
 	return reply[*apiv1.RestartLanguageServersResponse](ctx, m, r)
 }
 
-func (m *manager) GetProjectCapabilities(ctx context.Context, r *apiv1.GetProjectCapabilitiesRequest) (*apiv1.GetProjectCapabilitiesResponse, error) {
+func (m *manager) GetProjectCapabilities(
+	ctx context.Context, r *apiv1.GetProjectCapabilitiesRequest,
+) (*apiv1.GetProjectCapabilitiesResponse, error) {
 	return reply[*apiv1.GetProjectCapabilitiesResponse](ctx, m, r)
 }
 
-func (m *manager) ReloadProject(ctx context.Context, r *apiv1.ReloadProjectRequest) (*apiv1.ReloadProjectResponse, error) {
+func (m *manager) ReloadProject(
+	ctx context.Context, r *apiv1.ReloadProjectRequest,
+) (*apiv1.ReloadProjectResponse, error) {
 	return reply[*apiv1.ReloadProjectResponse](ctx, m, r)
 }
 
-func (m *manager) UnregisterProject(ctx context.Context, r *apiv1.UnregisterProjectRequest) (*apiv1.UnregisterProjectResponse, error) {
+func (m *manager) UnregisterProject(
+	ctx context.Context, r *apiv1.UnregisterProjectRequest,
+) (*apiv1.UnregisterProjectResponse, error) {
 	return reply[*apiv1.UnregisterProjectResponse](ctx, m, r)
 }
 
-func (m *manager) CreateSession(ctx context.Context, r *apiv1.CreateSessionRequest) (*apiv1.CreateSessionResponse, error) {
+func (m *manager) CreateSession(
+	ctx context.Context, r *apiv1.CreateSessionRequest,
+) (*apiv1.CreateSessionResponse, error) {
 	return reply[*apiv1.CreateSessionResponse](ctx, m, r)
 }
 
@@ -253,7 +266,9 @@ func (m *manager) GetSession(ctx context.Context, r *apiv1.GetSessionRequest) (*
 	return reply[*apiv1.GetSessionResponse](ctx, m, r)
 }
 
-func (m *manager) UpdateSession(ctx context.Context, r *apiv1.UpdateSessionRequest) (*apiv1.UpdateSessionResponse, error) {
+func (m *manager) UpdateSession(
+	ctx context.Context, r *apiv1.UpdateSessionRequest,
+) (*apiv1.UpdateSessionResponse, error) {
 	return reply[*apiv1.UpdateSessionResponse](ctx, m, r)
 }
 
@@ -277,15 +292,21 @@ func (m *manager) GetRun(ctx context.Context, r *apiv1.GetRunRequest) (*apiv1.Ge
 	return reply[*apiv1.GetRunResponse](ctx, m, r)
 }
 
-func (m *manager) GetToolResult(ctx context.Context, r *apiv1.GetToolResultRequest) (*apiv1.GetToolResultResponse, error) {
+func (m *manager) GetToolResult(
+	ctx context.Context, r *apiv1.GetToolResultRequest,
+) (*apiv1.GetToolResultResponse, error) {
 	return reply[*apiv1.GetToolResultResponse](ctx, m, r)
 }
 
-func (m *manager) ListApprovals(ctx context.Context, r *apiv1.ListApprovalsRequest) (*apiv1.ListApprovalsResponse, error) {
+func (m *manager) ListApprovals(
+	ctx context.Context, r *apiv1.ListApprovalsRequest,
+) (*apiv1.ListApprovalsResponse, error) {
 	return reply[*apiv1.ListApprovalsResponse](ctx, m, r)
 }
 
-func (m *manager) ListProcesses(ctx context.Context, r *apiv1.ListProcessesRequest) (*apiv1.ListProcessesResponse, error) {
+func (m *manager) ListProcesses(
+	ctx context.Context, r *apiv1.ListProcessesRequest,
+) (*apiv1.ListProcessesResponse, error) {
 	return reply[*apiv1.ListProcessesResponse](ctx, m, r)
 }
 
@@ -389,7 +410,9 @@ func (m *manager) GetApproval(ctx context.Context, r *apiv1.GetApprovalRequest) 
 	return reply[*apiv1.GetApprovalResponse](ctx, m, r)
 }
 
-func (m *manager) AnswerApproval(ctx context.Context, r *apiv1.AnswerApprovalRequest) (*apiv1.AnswerApprovalResponse, error) {
+func (m *manager) AnswerApproval(
+	ctx context.Context, r *apiv1.AnswerApprovalRequest,
+) (*apiv1.AnswerApprovalResponse, error) {
 	return reply[*apiv1.AnswerApprovalResponse](ctx, m, r)
 }
 
@@ -402,7 +425,9 @@ func (m *manager) QueryAudit(ctx context.Context, r *apiv1.QueryAuditRequest) (*
 }
 
 // RecordAudit keeps the records.
-func (m *manager) RecordAudit(_ context.Context, r *sessionmanagerv1.RecordAuditRequest) (*sessionmanagerv1.RecordAuditResponse, error) {
+func (m *manager) RecordAudit(
+	_ context.Context, r *sessionmanagerv1.RecordAuditRequest,
+) (*sessionmanagerv1.RecordAuditResponse, error) {
 	m.with(func() { m.records = append(m.records, r) })
 	m.recorded <- struct{}{}
 	return &sessionmanagerv1.RecordAuditResponse{}, nil
@@ -432,21 +457,27 @@ func (m *manager) audited(t *testing.T, requestID string) *sessionmanagerv1.Reco
 }
 
 // GetOperator answers the test's operator.
-func (m *manager) GetOperator(context.Context, *sessionmanagerv1.GetOperatorRequest) (*sessionmanagerv1.GetOperatorResponse, error) {
+func (m *manager) GetOperator(
+	context.Context, *sessionmanagerv1.GetOperatorRequest,
+) (*sessionmanagerv1.GetOperatorResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.operator, nil
 }
 
 // GetAuthEpoch returns the secret.
-func (m *manager) GetAuthEpoch(context.Context, *sessionmanagerv1.GetAuthEpochRequest) (*sessionmanagerv1.GetAuthEpochResponse, error) {
+func (m *manager) GetAuthEpoch(
+	context.Context, *sessionmanagerv1.GetAuthEpochRequest,
+) (*sessionmanagerv1.GetAuthEpochResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &sessionmanagerv1.GetAuthEpochResponse{Secret: m.secret}, m.noSecret
 }
 
 // RotateAuthEpoch makes a new secret.
-func (m *manager) RotateAuthEpoch(context.Context, *sessionmanagerv1.RotateAuthEpochRequest) (*sessionmanagerv1.RotateAuthEpochResponse, error) {
+func (m *manager) RotateAuthEpoch(
+	context.Context, *sessionmanagerv1.RotateAuthEpochRequest,
+) (*sessionmanagerv1.RotateAuthEpochResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.secret = []byte(rand.Text())
@@ -454,7 +485,9 @@ func (m *manager) RotateAuthEpoch(context.Context, *sessionmanagerv1.RotateAuthE
 }
 
 // IssueLaunchToken makes a token.
-func (m *manager) IssueLaunchToken(context.Context, *sessionmanagerv1.IssueLaunchTokenRequest) (*sessionmanagerv1.IssueLaunchTokenResponse, error) {
+func (m *manager) IssueLaunchToken(
+	context.Context, *sessionmanagerv1.IssueLaunchTokenRequest,
+) (*sessionmanagerv1.IssueLaunchTokenResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	token := rand.Text()
@@ -463,7 +496,9 @@ func (m *manager) IssueLaunchToken(context.Context, *sessionmanagerv1.IssueLaunc
 }
 
 // ConsumeLaunchToken uses a token up.
-func (m *manager) ConsumeLaunchToken(_ context.Context, r *sessionmanagerv1.ConsumeLaunchTokenRequest) (*sessionmanagerv1.ConsumeLaunchTokenResponse, error) {
+func (m *manager) ConsumeLaunchToken(
+	_ context.Context, r *sessionmanagerv1.ConsumeLaunchTokenRequest,
+) (*sessionmanagerv1.ConsumeLaunchTokenResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.tokens[r.GetToken()] {
@@ -480,7 +515,9 @@ type held struct {
 }
 
 // Attach holds a session as the real one does.
-func (m *manager) Attach(r *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error {
+func (m *manager) Attach(
+	r *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent],
+) error {
 	id := r.GetSessionId()
 	h := &held{end: make(chan *sessionmanagerv1.AttachEnded, 1), wanted: make(chan struct{}, 1)}
 	if err := m.hold(r, h); err != nil {
@@ -500,7 +537,9 @@ func (m *manager) Attach(r *sessionmanagerv1.AttachRequest, stream grpc.ServerSt
 			seqs[name] = seq
 		}
 	})
-	attached := &sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Attached{Attached: &sessionmanagerv1.Attached{ServerSeq: seqs}}}
+	attached := &sessionmanagerv1.AttachEvent{
+		Event: &sessionmanagerv1.AttachEvent_Attached{Attached: &sessionmanagerv1.Attached{ServerSeq: seqs}},
+	}
 	if err := stream.Send(attached); err != nil {
 		return err
 	}

@@ -26,14 +26,17 @@ const deadline = 20 * time.Second
 // its socket.
 func TestClientFramesAreLimited(t *testing.T) {
 	t.Parallel()
-	d, _ := onSession(t, setup{config: quick(map[string]any{"client_frames": 1, "client_burst": 20, "idle_timeout": "1m"})})
+	d, _ := onSession(t, setup{
+		config: quick(map[string]any{"client_frames": 1, "client_burst": 20, "idle_timeout": "1m"}),
+	})
 	c := d.operator()
 	for name, flood := range map[string]func(*ws) error{
 		"pings": func(s *ws) error {
 			return s.conn.WriteMessage(websocket.TextMessage, []byte(`{"channel":"control","type":"ping","payload":{}}`))
 		},
 		"subscriptions": func(s *ws) error {
-			return s.conn.WriteMessage(websocket.TextMessage, []byte(`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`))
+			return s.conn.WriteMessage(websocket.TextMessage,
+				[]byte(`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`))
 		},
 		"unasked pongs of the protocol": func(s *ws) error {
 			return s.conn.WriteControl(websocket.PongMessage, nil, time.Now().Add(deadline))
@@ -74,8 +77,10 @@ func TestTricklingBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\nX-Kaged-CSRF: %s\r\n"+
-			"Cookie: kaged_session=%s; kaged_csrf=%s\r\n\r\n{\"content\":", post, strings.TrimPrefix(d.base, "http://"), c.cookie("kaged_csrf"),
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: "+
+			"100\r\nX-Kaged-CSRF: %s\r\n"+
+			"Cookie: kaged_session=%s; kaged_csrf=%s\r\n\r\n{\"content\":", post, strings.TrimPrefix(d.base, "http://"),
+			c.cookie("kaged_csrf"),
 			c.cookie("kaged_session"), c.cookie("kaged_csrf")); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +101,8 @@ func TestTricklingBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "others wait") {
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(body), "others wait") {
 		t.Errorf("got %d %s and error %v for the oldest body, want 503 and why", resp.StatusCode, body, err)
 	}
 }

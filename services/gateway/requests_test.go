@@ -29,23 +29,36 @@ func TestBadRequests(t *testing.T) {
 		code               string
 		field              string
 	}{
-		"no JSON":                  {"POST", post, `{"content"`, nil, 400, "bad_request", ""},
-		"not UTF-8":                {"POST", post, "{\"content\":\"\xff\"}", nil, 400, "bad_request", ""},
-		"a wrong type":             {"POST", post, `{"content":1}`, nil, 400, "validation_failed", "content"},
-		"a fraction":               {"POST", post, `{"max_steps_override":1.5}`, nil, 400, "validation_failed", "max_steps_override"},
-		"out of range":             {"POST", post, `{"max_steps_override":99999999999}`, nil, 422, "validation_failed", "max_steps_override"},
-		"a key twice":              {"POST", post, `{"content":"a","content":"b"}`, nil, 400, "validation_failed", "content"},
-		"XML":                      {"POST", post, `<a/>`, http.Header{"Content-Type": {"text/xml"}}, 400, "bad_request", ""},
-		"no content type":          {"POST", post, `{}`, http.Header{"Content-Type": {""}}, 400, "bad_request", ""},
-		"another charset":          {"POST", post, `{}`, http.Header{"Content-Type": {"application/json; charset=latin1"}}, 400, "bad_request", ""},
-		"a form":                   {"POST", post, `content=x`, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, 400, "bad_request", ""},
-		"too large":                {"POST", post, large, nil, 413, "payload_too_large", ""},
-		"a word for a number":      {"GET", "/api/v1/projects?limit=abc", "", nil, 400, "validation_failed", "limit"},
-		"nothing for a number":     {"GET", "/api/v1/projects?limit=", "", nil, 400, "validation_failed", "limit"},
-		"a fraction in the query":  {"GET", "/api/v1/projects?limit=1.0", "", nil, 400, "validation_failed", "limit"},
-		"past 32 bits":             {"GET", "/api/v1/projects?limit=4294967297", "", nil, 400, "validation_failed", "limit"},
-		"a parameter twice":        {"GET", "/api/v1/projects?limit=1&limit=2", "", nil, 400, "validation_failed", "limit"},
-		"no boolean":               {"DELETE", "/api/v1/sessions/01S?confirm=yes", "", nil, 400, "validation_failed", "confirm"},
+		"no JSON":      {"POST", post, `{"content"`, nil, 400, "bad_request", ""},
+		"not UTF-8":    {"POST", post, "{\"content\":\"\xff\"}", nil, 400, "bad_request", ""},
+		"a wrong type": {"POST", post, `{"content":1}`, nil, 400, "validation_failed", "content"},
+		"a fraction": {
+			"POST", post, `{"max_steps_override":1.5}`, nil, 400, "validation_failed", "max_steps_override",
+		},
+		"out of range": {
+			"POST", post, `{"max_steps_override":99999999999}`, nil, 422, "validation_failed", "max_steps_override",
+		},
+		"a key twice":     {"POST", post, `{"content":"a","content":"b"}`, nil, 400, "validation_failed", "content"},
+		"XML":             {"POST", post, `<a/>`, http.Header{"Content-Type": {"text/xml"}}, 400, "bad_request", ""},
+		"no content type": {"POST", post, `{}`, http.Header{"Content-Type": {""}}, 400, "bad_request", ""},
+		"another charset": {
+			"POST", post, `{}`, http.Header{"Content-Type": {"application/json; charset=latin1"}}, 400, "bad_request", "",
+		},
+		"a form": {
+			"POST", post, `content=x`,
+			http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
+			400, "bad_request",
+			"",
+		},
+		"too large":               {"POST", post, large, nil, 413, "payload_too_large", ""},
+		"a word for a number":     {"GET", "/api/v1/projects?limit=abc", "", nil, 400, "validation_failed", "limit"},
+		"nothing for a number":    {"GET", "/api/v1/projects?limit=", "", nil, 400, "validation_failed", "limit"},
+		"a fraction in the query": {"GET", "/api/v1/projects?limit=1.0", "", nil, 400, "validation_failed", "limit"},
+		"past 32 bits":            {"GET", "/api/v1/projects?limit=4294967297", "", nil, 400, "validation_failed", "limit"},
+		"a parameter twice":       {"GET", "/api/v1/projects?limit=1&limit=2", "", nil, 400, "validation_failed", "limit"},
+		"no boolean": {
+			"DELETE", "/api/v1/sessions/01S?confirm=yes", "", nil, 400, "validation_failed", "confirm",
+		},
 		"text that is not UTF-8":   {"GET", "/api/v1/projects?cursor=%ff", "", nil, 400, "validation_failed", "cursor"},
 		"an unknown route":         {"GET", "/api/v1/zzz", "", http.Header{"Accept": {"text/html"}}, 404, "not_found", ""},
 		"another version":          {"GET", "/api/v2/me", "", nil, 404, "not_found", ""},
@@ -112,7 +125,8 @@ func TestHeadersAreNotForwarded(t *testing.T) {
 	d := start(t, setup{})
 	c := d.operator()
 	c.header = http.Header{
-		"Grpc-Metadata-Kaged-User-Id": {"eve"}, "Authorization": {"Bearer x"}, "X-Kaged-User-Id": {"eve"}, "Grpc-Timeout": {"1n"},
+		"Grpc-Metadata-Kaged-User-Id": {"eve"}, "Authorization": {"Bearer x"}, "X-Kaged-User-Id": {"eve"},
+		"Grpc-Timeout":           {"1n"},
 		"X-Http-Method-Override": {"DELETE"}, "Te": {"trailers"},
 	}
 	d.manager.replies(&apiv1.ListProjectsResponse{}, nil)
@@ -167,9 +181,12 @@ func TestPathsThatNameNothing(t *testing.T) {
 }
 
 // languageServers is the answer of the routes of language servers.
-var languageServers = []*commonv1.RunningLanguageServer{{Id: "01L", Lang: "go", Command: []string{"gopls"}, State: "ready", Pid: 7}}
+var languageServers = []*commonv1.RunningLanguageServer{
+	{Id: "01L", Lang: "go", Command: []string{"gopls"}, State: "ready", Pid: 7},
+}
 
-const languageServersJSON = `{"servers":[{"id":"01L","lang":"go","command":["gopls"],"state":"ready","pid":7,"restart_count":0,` +
+const languageServersJSON = `{"servers":[{"id":"01L","lang":"go","command":["gopls"],"state":"ready","pid":7,` +
+	`"restart_count":0,` +
 	`"open_files":0,"project_id":"","root":"","caged":false,"started_at":0,"log":""}]}`
 
 // A slash in an id, written %2F, makes no other route of it: the route with the checked scope and body is called, or no

@@ -124,10 +124,12 @@ func TestResumeFailed(t *testing.T) {
 		prepare func(*sequencer)
 		hello   string
 	}{
-		"a gap before what is stored": {func(q *sequencer) { q.render(session, "output", 5, 0); q.publish(session, "output", 2) }, `{"output":2}`},
-		"all is gone":                 {func(q *sequencer) { q.render(session, "output", 5, 0) }, `{"output":2}`},
-		"ahead of what there is":      {func(q *sequencer) { q.publish(session, "output", 5) }, `{"output":6}`},
-		"the other channel":           {func(q *sequencer) { q.render(session, "events", 5, 0) }, `{"output":0,"events":1}`},
+		"a gap before what is stored": {
+			func(q *sequencer) { q.render(session, "output", 5, 0); q.publish(session, "output", 2) }, `{"output":2}`,
+		},
+		"all is gone":            {func(q *sequencer) { q.render(session, "output", 5, 0) }, `{"output":2}`},
+		"ahead of what there is": {func(q *sequencer) { q.publish(session, "output", 5) }, `{"output":6}`},
+		"the other channel":      {func(q *sequencer) { q.render(session, "events", 5, 0) }, `{"output":0,"events":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

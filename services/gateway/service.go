@@ -99,7 +99,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	secrets := secretcache.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
 	s := &Service{
 		cfg: cfg, deps: deps, conn: conn,
-		info: server.Info{Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox},
+		info: server.Info{
+			Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox,
+		},
 		audit: auditlog.New(sessionmanagerv1.NewAuditServiceClient(conn), deps.Log, auditlog.Limits{
 			Queue: cfg.AuditQueue, Denials: cfg.AuditDenials, Window: cfg.AuditWindow.D(),
 		}),
@@ -171,8 +173,9 @@ func (s *Service) socketDeps() socket.Deps {
 			Replay: s.cfg.ReplayRate, ReplayBurst: s.cfg.ReplayBurst,
 			Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer, Control: s.cfg.ControlBuffer,
 			Terminals: s.cfg.Terminals, Pty: s.cfg.PtyBuffer, Typed: s.cfg.PtyInput,
-			Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(), Closing: s.cfg.ClosingTimeout.D(),
-			Attach: s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
+			Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(),
+			Closing: s.cfg.ClosingTimeout.D(),
+			Attach:  s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
 		},
 	}
 }
@@ -191,7 +194,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	defer listener.Close()
 	if s.info.AuthMode == access.Insecure {
-		s.deps.Log.Warn("authentication is off: everyone who can reach the address is the operator", "address", listener.Addr())
+		s.deps.Log.Warn("authentication is off: everyone who can reach the address is the operator", "address",
+			listener.Addr())
 	}
 	if err := s.open(listener.Addr().String()); err != nil {
 		return err
@@ -254,7 +258,8 @@ func (s *Service) open(address string) error {
 	s.http, err = server.New(server.Deps{
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, Rates: s.rates,
 		SessionManager: s.conn, Backend: s.backend,
-		Launcher: s.control.Launcher, Renew: s.control.Renew, Sockets: s.hub, SystemSocket: s.system.Upgrade, Frames: s.frames,
+		Launcher: s.control.Launcher, Renew: s.control.Renew, Sockets: s.hub, SystemSocket: s.system.Upgrade,
+		Frames: s.frames,
 		Watch: func(session string) server.Watch {
 			return s.hub.Watch(session)
 		}, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),

@@ -14,7 +14,9 @@ import (
 func TestLifecycle(t *testing.T) {
 	nats := bustest.Server(t)
 	nats.Frames(t, bus.FramesConfig{}) // the server's goroutines for the stream are there before
-	for name, inProcess := range map[string]host.NATS{"with a bus": {InProcess: nats}, "without": {URL: "nats://127.0.0.1:1"}} {
+	for name, inProcess := range map[string]host.NATS{
+		"with a bus": {InProcess: nats}, "without": {URL: "nats://127.0.0.1:1"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.Lifecycle(t, gateway.Module, func() host.Options {
 				opts := testkit.Options(t)

@@ -60,12 +60,16 @@ func TestUpgradeRefusals(t *testing.T) {
 		code    string
 		reason  string
 	}{
-		"nobody":                  {nobody, session, wish{}, 401, "unauthenticated", ""},
-		"no token":                {c, session, wish{noCSRF: true}, 403, "forbidden", "csrf_mismatch"},
-		"a wrong token":           {c, session, wish{noCSRF: true, query: "?csrf=x"}, 403, "forbidden", "csrf_mismatch"},
-		"no subprotocol":          {c, session, wish{protocols: []string{"other"}}, 400, "bad_request", ""},
-		"the token alone":         {c, session, wish{noCSRF: true, protocols: []string{"kaged.csrf." + token}}, 400, "bad_request", ""},
-		"another origin":          {c, session, wish{header: http.Header{"Origin": {"http://evil.example"}}}, 403, "forbidden", "origin_not_allowed"},
+		"nobody":         {nobody, session, wish{}, 401, "unauthenticated", ""},
+		"no token":       {c, session, wish{noCSRF: true}, 403, "forbidden", "csrf_mismatch"},
+		"a wrong token":  {c, session, wish{noCSRF: true, query: "?csrf=x"}, 403, "forbidden", "csrf_mismatch"},
+		"no subprotocol": {c, session, wish{protocols: []string{"other"}}, 400, "bad_request", ""},
+		"the token alone": {
+			c, session, wish{noCSRF: true, protocols: []string{"kaged.csrf." + token}}, 400, "bad_request", "",
+		},
+		"another origin": {
+			c, session, wish{header: http.Header{"Origin": {"http://evil.example"}}}, 403, "forbidden", "origin_not_allowed",
+		},
 		"an unknown session":      {c, "01HZX0000000000000000000ZZ", wish{}, 404, "not_found", ""},
 		"an ended session":        {c, "ended", wish{}, 410, "gone", ""},
 		"a takeover of some kind": {c, session, wish{query: "?takeover=maybe"}, 400, "validation_failed", ""},
@@ -81,7 +85,8 @@ func TestUpgradeRefusals(t *testing.T) {
 	}
 	c.get("/api/v1/sessions/"+session+"/socket?csrf="+token).refused(t, "no upgrade", 400, "bad_request")
 	for name, w := range map[string]wish{
-		"header": {}, "query": {noCSRF: true, query: "?csrf=" + token}, "subprotocol": {noCSRF: true, protocols: []string{"kaged.csrf." + token, "kaged.v1"}},
+		"header": {}, "query": {noCSRF: true, query: "?csrf=" + token},
+		"subprotocol": {noCSRF: true, protocols: []string{"kaged.csrf." + token, "kaged.v1"}},
 	} {
 		s, got := c.dial(session, w)
 		if s == nil {
@@ -158,23 +163,34 @@ func TestPolicyViolations(t *testing.T) {
 		kind  int
 		data  string
 	}{
-		"no JSON":                  {true, websocket.TextMessage, `not json`},
-		"nothing":                  {true, websocket.TextMessage, ``},
-		"not UTF-8":                {true, websocket.TextMessage, "{\"channel\":\"\xff\"}"},
-		"an array":                 {true, websocket.TextMessage, `[]`},
-		"a number for the type":    {true, websocket.TextMessage, `{"channel":"control","type":1}`},
-		"an unknown type":          {true, websocket.TextMessage, `{"channel":"control","type":"shout","payload":{}}`},
-		"no channel":               {true, websocket.TextMessage, `{"type":"ping"}`},
-		"output":                   {true, websocket.TextMessage, `{"channel":"output","type":"message.delta","payload":{}}`},
-		"events":                   {true, websocket.TextMessage, `{"channel":"events","type":"session.state","payload":{}}`},
-		"a second hello":           {true, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{}}`},
-		"channels that are a text": {true, websocket.TextMessage, `{"channel":"control","type":"subscribe","payload":{"channels":"output"}}`},
-		"too large":                {true, websocket.TextMessage, `{"channel":"control","type":"ping","payload":"` + strings.Repeat("x", 2000) + `"}`},
-		"binary":                   {true, websocket.BinaryMessage, "\x01ls\n"},
-		"a ping before hello":      {false, websocket.TextMessage, `{"channel":"control","type":"ping","payload":{}}`},
-		"a negative number":        {false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{"resume_from_seq":{"output":-1}}}`},
-		"a text for a number":      {false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{"resume_from_seq":{"output":"1"}}}`},
-		"deep":                     {false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`},
+		"no JSON":               {true, websocket.TextMessage, `not json`},
+		"nothing":               {true, websocket.TextMessage, ``},
+		"not UTF-8":             {true, websocket.TextMessage, "{\"channel\":\"\xff\"}"},
+		"an array":              {true, websocket.TextMessage, `[]`},
+		"a number for the type": {true, websocket.TextMessage, `{"channel":"control","type":1}`},
+		"an unknown type":       {true, websocket.TextMessage, `{"channel":"control","type":"shout","payload":{}}`},
+		"no channel":            {true, websocket.TextMessage, `{"type":"ping"}`},
+		"output":                {true, websocket.TextMessage, `{"channel":"output","type":"message.delta","payload":{}}`},
+		"events":                {true, websocket.TextMessage, `{"channel":"events","type":"session.state","payload":{}}`},
+		"a second hello":        {true, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{}}`},
+		"channels that are a text": {
+			true, websocket.TextMessage, `{"channel":"control","type":"subscribe","payload":{"channels":"output"}}`,
+		},
+		"too large": {
+			true, websocket.TextMessage, `{"channel":"control","type":"ping","payload":"` + strings.Repeat("x", 2000) + `"}`,
+		},
+		"binary":              {true, websocket.BinaryMessage, "\x01ls\n"},
+		"a ping before hello": {false, websocket.TextMessage, `{"channel":"control","type":"ping","payload":{}}`},
+		"a negative number": {
+			false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{"resume_from_seq":{"output":-1}}}`,
+		},
+		"a text for a number": {
+			false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":{"resume_from_seq":{"output":"1"}}}`,
+		},
+		"deep": {
+			false, websocket.TextMessage, `{"channel":"control","type":"hello","payload":` + strings.Repeat("[", 200) +
+				strings.Repeat("]", 200) + `}`,
+		},
 	} {
 		s := c.socket(session)
 		if x.hello {
@@ -287,7 +303,8 @@ func TestBackpressureOfEachChannel(t *testing.T) {
 		"control": func(s *ws) {
 			payload := `{"channels":["` + strings.Repeat("x", 60) + strings.Repeat(`","y`, 100) + `"]}`
 			for range 2000 {
-				err := s.conn.WriteMessage(websocket.TextMessage, []byte(`{"channel":"control","type":"subscribe","payload":`+payload+`}`))
+				err := s.conn.WriteMessage(websocket.TextMessage,
+					[]byte(`{"channel":"control","type":"subscribe","payload":`+payload+`}`))
 				if err != nil {
 					return // it was let go
 				}
@@ -484,7 +501,8 @@ func TestClientLeaves(t *testing.T) {
 	c := d.operator()
 	s := c.socket(session)
 	s.hello(`{}`)
-	if err := s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Second)); err != nil {
+	if err := s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
+		time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.next(); !websocket.IsCloseError(err, websocket.CloseNormalClosure) {

@@ -41,7 +41,8 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 		want  string
 	}{
 		"neither": {setup{}, ""}, "insecure": {setup{insecure: true}, "insecure-mode"},
-		"no sandbox": {setup{noSandbox: true}, "no-sandbox"}, "both": {setup{insecure: true, noSandbox: true}, "insecure-mode, no-sandbox"},
+		"no sandbox": {setup{noSandbox: true}, "no-sandbox"},
+		"both":       {setup{insecure: true, noSandbox: true}, "insecure-mode, no-sandbox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,7 +50,8 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 			d.manager.replies(nil, fault.New(fault.Internal, "broken"))
 			var ids []string
 			for _, path := range []string{
-				"/healthz", "/readyz", "/", "/static/page.css", "/api/versions", "/api/v1/me", "/api/v1/zzz", "/api/v1/launch?token=x",
+				"/healthz", "/readyz", "/", "/static/page.css", "/api/versions", "/api/v1/me", "/api/v1/zzz",
+				"/api/v1/launch?token=x",
 				"/api/v1/projects", "/api/v1/sessions/01S/socket", "/nothing",
 			} {
 				for _, method := range []string{"GET", "POST"} {
@@ -149,21 +151,27 @@ func TestOpenRoutes(t *testing.T) {
 	}
 	c := d.client()
 	page := c.get("/")
-	if page.status != 200 || page.header.Get("Content-Type") != "text/html; charset=utf-8" || c.cookie("kaged_csrf") != "" {
+	if page.status != 200 || page.header.Get("Content-Type") != "text/html; charset=utf-8" ||
+		c.cookie("kaged_csrf") != "" {
 		t.Errorf("the page: %d, %s", page.status, page.header.Get("Content-Type"))
 	}
-	for _, want := range []string{"<title>kaged</title>", "/static/console.js", `name="kaged-sign-in" content="insecure"`} {
+	for _, want := range []string{
+		"<title>kaged</title>", "/static/console.js", `name="kaged-sign-in" content="insecure"`,
+	} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page does not tell %q", want)
 		}
 	}
-	if policy := page.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+	if policy := page.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+		strings.Contains(policy, "unsafe") {
 		t.Errorf("policy %q", policy)
 	}
-	if css := c.get("/static/page.css"); css.status != 200 || !strings.HasPrefix(css.header.Get("Content-Type"), "text/css") {
+	if css := c.get("/static/page.css"); css.status != 200 ||
+		!strings.HasPrefix(css.header.Get("Content-Type"), "text/css") {
 		t.Errorf("the style: %d", css.status)
 	}
-	if api := c.get("/api/v1/openapi.json"); api.status != 200 || !json.Valid([]byte(api.body)) || !strings.Contains(api.body, "/api/v1/sessions/{session_id}/messages") {
+	if api := c.get("/api/v1/openapi.json"); api.status != 200 || !json.Valid([]byte(api.body)) ||
+		!strings.Contains(api.body, "/api/v1/sessions/{session_id}/messages") {
 		t.Errorf("the description: %d", api.status)
 	}
 }
@@ -201,7 +209,8 @@ func TestSchemaOfTheProjectFile(t *testing.T) {
 		if top["$schema"] != "https://json-schema.org/draft/2020-12/schema" || top["$id"] == nil {
 			t.Errorf("$schema %v, $id %v", top["$schema"], top["$id"])
 		}
-		if h := got.header; h.Get("Content-Type") != "application/json; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
+		if h := got.header; h.Get("Content-Type") != "application/json; charset=utf-8" ||
+			h.Get("Cache-Control") != "no-store" {
 			t.Errorf("headers %v", h)
 		}
 	}
@@ -216,7 +225,8 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	starting := func(d *daemon, what, why string) {
 		t.Helper()
-		if got := d.client().get("/readyz"); got.status != 503 || !strings.HasPrefix(got.body, `{"status":"starting","reason":"`+why) {
+		if got := d.client().get("/readyz"); got.status != 503 ||
+			!strings.HasPrefix(got.body, `{"status":"starting","reason":"`+why) {
 			t.Errorf("%s: got %d %s, want 503 and why", what, got.status, got.body)
 		}
 		if got := d.client().get("/healthz"); got.status != 200 {
@@ -232,7 +242,8 @@ func TestReadiness(t *testing.T) {
 	starting(d, "the bus is away", "")
 	d.nats.Start()
 	d.ready()
-	starting(start(t, setup{config: map[string]any{"auth": "sidecar"}}), "no nonce", "The gateway waits for a sidecar_nonce.")
+	starting(start(t, setup{config: map[string]any{"auth": "sidecar"}}), "no nonce",
+		"The gateway waits for a sidecar_nonce.")
 	start(t, setup{nats: d.nats, config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}).ready()
 }
 
@@ -281,7 +292,10 @@ func TestSlowAndGone(t *testing.T) {
 	d := start(t, setup{config: map[string]any{"request_timeout": "50ms"}})
 	c := d.operator()
 	d.manager.with(func() {
-		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) { <-ctx.Done(); return nil, ctx.Err() }
+		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
 	})
 	c.get("/api/v1/projects").refused(t, "slow", 504, "deadline_exceeded")
 }
@@ -295,7 +309,8 @@ func TestPanic(t *testing.T) {
 		d.manager.answer = func(context.Context, proto.Message) (proto.Message, error) { panic("boom") }
 	})
 	r := c.get("/api/v1/projects").refused(t, "panic", 500, "internal")
-	if text := d.log.String(); !strings.Contains(text, "boom") || !strings.Contains(text, fmt.Sprintf("request_id=%s", r.RequestID)) {
+	if text := d.log.String(); !strings.Contains(text, "boom") ||
+		!strings.Contains(text, fmt.Sprintf("request_id=%s", r.RequestID)) {
 		t.Error("the log does not tell")
 	}
 }

@@ -33,7 +33,9 @@ type sequencer struct {
 }
 
 func newSequencer(t testing.TB, d *daemon) *sequencer {
-	return &sequencer{t: t, manager: d.manager, frames: d.nats.Frames(t, bus.FramesConfig{}), epoch: 1, published: map[string][]string{}}
+	return &sequencer{
+		t: t, manager: d.manager, frames: d.nats.Frames(t, bus.FramesConfig{}), epoch: 1, published: map[string][]string{},
+	}
 }
 
 // begin makes a session known.
@@ -123,7 +125,8 @@ func (c *client) dial(session string, w wish) (*ws, answer) {
 		protocols = []string{"kaged.v1"}
 	}
 	dialer := websocket.Dialer{Jar: c.http.Jar, Subprotocols: protocols, HandshakeTimeout: time.Minute}
-	conn, resp, err := dialer.DialContext(context.WithoutCancel(c.d.t.Context()), "ws"+strings.TrimPrefix(c.d.base, "http")+"/api/v1/sessions/"+session+"/socket"+w.query, header)
+	conn, resp, err := dialer.DialContext(context.WithoutCancel(c.d.t.Context()),
+		"ws"+strings.TrimPrefix(c.d.base, "http")+"/api/v1/sessions/"+session+"/socket"+w.query, header)
 	var got answer
 	if resp != nil {
 		got = answer{status: resp.StatusCode, header: resp.Header}

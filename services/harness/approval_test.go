@@ -14,7 +14,8 @@ import (
 )
 
 var approvalSubject = &commonv1.ApprovalSubject{
-	Tool: "file.write", AgentPath: "primary", Reasons: []string{"why"}, Command: "c", Cwd: "./", Paths: []string{"./a"}, Preview: "+d",
+	Tool: "file.write", AgentPath: "primary", Reasons: []string{"why"}, Command: "c", Cwd: "./", Paths: []string{"./a"},
+	Preview: "+d",
 }
 
 // A call that needs approval goes up the stream as it came from the tool runner; the answer that comes down is for that
@@ -36,7 +37,8 @@ func TestApprovalTravels(t *testing.T) {
 			r.model.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.write", `{}`)}, fakellm.Step{fakellm.Say("Done.")}))
 			w := r.begin(t.Context(), r.start("anthropic"))
 			asked := w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetApproval() != nil }).GetApproval()
-			if d := cmp.Diff(approvalSubject, asked.GetSubject(), protocmp.Transform()); d != "" || asked.GetStep() != 1 || asked.GetToolCallId() == "" || len(asked.GetAudit()) != 1 {
+			if d := cmp.Diff(approvalSubject, asked.GetSubject(), protocmp.Transform()); d != "" || asked.GetStep() != 1 ||
+				asked.GetToolCallId() == "" || len(asked.GetAudit()) != 1 {
 				t.Errorf("%v %s", asked, d)
 			}
 			// An answer to another question is nobody's.

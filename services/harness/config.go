@@ -52,9 +52,11 @@ func DefaultConfig() Config {
 	return Config{
 		CatalogueTTL: config.Duration(30 * time.Second), MaxHistoryBytes: 64 << 20,
 		ConnectTimeout: config.Duration(wire.DefaultConnect),
-		ModelIdle:      config.Duration(wire.DefaultIdle), ModelLongest: config.Duration(wire.DefaultLongest), MaxAnswerBytes: wire.DefaultMaxAnswer,
+		ModelIdle:      config.Duration(wire.DefaultIdle), ModelLongest: config.Duration(wire.DefaultLongest),
+		MaxAnswerBytes:    wire.DefaultMaxAnswer,
 		LargeAnswersBytes: wire.DefaultLarge,
-		RetryTries:        run.Tries, RetryDelay: config.Duration(run.FirstDelay), RetryLongest: config.Duration(run.LongestDelay),
+		RetryTries:        run.Tries, RetryDelay: config.Duration(run.FirstDelay),
+		RetryLongest:  config.Duration(run.LongestDelay),
 		ParallelTools: run.Parallel, ParallelAgents: run.Agents, TurnAgents: run.TurnAgents, LiveAgents: run.LiveAgents,
 		LoopCalls: run.CallRepeats, LoopCycles: run.CycleRepeats, CageLeave: config.Duration(run.CageLeave),
 	}
@@ -85,13 +87,15 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.harness.max_answer_bytes must be greater than zero.")
 	case c.MaxAnswerBytes > rpc.MaxMessage:
 		return fault.New(fault.BadRequest,
-			"services.harness.max_answer_bytes must be at most %d, which is what one message to session-manager can carry.", rpc.MaxMessage)
+			"services.harness.max_answer_bytes must be at most %d, which is what one message to session-manager can carry.",
+			rpc.MaxMessage)
 	case c.LargeAnswersBytes <= 0:
 		return fault.New(fault.BadRequest, "services.harness.large_answers_bytes must be greater than zero.")
 	case c.RetryTries <= 0:
 		return fault.New(fault.BadRequest, "services.harness.retry_tries must be greater than zero.")
 	case c.RetryDelay <= 0 || c.RetryLongest < c.RetryDelay:
-		return fault.New(fault.BadRequest, "services.harness.retry_delay must be greater than zero, and retry_longest no less.")
+		return fault.New(fault.BadRequest, "services.harness.retry_delay must be greater than zero, and retry_longest "+
+			"no less.")
 	case c.ParallelTools <= 0:
 		return fault.New(fault.BadRequest, "services.harness.parallel_tools must be greater than zero.")
 	case c.ParallelAgents <= 0:

@@ -27,6 +27,8 @@ func drivers(cfg Config, client *http.Client) models.Models {
 		google.Name:     func(t llm.Target) (llm.Driver, error) { return google.New(t, opts), nil },
 		openai.ChatName: func(t llm.Target) (llm.Driver, error) { return openai.NewChat(t, opts), nil },
 		// A rehearsal parses its script when it is made.
-		rehearsal.Name: models.Remembered(keptRehearsals, func(t llm.Target) (llm.Driver, error) { return rehearsal.New(t), nil }),
+		rehearsal.Name: models.Remembered(keptRehearsals, func(t llm.Target) (llm.Driver, error) {
+			return rehearsal.New(t), nil
+		}),
 	}
 }

@@ -24,16 +24,21 @@ func within(limits *commonv1.CageLimits) *commonv1.CagePolicy {
 func TestLimitsAreToldApart(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"KILL_GRACE": "200ms"})
-	const none, oom, pids, walltime, disk = sandboxsupervisorv1.KillReason_KILL_REASON_UNSPECIFIED, sandboxsupervisorv1.KillReason_KILL_REASON_OOM,
-		sandboxsupervisorv1.KillReason_KILL_REASON_PIDS, sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME, sandboxsupervisorv1.KillReason_KILL_REASON_DISK
+	const none, oom, pids, walltime, disk = sandboxsupervisorv1.KillReason_KILL_REASON_UNSPECIFIED,
+		sandboxsupervisorv1.KillReason_KILL_REASON_OOM,
+		sandboxsupervisorv1.KillReason_KILL_REASON_PIDS, sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME,
+		sandboxsupervisorv1.KillReason_KILL_REASON_DISK
 	for name, c := range map[string]struct {
 		limits  *commonv1.CageLimits
 		command string
 		want    sandboxsupervisorv1.KillReason
 		ends    bool // the cage too
 	}{
-		"itself":   {&commonv1.CageLimits{MemoryBytes: 128 << 20, Pids: 64, DiskBytes: 64 << 20}, "kill -9 $$", none, false},
-		"memory":   {&commonv1.CageLimits{MemoryBytes: 64 << 20}, "sleep 1000 & head -c 300m /dev/zero | tail >/dev/null; wait", oom, false},
+		"itself": {&commonv1.CageLimits{MemoryBytes: 128 << 20, Pids: 64, DiskBytes: 64 << 20}, "kill -9 $$", none, false},
+		"memory": {
+			&commonv1.CageLimits{MemoryBytes: 64 << 20}, "sleep 1000 & head -c 300m /dev/zero | tail >/dev/null; wait", oom,
+			false,
+		},
 		"pids":     {&commonv1.CageLimits{Pids: 32}, "(while sleep 1000 & do :; done); exec sleep 1000", pids, false},
 		"disk":     {&commonv1.CageLimits{DiskBytes: 4 << 20}, "while head -c 1m /dev/zero >>large; do :; done", disk, true},
 		"walltime": {&commonv1.CageLimits{WalltimeMs: 300}, "trap '' TERM; while :; do sleep 1000; done", walltime, true},
@@ -73,7 +78,10 @@ func TestEndOwnerWithBusyCages(t *testing.T) {
 	start.Cwd = filepath.Join(root, "work")
 	r := begin(t, client, start)
 	r.until("pid")
-	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start}); err != nil {
+	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{
+		ProcessId: ident.New(),
+		Start:     start,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var processes *sandboxsupervisorv1.ListProcessesResponse

@@ -43,21 +43,24 @@ type program struct {
 
 // toolFiles are the project the programs work on.
 var toolFiles = map[string]string{
-	"go/go.mod":        "module example.com/hello\n\ngo 1.21\n",
-	"go/main.go":       "package main\n\nfunc main() { println(sum(40, 2)) }\n\nfunc sum(a, b int) int { return a + b }\n",
-	"go/main_test.go":  "package main\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif sum(1, 2) != 3 {\n\t\tt.Fatal()\n\t}\n}\n",
+	"go/go.mod":  "module example.com/hello\n\ngo 1.21\n",
+	"go/main.go": "package main\n\nfunc main() { println(sum(40, 2)) }\n\nfunc sum(a, b int) int { return a + b }\n",
+	"go/main_test.go": "package main\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif sum(1, 2) != 3 " +
+		"{\n\t\tt.Fatal()\n\t}\n}\n",
 	"npm/package.json": `{"name":"app","version":"1.0.0","dependencies":{"left":"^1.0.0"}}` + "\n",
 	"npm/app.js":       "console.log(require('left').say());\n",
 	"c/program":        "",
 	"python/main.py": "import hashlib, json, socket, subprocess, tempfile, threading\n" +
 		"t = threading.Thread(target=lambda: None); t.start(); t.join()\n" +
 		"open(tempfile.mkstemp()[1], 'w').write('x')\n" +
-		"print(json.dumps({'sum': hashlib.sha256(b'x').hexdigest()[:8], 'sub': subprocess.check_output(['echo', 'hi']).decode().strip()}))\n",
+		"print(json.dumps({'sum': hashlib.sha256(b'x').hexdigest()[:8], 'sub': subprocess.check_output(['echo', " +
+		"'hi']).decode().strip()}))\n",
 }
 
 // programs are the programs, with a registry at an address of the host's.
 func programs(registry string) []program {
-	const gotools = `export GOCACHE="$PWD/../gocache" GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false CGO_ENABLED=0; cd go; `
+	const gotools = `export GOCACHE="$PWD/../gocache" GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false ` +
+		`CGO_ENABLED=0; cd go; `
 	return []program{
 		{name: "go build", needs: "go", script: gotools + `go build -o hello . && ./hello 2>&1`, wants: "42"},
 		{name: "go test", needs: "go", script: gotools + `go test ./...`, wants: "ok  \texample.com/hello"},
@@ -73,7 +76,8 @@ git init -q new && cd new && echo one >one && git add one && git commit -qm firs
 		},
 		{
 			name: "npm install", needs: "npm", optional: true, net: []string{registry}, wants: "left, from the registry",
-			script: `cd npm && npm install --no-audit --no-fund --fetch-retries=0 --registry=http://` + registry + `/ >npm.log 2>&1 || { cat npm.log; exit 1; }; node app.js`,
+			script: `cd npm && npm install --no-audit --no-fund --fetch-retries=0 --registry=http://` + registry +
+				`/ >npm.log 2>&1 || { cat npm.log; exit 1; }; node app.js`,
 		},
 		{name: "python", needs: "python3", script: `python3 python/main.py`, wants: `{"sum": "2d711642", "sub": "hi"}`},
 		{
@@ -83,7 +87,8 @@ git init -q new && cd new && echo one >one && git add one && git commit -qm firs
 		{
 			name: "dlv", needs: "dlv", relaxed: true, wants: "main.sum() ./main.go:5 (hits goroutine(1):1 total:1)",
 			// Debian's is older than the compiler: it says so, and cannot read values.
-			script: gotools + `go build -gcflags='-N -l' -o debugged . && printf 'break main.sum\ncontinue\nregs\ncontinue\nexit\n' >dlv.txt &&
+			script: gotools +
+				`go build -gcflags='-N -l' -o debugged . && printf 'break main.sum\ncontinue\nregs\ncontinue\nexit\n' >dlv.txt &&
 dlv exec --check-go-version=false --allow-non-terminal-interactive=true --init dlv.txt ./debugged 2>&1 </dev/null`,
 		},
 		{
@@ -123,7 +128,8 @@ func TestProgramsInCages(t *testing.T) {
 				}
 			}
 			for _, command := range []string{
-				"git init -q repository && cd repository && echo one >one && git add one && git -c user.name=a -c user.email=a@example.com commit -qm one",
+				"git init -q repository && cd repository && echo one >one && git add one && git -c user.name=a -c " +
+					"user.email=a@example.com commit -qm one",
 				"cp -a " + cache + "/. ../gocache 2>/dev/null || mkdir -p ../gocache",
 				fmt.Sprintf("chown -R %d:%d ..", uid, uid),
 			} {
@@ -161,7 +167,8 @@ func TestProgramsInCages(t *testing.T) {
 						t.Errorf("it ended with %d %s: %s", r.Code, r.Refused, r.Output)
 					}
 					if p.relaxed &&
-						(results[p.name+" strictly"].Code == 0 && strings.Contains(results[p.name+" strictly"].Output, p.wants) || results[p.name+" strictly"].Name == "") {
+						(results[p.name+" strictly"].Code == 0 && strings.Contains(results[p.name+" strictly"].Output, p.wants) ||
+							results[p.name+" strictly"].Name == "") {
 						t.Errorf("without relaxed: %+v", results[p.name+" strictly"])
 					}
 				})
@@ -188,7 +195,8 @@ func helperPrograms() {
 		DataDir: ownDir(
 			filepath.Join(dir, "data"),
 		),
-		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0", Getenv: os.Getenv,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Version: "0",
+		Getenv: os.Getenv,
 	}, sandboxsupervisor.Module)
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -237,7 +245,9 @@ func startRegistry(t *testing.T) string {
 		"package/package.json": `{"name":"left","version":"1.0.0","main":"index.js"}`,
 		"package/index.js":     "exports.say = () => 'left, from the registry';\n",
 	} {
-		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{
+			Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.WriteString(archive, text); err != nil {

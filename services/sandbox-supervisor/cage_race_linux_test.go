@@ -19,7 +19,10 @@ func TestSwappedWhileMakingCages(t *testing.T) {
 	t.Parallel()
 	client, root, outside := serve(t, nil), project(t), t.TempDir()
 	inner, aside := filepath.Join(root, "work", "way", "inner"), filepath.Join(root, "work", "aside")
-	for path, text := range map[string]string{filepath.Join(inner, "file"): "granted", filepath.Join(outside, "inner", "file"): "secret", filepath.Join(outside, "file"): "secret"} {
+	for path, text := range map[string]string{
+		filepath.Join(inner, "file"): "granted", filepath.Join(outside, "inner", "file"): "secret",
+		filepath.Join(outside, "file"): "secret",
+	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}

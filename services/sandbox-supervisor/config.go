@@ -100,10 +100,12 @@ func DefaultConfig() Config {
 		MaxCommandStrings: 16384, StdinBytes: 256 << 10, MaxCages: 256, CageUID: 59999,
 		SystemPaths: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}, TmpBytes: 512 << 20,
 		CageSpare:      config.Duration(time.Minute),
-		NetConnections: 256, NetResolveTimeout: config.Duration(5 * time.Second), NetConnectTimeout: config.Duration(10 * time.Second),
-		NetHelloTimeout: config.Duration(10 * time.Second), NetIdleTimeout: config.Duration(15 * time.Minute),
+		NetConnections: 256, NetResolveTimeout: config.Duration(5 * time.Second),
+		NetConnectTimeout: config.Duration(10 * time.Second),
+		NetHelloTimeout:   config.Duration(10 * time.Second), NetIdleTimeout: config.Duration(15 * time.Minute),
 		NetResolvedFor: config.Duration(30 * time.Second), NetResolvedNames: 1024, NetCredentialBody: 256 << 20,
-		SessionProcesses: 64, KeptOutputBytes: 256 << 10, EndedProcesses: 64, EndedBytes: 64 << 20, EndedFor: config.Duration(time.Hour),
+		SessionProcesses: 64, KeptOutputBytes: 256 << 10, EndedProcesses: 64, EndedBytes: 64 << 20,
+		EndedFor: config.Duration(time.Hour),
 	}
 }
 

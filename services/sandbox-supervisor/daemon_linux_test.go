@@ -40,7 +40,8 @@ func TestNothingOutlivesItsCommand(t *testing.T) {
 				"background": shell(t, "sleep 1000 & echo $! pid; nohup sleep 1000 >/dev/null 2>&1 & echo $! pid; exit 3", kind),
 				"daemon":     daemonStart(t, "exit 3", kind),
 				"holds file": shell(t, "(trap '' HUP; setsid sleep 1000) & echo $! pid; exit 3", kind),
-				"tree":       shell(t, "(sh -c '(sh -c \"sleep 1000 & echo \\$\\$ pid; wait\" & wait) & sleep 1000' &) ; sleep 0.05; exit 3", kind),
+				"tree": shell(t, "(sh -c '(sh -c \"sleep 1000 & echo \\$\\$ pid; wait\" & wait) & sleep 1000' &) ; sleep "+
+					"0.05; exit 3", kind),
 			} {
 				r := begin(t, client, start)
 				if exit := r.wait(); exit.GetExitCode() != 3 || exit.GetReason() != 0 {
@@ -119,9 +120,10 @@ func TestWithoutMarks(t *testing.T) {
 func TestForkBombs(t *testing.T) {
 	t.Parallel()
 	for name, bomb := range map[string]string{
-		"spawning": `i=0; while [ $i -lt 6 ]; do i=$((i+1)); (setsid sh -c 'while [ -e "$DIR/go" ]; do (setsid sleep 0.05 &); done' &); done; `,
-		"hopping":  `i=0; while [ $i -lt 6 ]; do i=$((i+1)); (setsid "$DIR/hop" &); done; `,
-		"growing":  `grow() { [ $1 -eq 0 ] && exec sleep 1000; (grow $(($1-1))) & (grow $(($1-1))) & wait; }; (grow 7) & `,
+		"spawning": `i=0; while [ $i -lt 6 ]; do i=$((i+1)); (setsid sh -c 'while [ -e "$DIR/go" ]; do (setsid sleep 0.05 ` +
+			`&); done' &); done; `,
+		"hopping": `i=0; while [ $i -lt 6 ]; do i=$((i+1)); (setsid "$DIR/hop" &); done; `,
+		"growing": `grow() { [ $1 -eq 0 ] && exec sleep 1000; (grow $(($1-1))) & (grow $(($1-1))) & wait; }; (grow 7) & `,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +131,9 @@ func TestForkBombs(t *testing.T) {
 				set["KILL_GRACE"] = "10ms"
 				client := serve(t, set)
 				dir := t.TempDir()
-				for file, text := range map[string]string{"go": "", "hop": "#!/bin/sh\n[ -e \"$DIR/go\" ] || exit\nsetsid \"$DIR/hop\" &\n"} {
+				for file, text := range map[string]string{
+					"go": "", "hop": "#!/bin/sh\n[ -e \"$DIR/go\" ] || exit\nsetsid \"$DIR/hop\" &\n",
+				} {
 					testkit.WriteProgram(t, filepath.Join(dir, file), []byte(text))
 				}
 				defer os.Remove(filepath.Join(dir, "go"))

@@ -343,7 +343,10 @@ func TestDetachedStartsOnce(t *testing.T) {
 	}
 	other := shell(t, "true", session("other"))
 	for id, want := range map[string]fault.Code{d.id: fault.Conflict, "": fault.InvalidParams, "p1": fault.InvalidParams} {
-		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: id, Start: other}); !errors.Is(
+		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{
+			ProcessId: id,
+			Start:     other,
+		}); !errors.Is(
 			err,
 			want,
 		) {
@@ -352,20 +355,28 @@ func TestDetachedStartsOnce(t *testing.T) {
 	}
 	missing := shell(t, "", pipes)
 	missing.Argv = []string{"no-such-program"}
-	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: missing}); !errors.Is(
+	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{
+		ProcessId: ident.New(),
+		Start:     missing,
+	}); !errors.Is(
 		err,
 		fault.ShellSpawnFailed,
 	) {
 		t.Errorf("a program that is not there: %v", err)
 	}
-	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New()}); !errors.Is(
+	if _, err := client.StartProcess(
+		t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New()},
+	); !errors.Is(
 		err,
 		fault.InvalidParams,
 	) {
 		t.Errorf("no command: %v", err)
 	}
 	second := detach(t, client, start)
-	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: start}); !errors.Is(
+	if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{
+		ProcessId: ident.New(),
+		Start:     start,
+	}); !errors.Is(
 		err,
 		fault.RateLimited,
 	) {

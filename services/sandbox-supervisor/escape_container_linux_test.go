@@ -31,8 +31,10 @@ type container struct {
 
 // dockerCaps are the rights of root in a container by Docker's default.
 var dockerCaps = []int{
-	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_NET_RAW, unix.CAP_SETGID, unix.CAP_SETUID,
-	unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_KILL, unix.CAP_AUDIT_WRITE,
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_NET_RAW,
+	unix.CAP_SETGID, unix.CAP_SETUID,
+	unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_KILL,
+	unix.CAP_AUDIT_WRITE,
 }
 
 // namespaces are those of a container.
@@ -93,7 +95,9 @@ func loopbackUp() {
 // mask hides the same parts of /proc and /sys as container runtimes.
 func mask() {
 	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
-	for _, file := range []string{"/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug"} {
+	for _, file := range []string{
+		"/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug",
+	} {
 		if there(file) {
 			must(unix.Mount("/dev/null", file, "", unix.MS_BIND, ""))
 		}
@@ -119,7 +123,8 @@ func filter(c container) error {
 		allow         = unix.SECCOMP_RET_ALLOW
 		refuse        = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 		absent        = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-		created       = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
+		created       = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
+			unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 	)
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -132,8 +137,10 @@ func filter(c container) error {
 	}
 	program := []unix.SockFilter{load(number)}
 	docker := []uint32{
-		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN,
-		unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_KEYCTL, unix.SYS_ADD_KEY,
+		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE,
+		unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN,
+		unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN,
+		unix.SYS_KEYCTL, unix.SYS_ADD_KEY,
 		unix.SYS_SETHOSTNAME,
 	}
 	if !c.Seccomp {

@@ -166,13 +166,15 @@ var environments = []environment{
 		unlimited: true, tier: "setuid",
 	},
 	{
-		name: "container-privileged", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces}, container: &container{}, tier: "userns",
+		name: "container-privileged", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces}, container: &container{},
+		tier: "userns",
 	},
 	// A user on a machine without user namespaces.
 	{
 		name: "user-without-namespaces", uid: stranger, attr: syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER, AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
-		}, container: &container{NoUserns: true}, layer: "user namespaces", mends: []string{"sysctl -w user.max_user_namespaces=15000"},
+		}, container: &container{NoUserns: true}, layer: "user namespaces",
+		mends: []string{"sysctl -w user.max_user_namespaces=15000"},
 	},
 }
 

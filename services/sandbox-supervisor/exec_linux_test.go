@@ -116,7 +116,10 @@ func TestNothingIsInherited(t *testing.T) {
 	mask := "0" + strconv.FormatInt(0o1000|int64(currentUmask()), 8)[1:]
 	for _, c := range []struct{ argv, want []string }{
 		{[]string{"ls", "/proc/self/fd"}, []string{"0", "1", "2", "3"}}, // the last is the folder it reads
-		{[]string{"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"}, []string{"SigBlk:", strings.Repeat("0", 16), "SigIgn:", strings.Repeat("0", 16)}},
+		{
+			[]string{"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"},
+			[]string{"SigBlk:", strings.Repeat("0", 16), "SigIgn:", strings.Repeat("0", 16)},
+		},
 		{[]string{"grep", "-E", "^Umask", "/proc/self/status"}, []string{"Umask:", mask}},
 	} {
 		start.Argv = c.argv
@@ -188,20 +191,34 @@ func TestRefusals(t *testing.T) {
 		words  string
 		change func(*sandboxsupervisorv1.ExecStart)
 	}{
-		"no owner":        {"needs an owner", func(s *sandboxsupervisorv1.ExecStart) { s.Owner = nil }},
-		"no program":      {"needs a program", func(s *sandboxsupervisorv1.ExecStart) { s.Argv = nil }},
-		"empty program":   {"needs a program", func(s *sandboxsupervisorv1.ExecStart) { s.Argv[0] = "" }},
-		"NUL in argument": {"Argument 1 is longer than 131071 bytes, or holds a NUL byte", func(s *sandboxsupervisorv1.ExecStart) { s.Argv[1] = "a\x00b" }},
-		"long argument":   {"Argument 2 is longer", func(s *sandboxsupervisorv1.ExecStart) { s.Argv[2] = strings.Repeat("x", 131072) }},
+		"no owner":      {"needs an owner", func(s *sandboxsupervisorv1.ExecStart) { s.Owner = nil }},
+		"no program":    {"needs a program", func(s *sandboxsupervisorv1.ExecStart) { s.Argv = nil }},
+		"empty program": {"needs a program", func(s *sandboxsupervisorv1.ExecStart) { s.Argv[0] = "" }},
+		"NUL in argument": {
+			"Argument 1 is longer than 131071 bytes, or holds a NUL byte", func(s *sandboxsupervisorv1.ExecStart) {
+				s.Argv[1] = "a\x00b"
+			},
+		},
+		"long argument": {
+			"Argument 2 is longer", func(s *sandboxsupervisorv1.ExecStart) { s.Argv[2] = strings.Repeat("x", 131072) },
+		},
 		"much in all": {"are allowed", func(s *sandboxsupervisorv1.ExecStart) {
 			s.Argv = append(s.Argv, strings.Repeat("x", 131000), strings.Repeat("y", 131000))
 		}},
-		"many strings":     {"100 are allowed", func(s *sandboxsupervisorv1.ExecStart) { s.Argv = append(s.Argv, make([]string, 100)...) }},
-		"relative folder":  {`"work" is not an absolute path`, func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = "work" }},
-		"no folder":        {`"" is not an absolute path`, func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = "" }},
-		"NUL in folder":    {"is not a path", func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = "/a\x00b" }},
-		"missing folder":   {"/no/such/folder cannot be used: no such file or directory", func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = "/no/such/folder" }},
-		"file for folder":  {file + " cannot be used: not a directory", func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = file }},
+		"many strings": {
+			"100 are allowed", func(s *sandboxsupervisorv1.ExecStart) { s.Argv = append(s.Argv, make([]string, 100)...) },
+		},
+		"relative folder": {`"work" is not an absolute path`, func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = "work" }},
+		"no folder":       {`"" is not an absolute path`, func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = "" }},
+		"NUL in folder":   {"is not a path", func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = "/a\x00b" }},
+		"missing folder": {
+			"/no/such/folder cannot be used: no such file or directory", func(s *sandboxsupervisorv1.ExecStart) {
+				s.Cwd = "/no/such/folder"
+			},
+		},
+		"file for folder": {
+			file + " cannot be used: not a directory", func(s *sandboxsupervisorv1.ExecStart) { s.Cwd = file },
+		},
 		"empty variable":   {`a variable called ""`, env("", "x")},
 		"= in variable":    {`a variable called "A=B"`, env("A=B", "x")},
 		"NUL in variable":  {`a variable called "A\x00B"`, env("A\x00B", "x")},
@@ -209,7 +226,9 @@ func TestRefusals(t *testing.T) {
 		"long value":       {"The variable A is longer", env("A", strings.Repeat("x", 131072))},
 		"negative timeout": {"time limit", timeout(-1)},
 		"endless timeout":  {"time limit", timeout(1 << 62)},
-		"large terminal":   {"larger than", func(s *sandboxsupervisorv1.ExecStart) { s.Terminal = &sandboxsupervisorv1.Terminal{Cols: 1 << 20} }},
+		"large terminal": {
+			"larger than", func(s *sandboxsupervisorv1.ExecStart) { s.Terminal = &sandboxsupervisorv1.Terminal{Cols: 1 << 20} },
+		},
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, client, shell(t, "true", c.change), fault.InvalidParams, c.words) })
 	}
@@ -217,7 +236,9 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Stdin{}}); err != nil {
+	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{
+		Request: &sandboxsupervisorv1.ExecRequest_Stdin{},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := stream.Recv(); !errors.Is(err, fault.BadRequest) {
@@ -331,7 +352,8 @@ func TestSignals(t *testing.T) {
 		client,
 		shell(
 			t,
-			`trap 'echo parent; wait; exit 7' USR1; (trap 'echo child; exit' USR1; echo up; while :; do sleep 0.01; done) & wait; wait`,
+			`trap 'echo parent; wait; exit 7' USR1; (trap 'echo child; exit' USR1; echo up; while :; do sleep 0.01; done) & `+
+				`wait; wait`,
 		),
 	)
 	r.until("up")

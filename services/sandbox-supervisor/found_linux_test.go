@@ -70,8 +70,14 @@ func TestFoundAtTheEnd(t *testing.T) {
 	}{
 		{name: "nothing", script: "touch file"},
 		{name: "a submodule that is in the index", script: "plant vendor/old"},
-		{name: "a new gitlink", script: "plant vendor/new", found: []string{"gitlink vendor/new", "repository vendor/new/.git"}, runs: true},
-		{name: "a new gitlink, git read-only", git: "read_only", script: "plant vendor/new", found: []string{"repository vendor/new/.git"}},
+		{
+			name: "a new gitlink", script: "plant vendor/new",
+			found: []string{"gitlink vendor/new", "repository vendor/new/.git"}, runs: true,
+		},
+		{
+			name: "a new gitlink, git read-only", git: "read_only", script: "plant vendor/new",
+			found: []string{"repository vendor/new/.git"},
+		},
 		{name: "modules", script: "mkdir -p .git/modules/x && echo made"},
 		{
 			name: "a repository without a .git, and a broken .git", runs: true, found: []string{"repository "},
@@ -84,10 +90,16 @@ printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsm
 printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsmonitor = "touch %s/PWNED; false"\n' "$ROOT" >config`,
 		},
 		{
-			name: "names", script: "touch .envrc sub.txt; mkdir -p deep/.vscode deep/.zed; touch deep/.vscode/tasks.json lefthook-local.yml .bash_logout",
+			name: "names",
+			script: "touch .envrc sub.txt; mkdir -p deep/.vscode deep/.zed; touch deep/.vscode/tasks.json lefthook-local.yml " +
+				".bash_logout",
 			found: []string{"name .bash_logout", "name .envrc", "name deep/.vscode", "name lefthook-local.yml"},
 		},
-		{name: "folders", script: "for d in .husky .githooks .codex .gemini .zed .helix .opencode .windsurf .kiro .mise; do touch $d/x; mkdir $d; rmdir $d; done"},
+		{
+			name: "folders",
+			script: "for d in .husky .githooks .codex .gemini .zed .helix .opencode .windsurf .kiro .mise; do touch $d/x; " +
+				"mkdir $d; rmdir $d; done",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -238,7 +250,8 @@ func TestSocketsAreCovered(t *testing.T) {
 		client,
 		shell(
 			t,
-			"for s in docs/deep/s work/run/s; do test -S ../$s && echo open $s; done; rm run/dead && echo removed; test -f run/s && echo covered",
+			"for s in docs/deep/s work/run/s; do test -S ../$s && echo open $s; done; rm run/dead && echo removed; test -f "+
+				"run/s && echo covered",
 			func(s *sandboxsupervisorv1.ExecStart) { inCage(root, policy)(s) },
 		),
 	)

@@ -375,7 +375,8 @@ func TestShimIsApart(t *testing.T) {
 		client,
 		shell(
 			t,
-			`cat /proc/$PPID/comm; tr '\0' '\n' </proc/$PPID/environ 2>/dev/null | grep -v ^GO; cut -d' ' -f6 /proc/$PPID/stat; echo $PPID; readlink /proc/$PPID/cwd || echo /`,
+			`cat /proc/$PPID/comm; tr '\0' '\n' </proc/$PPID/environ 2>/dev/null | grep -v ^GO; cut -d' ' -f6 `+
+				`/proc/$PPID/stat; echo $PPID; readlink /proc/$PPID/cwd || echo /`,
 			pipes,
 		),
 	)

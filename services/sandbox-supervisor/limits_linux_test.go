@@ -22,7 +22,8 @@ const (
 )
 
 // stubborn is a tree that ignores every polite request, in the same process group and out of it.
-const stubborn = `trap "" TERM HUP INT; (setsid sh -c 'echo $$ pid; while :; do sleep 1000; done') & echo $$ pid; while :; do sleep 1000; done`
+const stubborn = `trap "" TERM HUP INT; (setsid sh -c 'echo $$ pid; while :; do sleep 1000; done') & echo $$ pid; ` +
+	`while :; do sleep 1000; done`
 
 // A command that ran out of its time is asked to end, killed after the grace with everything it started, and reported
 // as timed out (T-SHELL-07, T-SHELL-08, T-SHELL-17).
@@ -179,7 +180,8 @@ func TestListProcesses(t *testing.T) {
 			t.Fatalf("all are %v, %v", all, err)
 		}
 		p := all.GetProcesses()[0]
-		if p.GetExecId() != first.started.GetExecId() || p.GetPid() != first.started.GetPid() || p.GetOwner().GetSessionId() != "a" ||
+		if p.GetExecId() != first.started.GetExecId() || p.GetPid() != first.started.GetPid() ||
+			p.GetOwner().GetSessionId() != "a" ||
 			p.GetStartedAt() != first.started.GetStartedAt() ||
 			p.GetCommand() != "/bin/sh -c "+busy {
 			t.Errorf("the first is %v", p)
@@ -321,7 +323,9 @@ func TestManyAtOnce(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if err := stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}}); err != nil {
+					if err := stream.Send(&sandboxsupervisorv1.ExecRequest{
+						Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start},
+					}); err != nil {
 						return err
 					}
 					var out strings.Builder

@@ -15,7 +15,8 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	deps := Deps{
-		Log: env.Log, DataDir: env.DataDir, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox, Lazy: env.Private,
+		Log: env.Log, DataDir: env.DataDir, Node: env.Node, Instance: env.Instance, NoSandbox: env.NoSandbox,
+		Lazy:      env.Private,
 		Forbidden: env.Own, Telemetry: env.Telemetry,
 		// in a container the compose file decides, and operators rarely run doctor first
 		TryCage: os.Getenv("KAGED_CONTAINER") != "" && !env.Private,

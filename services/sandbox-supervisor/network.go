@@ -107,7 +107,8 @@ func (c Config) credentials(log *slog.Logger) (list []egress.Credential) {
 		if credential.Missing != "" {
 			log.Warn("a credential cannot be used: " + credential.Missing)
 		} else if !strings.Contains(written, "${") {
-			log.Warn("a credential stands in the configuration itself; keep it in the environment and refer to it as ${NAME}", "host", at)
+			log.Warn("a credential stands in the configuration itself; keep it in the environment and refer to it as ${NAME}",
+				"host", at)
 		}
 		list = append(list, credential)
 	}

@@ -35,8 +35,9 @@ func TestCredentials(t *testing.T) {
 	for at, want := range map[string]string{
 		"api.github.com:443":  "Authorization=Bearer s3cr3t-of-the-environment",
 		"literal.example:443": "X-Key=s3cr3t-of-the-file",
-		"missing.example:443": "X-Key=the credential of missing.example:443 refers to ${KAGED_TEST_NOWHERE}, which is not set where kaged runs",
-		"lines.example:8443":  "X-Key=the credential of lines.example:8443 has characters that no header may have",
+		"missing.example:443": "X-Key=the credential of missing.example:443 refers to ${KAGED_TEST_NOWHERE}, which is not " +
+			"set where kaged runs",
+		"lines.example:8443": "X-Key=the credential of lines.example:8443 has characters that no header may have",
 	} {
 		if got[at] != want {
 			t.Errorf("%s: %q, want %q", at, got[at], want)
@@ -77,7 +78,10 @@ func TestHosts(t *testing.T) {
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "http://a.example/") {
 		t.Errorf("two for a host: %v", err)
 	}
-	for host, ok := range map[string]bool{"npm.corp.example": true, "*.corp.example": true, "*": false, "*corp.example": false, "A.example": false, "10.0.0.1": false, "a.example:443": false, "": false} {
+	for host, ok := range map[string]bool{
+		"npm.corp.example": true, "*.corp.example": true, "*": false, "*corp.example": false, "A.example": false,
+		"10.0.0.1": false, "a.example:443": false, "": false,
+	} {
 		cfg := DefaultConfig()
 		cfg.PrivateHosts = []string{host}
 		if err := cfg.Validate(); (err == nil) != ok {

@@ -59,13 +59,15 @@ func TestProcessesEndWithTheirOwners(t *testing.T) {
 			slices.Sort(found)
 			return found
 		}
-		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{ProjectId: "p"}), []string{"next run", "project", "run", "session"}; !slices.Equal(
+		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{ProjectId: "p"}),
+			[]string{"next run", "project", "run", "session"}; !slices.Equal(
 			got,
 			want,
 		) {
 			t.Errorf("the project's list: got %q, want %q", got, want)
 		}
-		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{SessionId: "s"}), []string{"next run", "run", "session"}; !slices.Equal(
+		if got, want := listed(&sandboxsupervisorv1.ListProcessesRequest{SessionId: "s"}),
+			[]string{"next run", "run", "session"}; !slices.Equal(
 			got,
 			want,
 		) {
@@ -117,7 +119,10 @@ func TestACageOfAProject(t *testing.T) {
 		"a session of the project": {SessionId: "s", ProjectId: "p"},
 		"another project":          {ProjectId: "p2"},
 	} {
-		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{ProcessId: ident.New(), Start: in(o)}); !errors.Is(
+		if _, err := client.StartProcess(t.Context(), &sandboxsupervisorv1.StartProcessRequest{
+			ProcessId: ident.New(),
+			Start:     in(o),
+		}); !errors.Is(
 			err,
 			fault.Conflict,
 		) {

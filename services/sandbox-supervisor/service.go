@@ -81,7 +81,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		log: deps.Log, tryCage: deps.TryCage, spawner: processes, boxes: boxes,
 		supervisor: core.New(processes, cages, core.Limits{
 			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands, MaxCages: cfg.MaxCages,
-			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes, NoSandbox: deps.NoSandbox,
+			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes,
+			NoSandbox:  deps.NoSandbox,
 			KeptOutput: cfg.KeptOutputBytes, MaxDetached: cfg.SessionProcesses, EndedPerOwner: cfg.EndedProcesses,
 			EndedBytes: cfg.EndedBytes, EndedFor: cfg.EndedFor.D(),
 		}),

@@ -29,7 +29,8 @@ func (p *play) asks(id, callID, command string) {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Approval{Approval: &harnessv1.ApprovalRequested{
 		ApprovalId: id, ToolCallId: callID, Step: 1, Audit: auditRecords("tool.called", "tool.approval.requested"),
 		Subject: &commonv1.ApprovalSubject{
-			Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"It is destructive."}, Command: command, Cwd: "./", Paths: []string{"./a"},
+			Tool: "shell.bash", AgentPath: "primary", Reasons: []string{"It is destructive."}, Command: command, Cwd: "./",
+			Paths: []string{"./a"},
 		},
 	}}})
 }
@@ -156,22 +157,27 @@ func TestApproval(t *testing.T) {
 		posted := n.post("ada", s, "Push.")
 		asked := w.await(s, "events", "approval.requested")
 		a := n.approval("ada", s, id)
-		want := fmt.Sprintf(`approval.requested {"approval_id":%q,"run_id":%q,"message_id":%q,"tool_call_id":"c1","subject":{"tool":"shell.bash",`+
-			`"agent_path":"primary","reasons":["It is destructive."],"command":"git push --force","cwd":"./","paths":["./a"],"preview":""},`+
+		want := fmt.Sprintf(`approval.requested {"approval_id":%q,"run_id":%q,"message_id":%q,"tool_call_id":"c1",`+
+			`"subject":{"tool":"shell.bash",`+
+			`"agent_path":"primary","reasons":["It is destructive."],"command":"git push `+
+			`--force","cwd":"./","paths":["./a"],"preview":""},`+
 			`"requested_at":%d,"expires_at":%d,"hash":%q}`, id, posted.GetRunId(), w.harness.next().start.GetMessageId(),
 			a.GetRequestedAt(), a.GetExpiresAt(), a.GetHash())
 		if d := cmp.Diff(want, asked[len(asked)-1]); d != "" {
 			t.Error(d)
 		}
-		if a.GetState() != apiv1.ApprovalState_APPROVAL_STATE_PENDING || a.GetRunId() != posted.GetRunId() || a.ResolvedAt != nil ||
-			a.GetExpiresAt()-a.GetRequestedAt() != (10*time.Minute).Milliseconds() || a.GetSubject().GetCommand() != "git push --force" {
+		if a.GetState() != apiv1.ApprovalState_APPROVAL_STATE_PENDING || a.GetRunId() != posted.GetRunId() ||
+			a.ResolvedAt != nil ||
+			a.GetExpiresAt()-a.GetRequestedAt() != (10*time.Minute).Milliseconds() ||
+			a.GetSubject().GetCommand() != "git push --force" {
 			t.Errorf("approval = %v", a)
 		}
 		if got := n.states("ada", s, "pending"); !slices.Equal(got, []string{"pending"}) {
 			t.Errorf("pending: %v", got)
 		}
 		answered, err := n.answer("ada", s, id, c.decision, "as you like")
-		if err != nil || answered.GetResolvedBy() != "ada" || answered.GetComment() != "as you like" || answered.GetResolvedAt() == 0 {
+		if err != nil || answered.GetResolvedBy() != "ada" || answered.GetComment() != "as you like" ||
+			answered.GetResolvedAt() == 0 {
 			t.Errorf("%v, %v", answered, err)
 		}
 		if d := <-decided; d.GetVerdict() != c.verdict || d.GetApprovalId() != id || d.GetComment() != "as you like" {
@@ -182,7 +188,8 @@ func TestApproval(t *testing.T) {
 		}
 		events := w.await(s, "events", `session.state {"state":"idle"}`)
 		if !slices.ContainsFunc(events, func(f string) bool {
-			return strings.HasPrefix(f, "approval.resolved") && strings.Contains(f, `"state":"`+c.state+`","resolved_by":"ada","comment":"as you like"`)
+			return strings.HasPrefix(f, "approval.resolved") &&
+				strings.Contains(f, `"state":"`+c.state+`","resolved_by":"ada","comment":"as you like"`)
 		}) {
 			t.Errorf("events: %v", events)
 		}
@@ -271,7 +278,8 @@ func TestApprovalExpires(t *testing.T) {
 		t.Errorf("the harness heard %v", d)
 	}
 	n.run("ada", s, posted.GetRunId())
-	if a := n.approval("ada", s, id); a.GetState() != apiv1.ApprovalState_APPROVAL_STATE_EXPIRED || a.ResolvedBy != nil || a.GetResolvedAt() < a.GetExpiresAt() {
+	if a := n.approval("ada", s, id); a.GetState() != apiv1.ApprovalState_APPROVAL_STATE_EXPIRED || a.ResolvedBy != nil ||
+		a.GetResolvedAt() < a.GetExpiresAt() {
 		t.Errorf("%v", a)
 	}
 	if records := n.recorded("ada", s); times(records, "tool.approval.expired") != 1 {
@@ -295,7 +303,9 @@ func TestCancelClosesApprovals(t *testing.T) {
 			p.turn(1, true, call("c1", "shell.bash", `{}`))
 			p.asks(id, "c1", "x")
 			p.hang()
-			p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED})
+			p.finish(&harnessv1.RunFinished{
+				Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED,
+			})
 		})
 		posted := n.post("ada", s, "Do.")
 		w.await(s, "events", "approval.requested")
@@ -314,7 +324,8 @@ func TestCancelClosesApprovals(t *testing.T) {
 		}
 		closed(t, n, s, id)
 		events := strings.Join(w.await(s, "events", last), "\n")
-		if !strings.Contains(events, `"state":"closed"`) || strings.Index(events, "approval.resolved") > strings.Index(events, "run.ended") {
+		if !strings.Contains(events, `"state":"closed"`) ||
+			strings.Index(events, "approval.resolved") > strings.Index(events, "run.ended") {
 			t.Errorf("%s: %s", end, events)
 		}
 		_, err = n.answer("ada", s, id, "approve", "")
@@ -398,7 +409,8 @@ func TestStopWhileAsked(t *testing.T) {
 	w.await(s, "events", "approval.requested")
 	n.Stop()
 	again := w.start("a")
-	if run := again.run("ada", s, posted.GetRunId()); run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {
+	if run := again.run("ada", s, posted.GetRunId()); run.GetError().
+		GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {
 		t.Errorf("run = %v", run)
 	}
 	closed(t, again, s, id)

@@ -17,7 +17,8 @@ import (
 // wants asks for a model call of some tokens, without waiting for an answer.
 func (p *play) wants(n int32, tokens int64) {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallWanted{CallWanted: &harnessv1.CallWanted{
-		Call: n, AgentPath: "primary", Model: "fake:one", Amount: &harnessv1.Amount{NanoUsd: 10 * tokens, Tokens: tokens, Calls: 1},
+		Call: n, AgentPath: "primary", Model: "fake:one",
+		Amount: &harnessv1.Amount{NanoUsd: 10 * tokens, Tokens: tokens, Calls: 1},
 	}}})
 }
 
@@ -57,7 +58,8 @@ func TestTheBudgetOfASession(t *testing.T) {
 	w := newWorld(t)
 	n := w.start("one")
 	s := n.session("ada")
-	if got, err := n.budgeted("ada", s, map[string]any{"tokens": 100}); err != nil || got.GetBudget().GetLimit().GetTokens() != 100 {
+	if got, err := n.budgeted("ada", s, map[string]any{"tokens": 100}); err != nil ||
+		got.GetBudget().GetLimit().GetTokens() != 100 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	var refused *harnessv1.CallGranted
@@ -100,7 +102,8 @@ func TestTheBudgetOfASession(t *testing.T) {
 	if !strings.Contains(strings.Join(events, "\n"), `"scope":"session","limit":{"tokens":100}`) {
 		t.Errorf("events = %v", events)
 	}
-	resp, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: s, Budget: structpb.NewNullValue()})
+	resp, err := n.Sessions.UpdateSession(as(t, "ada"),
+		&apiv1.UpdateSessionRequest{Id: s, Budget: structpb.NewNullValue()})
 	if err != nil || resp.GetSession().GetBudget().GetLimit() != nil {
 		t.Errorf("cleared: %v, %v", resp, err)
 	}
@@ -177,8 +180,9 @@ func TestNoBudgetOfASession(t *testing.T) {
 	n := w.start("one")
 	s := n.session("ada")
 	for name, budget := range map[string]map[string]any{
-		"empty": {}, "zero": {"usd": 0}, "a part of a token": {"tokens": 1.5}, "a text": {"calls": "9"}, "unknown": {"eur": 5},
-		"a word": {"usd": 1, "unpriced": "maybe"}, "no limit": {"unpriced": "allow"},
+		"empty": {}, "zero": {"usd": 0}, "a part of a token": {"tokens": 1.5}, "a text": {"calls": "9"},
+		"unknown": {"eur": 5},
+		"a word":  {"usd": 1, "unpriced": "maybe"}, "no limit": {"unpriced": "allow"},
 		"no time": {"walltime_ms": 0}, "a time in words": {"walltime_ms": "30m"},
 	} {
 		if _, err := n.budgeted("ada", s, budget); !errors.Is(err, fault.ValidationFailed) {

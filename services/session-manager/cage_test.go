@@ -33,14 +33,17 @@ func TestCageOfARun(t *testing.T) {
 		<-made
 		p.cage(&harnessv1.CageChanged{Status: "caged", Tier: "userns", Summary: "fs none"}, "cage.opened")
 		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Network{Network: &harnessv1.NetworkTried{
-			AgentPath: "primary", Attempt: &commonv1.NetworkAttempt{At: 5, Target: "a:1", Rule: "No.", Count: 2}, Audit: auditRecords("net.denied")[0],
+			AgentPath: "primary", Attempt: &commonv1.NetworkAttempt{At: 5, Target: "a:1", Rule: "No.", Count: 2},
+			Audit: auditRecords("net.denied")[0],
 		}}})
 		p.model()
 		p.turn(1, true, call("c1", "file.read", `{}`))
 		close(stored)
 		p.hang()
 		p.cage(&harnessv1.CageChanged{Status: "caged", Ended: "walltime"}, "cage.ended")
-		p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_FAILED, Error: fault.New(fault.Timeout, "It is over.").Proto()})
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_FAILED, Error: fault.New(fault.Timeout, "It is over.").Proto(),
+		})
 	})
 	run := n.post("ada", s, "Hi.").GetRunId()
 	if got := n.get("ada", s); got.GetCageStatus() != "pending" {
@@ -61,7 +64,8 @@ func TestCageOfARun(t *testing.T) {
 	events := w.await(s, "events", `session.state {"state":"idle"}`)
 	for _, want := range []string{
 		`run.cage {"run_id":"` + run + `","agent_path":"primary","cage_status":"caged","tier":"userns","policy":"fs none"}`,
-		`net.attempt {"run_id":"` + run + `","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No.","count":2}`,
+		`net.attempt {"run_id":"` + run + `","agent_path":"primary","at":5,"target":"a:1","allowed":false,"rule":"No.",` +
+			`"count":2}`,
 		`run.cage {"run_id":"` + run + `","agent_path":"primary","cage_status":"caged","ended":"walltime"}`,
 	} {
 		if !slices.Contains(events, want) {
@@ -126,7 +130,8 @@ func TestListProcesses(t *testing.T) {
 		t.Error(d, err)
 	}
 	want := &commonv1.RunningProcess{
-		Id: "p", SessionId: second, ProjectId: "music", RunId: "r", AgentPath: "primary", CageId: proto.String("c"), Pid: 7, Command: "sleep 1",
+		Id: "p", SessionId: second, ProjectId: "music", RunId: "r", AgentPath: "primary", CageId: proto.String("c"), Pid: 7,
+		Command:   "sleep 1",
 		StartedAt: 1, MemoryBytes: 2, CpuMs: 3, Background: true,
 	}
 	if d := cmp.Diff(want, one.GetProcesses()[0], protocmp.Transform()); d != "" {

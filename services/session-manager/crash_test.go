@@ -98,7 +98,8 @@ func TestKilledBeforeTheResumption(t *testing.T) {
 	}
 
 	third := w.start("one")
-	if run := third.run("ada", s, posted.GetRunId()); run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED || len(run.GetSteps()) != 1 {
+	if run := third.run("ada", s, posted.GetRunId()); run.GetError().
+		GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED || len(run.GetSteps()) != 1 {
 		t.Errorf("run = %v", run)
 	}
 	next := w.harness.next()

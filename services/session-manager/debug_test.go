@@ -25,7 +25,9 @@ func (r *toolRunner) ViewDebug(
 	if len(r.runs) == 0 || req.GetSessionId() != r.runs[0] {
 		return &toolrunnerv1.ViewDebugResponse{}, nil
 	}
-	session := &commonv1.DebugSession{DebugSessionId: "dap_1", SessionId: req.GetSessionId(), Runtime: "go", Status: "stopped"}
+	session := &commonv1.DebugSession{
+		DebugSessionId: "dap_1", SessionId: req.GetSessionId(), Runtime: "go", Status: "stopped",
+	}
 	return &toolrunnerv1.ViewDebugResponse{
 		Sessions: []*commonv1.DebugSession{session}, View: &commonv1.DebugView{
 			Session: session, FrameId: req.GetFrameId(), State: &commonv1.DebugState{
@@ -90,8 +92,10 @@ func TestFramesOfDebugSessions(t *testing.T) {
 	}
 	at(`debug.session ` + head + `"runtime":"go","program":"sum","at":5}`)
 	frame := `{"id":0,"name":"main.main","path":"main.go","line":3,"column":0}`
-	stopped := at(`debug.stopped {"run_id":"` + run + `","invocation_id":"01I","agent_path":"primary","debug_session_id":"dap_1",` +
-		`"stopped_reason":"pause","thread_id":1,"location":` + frame + `,"frames":[` + frame + `],"locals":[{"name":"n","value":"vvv`)
+	stopped := at(`debug.stopped {"run_id":"` + run +
+		`","invocation_id":"01I","agent_path":"primary","debug_session_id":"dap_1",` +
+		`"stopped_reason":"pause","thread_id":1,"location":` + frame + `,"frames":[` + frame +
+		`],"locals":[{"name":"n","value":"vvv`)
 	if stopped >= 0 && (len(events[stopped]) > 2000 || !strings.HasSuffix(events[stopped],
 		`"source":[{"line":3,"text":"n := 1"}],"moved":{"action":"pause","operator_id":"ada","at":4},"at":5}`)) {
 		t.Errorf("the stop is %s", events[stopped])
@@ -101,7 +105,8 @@ func TestFramesOfDebugSessions(t *testing.T) {
 		t.Errorf("the debug session ends after its run in %q", events)
 	}
 	output := w.await(s, "output", "message.end")
-	want := `debug.output {"run_id":"` + run + `","debug_session_id":"dap_1","text":"a\u001b[31m","from":3,"next":9,"omitted":3}`
+	want := `debug.output {"run_id":"` + run + `","debug_session_id":"dap_1","text":"a\u001b[31m","from":3,"next":9,` +
+		`"omitted":3}`
 	if !slices.Contains(output, want) {
 		t.Errorf("no %s in %q", want, output)
 	}
@@ -122,7 +127,8 @@ func TestOperatorsDebug(t *testing.T) {
 	if err != nil || len(seen.GetSessions()) != 1 || seen.GetDebug().GetState().GetOutput().GetNext() != 12 {
 		t.Errorf("%v, %v", seen, err)
 	}
-	if seen, err := get("ada", &apiv1.GetDebugRequest{SessionId: quiet}); err != nil || len(seen.GetSessions()) != 0 || seen.Debug != nil {
+	if seen, err := get("ada", &apiv1.GetDebugRequest{SessionId: quiet}); err != nil || len(seen.GetSessions()) != 0 ||
+		seen.Debug != nil {
 		t.Errorf("where nothing is debugged: %v, %v", seen, err)
 	}
 	_, err = get("eve", &apiv1.GetDebugRequest{SessionId: s})

@@ -15,7 +15,8 @@ import (
 func TestKilledInAnInvocation(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[crash.Point]string{
-		crash.AgentStarted: "failed", crash.ChildTurnStored: "failed", crash.ChildResultsStored: "failed", crash.AgentEnded: "completed",
+		crash.AgentStarted: "failed", crash.ChildTurnStored: "failed", crash.ChildResultsStored: "failed",
+		crash.AgentEnded: "completed",
 	} {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()

@@ -63,8 +63,10 @@ func (c child) run() error {
 	service, err := New(cfg, Deps{
 		Log: log, Version: "test", Self: lease.Holder{Instance: ident.New(), Node: c.Node, Address: "unix:" + c.Listen},
 		DatabaseURL: c.Owner, AppURL: c.App, NATS: bus.Config{URL: c.NATS, Name: c.Node}, Harness: around,
-		ToolRunner:  func(string) (grpc.ClientConnInterface, error) { return around, nil },
-		DialAddress: func(string) (grpc.ClientConnInterface, error) { return nil, errors.New("nobody") }, LocalConfig: c.Config,
+		ToolRunner: func(string) (grpc.ClientConnInterface, error) { return around, nil },
+		DialAddress: func(string) (grpc.ClientConnInterface, error) {
+			return nil, errors.New("nobody")
+		}, LocalConfig: c.Config,
 	})
 	if err != nil {
 		return err
@@ -200,7 +202,8 @@ func TestFailover(t *testing.T) {
 	p.kill()
 	for name, s := range sessions {
 		run := second.run("ada", s, runs[name])
-		if run.GetOutcome() != "failed" || run.GetError().GetCode().String() != "ERROR_CODE_INTERRUPTED" || len(run.GetSteps()) != steps[name] {
+		if run.GetOutcome() != "failed" || run.GetError().GetCode().String() != "ERROR_CODE_INTERRUPTED" ||
+			len(run.GetSteps()) != steps[name] {
 			t.Errorf("%s: run = %v", name, run)
 		}
 		events := w.await(s, "events", `session.state {"state":"idle"}`)
@@ -248,7 +251,8 @@ func TestRestart(t *testing.T) {
 	if run.GetOutcome() != "failed" {
 		t.Errorf("run = %v", run)
 	}
-	if got := w.await(s, "events", `session.state {"state":"idle"}`); len(got) != 4 || !strings.HasPrefix(got[2], "run.ended") {
+	if got := w.await(s, "events", `session.state {"state":"idle"}`); len(got) != 4 ||
+		!strings.HasPrefix(got[2], "run.ended") {
 		t.Errorf("events = %q", got)
 	}
 	// The numbers go on where the first instance stopped; the last frame's acknowledgement may still be on its way.

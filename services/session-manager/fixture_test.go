@@ -257,7 +257,8 @@ func (n *node) session(user string) (id string) {
 // post posts a message.
 func (n *node) post(user, session, content string) *apiv1.PostMessageResponse {
 	n.w.t.Helper()
-	posted, err := n.Sessions.PostMessage(as(n.w.t, user), &apiv1.PostMessageRequest{SessionId: session, Content: &content})
+	posted, err := n.Sessions.PostMessage(as(n.w.t, user),
+		&apiv1.PostMessageRequest{SessionId: session, Content: &content})
 	if err != nil {
 		n.w.t.Fatalf("posting: %v", err)
 	}

@@ -61,10 +61,12 @@ func TestFrozenDatabase(t *testing.T) {
 	if got := n.pools(); got != began {
 		t.Errorf("got %d requests for a connection while the database is known to be frozen, want none", got-began)
 	}
-	if _, err := sessionmanagerv1.NewOperatorServiceClient(n.conn).GetOperator(as(t, "ada"), &sessionmanagerv1.GetOperatorRequest{}); err != nil {
+	if _, err := sessionmanagerv1.NewOperatorServiceClient(n.conn).
+		GetOperator(as(t, "ada"), &sessionmanagerv1.GetOperatorRequest{}); err != nil {
 		t.Errorf("got %v for the operator's configuration, want it as it needs no database", err)
 	}
-	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "does not answer") {
+	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("got %v from Ready, want that the database does not answer", err)
 	}
 	server.Thaw()
@@ -119,7 +121,8 @@ func TestFullDisk(t *testing.T) {
 	content := "Hi."
 	_, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 	refused(t, err, fault.Unavailable)
-	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "its disk is full") {
+	if err := n.Ready(t.Context()); !errors.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "its disk is full") {
 		t.Errorf("got %v from Ready, want that the disk is full", err)
 	}
 	n.get("ada", s) // reading works

@@ -35,7 +35,8 @@ func TestReadyWhileTheDatabaseHangs(t *testing.T) {
 	t.Cleanup(goOn)
 	// A busy pool opens further connections, up to its bound, and Ready may get one of those.
 	eventually(t, "the service is unready", func() error {
-		rows, err := admin.Query(t.Context(), "select pid from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()", w.database())
+		rows, err := admin.Query(t.Context(), "select pid from pg_stat_activity where datname = $1 and pid <> "+
+			"pg_backend_pid()", w.database())
 		if err != nil {
 			return err
 		}

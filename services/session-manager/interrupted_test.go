@@ -46,7 +46,8 @@ func TestCancel(t *testing.T) {
 	if got := <-reason; got != "The operator cancelled the run." {
 		t.Errorf("the harness was told %q", got)
 	}
-	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "Once upon" || m[1].GetMetadata().GetStopReason() != "aborted" {
+	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "Once upon" ||
+		m[1].GetMetadata().GetStopReason() != "aborted" {
 		t.Errorf("messages = %v", m)
 	}
 	output := w.await(s, "output", "message.end")
@@ -85,7 +86,8 @@ func TestCancelIgnored(t *testing.T) {
 		t.Fatalf("cancelled run = %v, %v", resp.GetRun(), err)
 	}
 	answer := n.messages("ada", s)[1]
-	if n := len(answer.GetParts()); n != 3 || !strings.Contains(answer.GetParts()[2].GetOutput(), `"code":"cancelled"`) || !answer.GetParts()[2].GetIsError() {
+	if n := len(answer.GetParts()); n != 3 || !strings.Contains(answer.GetParts()[2].GetOutput(), `"code":"cancelled"`) ||
+		!answer.GetParts()[2].GetIsError() {
 		t.Errorf("parts = %v", answer.GetParts())
 	}
 }
@@ -108,12 +110,14 @@ func TestHarnessDies(t *testing.T) {
 	})
 	run := n.run("ada", s, n.post("ada", s, "Write.").GetRunId())
 	w.harness.next()
-	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED || len(run.GetSteps()) != 2 ||
+	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED ||
+		len(run.GetSteps()) != 2 ||
 		run.GetTokensIn() != 24 {
 		t.Errorf("run = %v", run)
 	}
 	output := w.await(s, "output", "message.end")
-	if end := output[len(output)-1]; !strings.Contains(end, `"stop_reason":"error"`) || !strings.Contains(end, `"error_message":"The run was cut off`) {
+	if end := output[len(output)-1]; !strings.Contains(end, `"stop_reason":"error"`) ||
+		!strings.Contains(end, `"error_message":"The run was cut off`) {
 		t.Errorf("end = %s", end)
 	}
 	events := w.await(s, "events", `session.state {"state":"idle"}`)
@@ -121,7 +125,8 @@ func TestHarnessDies(t *testing.T) {
 		t.Errorf("run.ended = %s", got)
 	}
 	resp, err := n.Audit.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{Session: s, EventType: "tool.interrupted"})
-	if err != nil || len(resp.GetItems()) != 1 || resp.GetItems()[0].GetPayload().GetFields()["tool_call_id"].GetStringValue() != "c2" {
+	if err != nil || len(resp.GetItems()) != 1 || resp.GetItems()[0].GetPayload().
+		GetFields()["tool_call_id"].GetStringValue() != "c2" {
 		t.Errorf("the record of the call that was cut off: %v, %v", resp.GetItems(), err)
 	}
 	n.run("ada", s, n.post("ada", s, "Go on.").GetRunId())
@@ -154,7 +159,8 @@ func TestResume(t *testing.T) {
 	if got := n.run("ada", s, second.start.GetRunId()); got.GetOutcome() != "completed" {
 		t.Errorf("the second run = %v", got)
 	}
-	if h := second.history; len(h) != 3 || h[2].GetRole() != harnessv1.Role_ROLE_TOOL || h[2].GetBlocks()[0].GetToolResult().GetContent() != "written" {
+	if h := second.history; len(h) != 3 || h[2].GetRole() != harnessv1.Role_ROLE_TOOL ||
+		h[2].GetBlocks()[0].GetToolResult().GetContent() != "written" {
 		t.Errorf("it was given %v", h)
 	}
 	events := w.await(s, "events", `session.state {"state":"idle"}`)
@@ -201,7 +207,8 @@ func TestResumeByTheNextProcess(t *testing.T) {
 	if h := second.history; len(h) != 3 || h[2].GetBlocks()[0].GetToolResult().GetContent() != "written" {
 		t.Errorf("it was given %v", h)
 	}
-	if got := n.run("ada", s, second.start.GetRunId()); got.GetOutcome() != "completed" || got.GetTriggerMessageId() != first.GetTriggerMessageId() {
+	if got := n.run("ada", s, second.start.GetRunId()); got.GetOutcome() != "completed" ||
+		got.GetTriggerMessageId() != first.GetTriggerMessageId() {
 		t.Errorf("the second run = %v", got)
 	}
 	if records := n.recorded("ada", s); times(records, "run.resumed") != 1 || times(records, "run.not_resumed") != 0 {
@@ -286,7 +293,8 @@ func TestResumeGivenUp(t *testing.T) {
 	admin := w.connect(w.owner)
 	defer admin.Close(context.WithoutCancel(t.Context()))
 	left := 0
-	if err := admin.QueryRow(t.Context(), "select count(*) from session_manager.sessions where resume_run is not null").Scan(&left); err != nil || left != 0 {
+	if err := admin.QueryRow(t.Context(), "select count(*) from session_manager.sessions where resume_run is not null").
+		Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d runs are to go on, %v", left, err)
 	}
 	n = w.start("a")
@@ -316,7 +324,8 @@ func TestMessageInsteadOfResuming(t *testing.T) {
 		}
 		return nil
 	})
-	if got := n.get("ada", s); got.GetBlockedReason() != "resume_pending" || got.GetState() != apiv1.SessionState_SESSION_STATE_IDLE {
+	if got := n.get("ada", s); got.GetBlockedReason() != "resume_pending" ||
+		got.GetState() != apiv1.SessionState_SESSION_STATE_IDLE {
 		t.Errorf("got %s with blocked_reason %q, want idle with resume_pending", got.GetState(), got.GetBlockedReason())
 	}
 	n.run("ada", s, n.post("ada", s, "Something else.").GetRunId())
@@ -346,7 +355,8 @@ func TestProviderUnreachable(t *testing.T) {
 		t.Errorf("run = %v", run)
 	}
 	answer := n.messages("ada", s)[1]
-	if m := answer.GetMetadata(); m.GetErrorMessage() != "Provider unreachable." || m.GetErrorCode() != "provider_unreachable" || m.GetErrorStatus() != 503 {
+	if m := answer.GetMetadata(); m.GetErrorMessage() != "Provider unreachable." ||
+		m.GetErrorCode() != "provider_unreachable" || m.GetErrorStatus() != 503 {
 		t.Errorf("metadata = %v", m)
 	}
 	if got := n.get("ada", s).GetBlockedReason(); got != "provider_unreachable" {
@@ -384,7 +394,11 @@ func TestHarnessMisbehaves(t *testing.T) {
 			p.turn(1, false, text("b"))
 			p.hang()
 		}, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
-		"no reason":    {func(p *play) { p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_FAILED}) }, commonv1.ErrorCode_ERROR_CODE_INTERNAL},
+		"no reason": {
+			func(p *play) {
+				p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_FAILED})
+			}, commonv1.ErrorCode_ERROR_CODE_INTERNAL,
+		},
 		"no end":       {func(*play) {}, commonv1.ErrorCode_ERROR_CODE_INTERRUPTED},
 		"its own code": {func(p *play) { panic(errRefused) }, commonv1.ErrorCode_ERROR_CODE_PAYLOAD_TOO_LARGE},
 	} {
@@ -411,7 +425,8 @@ func TestHarnessAway(t *testing.T) {
 	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {
 		t.Errorf("run = %v", run)
 	}
-	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "" || m[1].GetMetadata().GetErrorCode() != "interrupted" {
+	if m := n.messages("ada", s); len(m) != 2 || m[1].GetContent() != "" ||
+		m[1].GetMetadata().GetErrorCode() != "interrupted" {
 		t.Errorf("messages = %v", m)
 	}
 	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())
@@ -438,7 +453,8 @@ func TestOddNumbers(t *testing.T) {
 			Stats: &harnessv1.Stats{DurationMs: 0, Tps: math.Inf(1), Cost: &harnessv1.Cost{Total: math.NaN()}},
 		})
 	})
-	if run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId()); run.GetOutcome() != "completed" || run.GetCostTotal() != 0 {
+	if run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId()); run.GetOutcome() != "completed" ||
+		run.GetCostTotal() != 0 {
 		t.Errorf("run = %v", run)
 	}
 	w.await(s, "output", "message.end")

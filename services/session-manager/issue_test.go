@@ -97,7 +97,8 @@ func TestARunIsGivenTheOpenTodos(t *testing.T) {
 func (n *node) bound(user string, issue int64) string {
 	n.w.t.Helper()
 	n.session(user) // the project is loaded
-	created, err := n.Sessions.CreateSession(as(n.w.t, user), &apiv1.CreateSessionRequest{ProjectId: "music", IssueNumber: issue})
+	created, err := n.Sessions.CreateSession(as(n.w.t, user),
+		&apiv1.CreateSessionRequest{ProjectId: "music", IssueNumber: issue})
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
@@ -162,7 +163,9 @@ func TestOneRunWorksOnAnIssue(t *testing.T) {
 		t.Errorf("the refused message was kept: %v", got)
 	}
 	two.run("ada", other, two.post("ada", other, "go").GetRunId())
-	_, err = one.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: first, IssueNumber: structpb.NewNumberValue(5)})
+	_, err = one.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
+		Id: first, IssueNumber: structpb.NewNumberValue(5),
+	})
 	refused(t, err, fault.Conflict)
 	close(release)
 	one.run("ada", first, run)

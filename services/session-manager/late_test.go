@@ -34,7 +34,9 @@ func TestLateRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		return &toolrunnerv1.WorkspaceEvent{Id: ident.New(), SessionId: session, Event: &toolrunnerv1.WorkspaceEvent_Record{
-			Record: &commonv1.AuditRecord{EventType: "process.lost", Ts: time.Now().UnixMilli(), AgentPath: "primary", Payload: payload},
+			Record: &commonv1.AuditRecord{
+				EventType: "process.lost", Ts: time.Now().UnixMilli(), AgentPath: "primary", Payload: payload,
+			},
 		}}
 	}
 	about, ended, none := event(live), event(over), event("no such session")
@@ -56,12 +58,14 @@ func TestLateRecords(t *testing.T) {
 		t.Errorf("acknowledged %v, want %v", got, want)
 	}
 	for session, want := range map[string]int{live: 1, over: 0} {
-		records, _, err := auditstore.NewAudit(b.pool).Query(t.Context(), audit.Query{Owner: "ada", SessionID: session, Types: []string{"process.lost"}, Limit: 10})
+		records, _, err := auditstore.NewAudit(b.pool).
+			Query(t.Context(), audit.Query{Owner: "ada", SessionID: session, Types: []string{"process.lost"}, Limit: 10})
 		if err != nil || len(records) != want {
 			t.Errorf("got %d records, %v, want %d", len(records), err, want)
 			continue
 		}
-		if want == 1 && (records[0].ID != about.GetId() || records[0].RunID != "r" || records[0].ProjectID != "music" || records[0].AgentPath != "primary") {
+		if want == 1 && (records[0].ID != about.GetId() || records[0].RunID != "r" || records[0].ProjectID != "music" ||
+			records[0].AgentPath != "primary") {
 			t.Errorf("got %+v", records[0])
 		}
 	}

@@ -128,7 +128,9 @@ func TestBackPressure(t *testing.T) {
 			p.delta(piece)
 			sent.Add(1)
 		}
-		p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED})
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED,
+		})
 	})
 	n.attach("ada", s, false)
 	w.nats.Stop()
@@ -173,7 +175,8 @@ func (w *world) killer() (stop func()) {
 		defer conn.Close(context.Background())
 		for ctx.Err() == nil {
 			begun := time.Now()
-			_, err := conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()", w.database())
+			_, err := conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> "+
+				"pg_backend_pid()", w.database())
 			if err != nil && ctx.Err() == nil {
 				w.t.Errorf("cutting connections: %v", err)
 				return
@@ -252,7 +255,8 @@ func TestBrokenConnections(t *testing.T) {
 	for range 30 {
 		for _, s := range ids {
 			content := "More."
-			if _, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content}); err == nil {
+			if _, err := n.Sessions.PostMessage(as(t, "ada"),
+				&apiv1.PostMessageRequest{SessionId: s, Content: &content}); err == nil {
 				accepted[s]++
 			} else if !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Conflict) {
 				t.Errorf("posting: %v", err)
@@ -319,11 +323,14 @@ func TestRefusedChange(t *testing.T) {
 	hold := n.attach("ada", s, false)
 	admin := w.connect(w.owner)
 	defer admin.Close(context.WithoutCancel(t.Context()))
-	if _, err := admin.Exec(t.Context(), "alter table session_manager.sessions add constraint odd check (label <> 'odd') not valid"); err != nil {
+	if _, err := admin.Exec(t.Context(), "alter table session_manager.sessions add constraint odd check (label <> "+
+		"'odd') not valid"); err != nil {
 		t.Fatal(err)
 	}
 	label := "odd"
-	_, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue(label)})
+	_, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
+		Id: s, Label: structpb.NewStringValue(label),
+	})
 	refused(t, err, fault.Internal)
 	if got := hold.ended(); got.GetCode() != "server_shutdown" {
 		t.Errorf("the hold ended with %v", got)
@@ -357,7 +364,8 @@ func TestLockedSession(t *testing.T) {
 	}()
 	eventually(t, "the message waits for the lock", func() error {
 		var waits bool
-		err := watcher.QueryRow(t.Context(), "select exists (select from pg_stat_activity where $1::int = any(pg_blocking_pids(pid)))",
+		err := watcher.QueryRow(t.Context(), "select exists (select from pg_stat_activity where $1::int = "+
+			"any(pg_blocking_pids(pid)))",
 			admin.PgConn().PID()).Scan(&waits)
 		if err == nil && !waits && len(failed) == 0 {
 			err = errors.New("it does not")
@@ -406,7 +414,8 @@ func TestDatabaseOutage(t *testing.T) {
 	allow := func(yes bool) {
 		for _, sql := range []string{
 			fmt.Sprintf("alter database %s connection limit %d", w.database(), map[bool]int{true: -1, false: 0}[yes]),
-			fmt.Sprintf("select pg_terminate_backend(pid) from pg_stat_activity where datname = '%s' and pid <> pg_backend_pid()", w.database()),
+			fmt.Sprintf("select pg_terminate_backend(pid) from pg_stat_activity where datname = '%s' and pid <> "+
+				"pg_backend_pid()", w.database()),
 		} {
 			if _, err := admin.Exec(t.Context(), sql); err != nil {
 				t.Fatalf("%s: %v", sql, err)

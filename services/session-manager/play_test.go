@@ -36,7 +36,9 @@ type toolRunner struct {
 }
 
 // WatchWorkspace sends the late events to each watcher, and keeps its acknowledgements.
-func (r *toolRunner) WatchWorkspace(stream grpc.BidiStreamingServer[toolrunnerv1.WatchWorkspaceRequest, toolrunnerv1.WorkspaceEvent]) error {
+func (r *toolRunner) WatchWorkspace(
+	stream grpc.BidiStreamingServer[toolrunnerv1.WatchWorkspaceRequest, toolrunnerv1.WorkspaceEvent],
+) error {
 	r.mu.Lock()
 	late := r.late
 	r.mu.Unlock()
@@ -61,7 +63,9 @@ func (r *toolRunner) conn(t testing.TB) *grpc.ClientConn {
 	return conn
 }
 
-func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjectRequest) (*toolrunnerv1.ReadProjectResponse, error) {
+func (r *toolRunner) ReadProject(
+	_ context.Context, req *toolrunnerv1.ReadProjectRequest,
+) (*toolrunnerv1.ReadProjectResponse, error) {
 	r.mu.Lock()
 	r.calls = append(r.calls, "read")
 	away := r.away
@@ -84,7 +88,9 @@ func (r *toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjec
 }
 
 // ListTools lists a tool that only looks, which root agents have, and one that they are given.
-func (r *toolRunner) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
+func (r *toolRunner) ListTools(
+	context.Context, *toolrunnerv1.ListToolsRequest,
+) (*toolrunnerv1.ListToolsResponse, error) {
 	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
 		{Name: "file.read", Category: toolrunnerv1.Category_CATEGORY_READ, DefaultRoot: true},
 		{Name: "shell.bash", Category: toolrunnerv1.Category_CATEGORY_WRITE},
@@ -98,7 +104,9 @@ func (r *toolRunner) leave(yes bool) {
 	r.away = yes
 }
 
-func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionRequest) (*toolrunnerv1.EndSessionResponse, error) {
+func (r *toolRunner) EndSession(
+	_ context.Context, req *toolrunnerv1.EndSessionRequest,
+) (*toolrunnerv1.EndSessionResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.away {
@@ -107,7 +115,9 @@ func (r *toolRunner) EndSession(_ context.Context, req *toolrunnerv1.EndSessionR
 	r.calls = append(r.calls, "ended "+req.GetSessionId())
 	r.ended = append(r.ended, req.GetSessionId())
 	payload, err := structpb.NewStruct(map[string]any{"process_id": "p", "run_id": "r"})
-	return &toolrunnerv1.EndSessionResponse{Audit: []*commonv1.AuditRecord{{EventType: "shell.executed", AgentPath: "primary", Payload: payload}}}, err
+	return &toolrunnerv1.EndSessionResponse{
+		Audit: []*commonv1.AuditRecord{{EventType: "shell.executed", AgentPath: "primary", Payload: payload}},
+	}, err
 }
 
 // SignalProcess notes the signal and its target.
@@ -121,7 +131,9 @@ func (r *toolRunner) SignalProcess(
 }
 
 // ListProcesses lists the running processes.
-func (r *toolRunner) ListProcesses(_ context.Context, req *toolrunnerv1.ListProcessesRequest) (*toolrunnerv1.ListProcessesResponse, error) {
+func (r *toolRunner) ListProcesses(
+	_ context.Context, req *toolrunnerv1.ListProcessesRequest,
+) (*toolrunnerv1.ListProcessesResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.away {
@@ -133,11 +145,13 @@ func (r *toolRunner) ListProcesses(_ context.Context, req *toolrunnerv1.ListProc
 	for _, s := range r.runs {
 		if req.GetSessionId() == "" || req.GetSessionId() == s {
 			resp.Processes = append(resp.Processes, &commonv1.RunningProcess{
-				Id: "p", SessionId: s, ProjectId: "music", RunId: "r", AgentPath: "primary", CageId: &cage, Pid: 7, Command: "sleep 1", StartedAt: 1,
+				Id: "p", SessionId: s, ProjectId: "music", RunId: "r", AgentPath: "primary", CageId: &cage, Pid: 7,
+				Command: "sleep 1", StartedAt: 1,
 				MemoryBytes: 2, CpuMs: 3, Background: true,
 			})
 			resp.Cages = append(resp.Cages, &commonv1.RunningCage{
-				Id: cage, SessionId: s, ProjectId: "music", RunId: "r", AgentPath: "primary", Tier: "userns", BestEffort: []string{"b"}, StartedAt: 1,
+				Id: cage, SessionId: s, ProjectId: "music", RunId: "r", AgentPath: "primary", Tier: "userns",
+				BestEffort: []string{"b"}, StartedAt: 1,
 				MemoryBytes: 2, CpuMs: 3, Processes: 4,
 			})
 		}
@@ -176,7 +190,9 @@ type way struct {
 }
 
 // NewStream implements [grpc.ClientConnInterface].
-func (w way) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (w way) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	if w.h.away.Load() {
 		w.h.refused.Add(1)
 		return nil, fault.New(fault.Unavailable, "The harness is away.")
@@ -344,7 +360,9 @@ func (p *play) model() {
 }
 
 func (p *play) delta(text string) {
-	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Kind: harnessv1.DeltaKind_DELTA_KIND_TEXT, Text: text}}})
+	p.send(&harnessv1.RunEvent{
+		Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Kind: harnessv1.DeltaKind_DELTA_KIND_TEXT, Text: text}},
+	})
 }
 
 func text(s string) *harnessv1.Block {
@@ -352,7 +370,9 @@ func text(s string) *harnessv1.Block {
 }
 
 func call(id, name, input string) *harnessv1.Block {
-	return &harnessv1.Block{Block: &harnessv1.Block_ToolCall{ToolCall: &harnessv1.ToolCall{Id: id, Name: name, Input: input}}}
+	return &harnessv1.Block{
+		Block: &harnessv1.Block_ToolCall{ToolCall: &harnessv1.ToolCall{Id: id, Name: name, Input: input}},
+	}
 }
 
 // turn reports a turn; with wait it waits until it is stored.
@@ -366,7 +386,9 @@ func (p *play) turn(step int32, wait bool, blocks ...*harnessv1.Block) *harnessv
 	ttft := 12.0
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Turn{Turn: &harnessv1.Turn{
 		Step: step, Blocks: blocks, StopReason: stop, Usage: &harnessv1.Usage{Input: 10, Output: 5, CacheRead: 2},
-		Stats:    &harnessv1.Stats{TtftMs: &ttft, DurationMs: 100, Tps: 50, Cost: &harnessv1.Cost{Input: 0.5, Output: 0.25, Total: 0.75}},
+		Stats: &harnessv1.Stats{
+			TtftMs: &ttft, DurationMs: 100, Tps: 50, Cost: &harnessv1.Cost{Input: 0.5, Output: 0.25, Total: 0.75},
+		},
 		Provider: "fake", Model: "one", Wait: wait,
 	}}})
 	if !wait {

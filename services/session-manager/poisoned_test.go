@@ -48,7 +48,8 @@ func TestPoisonedDatabase(t *testing.T) {
 					p.done(1)
 					p.finish(&harnessv1.RunFinished{
 						Outcome: harnessv1.Outcome_OUTCOME_COMPLETED, StopReason: harnessv1.StopReason_STOP_REASON_STOP,
-						Usage: &harnessv1.Usage{Input: 1 << 62, Output: 1 << 62, CacheRead: 1 << 62}, Stats: &harnessv1.Stats{Cost: &harnessv1.Cost{Total: 1}},
+						Usage: &harnessv1.Usage{Input: 1 << 62, Output: 1 << 62, CacheRead: 1 << 62},
+						Stats: &harnessv1.Stats{Cost: &harnessv1.Cost{Total: 1}},
 					})
 				})
 				n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
@@ -80,7 +81,8 @@ func TestPoisonedDatabase(t *testing.T) {
 // readAll reads a session in every way, over a wire, and fails if a read fails or is incomplete.
 func readAll(t *testing.T, n *node, s string) {
 	t.Helper()
-	if got := n.get("ada", s).GetTotals(); got.GetTokensIn() < 0 || got.GetTokensIn() > 1<<53 || got.GetTokensOut() < 0 || got.GetCostUsd() < 0 {
+	if got := n.get("ada", s).GetTotals(); got.GetTokensIn() < 0 || got.GetTokensIn() > 1<<53 || got.GetTokensOut() < 0 ||
+		got.GetCostUsd() < 0 {
 		t.Errorf("got totals %v, want counts that JSON clients read exactly", got)
 	}
 	if got := n.messages("ada", s); len(got) < 4 || len(got) != int(n.get("ada", s).GetMessageCount()) {

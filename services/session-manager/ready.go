@@ -12,7 +12,9 @@ import (
 
 // readyUnary refuses calls until the service is ready. A call that needs the database fails at once while it does
 // not answer, and ends when that begins.
-func (s *Service) readyUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Service) readyUnary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	if !s.ready.Load() {
 		return nil, database.NotOpen()
 	}
@@ -32,7 +34,9 @@ func (s *Service) readyUnary(ctx context.Context, req any, info *grpc.UnaryServe
 }
 
 // readyStream refuses streams until the service is ready.
-func (s *Service) readyStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *Service) readyStream(
+	srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
 	if !s.ready.Load() {
 		return database.NotOpen()
 	}

@@ -67,7 +67,8 @@ func TestNotReady(t *testing.T) {
 	for _, m := range methods(t, server) {
 		t.Run(string(m.Name()), func(t *testing.T) {
 			f := refused(t, callEmpty(as(t, "ada"), conn, m), fault.Unavailable)
-			if want := "The database cannot be reached yet; try again shortly."; f.Msg != want || f.Details["subsystem"] != "storage" {
+			if want := "The database cannot be reached yet; try again shortly."; f.Msg != want ||
+				f.Details["subsystem"] != "storage" {
 				t.Errorf("got %q with %v, want %q of the subsystem storage", f.Msg, f.Details, want)
 			}
 		})
@@ -83,7 +84,8 @@ func TestOperatorIsRequired(t *testing.T) {
 	var without []string
 	for _, m := range methods(t, n.server) {
 		err := callEmpty(t.Context(), n.conn, m)
-		asked := errors.Is(err, fault.Unauthenticated) && fault.From(err).Msg == "Sessions and projects belong to operators; sign in first."
+		asked := errors.Is(err, fault.Unauthenticated) &&
+			fault.From(err).Msg == "Sessions and projects belong to operators; sign in first."
 		if !asked {
 			without = append(without, string(m.Name()))
 		}
@@ -93,7 +95,8 @@ func TestOperatorIsRequired(t *testing.T) {
 	}
 	slices.Sort(without)
 	want := []string{
-		"AuthenticateToken", "ConsumeLaunchToken", "GetAuthEpoch", "GetOperator", "IssueLaunchToken", "QueryAudit", "RecordAudit", "RotateAuthEpoch",
+		"AuthenticateToken", "ConsumeLaunchToken", "GetAuthEpoch", "GetOperator", "IssueLaunchToken", "QueryAudit",
+		"RecordAudit", "RotateAuthEpoch",
 	}
 	if d := cmp.Diff(want, without); d != "" {
 		t.Errorf("methods that are answered without an operator (-want +got):\n%s", d)

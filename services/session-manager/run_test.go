@@ -25,7 +25,8 @@ func TestOneMessage(t *testing.T) {
 	s := n.session("ada")
 	posted := n.post("ada", s, "Say hello.")
 	run := n.run("ada", s, posted.GetRunId())
-	if run.GetOutcome() != "completed" || run.GetStopReason() != "stop" || run.GetTokensIn() != 12 || run.GetTokensOut() != 5 ||
+	if run.GetOutcome() != "completed" || run.GetStopReason() != "stop" || run.GetTokensIn() != 12 ||
+		run.GetTokensOut() != 5 ||
 		run.GetCostTotal() != 0.75 || len(run.GetSteps()) != 1 || run.GetTriggerMessageId() != posted.GetId() {
 		t.Errorf("run = %v", run)
 	}
@@ -37,12 +38,14 @@ func TestOneMessage(t *testing.T) {
 	id := messages[1].GetId()
 	output := w.await(s, "output", "message.end")
 	want := []string{
-		`message.start {"message_id":"` + id + `","run_id":"` + run.GetId() + `","role":"primary","provider":"fake","model":"one","started_at":1700000000000}`,
+		`message.start {"message_id":"` + id + `","run_id":"` + run.GetId() +
+			`","role":"primary","provider":"fake","model":"one","started_at":1700000000000}`,
 		`message.delta {"message_id":"` + id + `","delta":"Hel","kind":"text"}`,
 		`message.delta {"message_id":"` + id + `","delta":"lo","kind":"text"}`,
 		fmt.Sprintf(`message.end {"message_id":%q,"ended_at":%d,"stop_reason":"stop",`, id, run.GetEndedAt()) +
 			`"usage":{"input":10,"output":5,"reasoning":0,"cache_read":2,"cache_write":0},` +
-			`"stats":{"ttft":12,"duration":100,"tps":50,"cost":{"input":0,"output":0,"reasoning":0,"cache_read":0,"cache_write":0,"total":0.75}}}`,
+			`"stats":{"ttft":12,"duration":100,"tps":50,"cost":{"input":0,"output":0,"reasoning":0,"cache_read":0,` +
+			`"cache_write":0,"total":0.75}}}`,
 	}
 	if d := cmp.Diff(want, output); d != "" {
 		t.Error(d)
@@ -51,7 +54,8 @@ func TestOneMessage(t *testing.T) {
 	want = []string{
 		`run.started {"run_id":"` + run.GetId() + `","message_id":"` + posted.GetId() + `"}`,
 		`session.state {"state":"running"}`,
-		`run.ended {"run_id":"` + run.GetId() + `","outcome":"completed","steps":1,"tokens_in":12,"tokens_out":5,"cost_usd":0.75}`,
+		`run.ended {"run_id":"` + run.GetId() + `","outcome":"completed","steps":1,"tokens_in":12,"tokens_out":5,` +
+			`"cost_usd":0.75}`,
 		`session.state {"state":"idle"}`,
 	}
 	if d := cmp.Diff(want, events); d != "" {
@@ -91,21 +95,28 @@ func TestTools(t *testing.T) {
 	for _, p := range answer.GetParts() {
 		parts = append(parts, p.GetType()+":"+p.GetText()+p.GetId()+p.GetToolCallId()+p.GetOutput())
 	}
-	if d := cmp.Diff([]string{"text:I look.", "tool_call:c1", "tool_call:c2", "tool_result:c1one", "tool_result:c2two", "text:Done."}, parts); d != "" {
+	if d := cmp.Diff([]string{
+		"text:I look.", "tool_call:c1", "tool_call:c2", "tool_result:c1one", "tool_result:c2two", "text:Done.",
+	}, parts); d != "" {
 		t.Error(d)
 	}
 	if answer.GetContent() != "I look.Done." {
 		t.Errorf("content = %q", answer.GetContent())
 	}
 	output := w.await(s, "output", "message.end")
-	wantKinds := []string{"message.start", "message.tool_call", "message.tool_result", "message.tool_call", "message.tool_result", "message.end"}
+	wantKinds := []string{
+		"message.start", "message.tool_call", "message.tool_result", "message.tool_call", "message.tool_result",
+		"message.end",
+	}
 	if d := cmp.Diff(wantKinds, kinds(output)); d != "" {
 		t.Error(d)
 	}
-	if want := `message.tool_call {"message_id":"` + answer.GetId() + `","id":"c2","name":"file.read","input":{"path":"b"}}`; output[1] != want {
+	if want := `message.tool_call {"message_id":"` + answer.GetId() +
+		`","id":"c2","name":"file.read","input":{"path":"b"}}`; output[1] != want {
 		t.Errorf("call = %s", output[1])
 	}
-	want := `message.tool_result {"message_id":"` + answer.GetId() + `","tool_call_id":"c2","name":"file.read","input":{"path":"b"},"output":"two","is_error":false,"duration_ms":3}`
+	want := `message.tool_result {"message_id":"` + answer.GetId() +
+		`","tool_call_id":"c2","name":"file.read","input":{"path":"b"},"output":"two","is_error":false,"duration_ms":3}`
 	if output[2] != want {
 		t.Errorf("result = %s", output[2])
 	}
@@ -225,12 +236,14 @@ func TestOverrides(t *testing.T) {
 	for range 2 {
 		start := w.harness.next().start
 		target := start.GetRoutes()[contract.RootRoute].GetTargets()[0]
-		if start.GetMaxSteps() != 3 || start.GetMaxOutputTokens() != 77 || target.GetProvider() != "ghost" || target.GetModel() != "m:1" ||
+		if start.GetMaxSteps() != 3 || start.GetMaxOutputTokens() != 77 || target.GetProvider() != "ghost" ||
+			target.GetModel() != "m:1" ||
 			target.GetUnusable().GetCode() != commonv1.ErrorCode_ERROR_CODE_PROVIDER_NOT_CONFIGURED {
 			t.Errorf("start = %v", start)
 		}
 	}
-	if got := n.get("ada", s); got.GetModelOverride() != model || got.GetMaxStepsOverride() != 3 || got.GetMaxOutputTokensOverride() != 77 {
+	if got := n.get("ada", s); got.GetModelOverride() != model || got.GetMaxStepsOverride() != 3 ||
+		got.GetMaxOutputTokensOverride() != 77 {
 		t.Errorf("session = %v", got)
 	}
 }
@@ -280,12 +293,14 @@ func TestWhatARunIsGiven(t *testing.T) {
 	})
 	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
 	start := w.harness.next().start
-	if start.GetPrompts()["prompt.md"] != "Be kind." || start.GetOperatorId() != "ada" || start.GetProjectRoot() != w.project || start.GetRequestId() == "" {
+	if start.GetPrompts()["prompt.md"] != "Be kind." || start.GetOperatorId() != "ada" ||
+		start.GetProjectRoot() != w.project || start.GetRequestId() == "" {
 		t.Errorf("start = %v", start)
 	}
 	w.write("prompt.md", "Be brief.")
 	run := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
-	if got := w.harness.next().start.GetPrompts()["prompt.md"]; got != "Be brief." || run.GetPromptHashes()["prompt.md"] != sum([]byte("Be brief.")) {
+	if got := w.harness.next().start.GetPrompts()["prompt.md"]; got != "Be brief." ||
+		run.GetPromptHashes()["prompt.md"] != sum([]byte("Be brief.")) {
 		t.Errorf("prompt = %q, hashes %v", got, run.GetPromptHashes())
 	}
 	if got := n.recorded("ada", s); !slices.Contains(got, "prompt.reloaded") {
@@ -311,7 +326,9 @@ func TestRecords(t *testing.T) {
 	s := n.session("ada")
 	w.harness.expect(func(p *play) {
 		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Audit{Audit: auditRecords("agent.pre_generation")[0]}})
-		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{Hash: "h1", Items: 3}}})
+		p.send(&harnessv1.RunEvent{
+			Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{Hash: "h1", Items: 3}},
+		})
 		p.model()
 		p.turn(1, true, call("c1", "file.read", `{}`))
 		p.tool(1, "c1", "file.read", `{}`, "x")
@@ -336,7 +353,9 @@ func TestRecords(t *testing.T) {
 			t.Errorf("entry = %v", e)
 		}
 	}
-	want := map[string]int{"session.created": 1, "message.posted": 2, "agent.pre_generation": 1, "tool.called": 1, "run.ended": 2}
+	want := map[string]int{
+		"session.created": 1, "message.posted": 2, "agent.pre_generation": 1, "tool.called": 1, "run.ended": 2,
+	}
 	if d := cmp.Diff(want, types); d != "" {
 		t.Error(d)
 	}
@@ -354,14 +373,16 @@ func TestRetry(t *testing.T) {
 	s := n.session("ada")
 	w.harness.expect(func(p *play) {
 		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Retry{Retry: &harnessv1.Retry{
-			Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_RATE_LIMITED, Message: "Slow down."}, Attempt: 1, DelayMs: 500,
+			Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_RATE_LIMITED, Message: "Slow down."}, Attempt: 1,
+			DelayMs:  500,
 			Provider: "fake", Model: "one",
 		}}})
 		sayHello(p)
 	})
 	run := n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
 	events := w.await(s, "events", `session.state {"state":"idle"}`)
-	want := `run.retry {"run_id":"` + run.GetId() + `","error":{"code":"provider_rate_limited","message":"Slow down."},"attempt":1,"delay_ms":500,"provider":"fake","model":"one"}`
+	want := `run.retry {"run_id":"` + run.GetId() + `","error":{"code":"provider_rate_limited","message":"Slow ` +
+		`down."},"attempt":1,"delay_ms":500,"provider":"fake","model":"one"}`
 	if events[2] != want {
 		t.Errorf("events = %q", events)
 	}
@@ -410,13 +431,18 @@ func TestToolOutput(t *testing.T) {
 	w.harness.expect(func(p *play) {
 		p.model()
 		p.turn(1, true, call("c1", "shell.bash", `{}`))
-		p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolOutput{ToolOutput: &harnessv1.ToolCallOutput{ToolCallId: "c1", Stream: "stdout", Text: "line\n"}}})
+		p.send(&harnessv1.RunEvent{
+			Event: &harnessv1.RunEvent_ToolOutput{
+				ToolOutput: &harnessv1.ToolCallOutput{ToolCallId: "c1", Stream: "stdout", Text: "line\n"},
+			},
+		})
 		p.tool(1, "c1", "shell.bash", `{}`, "done")
 		p.done(1)
 		p.complete(1)
 	})
 	run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
-	want := `message.tool_output {"message_id":"` + run.GetMessageId() + `","tool_call_id":"c1","stream":"stdout","text":"line\n"}`
+	want := `message.tool_output {"message_id":"` + run.GetMessageId() +
+		`","tool_call_id":"c1","stream":"stdout","text":"line\n"}`
 	if got := w.await(s, "output", "message.end"); got[1] != want {
 		t.Errorf("output = %q", got)
 	}

@@ -213,7 +213,8 @@ func (s *Service) retry(ctx context.Context, f func() error) error {
 // openPool returns nil without an error if ctx ends first.
 func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) {
 	cfg := postgres.Config{
-		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log, Health: s.health,
+		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
+		Health: s.health,
 	}
 	err = s.retry(ctx, func() (err error) {
 		pool, err = postgres.Open(ctx, cfg, migrations.Files, migrations.Schema)

@@ -50,11 +50,13 @@ func TestStoresAway(t *testing.T) {
 	if err := service.Ready(t.Context()); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("ready: %v", err)
 	}
-	_, err := sessionmanagerv1.NewSessionServiceClient(conn).GetSession(as(t, "ada"), &apiv1.GetSessionRequest{Id: ident.New()})
+	_, err := sessionmanagerv1.NewSessionServiceClient(conn).
+		GetSession(as(t, "ada"), &apiv1.GetSessionRequest{Id: ident.New()})
 	if f := refused(t, err, fault.Unavailable); f.Details["subsystem"] != "storage" {
 		t.Errorf("details = %v", f.Details)
 	}
-	stream, err := sessionmanagerv1.NewAttachServiceClient(conn).Attach(as(t, "ada"), &sessionmanagerv1.AttachRequest{SessionId: ident.New()})
+	stream, err := sessionmanagerv1.NewAttachServiceClient(conn).
+		Attach(as(t, "ada"), &sessionmanagerv1.AttachRequest{SessionId: ident.New()})
 	if err == nil {
 		_, err = stream.Recv()
 	}
@@ -84,7 +86,8 @@ func (w *world) service(owner, app string) *Service {
 func spoilt(t *testing.T, statement string) *Service {
 	t.Helper()
 	owner, app := pgtest.URLs(t)
-	pool, err := postgres.Open(t.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files, migrations.Schema)
+	pool, err := postgres.Open(t.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files,
+		migrations.Schema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +104,8 @@ func spoilt(t *testing.T, statement string) *Service {
 // A database of a newer version ends the service with a sentence instead of being waited for.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
-	if err := spoilt(t, "update session_manager.schema_version set version = version + 1").Run(t.Context()); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
+	if err := spoilt(t, "update session_manager.schema_version set version = version + 1").
+		Run(t.Context()); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("the service ended with %v", err)
 	}
 }

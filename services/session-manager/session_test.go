@@ -32,7 +32,9 @@ func TestCreateAndList(t *testing.T) {
 	w := newWorld(t)
 	n := w.start("a")
 	n.session("ada")
-	for _, req := range []*apiv1.CreateSessionRequest{{Name: " deploy "}, {Label: "deploy"}, {Name: "deploy", Label: "deploy"}} {
+	for _, req := range []*apiv1.CreateSessionRequest{
+		{Name: " deploy "}, {Label: "deploy"}, {Name: "deploy", Label: "deploy"},
+	} {
 		req.ProjectId = "music"
 		created, err := n.Sessions.CreateSession(as(t, "ada"), req)
 		if err != nil || created.GetName() != "deploy" || created.GetLabel() != "deploy" || !ident.Valid(created.GetId()) ||
@@ -79,7 +81,9 @@ func TestSearchSessions(t *testing.T) {
 	w := newWorld(t)
 	n := w.start("a")
 	named := n.session("ada")
-	if _, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: named, Label: structpb.NewStringValue("Übersicht.go")}); err != nil {
+	if _, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
+		Id: named, Label: structpb.NewStringValue("Übersicht.go"),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	spoken := n.session("ada")
@@ -101,7 +105,8 @@ func TestSearchSessions(t *testing.T) {
 		t.Errorf("all sessions are %q, want %q", got, want)
 	}
 	for q, want := range map[string]string{
-		"Übersicht go": named + " ", "STRIPES which": spoken + " " + posted.GetId(), "zeb": spoken + " " + n.messages("ada", spoken)[1].GetId(),
+		"Übersicht go": named + " ", "STRIPES which": spoken + " " + posted.GetId(),
+		"zeb": spoken + " " + n.messages("ada", spoken)[1].GetId(),
 	} {
 		eventually(t, q+" is found", func() error {
 			if got := search("ada", &q); len(got) != 1 || got[0] != want {
@@ -134,9 +139,11 @@ func TestCreateRefusals(t *testing.T) {
 		req  *apiv1.CreateSessionRequest
 		code fault.Code
 	}{
-		"unknown project":   {&apiv1.CreateSessionRequest{ProjectId: "nope"}, fault.NotFound},
-		"hostile project":   {&apiv1.CreateSessionRequest{ProjectId: "a\x00b"}, fault.NotFound},
-		"long name":         {&apiv1.CreateSessionRequest{ProjectId: "music", Name: strings.Repeat("ä", 121)}, fault.ValidationFailed},
+		"unknown project": {&apiv1.CreateSessionRequest{ProjectId: "nope"}, fault.NotFound},
+		"hostile project": {&apiv1.CreateSessionRequest{ProjectId: "a\x00b"}, fault.NotFound},
+		"long name": {
+			&apiv1.CreateSessionRequest{ProjectId: "music", Name: strings.Repeat("ä", 121)}, fault.ValidationFailed,
+		},
 		"NUL in the name":   {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a\x00"}, fault.ValidationFailed},
 		"two names":         {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a", Label: "b"}, fault.ValidationFailed},
 		"unknown source":    {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: ident.New()}, fault.NotFound},
@@ -234,8 +241,14 @@ func TestUpdate(t *testing.T) {
 		{"steps 1.5", &req{MaxStepsOverride: num(1.5)}, fault.ValidationFailed, 0, ""},
 		{"steps as text", &req{MaxStepsOverride: str("x")}, fault.ValidationFailed, 0, ""},
 		{"tokens", &req{MaxOutputTokensOverride: num(65536)}, 0, 0, ". ghost:m 100 65536"},
-		{"tokens 65537", &req{MaxOutputTokensOverride: num(65537)}, fault.ValidationFailed, http.StatusUnprocessableEntity, ""},
-		{"cleared", &req{ModelOverride: null, MaxStepsOverride: null, MaxOutputTokensOverride: null, Label: null}, 0, 0, ". . 0 0"},
+		{
+			"tokens 65537", &req{MaxOutputTokensOverride: num(65537)}, fault.ValidationFailed, http.StatusUnprocessableEntity,
+			"",
+		},
+		{
+			"cleared", &req{ModelOverride: null, MaxStepsOverride: null, MaxOutputTokensOverride: null, Label: null}, 0, 0,
+			". . 0 0",
+		},
 	} {
 		c.req.Id = s
 		resp, err := n.Sessions.UpdateSession(as(t, "ada"), c.req)
@@ -257,7 +270,8 @@ func TestUpdate(t *testing.T) {
 			return s
 		}
 		got := resp.GetSession()
-		if text := fmt.Sprint(dot(got.GetLabel()), " ", dot(got.GetModelOverride()), " ", got.GetMaxStepsOverride(), " ", got.GetMaxOutputTokensOverride()); text != c.want {
+		if text := fmt.Sprint(dot(got.GetLabel()), " ", dot(got.GetModelOverride()), " ", got.GetMaxStepsOverride(), " ",
+			got.GetMaxOutputTokensOverride()); text != c.want {
 			t.Errorf("%s: %s, want %s", c.name, text, c.want)
 		}
 	}
@@ -286,8 +300,12 @@ func TestPostRefusals(t *testing.T) {
 		"NUL":       {&req{Content: str("a\x00")}, fault.ValidationFailed, 0},
 		"too large": {&req{Content: str(strings.Repeat("a", 101))}, fault.PayloadTooLarge, 0},
 		"model":     {&req{Content: str("a"), ModelOverride: str("abc")}, fault.ValidationFailed, 0},
-		"steps":     {&req{Content: str("a"), MaxStepsOverride: num(0)}, fault.ValidationFailed, http.StatusUnprocessableEntity},
-		"tokens":    {&req{Content: str("a"), MaxOutputTokensOverride: num(-1)}, fault.ValidationFailed, http.StatusUnprocessableEntity},
+		"steps": {
+			&req{Content: str("a"), MaxStepsOverride: num(0)}, fault.ValidationFailed, http.StatusUnprocessableEntity,
+		},
+		"tokens": {
+			&req{Content: str("a"), MaxOutputTokensOverride: num(-1)}, fault.ValidationFailed, http.StatusUnprocessableEntity,
+		},
 	} {
 		c.req.SessionId = s
 		_, err := n.Sessions.PostMessage(as(t, "ada"), c.req)
@@ -408,7 +426,8 @@ func TestListMessages(t *testing.T) {
 		refused(t, err, fault.ValidationFailed)
 	}
 	resp, err := n.Sessions.ListRuns(as(t, "ada"), &apiv1.ListRunsRequest{SessionId: s, Limit: 2})
-	if err != nil || len(resp.GetItems()) != 2 || !resp.GetHasMore() || resp.GetItems()[0].GetTriggerMessageId() != ids[0] ||
+	if err != nil || len(resp.GetItems()) != 2 || !resp.GetHasMore() ||
+		resp.GetItems()[0].GetTriggerMessageId() != ids[0] ||
 		resp.GetItems()[0].DurationMs == nil || resp.GetItems()[0].GetSteps() != 1 {
 		t.Errorf("runs = %v, %v", resp.GetItems(), err)
 	}
@@ -424,7 +443,9 @@ func TestEnd(t *testing.T) {
 	w.harness.expect(func(p *play) {
 		p.model()
 		p.hang()
-		p.finish(&harnessv1.RunFinished{Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED})
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED,
+		})
 	})
 	hold := n.attach("ada", s, false)
 	posted := n.post("ada", s, "Work.")
@@ -434,7 +455,8 @@ func TestEnd(t *testing.T) {
 		t.Errorf("details = %v", f.Details)
 	}
 	ended, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
-	if err != nil || ended.GetSession().GetState() != apiv1.SessionState_SESSION_STATE_ENDED || ended.GetSession().EndedAt == nil {
+	if err != nil || ended.GetSession().GetState() != apiv1.SessionState_SESSION_STATE_ENDED ||
+		ended.GetSession().EndedAt == nil {
 		t.Fatalf("ended = %v, %v", ended.GetSession(), err)
 	}
 	if got := hold.ended(); got.GetCode() != "session_ended" {
@@ -450,7 +472,10 @@ func TestEnd(t *testing.T) {
 	content := "More?"
 	_, err = n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
 	refused(t, err, fault.Gone)
-	_, err = n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{Id: s, Label: structpb.NewStringValue("x")})
+	_, err = n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
+		Id:    s,
+		Label: structpb.NewStringValue("x"),
+	})
 	refused(t, err, fault.Gone)
 	_, err = n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
 	refused(t, err, fault.Gone)
@@ -504,12 +529,15 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 	})
 	// The ended processes are recorded with the news, once, even if two processes have told it.
 	pool := b.pool
-	if err := sessionsstore.NewSessions(pool).ToolsEnded(t.Context(), untold, []contract.Record{{Type: "shell.executed"}}); err != nil {
+	if err := sessionsstore.NewSessions(pool).ToolsEnded(t.Context(), untold,
+		[]contract.Record{{Type: "shell.executed"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []string{told, untold} {
-		records, _, err := auditstore.NewAudit(pool).Query(t.Context(), audit.Query{Owner: "ada", SessionID: s, Types: []string{"shell.executed"}, Limit: 10})
-		if err != nil || len(records) != 1 || records[0].RunID != "r" || records[0].AgentPath != "primary" || records[0].ProjectID != "music" {
+		records, _, err := auditstore.NewAudit(pool).
+			Query(t.Context(), audit.Query{Owner: "ada", SessionID: s, Types: []string{"shell.executed"}, Limit: 10})
+		if err != nil || len(records) != 1 || records[0].RunID != "r" || records[0].AgentPath != "primary" ||
+			records[0].ProjectID != "music" {
 			t.Errorf("recorded: %+v, %v", records, err)
 		}
 	}

@@ -48,7 +48,8 @@ func TestGetSpend(t *testing.T) {
 	if got, err := spend("eve", nil); err != nil || got.GetTotal().GetCalls() != 0 || len(got.GetGroups()) != 0 {
 		t.Errorf("another operator sees %v, %v", got, err)
 	}
-	if got, err := spend("ada", proto.Int64(n.get("ada", s).GetCreatedAt())); err != nil || !proto.Equal(got.GetTotal(), sum) {
+	if got, err := spend("ada", proto.Int64(n.get("ada", s).GetCreatedAt())); err != nil ||
+		!proto.Equal(got.GetTotal(), sum) {
 		t.Errorf("since the session began: got %v, %v, want %v", got, err, sum)
 	}
 	for _, wrong := range []int64{-1, 1 << 60} {

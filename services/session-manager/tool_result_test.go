@@ -32,13 +32,16 @@ func TestToolResult(t *testing.T) {
 	run := n.post("ada", s, "Go.").GetRunId()
 	n.run("ada", s, run)
 	for id, begin := range map[string]string{"a": "a4", "b": "b1"} {
-		got, err := n.Sessions.GetToolResult(as(t, "ada"), &apiv1.GetToolResultRequest{SessionId: s, RunId: run, ToolCallId: id})
+		got, err := n.Sessions.GetToolResult(as(t, "ada"),
+			&apiv1.GetToolResultRequest{SessionId: s, RunId: run, ToolCallId: id})
 		if err != nil {
 			t.Fatalf("getting the result of %s: %v", id, err)
 		}
 		r := got.GetResult()
-		if r.GetType() != "tool_result" || r.GetToolCallId() != id || r.GetName() != "file.read" || string(r.GetInput()) != `{"path":"p"}` {
-			t.Errorf("got %s of %s %s with %s, want the tool result of %s", r.GetType(), r.GetName(), r.GetToolCallId(), r.GetInput(), id)
+		if r.GetType() != "tool_result" || r.GetToolCallId() != id || r.GetName() != "file.read" ||
+			string(r.GetInput()) != `{"path":"p"}` {
+			t.Errorf("got %s of %s %s with %s, want the tool result of %s", r.GetType(), r.GetName(), r.GetToolCallId(),
+				r.GetInput(), id)
 		}
 		if r.GetOutput() != begin+large {
 			t.Errorf("got %d bytes from %.2q on, want all %d of %s", len(r.GetOutput()), r.GetOutput(), len(begin+large), begin)

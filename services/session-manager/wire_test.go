@@ -68,7 +68,8 @@ func (p *wiretap) serve(listener net.Listener) {
 		if err != nil {
 			return
 		}
-		server, err := p.real.DialFunc(p.t.Context(), "unix", filepath.Join(p.real.Host, fmt.Sprintf(".s.PGSQL.%d", p.real.Port)))
+		server, err := p.real.DialFunc(p.t.Context(), "unix",
+			filepath.Join(p.real.Host, fmt.Sprintf(".s.PGSQL.%d", p.real.Port)))
 		if err != nil {
 			client.Close()
 			continue
@@ -113,7 +114,8 @@ func (p *wiretap) answer(client io.Writer, server io.Reader, armed *atomic.Bool)
 		}
 		if head[0] == 'Z' { // the end of the answer
 			end := pgproto3.ErrorResponse{
-				Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01", Message: "terminating connection due to administrator command",
+				Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01",
+				Message: "terminating connection due to administrator command",
 			}
 			out, err := end.Encode(nil)
 			if err != nil {

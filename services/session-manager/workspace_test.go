@@ -29,7 +29,8 @@ func (w *world) moveTo(project, workspace string) {
 	w.t.Helper()
 	admin := w.connect(w.owner)
 	defer admin.Close(w.t.Context())
-	if _, err := admin.Exec(w.t.Context(), "update session_manager.projects set workspace = $2 where id = $1", project, workspace); err != nil {
+	if _, err := admin.Exec(w.t.Context(), "update session_manager.projects set workspace = $2 where id = $1", project,
+		workspace); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -50,7 +50,8 @@ func BenchmarkRunTool(b *testing.B) {
 	root := b.TempDir()
 	b.Run("ping", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := grpc_health_v1.NewHealthClient(conn).Check(b.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+			if _, err := grpc_health_v1.NewHealthClient(conn).
+				Check(b.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -63,7 +64,8 @@ func BenchmarkRunTool(b *testing.B) {
 			n++
 			stream, err := client.RunTool(b.Context(), &toolrunnerv1.RunToolRequest{
 				CallId: strconv.Itoa(n), Tool: "edit.text", Input: input, Context: &toolrunnerv1.ToolContext{
-					SessionId: "s", RunId: "r", RequestId: "q", Caller: "primary", ProjectRoot: root, ProjectId: "p", Tools: []string{"edit.text"},
+					SessionId: "s", RunId: "r", RequestId: "q", Caller: "primary", ProjectRoot: root, ProjectId: "p",
+					Tools: []string{"edit.text"},
 				},
 			})
 			if err != nil {

@@ -43,7 +43,9 @@ func drawProject(t *rapid.T, root, outside string) (folders, files, links []stri
 			must(os.WriteFile(at, []byte("text\n"), 0o644))
 			files = append(files, path)
 		default:
-			target := rapid.SampledFrom(slices.Concat([]string{outside, filepath.Join(outside, "secret"), filepath.Join(root, "missing")},
+			target := rapid.SampledFrom(slices.Concat([]string{
+				outside, filepath.Join(outside, "secret"), filepath.Join(root, "missing"),
+			},
 				absolute(root, folders), absolute(root, files), absolute(root, links))).
 				Draw(t, "target")
 			if rapid.Bool().Draw(t, "relative") {

@@ -31,7 +31,8 @@ func policy() *commonv1.CagePolicy {
 func (c *client) hold(ctx context.Context, id string) (recv func() (*toolrunnerv1.HoldCageEvent, error)) {
 	c.t.Helper()
 	stream, err := c.HoldCage(ctx, &toolrunnerv1.HoldCageRequest{CageId: id, Context: &toolrunnerv1.ToolContext{
-		SessionId: "s1", RunId: "r1", ProjectId: "p1", Caller: "primary.subagents.tester", ProjectRoot: c.root, Cage: policy(),
+		SessionId: "s1", RunId: "r1", ProjectId: "p1", Caller: "primary.subagents.tester", ProjectRoot: c.root,
+		Cage: policy(),
 	}})
 	if err != nil {
 		c.t.Fatal(err)
@@ -48,7 +49,8 @@ func TestHoldCage(t *testing.T) {
 	id := ident.New()
 	recv := c.hold(t.Context(), id)
 	asked := <-box.held
-	if asked.GetCageId() != id || asked.GetOwner().GetSessionId() != "s1" || asked.GetOwner().GetRunId() != "r1" || asked.GetOwner().GetProjectId() != "p1" ||
+	if asked.GetCageId() != id || asked.GetOwner().GetSessionId() != "s1" || asked.GetOwner().GetRunId() != "r1" ||
+		asked.GetOwner().GetProjectId() != "p1" ||
 		asked.GetAgentPath() != "primary.subagents.tester" ||
 		asked.GetProjectRoot() != c.root ||
 		asked.GetPolicy().GetLimits().GetMemoryBytes() != 512<<20 {
@@ -56,10 +58,18 @@ func TestHoldCage(t *testing.T) {
 	}
 	attempt := &commonv1.NetworkAttempt{At: 5, Target: "example.com:443", Allowed: true, Rule: "example.com:443", Count: 2}
 	for _, e := range []*sandboxsupervisorv1.HoldCageEvent{
-		{Event: &sandboxsupervisorv1.HoldCageEvent_Opened{Opened: &sandboxsupervisorv1.Cage{CageId: "joined", Tier: "userns", BestEffort: []string{"b"}}}},
+		{
+			Event: &sandboxsupervisorv1.HoldCageEvent_Opened{
+				Opened: &sandboxsupervisorv1.Cage{CageId: "joined", Tier: "userns", BestEffort: []string{"b"}},
+			},
+		},
 		{Event: &sandboxsupervisorv1.HoldCageEvent_Network{Network: attempt}},
 		{}, // of a kind this build does not know
-		{Event: &sandboxsupervisorv1.HoldCageEvent_Ended{Ended: &sandboxsupervisorv1.CageEnded{Reason: sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME}}},
+		{
+			Event: &sandboxsupervisorv1.HoldCageEvent_Ended{
+				Ended: &sandboxsupervisorv1.CageEnded{Reason: sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME},
+			},
+		},
 	} {
 		box.events <- e
 	}
@@ -213,11 +223,13 @@ func TestListProcesses(t *testing.T) {
 	id := "c"
 	want := &toolrunnerv1.ListProcessesResponse{
 		Processes: []*commonv1.RunningProcess{{
-			Id: "e", SessionId: "s", ProjectId: "p", RunId: "r", AgentPath: "primary", CageId: &id, Pid: 7, Command: "sleep 1", StartedAt: 1,
+			Id: "e", SessionId: "s", ProjectId: "p", RunId: "r", AgentPath: "primary", CageId: &id, Pid: 7, Command: "sleep 1",
+			StartedAt:   1,
 			MemoryBytes: 2, CpuMs: 3, Background: true,
 		}},
 		Cages: []*commonv1.RunningCage{{
-			Id: "c", SessionId: "s", ProjectId: "p", RunId: "r", AgentPath: "primary", Tier: "userns", BestEffort: []string{"b"}, StartedAt: 1,
+			Id: "c", SessionId: "s", ProjectId: "p", RunId: "r", AgentPath: "primary", Tier: "userns", BestEffort: []string{"b"},
+			StartedAt:   1,
 			MemoryBytes: 2, CpuMs: 3, Processes: 4,
 		}},
 	}

@@ -98,7 +98,8 @@ func TestTheSandboxGoesAway(t *testing.T) {
 	t.Parallel()
 	breaking, lost, ended := newSandbox(), newSandbox(), newSandbox()
 	breaking.breaks = true
-	lost.reason, ended.reason = sandboxsupervisorv1.KillReason_KILL_REASON_LOST, sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED
+	lost.reason, ended.reason = sandboxsupervisorv1.KillReason_KILL_REASON_LOST,
+		sandboxsupervisorv1.KillReason_KILL_REASON_OWNER_ENDED
 	for _, box := range []*smallSandbox{breaking, lost} {
 		c := start(t, box)
 		if _, result := c.call("shell.bash", `{"command":"true"}`); !errors.Is(

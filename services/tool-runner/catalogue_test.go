@@ -35,10 +35,12 @@ func TestEveryToolIsDeclaredInFull(t *testing.T) {
 	keys := configKeys()
 	for _, tool := range list.GetTools() {
 		name := tool.GetName()
-		if space, _, _ := strings.Cut(name, "."); tool.GetNamespace() != space || space == "task" || name == "eval" || name == "project.run" {
+		if space, _, _ := strings.Cut(name, "."); tool.GetNamespace() != space || space == "task" || name == "eval" ||
+			name == "project.run" {
 			t.Errorf("%s is in the namespace %s", name, tool.GetNamespace())
 		}
-		if tool.GetSource() != "builtin" || tool.GetPlugin() != "" || tool.GetAvailability() != nil || tool.GetCategory() == 0 {
+		if tool.GetSource() != "builtin" || tool.GetPlugin() != "" || tool.GetAvailability() != nil ||
+			tool.GetCategory() == 0 {
 			t.Errorf("%s: %v", name, tool)
 		}
 		if len(tool.GetLimits()) == 0 {
@@ -50,8 +52,10 @@ func TestEveryToolIsDeclaredInFull(t *testing.T) {
 			}
 		}
 		for _, r := range tool.GetRequires() {
-			fs := r.GetKind() == "fs" && slices.Contains([]string{"ro", "rw"}, r.GetMode()) && r.GetPath() == "caller" && r.GetName() == ""
-			other := slices.Contains([]string{"seccomp", "net", "capability"}, r.GetKind()) && r.GetName() != "" && r.GetPath() == "" && r.GetMode() == ""
+			fs := r.GetKind() == "fs" && slices.Contains([]string{"ro", "rw"}, r.GetMode()) && r.GetPath() == "caller" &&
+				r.GetName() == ""
+			other := slices.Contains([]string{"seccomp", "net", "capability"}, r.GetKind()) && r.GetName() != "" &&
+				r.GetPath() == "" && r.GetMode() == ""
 			if !fs && !other {
 				t.Errorf("%s requires %v", name, r)
 			}
@@ -106,7 +110,9 @@ func TestListToolsForACaller(t *testing.T) {
 			t.Errorf("%s: %v", name, a)
 		}
 	}
-	if _, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{Context: &toolrunnerv1.ToolContext{ProjectRoot: "/nowhere"}}); !errors.Is(err, fault.NotFound) {
+	if _, err := c.ListTools(t.Context(), &toolrunnerv1.ListToolsRequest{
+		Context: &toolrunnerv1.ToolContext{ProjectRoot: "/nowhere"},
+	}); !errors.Is(err, fault.NotFound) {
 		t.Errorf("no project: %v", err)
 	}
 }
@@ -221,7 +227,8 @@ func TestEveryToolKeepsToTheProject(t *testing.T) {
 	tried := 0
 	try := func(name string, schema map[string]any) {
 		for field, value := range map[string]string{
-			"path": away + "/secret.go", "cwd": away, "workdir": away, "patch": "*** Begin Patch\n*** Delete File: " + away + "/secret.go\n*** End Patch\n",
+			"path": away + "/secret.go", "cwd": away, "workdir": away,
+			"patch": "*** Begin Patch\n*** Delete File: " + away + "/secret.go\n*** End Patch\n",
 		} {
 			properties, _ := schema["properties"].(map[string]any)
 			if properties[field] == nil {
@@ -235,7 +242,8 @@ func TestEveryToolKeepsToTheProject(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, result := c.call(name, string(text))
-			if !errors.Is(fault.FromProto(result.GetError()), fault.InvalidParams) || !strings.Contains(result.GetContent(), "outside") {
+			if !errors.Is(fault.FromProto(result.GetError()), fault.InvalidParams) ||
+				!strings.Contains(result.GetContent(), "outside") {
 				t.Errorf("%s %s: %s", name, text, result.GetContent())
 			}
 		}
@@ -246,7 +254,8 @@ func TestEveryToolKeepsToTheProject(t *testing.T) {
 			try(a.GetName(), a.GetInputSchema().AsMap())
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(outside, "secret.go")); err != nil || string(data) != "package secret\n" || tried < 15 {
+	if data, err := os.ReadFile(filepath.Join(outside, "secret.go")); err != nil || string(data) != "package secret\n" ||
+		tried < 15 {
 		t.Errorf("%q %v after %d calls", data, err, tried)
 	}
 }

@@ -197,12 +197,15 @@ func DefaultConfig() Config {
 		SyntaxFileBytes:    4 << 20, SyntaxNodes: 8 << 20, SyntaxParsers: min(runtime.GOMAXPROCS(0), maxSearchWorkers),
 		ShellTimeout: config.Duration(120 * time.Second), ShellMinTimeout: config.Duration(time.Second),
 		ShellMaxTimeout: config.Duration(600 * time.Second), ShellGrace: config.Duration(15 * time.Second),
-		ShellCommandBytes: 64 << 10, ShellEnvEntries: 64, ShellOutputBytes: 1 << 20, BashOutputBytes: 200 << 10, ShellAuditChars: 200,
-		ExecTimeout: config.Duration(30 * time.Minute), ExecMinTimeout: config.Duration(10 * time.Second),
+		ShellCommandBytes: 64 << 10, ShellEnvEntries: 64, ShellOutputBytes: 1 << 20, BashOutputBytes: 200 << 10,
+		ShellAuditChars: 200,
+		ExecTimeout:     config.Duration(30 * time.Minute), ExecMinTimeout: config.Duration(10 * time.Second),
 		ExecMaxTimeout: config.Duration(24 * time.Hour), ExecOutputChars: 100_000,
-		ProcessOutputChars: 10_000, ProcessPollWait: config.Duration(time.Second), ProcessMaxWait: config.Duration(time.Minute),
+		ProcessOutputChars: 10_000, ProcessPollWait: config.Duration(time.Second),
+		ProcessMaxWait:    config.Duration(time.Minute),
 		ProcessSignalWait: config.Duration(time.Second), ProcessInputBytes: 64 << 10,
-		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour), LateEvery: config.Duration(5 * time.Second),
+		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour),
+		LateEvery:    config.Duration(5 * time.Second),
 		DebugTimeout: config.Duration(30 * time.Second), DebugMaxTimeout: config.Duration(5 * time.Minute),
 		CLITimeout: config.Duration(120 * time.Second), CLIOutputBytes: 200 << 10, CLIValueBytes: 64 << 10,
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
@@ -214,16 +217,23 @@ func DefaultConfig() Config {
 func destructive() []string {
 	return []string{
 		"unlink", "shred", "truncate", "wipefs", "fdisk", "sfdisk", "parted", "mkswap", "mount", "umount", "chown", "chgrp",
-		"su", "doas", "pkexec", "runuser", "chroot", "nsenter", "unshare", "halt", "poweroff", "init 0", "init 6", "telinit", "systemctl", "service",
-		"killall", "pkill", "useradd", "userdel", "usermod", "groupadd", "groupdel", "passwd", "chpasswd", "visudo", "crontab", "at",
+		"su", "doas", "pkexec", "runuser", "chroot", "nsenter", "unshare", "halt", "poweroff", "init 0", "init 6", "telinit",
+		"systemctl", "service",
+		"killall", "pkill", "useradd", "userdel", "usermod", "groupadd", "groupdel", "passwd", "chpasswd", "visudo",
+		"crontab", "at",
 		"iptables", "ip6tables", "nft", "ufw", "insmod", "rmmod", "modprobe", "sysctl",
-		"git push --force*", "git push -f", "git push +*", "git push --delete", "git push -d", "git push :?*", "git push --mirror", "git push --prune", "git reset --hard", "git clean", "git filter-branch",
-		"git branch -D", "git branch -d -f", "git branch -d --force", "git branch --delete -f", "git branch --delete --force", "git stash drop", "git stash clear", "git reflog expire", "git update-ref", "git checkout -f", "git checkout --force",
+		"git push --force*", "git push -f", "git push +*", "git push --delete", "git push -d", "git push :?*",
+		"git push --mirror", "git push --prune", "git reset --hard", "git clean", "git filter-branch",
+		"git branch -D", "git branch -d -f", "git branch -d --force", "git branch --delete -f", "git branch --delete --force",
+		"git stash drop", "git stash clear", "git reflog expire", "git update-ref", "git checkout -f", "git checkout --force",
 		"docker rm", "docker rmi", "docker system", "docker volume", "docker run --privileged", "podman rm", "podman rmi",
-		"kubectl delete", "kubectl drain", "helm uninstall", "terraform destroy", "terraform apply", "tofu destroy", "tofu apply",
+		"kubectl delete", "kubectl drain", "helm uninstall", "terraform destroy", "terraform apply", "tofu destroy",
+		"tofu apply",
 		"npm publish", "npm unpublish", "yarn publish", "pnpm publish", "cargo publish", "twine upload", "gem push",
-		"gh repo delete", "gh release delete", "aws * delete*", "aws s3 rm", "aws s3 rb", "gcloud * delete", "dropdb", "dropuser",
-		"rsync --delete*", "apt remove", "apt purge", "apt-get remove", "apt-get purge", "dnf remove", "yum remove", "apk del", "pacman -R",
+		"gh repo delete", "gh release delete", "aws * delete*", "aws s3 rm", "aws s3 rb", "gcloud * delete", "dropdb",
+		"dropuser",
+		"rsync --delete*", "apt remove", "apt purge", "apt-get remove", "apt-get purge", "dnf remove", "yum remove",
+		"apk del", "pacman -R",
 	}
 }
 
@@ -233,7 +243,8 @@ func system() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
 		"/var/lib", "/var/log", "/var/spool", "/System", "/Library", "/private/etc",
-		"~/.ssh", "~/.gnupg", "~/.aws", "~/.kube", "~/.bashrc", "~/.bash_profile", "~/.profile", "~/.zshrc", "~/.zshenv", "~/.gitconfig",
+		"~/.ssh", "~/.gnupg", "~/.aws", "~/.kube", "~/.bashrc", "~/.bash_profile", "~/.profile", "~/.zshrc", "~/.zshenv",
+		"~/.gitconfig",
 		"~/.config/systemd", "~/.config/autostart", "~/.config/git",
 		".git", ".kaged",
 	}
@@ -248,7 +259,8 @@ func (c Config) Validate() error {
 	limits := reflect.ValueOf(c)
 	for i := range limits.NumField() {
 		if f := limits.Field(i); f.CanInt() && f.Int() <= 0 {
-			return fault.New(fault.BadRequest, "services.tool-runner.%s must be greater than zero.", limits.Type().Field(i).Tag.Get("toml"))
+			return fault.New(fault.BadRequest, "services.tool-runner.%s must be greater than zero.", limits.Type().
+				Field(i).Tag.Get("toml"))
 		}
 	}
 	if c.AfterEdit != afterEditErrors && c.AfterEdit != afterEditOff {
@@ -258,7 +270,8 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.tool-runner.after_edit_wait must not be longer than 1s.")
 	}
 	if c.ShellMinTimeout > c.ShellMaxTimeout {
-		return fault.New(fault.BadRequest, "services.tool-runner.shell_min_timeout must not be greater than shell_max_timeout.")
+		return fault.New(fault.BadRequest, "services.tool-runner.shell_min_timeout must not be greater than "+
+			"shell_max_timeout.")
 	}
 	if c.ExecMinTimeout > c.ExecMaxTimeout {
 		return fault.New(fault.BadRequest, "services.tool-runner.exec_min_timeout must not be greater than exec_max_timeout.")
@@ -341,7 +354,8 @@ func (c Config) options() core.Options {
 			EditFile: c.EditFileBytes, DiffBytes: c.DiffBytes, ListEntries: c.ListEntries,
 			AfterEdit: c.afterEdit(), PatchFiles: c.PatchFiles, PatchBytes: c.PatchTotalBytes, IssueBytes: c.IssueOutputBytes,
 			Search: tools.SearchLimits{
-				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes, LineRunes: c.ReadLineChars,
+				Workers: c.SearchWorkers, Timeout: c.SearchTimeout.D(), OutputBytes: c.SearchOutputBytes,
+				LineRunes: c.ReadLineChars,
 				GlobFiles: c.GlobFiles, HideOutside: c.HideOutsideCage,
 			},
 			Memory: tools.MemoryLimits{

@@ -48,7 +48,9 @@ func TestExecAlias(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	w.write("sub/x", "")
-	for asked, want := range map[any]float64{nil: 1_800_000, 1: 10_000, -5: 10_000, 60: 60_000, 1 << 40: 86_400_000, 1e300: 86_400_000} {
+	for asked, want := range map[any]float64{
+		nil: 1_800_000, 1: 10_000, -5: 10_000, 60: 60_000, 1 << 40: 86_400_000, 1e300: 86_400_000,
+	} {
 		params := p{"command": "pwd", "workdir": "./sub"}
 		if asked != nil {
 			params["timeout"] = asked

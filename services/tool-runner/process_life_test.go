@@ -58,7 +58,9 @@ func TestProcessesAreLostWithTheSupervisor(t *testing.T) {
 	if a = w.ask("shell.process", p{"action": "kill", "process_id": id}); a.Status != "lost" {
 		t.Errorf("killed: %v", a)
 	}
-	if f := w.refuse(fault.ProcessEnded, "shell.process", p{"action": "input", "process_id": id, "input": "x"}); f.Details["status"] != "lost" {
+	if f := w.refuse(fault.ProcessEnded, "shell.process", p{
+		"action": "input", "process_id": id, "input": "x",
+	}); f.Details["status"] != "lost" {
 		t.Errorf("input: %v", f.Details)
 	}
 	if a = w.status(ended); !a.ended(9) {
@@ -89,7 +91,8 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 			t.Fatalf("%v, %v", resp, err)
 		}
 		r, payload := resp.GetAudit()[0], resp.GetAudit()[0].GetPayload().AsMap()
-		if r.GetEventType() != "shell.executed" || r.GetAgentPath() != "primary" || payload["process_id"] != id || payload["exit_code"] != 137.0 ||
+		if r.GetEventType() != "shell.executed" || r.GetAgentPath() != "primary" || payload["process_id"] != id ||
+			payload["exit_code"] != 137.0 ||
 			!strings.HasPrefix(payload["command"].(string), "trap") ||
 			payload["session_id"] != "s1" {
 			t.Errorf("recorded: %v", r)

@@ -51,12 +51,16 @@ func TestBackgroundProcess(t *testing.T) {
 	if a = w.end(id); !a.ended(3) || a.Reason != "" || a.EndedAt < a.StartedAt {
 		t.Errorf("the end: %v", a)
 	}
-	if a = w.ask("shell.process", p{"action": "poll", "process_id": id, "offset": 3}); *a.Output != "hi\nno end of linedone\n" ||
+	if a = w.ask("shell.process", p{
+		"action": "poll", "process_id": id, "offset": 3,
+	}); *a.Output != "hi\nno end of linedone\n" ||
 		a.Offset != 3 ||
 		a.NextOffset != 25 {
 		t.Errorf("read again: %v", a)
 	}
-	for _, params := range []p{{"action": "input", "process_id": id, "input": "x"}, {"action": "signal", "process_id": id, "signal": "SIGTERM"}} {
+	for _, params := range []p{
+		{"action": "input", "process_id": id, "input": "x"}, {"action": "signal", "process_id": id, "signal": "SIGTERM"},
+	} {
 		if f := w.refuse(fault.ProcessEnded, "process", params); f.Details["status"] != "exited" {
 			t.Errorf("details %v", f.Details)
 		}
@@ -112,7 +116,8 @@ func TestKillAProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	id := w.background(
-		"trap '' TERM; (setsid sh -c 'trap \"\" TERM; echo $$ pid; while :; do sleep 300; done') & echo $$ pid; while :; do sleep 300; done",
+		"trap '' TERM; (setsid sh -c 'trap \"\" TERM; echo $$ pid; while :; do sleep 300; done') & echo $$ pid; while :; " +
+			"do sleep 300; done",
 	)
 	all := ""
 	for strings.Count(all, "pid") < 2 {
@@ -253,7 +258,12 @@ func TestProcessRefuses(t *testing.T) {
 		w.refuse(fault.InvalidParams, "process", p{"action": action, "process_id": id})
 	}
 	for _, unknown := range []string{"x", "1", strconv.Itoa(os.Getpid()), ident.New(), strings.ToLower(id)} {
-		for _, action := range []p{{"action": "status"}, {"action": "poll"}, {"action": "input", "input": "x"}, {"action": "signal", "signal": "SIGTERM"}} {
+		for _, action := range []p{
+			{"action": "status"},
+			{"action": "poll"},
+			{"action": "input", "input": "x"},
+			{"action": "signal", "signal": "SIGTERM"},
+		} {
 			action["process_id"] = unknown
 			w.refuse(fault.ProcessNotFound, "process", action)
 		}
@@ -268,9 +278,17 @@ func TestProcessesHaveOwners(t *testing.T) {
 	w := newWorkspace(t)
 	parent, child, sibling := by("primary"), by("primary.subagents.a"), by("primary.subagents.ab")
 	root, sub := w.background("sleep 300", parent), w.background("cat", child)
-	for id, who := range map[string][]func(*toolrunnerv1.RunToolRequest){root: {child, sibling, in("s2")}, sub: {sibling, in("s2")}} {
+	for id, who := range map[string][]func(*toolrunnerv1.RunToolRequest){
+		root: {child, sibling, in("s2")}, sub: {sibling, in("s2")},
+	} {
 		for _, other := range who {
-			for _, params := range []p{{"action": "status"}, {"action": "poll"}, {"action": "input", "input": "x"}, {"action": "signal", "signal": "SIGKILL"}, {"action": "kill"}} {
+			for _, params := range []p{
+				{"action": "status"},
+				{"action": "poll"},
+				{"action": "input", "input": "x"},
+				{"action": "signal", "signal": "SIGKILL"},
+				{"action": "kill"},
+			} {
 				params["process_id"] = id
 				w.refuse(fault.ProcessNotFound, "shell.process", params, other)
 			}
@@ -404,7 +422,9 @@ func TestPollWaits(t *testing.T) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if stream, err = w.RunTool(ctx, w.request("shell.process", fmt.Sprintf(`{"action":"poll","process_id":%q,"wait":60000}`, id))); err != nil {
+	if stream, err = w.RunTool(
+		ctx, w.request("shell.process", fmt.Sprintf(`{"action":"poll","process_id":%q,"wait":60000}`, id)),
+	); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -447,7 +467,9 @@ func TestProcessesOfAJob(t *testing.T) {
 	for _, action := range []string{"status", "poll", "list"} {
 		w.ask("shell.process", p{"action": action, "process_id": id, "wait": 0}, job())
 	}
-	for _, params := range []p{{"action": "input", "input": "x"}, {"action": "signal", "signal": "SIGTERM"}, {"action": "kill"}} {
+	for _, params := range []p{
+		{"action": "input", "input": "x"}, {"action": "signal", "signal": "SIGTERM"}, {"action": "kill"},
+	} {
 		params["process_id"] = id
 		w.refuse(fault.ApprovalRequired, "shell.process", params, job())
 	}

@@ -70,7 +70,9 @@ func TestTheEndOfARunEndsItsCalls(t *testing.T) {
 func TestARunIsNamed(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
-	for name, from := range map[string]*toolrunnerv1.ToolContext{"no session": {RunId: ident.New()}, "no run": {SessionId: "s1"}, "nothing": nil} {
+	for name, from := range map[string]*toolrunnerv1.ToolContext{
+		"no session": {RunId: ident.New()}, "no run": {SessionId: "s1"}, "nothing": nil,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stream, err := c.HoldRun(t.Context(), &toolrunnerv1.HoldRunRequest{Context: from})

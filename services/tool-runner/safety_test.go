@@ -26,13 +26,18 @@ func TestDefaultRules(t *testing.T) {
 	for want, texts := range map[shellguard.Class][]string{
 		shellguard.Blocked: {"rm x", "sudo -n ls", "chmod a+r+w+x f", "flock --wait 5 f dd if=a of=b"},
 		shellguard.Destructive: {
-			"git push --force", "git push -uf origin x", "git push --force-with-lease=feature/x origin", "git push -d origin main", "git push origin --del main", "git push origin +main",
-			"git push origin +HEAD:feature/x", "git push origin :main", "git push origin :refs/heads/feature/x", "git push --mirror", "git push --prune origin", "git branch -D x",
-			"git branch -df x", "git branch --delete --force x", "git reset --hard", "git -C sub clean -fdx", "git config alias.x 'push -f'",
+			"git push --force", "git push -uf origin x", "git push --force-with-lease=feature/x origin",
+			"git push -d origin main", "git push origin --del main", "git push origin +main",
+			"git push origin +HEAD:feature/x", "git push origin :main", "git push origin :refs/heads/feature/x",
+			"git push --mirror", "git push --prune origin", "git branch -D x",
+			"git branch -df x", "git branch --delete --force x", "git reset --hard", "git -C sub clean -fdx",
+			"git config alias.x 'push -f'",
 		},
 		shellguard.Fine: {
-			"git push", "git push -u origin feature/x", "git push origin HEAD:feature/x", "git push origin main:main --tags", "git branch -d merged", "git branch --list", "git reset --soft HEAD~1",
-			"git checkout -b x", "git stash pop", "npm run build", "go test ./...", "make -j2", "docker compose up -d", "kubectl get pods",
+			"git push", "git push -u origin feature/x", "git push origin HEAD:feature/x", "git push origin main:main --tags",
+			"git branch -d merged", "git branch --list", "git reset --soft HEAD~1",
+			"git checkout -b x", "git stash pop", "npm run build", "go test ./...", "make -j2", "docker compose up -d",
+			"kubectl get pods",
 		},
 	} {
 		for _, text := range texts {

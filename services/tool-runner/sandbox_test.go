@@ -57,16 +57,21 @@ func (s *smallSandbox) Exec(
 	}
 	start := first.GetStart()
 	s.asked <- start
-	if err := stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Started{Started: &sandboxsupervisorv1.ExecStarted{}}}); err != nil {
+	if err := stream.Send(&sandboxsupervisorv1.ExecEvent{
+		Event: &sandboxsupervisorv1.ExecEvent_Started{Started: &sandboxsupervisorv1.ExecStarted{}},
+	}); err != nil {
 		return err
 	}
 	for _, a := range s.refused {
-		if err := stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Refused{Refused: a}}); err != nil {
+		if err := stream.Send(&sandboxsupervisorv1.ExecEvent{
+			Event: &sandboxsupervisorv1.ExecEvent_Refused{Refused: a},
+		}); err != nil {
 			return err
 		}
 	}
 	exit, err := s.shell.Run(stream.Context(), sandbox.Spec{
-		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(), Timeout: time.Duration(start.GetTimeoutMs()) * time.Millisecond,
+		Argv: start.GetArgv(), Dir: start.GetCwd(), Env: start.GetEnv(),
+		Timeout: time.Duration(start.GetTimeoutMs()) * time.Millisecond,
 	}, func(data []byte) {
 		_ = stream.Send(&sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Output{
 			Output: &sandboxsupervisorv1.ExecOutput{
@@ -124,7 +129,9 @@ func (s *smallSandbox) ListProcesses(
 	req *sandboxsupervisorv1.ListProcessesRequest,
 ) (*sandboxsupervisorv1.ListProcessesResponse, error) {
 	return &sandboxsupervisorv1.ListProcessesResponse{Processes: []*sandboxsupervisorv1.Process{{
-		ExecId: "e", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p", AgentPath: "primary"}, Pid: 7,
+		ExecId: "e", Owner: &sandboxsupervisorv1.Owner{
+			SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p", AgentPath: "primary",
+		}, Pid: 7,
 		Command: "sleep 1", StartedAt: 1, MemoryBytes: 2, CpuMs: 3, Detached: true, CageId: "c",
 	}}}, nil
 }
@@ -135,7 +142,8 @@ func (s *smallSandbox) ListCages(
 	req *sandboxsupervisorv1.ListCagesRequest,
 ) (*sandboxsupervisorv1.ListCagesResponse, error) {
 	return &sandboxsupervisorv1.ListCagesResponse{Cages: []*sandboxsupervisorv1.Cage{{
-		CageId: "c", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p"}, AgentPath: "primary", StartedAt: 1,
+		CageId: "c", Owner: &sandboxsupervisorv1.Owner{SessionId: req.GetSessionId(), RunId: "r", ProjectId: "p"},
+		AgentPath: "primary", StartedAt: 1,
 		Tier: "userns", BestEffort: []string{"b"}, MemoryBytes: 2, CpuMs: 3, Processes: 4,
 	}}}, nil
 }

@@ -51,7 +51,8 @@ func TestRunToolReadsAFile(t *testing.T) {
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
 	c.write("src/main.go", "package main\n\nfunc main() {}\n")
 	content, result := c.call("file.read", `{"path":"./src/main.go","limit":2}`)
-	if want := "1: package main\n2: "; content["content"] != want || content["next_offset"] != 3.0 || result.GetError() != nil {
+	if want := "1: package main\n2: "; content["content"] != want || content["next_offset"] != 3.0 ||
+		result.GetError() != nil {
 		t.Errorf("read %v, error %v", content, result.GetError())
 	}
 	if result.GetTool() != "file.read" || len(result.GetAudit()) != 3 {
@@ -111,7 +112,8 @@ func TestRunToolFailsAsAResult(t *testing.T) {
 	} {
 		content, result := c.call(name, `{"path":"./nope"}`)
 		body, _ := content["error"].(map[string]any)
-		if !errors.Is(fault.FromProto(result.GetError()), want.code) || body["code"] != want.code.String() || body["rpc_code"] != want.rpc {
+		if !errors.Is(fault.FromProto(result.GetError()), want.code) || body["code"] != want.code.String() ||
+			body["rpc_code"] != want.rpc {
 			t.Errorf("%s: %v, error %v", name, content, result.GetError())
 		}
 	}
@@ -144,7 +146,8 @@ func TestReadProject(t *testing.T) {
 			t.Errorf("%s: %v with reason %q", f.GetPath(), f.GetState(), f.GetReason())
 		}
 	}
-	const found, missing, refused = toolrunnerv1.FileState_FILE_STATE_FOUND, toolrunnerv1.FileState_FILE_STATE_MISSING, toolrunnerv1.FileState_FILE_STATE_REFUSED
+	const found, missing, refused = toolrunnerv1.FileState_FILE_STATE_FOUND, toolrunnerv1.FileState_FILE_STATE_MISSING,
+		toolrunnerv1.FileState_FILE_STATE_REFUSED
 	want := []toolrunnerv1.FileState{found, missing, refused, refused, refused, refused}
 	for i := range want {
 		if states[i] != want[i] {
@@ -161,7 +164,9 @@ func TestReadProject(t *testing.T) {
 	if f := again.GetFiles()[0]; f.GetState() != toolrunnerv1.FileState_FILE_STATE_UNCHANGED || len(f.GetContent()) != 0 {
 		t.Errorf("the same content came back as %v", f)
 	}
-	if _, err := c.ReadProject(t.Context(), &toolrunnerv1.ReadProjectRequest{Root: filepath.Join(c.root, "big")}); !errors.Is(err, fault.NotFound) {
+	if _, err := c.ReadProject(
+		t.Context(), &toolrunnerv1.ReadProjectRequest{Root: filepath.Join(c.root, "big")},
+	); !errors.Is(err, fault.NotFound) {
 		t.Errorf("a root that is no folder: %v", err)
 	}
 }
@@ -175,15 +180,19 @@ func TestRunToolRunsACommand(t *testing.T) {
 	req := c.request("shell.bash", `{"command":"echo one; echo two; exit 3","cwd":"sub","env":{"A":"b"}}`)
 	req.Context.Cage = &commonv1.CagePolicy{
 		Fs: []*commonv1.CageMount{{Mode: "rw", Path: "./"}}, Capabilities: []string{"shell"},
-		Limits: &commonv1.CageLimits{MemoryBytes: 1 << 30, Cpu: 1.5}, Env: map[string]string{"IN": "side"}, State: "ephemeral",
+		Limits: &commonv1.CageLimits{MemoryBytes: 1 << 30, Cpu: 1.5}, Env: map[string]string{"IN": "side"},
+		State: "ephemeral",
 	}
 	output, result, err := c.run(req)
-	if err != nil || output != "one\ntwo\n" || result.GetContent() != `{"stdout":"one\ntwo\n","stderr":"","exit_code":3,"timed_out":false}` {
+	if err != nil || output != "one\ntwo\n" ||
+		result.GetContent() != `{"stdout":"one\ntwo\n","stderr":"","exit_code":3,"timed_out":false}` {
 		t.Errorf("output %q, result %v, %v", output, result, err)
 	}
 	asked := <-box.asked
-	if asked.GetOwner().GetSessionId() != "s1" || asked.GetOwner().GetCallId() != req.GetCallId() || asked.GetTerminal() == nil ||
-		asked.GetCwd() != filepath.Join(c.root, "sub") || asked.GetProjectRoot() != c.root || asked.GetTimeoutMs() != 120_000 || asked.GetEnv()["A"] != "b" {
+	if asked.GetOwner().GetSessionId() != "s1" || asked.GetOwner().GetCallId() != req.GetCallId() ||
+		asked.GetTerminal() == nil ||
+		asked.GetCwd() != filepath.Join(c.root, "sub") || asked.GetProjectRoot() != c.root ||
+		asked.GetTimeoutMs() != 120_000 || asked.GetEnv()["A"] != "b" {
 		t.Errorf("the sandbox was asked for %v", asked)
 	}
 	if !proto.Equal(asked.GetCage(), req.GetContext().GetCage()) {
@@ -192,7 +201,8 @@ func TestRunToolRunsACommand(t *testing.T) {
 	var events []string
 	for _, r := range result.GetAudit() {
 		events = append(events, r.GetEventType())
-		if p := r.GetPayload().AsMap(); p["session_id"] != "s1" || p["run_id"] != "r1" || p["request_id"] != "q1" || p["caller"] != "primary" || r.GetTs() == 0 {
+		if p := r.GetPayload().AsMap(); p["session_id"] != "s1" || p["run_id"] != "r1" || p["request_id"] != "q1" ||
+			p["caller"] != "primary" || r.GetTs() == 0 {
 			t.Errorf("record %v", r)
 		}
 	}
@@ -206,7 +216,8 @@ func TestCommandsGetNoSecrets(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-this-must-not-leak")
 	c := start(t, newSandbox())
 	_, result, err := c.run(c.request("bash", `{"command":"env; cat /proc/self/environ"}`))
-	if err != nil || strings.Contains(result.GetContent(), "must-not-leak") || !strings.Contains(result.GetContent(), "PATH=") {
+	if err != nil || strings.Contains(result.GetContent(), "must-not-leak") ||
+		!strings.Contains(result.GetContent(), "PATH=") {
 		t.Errorf("%v, %v", result, err)
 	}
 }
@@ -218,7 +229,8 @@ func TestRunToolHappensOnce(t *testing.T) {
 	req := c.request("shell.bash", `{"command":"echo x >> log; cat log"}`)
 	for range 3 {
 		_, result, err := c.run(req)
-		if err != nil || result.GetContent() != `{"stdout":"x\n","stderr":"","exit_code":0,"timed_out":false}` || len(result.GetAudit()) != 3 {
+		if err != nil || result.GetContent() != `{"stdout":"x\n","stderr":"","exit_code":0,"timed_out":false}` ||
+			len(result.GetAudit()) != 3 {
 			t.Errorf("%v, %v", result, err)
 		}
 	}
@@ -272,7 +284,9 @@ func TestTheIdentityOfACall(t *testing.T) {
 		}
 	}
 	for invocation, want := range map[string]bool{"": true, "i1": true, "i2": false} {
-		_, err := c.CancelTool(t.Context(), &toolrunnerv1.CancelToolRequest{SessionId: "s1", InvocationId: invocation, CallId: req.GetCallId()})
+		_, err := c.CancelTool(t.Context(), &toolrunnerv1.CancelToolRequest{
+			SessionId: "s1", InvocationId: invocation, CallId: req.GetCallId(),
+		})
 		if known := err == nil; known != want {
 			t.Errorf("cancelling in invocation %q: got %v, want that the call is known: %v", invocation, err, want)
 		}
@@ -302,7 +316,8 @@ func TestEndSession(t *testing.T) {
 	if got := box.shell.Ended(); len(got) != 1 || got[0] != "s1" {
 		t.Errorf("ended %v", got)
 	}
-	if _, result := c.call("file.write", `{"path":"f","content":"y"}`); !errors.Is(fault.FromProto(result.GetError()), fault.FileNotRead) {
+	if _, result := c.call("file.write", `{"path":"f","content":"y"}`); !errors.Is(fault.FromProto(result.GetError()),
+		fault.FileNotRead) {
 		t.Errorf("%v", result)
 	}
 }
@@ -318,7 +333,8 @@ func TestListTools(t *testing.T) {
 	}
 	var got strings.Builder
 	for _, tool := range list.GetTools() {
-		fmt.Fprintf(&got, "%s %s %s root=%v parallel=%v", tool.GetName(), tool.GetNamespace(), tool.GetCategory(), tool.GetDefaultRoot(), tool.GetParallel())
+		fmt.Fprintf(&got, "%s %s %s root=%v parallel=%v", tool.GetName(), tool.GetNamespace(), tool.GetCategory(),
+			tool.GetDefaultRoot(), tool.GetParallel())
 		for _, a := range tool.GetAliases() {
 			fmt.Fprintf(&got, " %s", a.GetName())
 			if a.GetDescription() == "" || a.GetInputSchema().AsMap()["type"] != "object" {
@@ -327,7 +343,8 @@ func TestListTools(t *testing.T) {
 		}
 		got.WriteString("\n")
 		in, out := tool.GetInputSchema().AsMap(), tool.GetOutputSchema().AsMap()
-		if tool.GetDescription() == "" || in["type"] != "object" || in["additionalProperties"] != false || out["type"] != "object" {
+		if tool.GetDescription() == "" || in["type"] != "object" || in["additionalProperties"] != false ||
+			out["type"] != "object" {
 			t.Errorf("%s: %v %v", tool.GetName(), in, out)
 		}
 	}
@@ -365,7 +382,9 @@ func TestConfigIsValidated(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*toolrunner.Config){
-		"read_bytes": func(c *toolrunner.Config) { c.ReadBytes = 0 }, "lock_wait": func(c *toolrunner.Config) { c.LockWait = -1 },
+		"read_bytes": func(c *toolrunner.Config) {
+			c.ReadBytes = 0
+		}, "lock_wait": func(c *toolrunner.Config) { c.LockWait = -1 },
 		"shell_min_timeout": func(c *toolrunner.Config) { c.ShellMinTimeout = c.ShellMaxTimeout + 1 },
 		"exec_min_timeout":  func(c *toolrunner.Config) { c.ExecMinTimeout = c.ExecMaxTimeout + 1 },
 		"denied_paths":      func(c *toolrunner.Config) { c.DeniedPaths = []string{"secrets", "**/{a"} },
@@ -384,7 +403,8 @@ func TestHomeBehindALink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr/home/me/.ssh"), 0o700), os.Symlink("usr/home", filepath.Join(dir, "home"))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr/home/me/.ssh"), 0o700),
+		os.Symlink("usr/home", filepath.Join(dir, "home"))); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", filepath.Join(dir, "home/me"))
@@ -395,11 +415,14 @@ func TestHomeBehindALink(t *testing.T) {
 	for _, home := range []string{"home/me", "usr/home/me"} {
 		for _, name := range []string{".aws/key", ".kube/config"} {
 			input := fmt.Sprintf(`{"path":%q,"content":"x"}`, filepath.Join(dir, home, name))
-			if _, result := c.call("file.create", input); !errors.Is(fault.FromProto(result.GetError()), fault.CapabilityDenied) {
+			if _, result := c.call("file.create", input); !errors.Is(fault.FromProto(result.GetError()),
+				fault.CapabilityDenied) {
 				t.Errorf("%s: %v", input, result)
 			}
 		}
-		stream, err := c.RunTool(t.Context(), c.request("file.create", fmt.Sprintf(`{"path":%q,"content":"x"}`, filepath.Join(dir, home, ".ssh/id"))))
+		stream, err := c.RunTool(
+			t.Context(), c.request("file.create", fmt.Sprintf(`{"path":%q,"content":"x"}`, filepath.Join(dir, home, ".ssh/id"))),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

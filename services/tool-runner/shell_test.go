@@ -25,7 +25,11 @@ func TestBashToTheLetter(t *testing.T) {
 		{"T-SHELL-04, TN-SHELL-2", p{"command": "exit 42"}, "", 42},
 		{"T-SHELL-05, TN-SHELL-3", p{"command": "pwd", "cwd": "./packages/daemon"}, w.root + "/packages/daemon\n", 0},
 		{"T-SHELL-09, TN-SHELL-6", p{"command": "sleep 0.8; echo done", "timeout": 500}, "done\n", 0},
-		{"T-SHELL-13, TN-SHELL-9", p{"command": "echo $FOO $PATH", "env": p{"FOO": "bar", "PATH": "/usr/bin:/bin"}}, "bar /usr/bin:/bin\n", 0},
+		{
+			"T-SHELL-13, TN-SHELL-9",
+			p{"command": "echo $FOO $PATH", "env": p{"FOO": "bar", "PATH": "/usr/bin:/bin"}},
+			"bar /usr/bin:/bin\n", 0,
+		},
 		{"T-SHELL-16", p{"command": "test -t 0 && test -t 1 && test -t 2 && echo tty"}, "tty\n", 0},
 		{"a signal of its own", p{"command": "kill -TERM $$"}, "", 143},
 		{"nobody answers", p{"command": "read x || echo nobody"}, "nobody\n", 0},
@@ -55,7 +59,8 @@ func TestBashToTheLetter(t *testing.T) {
 	}
 	// T-SHELL-10, TN-SHELL-7: a requested time is moved into its bounds, and recorded as it was.
 	for asked, want := range map[int]float64{999_999: 600_000, 500: 1000, 30_000: 30_000} {
-		if got := w.ask("shell.bash", p{"command": "true", "timeout": asked}).record("shell.executed")["timeout_ms"]; got != want {
+		if got := w.ask("shell.bash", p{"command": "true", "timeout": asked}).
+			record("shell.executed")["timeout_ms"]; got != want {
 			t.Errorf("%d ms became %v", asked, got)
 		}
 	}

@@ -36,7 +36,9 @@ func TestReadToolsFile(t *testing.T) {
 	if err := os.Chmod(beside, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{filepath.Join(dir, "gone.yaml"): "cannot be read", dir: "are no regular file", beside: "chmod o-w"} {
+	for path, want := range map[string]string{
+		filepath.Join(dir, "gone.yaml"): "cannot be read", dir: "are no regular file", beside: "chmod o-w",
+	} {
 		if _, err := readToolsFile(path, configPath); !errors.Is(err, fault.LocalConfigInvalid) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)

@@ -45,7 +45,8 @@ func measureCages(ctx context.Context, w *world) ([]Figure, error) {
 	}
 	var figures []Figure
 	for _, measure := range []func(context.Context, *world) ([]Figure, error){
-		own.measureCreate, own.measureExec, own.measureRuntimes, own.measureCrowd, own.measureIdleCages, own.measureThroughput,
+		own.measureCreate, own.measureExec, own.measureRuntimes, own.measureCrowd, own.measureIdleCages,
+		own.measureThroughput,
 	} {
 		got, err := measure(ctx, w)
 		if err != nil {
@@ -65,7 +66,9 @@ func measureCages(ctx context.Context, w *world) ([]Figure, error) {
 	if err != nil {
 		return figures, err
 	}
-	return append(figures, Figure{Name: "cage/create-rootless", Value: ms(percentile(took, 50)), Spread: spread(took), Unit: "ms", Target: createTarget}), nil
+	return append(figures, Figure{
+		Name: "cage/create-rootless", Value: ms(percentile(took, 50)), Spread: spread(took), Unit: "ms", Target: createTarget,
+	}), nil
 }
 
 // creations makes cages one after the other and returns how long each took.
@@ -99,8 +102,14 @@ func (s *supervisor) measureCreate(ctx context.Context, _ *world) ([]Figure, err
 		return nil, err
 	}
 	return []Figure{
-		{Name: "cage/create", Value: ms(percentile(busy, 50)), Spread: spread(busy), Unit: "ms", Target: createTarget, Note: "until commands can be started"},
-		{Name: "cage/create-idle", Value: ms(percentile(idle, 50)), Spread: spread(idle), Unit: "ms", Target: createTarget, Note: "after a second of idle"},
+		{
+			Name: "cage/create", Value: ms(percentile(busy, 50)), Spread: spread(busy), Unit: "ms", Target: createTarget,
+			Note: "until commands can be started",
+		},
+		{
+			Name: "cage/create-idle", Value: ms(percentile(idle, 50)), Spread: spread(idle), Unit: "ms", Target: createTarget,
+			Note: "after a second of idle",
+		},
 	}, nil
 }
 
@@ -131,7 +140,9 @@ func (s *supervisor) measureExec(ctx context.Context, _ *world) ([]Figure, error
 			took    *[]time.Duration
 			command *sandboxsupervisorv1.ExecStart
 		}{
-			{&pipes, c.command(false, "/bin/true")}, {&terminal, c.command(true, "/bin/true")}, {&uncaged, s.command(nil, false, "/bin/true")},
+			{&pipes, c.command(false, "/bin/true")},
+			{&terminal, c.command(true, "/bin/true")},
+			{&uncaged, s.command(nil, false, "/bin/true")},
 		} {
 			took, err := s.exec(ctx, kind.command)
 			if err != nil {
@@ -143,9 +154,18 @@ func (s *supervisor) measureExec(ctx context.Context, _ *world) ([]Figure, error
 	least := ms(percentile(floor, 50))
 	const note = "floor: an empty call, and fork and exec"
 	return []Figure{
-		{Name: "cage/exec", Value: ms(percentile(pipes, 50)), Spread: spread(pipes), Unit: "ms", Floor: least, Target: least + execTarget, Note: note},
-		{Name: "cage/exec-pty", Value: ms(percentile(terminal, 50)), Spread: spread(terminal), Unit: "ms", Floor: least, Target: least + terminalTarget, Note: note},
-		{Name: "cage/exec-uncaged", Value: ms(percentile(uncaged, 50)), Spread: spread(uncaged), Unit: "ms", Floor: least, Note: note},
+		{
+			Name: "cage/exec", Value: ms(percentile(pipes, 50)), Spread: spread(pipes), Unit: "ms", Floor: least,
+			Target: least + execTarget, Note: note,
+		},
+		{
+			Name: "cage/exec-pty", Value: ms(percentile(terminal, 50)), Spread: spread(terminal), Unit: "ms", Floor: least,
+			Target: least + terminalTarget, Note: note,
+		},
+		{
+			Name: "cage/exec-uncaged", Value: ms(percentile(uncaged, 50)), Spread: spread(uncaged), Unit: "ms", Floor: least,
+			Note: note,
+		},
 	}, c.release(ctx)
 }
 
@@ -176,7 +196,10 @@ func (s *supervisor) measureCrowd(ctx context.Context, _ *world) ([]Figure, erro
 	}
 	created := time.Since(begun)
 	begun = time.Now()
-	if err := each(func(i int) error { _, err := s.exec(ctx, cages[i].command(false, "/bin/true")); return err }); err != nil {
+	if err := each(func(i int) error {
+		_, err := s.exec(ctx, cages[i].command(false, "/bin/true"))
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	ran := time.Since(begun)
@@ -212,7 +235,9 @@ func (s *supervisor) measureIdleCages(ctx context.Context, _ *world) ([]Figure, 
 			return nil, err
 		}
 	}
-	return []Figure{{Name: "cage/rss", Value: float64(after-before) / idleCages / 1e6, Unit: "MB", Target: 6, Note: "of an idle cage"}}, nil
+	return []Figure{
+		{Name: "cage/rss", Value: float64(after-before) / idleCages / 1e6, Unit: "MB", Target: 6, Note: "of an idle cage"},
+	}, nil
 }
 
 // measureThroughput reads a gigabyte through the network of a cage, and without one.
@@ -276,7 +301,8 @@ func (s *supervisor) measureThroughput(ctx context.Context, w *world) ([]Figure,
 		return nil, err
 	}
 	return []Figure{{
-		Name: "cage/net-throughput", Value: ms(inside), Unit: "ms/GiB", Floor: ms(outside), Target: 1074, Note: "1 GiB from a server on loopback",
+		Name: "cage/net-throughput", Value: ms(inside), Unit: "ms/GiB", Floor: ms(outside), Target: 1074,
+		Note: "1 GiB from a server on loopback",
 	}}, c.release(ctx)
 }
 
@@ -359,7 +385,9 @@ func (s *supervisor) exec(ctx context.Context, start *sandboxsupervisorv1.ExecSt
 	if err != nil {
 		return 0, err
 	}
-	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}}); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.Send(&sandboxsupervisorv1.ExecRequest{
+		Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start},
+	}); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	var said []byte
@@ -380,5 +408,7 @@ func (s *supervisor) exec(ctx context.Context, start *sandboxsupervisorv1.ExecSt
 
 // policy is a small cage: a folder to write in.
 func (s *supervisor) policy() *commonv1.CagePolicy {
-	return &commonv1.CagePolicy{Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}}, Seccomp: "default", State: "ephemeral"}
+	return &commonv1.CagePolicy{
+		Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}}, Seccomp: "default", State: "ephemeral",
+	}
 }

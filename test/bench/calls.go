@@ -92,7 +92,9 @@ func (r *runner) overhead(ctx context.Context, project string) ([]Figure, error)
 			}
 			took = append(took, time.Since(begun))
 		}
-		figures = append(figures, Figure{Name: "calls/" + c.tool, Value: us(percentile(took, 50)), Spread: spread(took), Unit: "us", Floor: floor})
+		figures = append(figures, Figure{
+			Name: "calls/" + c.tool, Value: us(percentile(took, 50)), Spread: spread(took), Unit: "us", Floor: floor,
+		})
 	}
 	return figures, nil
 }
@@ -126,9 +128,13 @@ func (r *runner) many(ctx context.Context, project string, calls int) error {
 				var err error
 				switch i % 8 {
 				case 0:
-					_, err = r.call(gctx, session, project, "file.write", map[string]any{"path": own, "content": fmt.Sprintf("one\n%d\n", i)})
+					_, err = r.call(gctx, session, project, "file.write", map[string]any{
+						"path": own, "content": fmt.Sprintf("one\n%d\n", i),
+					})
 				case 1:
-					_, err = r.call(gctx, session, project, "edit.text", map[string]any{"path": own, "old_string": "one", "new_string": "two"})
+					_, err = r.call(gctx, session, project, "edit.text", map[string]any{
+						"path": own, "old_string": "one", "new_string": "two",
+					})
 				case 2:
 					_, err = r.call(gctx, session, project, "search.grep", map[string]any{"pattern": "line of", "head_limit": 5})
 				case 3:
@@ -136,7 +142,9 @@ func (r *runner) many(ctx context.Context, project string, calls int) error {
 				case 4:
 					_, err = r.call(gctx, session, project, "file.list", map[string]any{"path": "src"})
 				default:
-					_, err = r.call(gctx, session, project, "file.read", map[string]any{"path": fmt.Sprintf("src/f%02d.txt", i%projectSize)})
+					_, err = r.call(gctx, session, project, "file.read", map[string]any{
+						"path": fmt.Sprintf("src/f%02d.txt", i%projectSize),
+					})
 				}
 				if err != nil {
 					return err

@@ -66,7 +66,10 @@ func (r *runner) hold(ctx context.Context, w *world, c contest) ([]Figure, error
 	if err != nil {
 		return nil, err
 	}
-	wall := Figure{Name: c.name + "/wall", Value: ms(percentile(ourWall, 50)), Spread: spread(ourWall), Unit: "ms", Peer: c.peer.missing()}
+	wall := Figure{
+		Name: c.name + "/wall", Value: ms(percentile(ourWall, 50)), Spread: spread(ourWall), Unit: "ms",
+		Peer: c.peer.missing(),
+	}
 	cpu := Figure{Name: c.name + "/cpu", Value: ms(after-before) / float64(c.rounds), Unit: "ms", Peer: c.peer.missing()}
 	if c.peer.path != "" {
 		wall.Peer, wall.Rival, wall.Target = c.peer.title, ms(percentile(peerWall, 50)), 1

@@ -299,6 +299,7 @@ func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 // word returns a word of programs.
 func word(r *rand.Rand) string {
 	words := strings.Fields("session store lease frame reader buffer token budget invoke publish epoch " +
-		"workspace cage harness relay outbox ordinal compact window retry fence attach channel prompt summary ledger operator delegate verdict")
+		"workspace cage harness relay outbox ordinal compact window retry fence attach channel prompt summary ledger " +
+		"operator delegate verdict")
 	return words[r.IntN(len(words))]
 }

@@ -106,7 +106,8 @@ func (d *daemon) session(ctx context.Context) (string, error) {
 
 func (d *daemon) load(ctx context.Context, project string) error {
 	var loaded struct{ State string }
-	if err := d.client.Do(ctx, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": project}, &loaded); err != nil {
+	if err := d.client.Do(ctx, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": project},
+		&loaded); err != nil {
 		return err
 	}
 	if loaded.State != "ready" {

@@ -37,7 +37,12 @@ func measureStart(ctx context.Context, w *world) ([]Figure, error) {
 		ready = append(ready, time.Since(begun))
 		d.stop()
 	}
-	figures := []Figure{{Name: "start/up-to-ready", Value: ms(percentile(ready, 50)), Spread: spread(ready), Unit: "ms", Quoted: "codex 230, opencode 3000", Target: 500}}
+	figures := []Figure{
+		{
+			Name: "start/up-to-ready", Value: ms(percentile(ready, 50)), Spread: spread(ready), Unit: "ms",
+			Quoted: "codex 230, opencode 3000", Target: 500,
+		},
+	}
 	more, err := w.with(ctx, func(d *daemon) ([]Figure, error) {
 		var first, empty []time.Duration
 		for range starts {
@@ -56,7 +61,12 @@ func measureStart(ctx context.Context, w *world) ([]Figure, error) {
 			}
 			empty = append(empty, time.Since(begun))
 		}
-		return []Figure{{Name: "start/run-to-model", Value: ms(percentile(first, 50)), Spread: spread(first), Unit: "ms", Floor: ms(percentile(empty, 50)), Target: 150}}, nil
+		return []Figure{
+			{
+				Name: "start/run-to-model", Value: ms(percentile(first, 50)), Spread: spread(first), Unit: "ms",
+				Floor: ms(percentile(empty, 50)), Target: 150,
+			},
+		}, nil
 	})
 	return append(figures, more...), err
 }
@@ -93,7 +103,10 @@ func measureToolRounds(ctx context.Context, w *world) ([]Figure, error) {
 			}
 			median := ms(percentile(gaps, 50))
 			figures = append(figures,
-				Figure{Name: "tool-round/" + tool.name + "/median", Value: median, Unit: "ms", Floor: ms(percentile(floors, 50)), Quoted: tool.quoted, Target: tool.target},
+				Figure{
+					Name: "tool-round/" + tool.name + "/median", Value: median, Unit: "ms", Floor: ms(percentile(floors, 50)),
+					Quoted: tool.quoted, Target: tool.target,
+				},
 				Figure{Name: "tool-round/" + tool.name + "/p95", Value: ms(percentile(gaps, 95)), Unit: "ms", Target: 3 * median})
 		}
 		return figures, nil
@@ -174,7 +187,8 @@ func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 // callDirectly makes one model call by hand and returns the time to its first delta.
 func (w *world) callDirectly(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages", bytes.NewReader([]byte(`{"messages":[{"role":"user"}]}`)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages",
+		bytes.NewReader([]byte(`{"messages":[{"role":"user"}]}`)))
 	if err != nil {
 		return 0, err
 	}

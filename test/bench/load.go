@@ -191,9 +191,15 @@ func measureBurst(ctx context.Context, w *world) ([]Figure, error) {
 			return nil, err
 		}
 		return []Figure{
-			{Name: "burst/wall", Value: wall.Seconds(), Unit: "s", Floor: floor.Seconds(), Quoted: "mastra 0.96, codex 4.9, opencode 12.7", Target: 1.5},
+			{
+				Name: "burst/wall", Value: wall.Seconds(), Unit: "s", Floor: floor.Seconds(),
+				Quoted: "mastra 0.96, codex 4.9, opencode 12.7", Target: 1.5,
+			},
 			{Name: "burst/cpu", Value: (after - before).Seconds(), Unit: "cpu-s", Target: 2.0},
-			{Name: "burst/peak-memory", Value: float64(peak) / 1e6, Unit: "MB", Quoted: "mastra 361, codex 424, opencode 1069", Target: 300},
+			{
+				Name: "burst/peak-memory", Value: float64(peak) / 1e6, Unit: "MB", Quoted: "mastra 361, codex 424, opencode 1069",
+				Target: 300,
+			},
 		}, nil
 	})
 }
@@ -204,7 +210,8 @@ func (w *world) relay(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
 	for range sessions {
 		group.Go(func() error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages", bytes.NewReader([]byte(`{}`)))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages",
+				bytes.NewReader([]byte(`{}`)))
 			if err != nil {
 				return err
 			}
@@ -255,7 +262,10 @@ func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 		}
 		return []Figure{
 			{Name: "pace/delivery/median", Value: ms(percentile(lag, 50)), Spread: spread(lag), Unit: "ms"},
-			{Name: "pace/delivery/p99", Value: ms(percentile(lag, 99)), Unit: "ms", Quoted: "mastra 30, codex 1339, opencode 238", Target: 20},
+			{
+				Name: "pace/delivery/p99", Value: ms(percentile(lag, 99)), Unit: "ms",
+				Quoted: "mastra 30, codex 1339, opencode 238", Target: 20,
+			},
 			{Name: "pace/cpu", Value: (after - before).Seconds(), Unit: "cpu-s", Quoted: "mastra 2.3", Target: 1.5},
 			{Name: "pace/tree-rss", Value: mb(peak.rss), Unit: "MB", Quoted: "mastra 347 to 408, codex 371 to 476", Target: 300},
 			{Name: "pace/tree-pss", Value: mb(peak.pss), Unit: "MB"},
@@ -284,6 +294,8 @@ func measureIdle(ctx context.Context, w *world) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []Figure{{Name: "idle/memory-per-session", Value: float64(after-before) / idleSessions / 1e3, Unit: "KB", Target: 100}}, nil
+		return []Figure{
+			{Name: "idle/memory-per-session", Value: float64(after-before) / idleSessions / 1e3, Unit: "KB", Target: 100},
+		}, nil
 	})
 }

@@ -34,7 +34,8 @@ func measureMillion(ctx context.Context, w *world) ([]Figure, error) {
 		globAgainst("million/glob/fd", tree, "f7?.txt", fd, fdArgs("f7?.txt")),
 		globAgainst("million/glob-all/rg", tree, "*", rg, filesArgs),
 		{
-			name: "million/grep", project: tree, tool: "search.grep", params: grepParams{pattern, "", "files_with_matches"}, peer: rg,
+			name: "million/grep", project: tree, tool: "search.grep", params: grepParams{pattern, "", "files_with_matches"},
+			peer: rg,
 			args: append(slices.Clone(ripgrep), "--files-with-matches", "--null", "-e", pattern, "./"), same: sameNames,
 		},
 	}

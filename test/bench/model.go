@@ -161,7 +161,8 @@ func text(w http.ResponseWriter, p plan) {
 	next := time.Now()
 	padding := strings.Repeat("x", p.padding)
 	for range max(p.deltas, 1) {
-		event(w, "content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+strconv.FormatInt(time.Now().UnixNano(), 10)+" "+padding+`"}}`)
+		event(w, "content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+
+			strconv.FormatInt(time.Now().UnixNano(), 10)+" "+padding+`"}}`)
 		if p.interval > 0 {
 			flusher.Flush()
 			next = next.Add(p.interval)
@@ -173,6 +174,10 @@ func text(w http.ResponseWriter, p plan) {
 }
 
 func finish(w io.Writer, reason string) {
-	event(w, "message_delta", fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":10}}`, reason))
+	event(
+		w, "message_delta",
+		fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":10}}`,
+			reason),
+	)
 	event(w, "message_stop", `{"type":"message_stop"}`)
 }

@@ -39,8 +39,14 @@ func measurePatch(ctx context.Context, w *world) ([]Figure, error) {
 }
 
 func patchCases() []patchCase {
-	one := patchCase{"one-hunk", map[string]string{"src/f.go": source(0, 300, 0)}, map[string]string{"src/f.go": source(0, 300, 299)}}
-	long := patchCase{"long-file-100-hunks", map[string]string{"src/f.go": source(0, 30_000, 0)}, map[string]string{"src/f.go": source(0, 30_000, 300)}}
+	one := patchCase{
+		"one-hunk", map[string]string{"src/f.go": source(0, 300, 0)}, map[string]string{"src/f.go": source(0, 300, 299)},
+	}
+	long := patchCase{
+		"long-file-100-hunks",
+		map[string]string{"src/f.go": source(0, 30_000, 0)},
+		map[string]string{"src/f.go": source(0, 30_000, 300)},
+	}
 	many := patchCase{"fifty-files", map[string]string{}, map[string]string{}}
 	mixed := patchCase{"add-edit-delete", map[string]string{}, map[string]string{}}
 	for i := range 50 {
@@ -214,8 +220,13 @@ func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer)
 			peerWall, peerCPU = append(peerWall, got.wall), peerCPU+got.cpu
 		}
 	}
-	wall := Figure{Name: "patch/" + c.name + "/wall", Value: ms(percentile(ourWall, 50)), Spread: spread(ourWall), Unit: "ms", Peer: gnu.missing()}
-	cpu := Figure{Name: "patch/" + c.name + "/cpu", Value: ms(ourCPU) / float64(len(ourWall)), Unit: "ms", Peer: gnu.missing()}
+	wall := Figure{
+		Name: "patch/" + c.name + "/wall", Value: ms(percentile(ourWall, 50)), Spread: spread(ourWall), Unit: "ms",
+		Peer: gnu.missing(),
+	}
+	cpu := Figure{
+		Name: "patch/" + c.name + "/cpu", Value: ms(ourCPU) / float64(len(ourWall)), Unit: "ms", Peer: gnu.missing(),
+	}
 	if gnu.path != "" {
 		wall.Peer, wall.Rival, wall.Target = gnu.title, ms(percentile(peerWall, 50)), 1
 		cpu.Peer, cpu.Rival, cpu.Target = gnu.title, ms(peerCPU)/float64(len(peerWall)), 1

@@ -78,7 +78,8 @@ func WriteTSVHeader(w io.Writer) {
 func WriteTSV(w io.Writer, figures []Figure) {
 	for _, f := range figures {
 		fmt.Fprintln(w, strings.Join([]string{
-			f.Name, number(f.Value), f.Unit, number(f.Floor), f.peer(), number(f.Ratio()), number(f.Target), map[bool]string{true: "yes", false: "NO"}[f.Met()],
+			f.Name, number(f.Value), f.Unit, number(f.Floor), f.peer(), number(f.Ratio()), number(f.Target),
+			map[bool]string{true: "yes", false: "NO"}[f.Met()],
 		}, "\t"))
 	}
 }

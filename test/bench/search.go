@@ -49,13 +49,16 @@ func measureGrep(ctx context.Context, w *world) ([]Figure, error) {
 	lines := func(name, tree, pattern string) contest {
 		return contest{
 			name: "grep/" + name, project: tree, tool: "search.grep", params: grepParams{pattern, "", "content"}, rounds: rounds,
-			peer: rg, args: append(slices.Clone(ripgrep), "--line-number", "--no-heading", "--null", "-e", pattern, "./"), same: sameLines,
+			peer: rg, args: append(slices.Clone(ripgrep), "--line-number", "--no-heading", "--null", "-e", pattern, "./"),
+			same: sameLines,
 		}
 	}
 	names := func(name, tree, pattern string) contest {
 		return contest{
-			name: "grep/" + name, project: tree, tool: "search.grep", params: grepParams{pattern, "", "files_with_matches"}, rounds: rounds,
-			peer: rg, args: append(slices.Clone(ripgrep), "--files-with-matches", "--null", "-e", pattern, "./"), same: sameNames,
+			name: "grep/" + name, project: tree, tool: "search.grep", params: grepParams{pattern, "", "files_with_matches"},
+			rounds: rounds,
+			peer:   rg, args: append(slices.Clone(ripgrep), "--files-with-matches", "--null", "-e", pattern, "./"),
+			same: sameNames,
 		}
 	}
 	return w.withRunner(ctx, func(r *runner) ([]Figure, error) {
@@ -122,8 +125,10 @@ func sameLines(ours string, theirs []byte) error {
 	}
 	for i, m := range answer.Matches {
 		p := places[i]
-		if m.File != p.file || m.Line != p.line || !strings.Contains(m.Content, "[truncated]") && m.Content != strings.ToValidUTF8(p.text, "\uFFFD") {
-			return fmt.Errorf("match %d is %s:%d:%.80q, the peer's %s:%d:%.80q", i, m.File, m.Line, m.Content, p.file, p.line, p.text)
+		if m.File != p.file || m.Line != p.line || !strings.Contains(m.Content, "[truncated]") &&
+			m.Content != strings.ToValidUTF8(p.text, "\uFFFD") {
+			return fmt.Errorf("match %d is %s:%d:%.80q, the peer's %s:%d:%.80q", i, m.File, m.Line, m.Content, p.file, p.line,
+				p.text)
 		}
 	}
 	return nil
@@ -180,14 +185,18 @@ func measureGlob(ctx context.Context, w *world) ([]Figure, error) {
 
 // fdArgs make fd look for names where search.glob does; filesArgs make ripgrep list every file.
 func fdArgs(pattern string) []string {
-	return []string{"--hidden", "--case-sensitive", "--exclude", ".git", "--type", "f", "--print0", "--color", "never", "--glob", pattern, "."}
+	return []string{
+		"--hidden", "--case-sensitive", "--exclude", ".git", "--type", "f", "--print0", "--color", "never", "--glob", pattern,
+		".",
+	}
 }
 
 var filesArgs = append(slices.Clone(ripgrep), "--files", "--null", "./")
 
 func globAgainst(name, tree, pattern string, p peer, args []string) contest {
 	return contest{
-		name: name, project: tree, tool: "search.glob", params: map[string]string{"pattern": "**/" + pattern}, rounds: rounds, peer: p, args: args,
+		name: name, project: tree, tool: "search.glob", params: map[string]string{"pattern": "**/" + pattern}, rounds: rounds,
+		peer: p, args: args,
 		same: func(ours string, theirs []byte) error { return sameNewest(tree, ours, theirs) },
 	}
 }

@@ -33,14 +33,22 @@ func TestSameLines(t *testing.T) {
 	theirs := "./b\x0012:two\n./a\x003:one\r\n"
 	const one, two = `{"file":"./a","line":3,"content":"one"}`, `{"file":"./b","line":12,"content":"two"}`
 	for ours, same := range map[string]bool{
-		`{"matches":[` + one + `,` + two + `],"total_matches":2,"truncated":false}`:                                        true,
-		`{"matches":[` + one + `],"total_matches":2,"truncated":true}`:                                                     true,
-		`{"matches":[` + one + `],"total_matches":2,"truncated":false}`:                                                    false,
-		`{"matches":[` + one + `],"total_matches":1,"truncated":false}`:                                                    false,
-		`{"matches":[` + two + `],"total_matches":2,"truncated":true}`:                                                     false,
-		`{"matches":[` + two + `,` + one + `],"total_matches":2,"truncated":false}`:                                        false,
-		`{"matches":[{"file":"./a","line":3,"content":"uno"},` + two + `],"total_matches":2,"truncated":false}`:            false,
-		`{"matches":[{"file":"./a","line":3,"content":"[truncated]ne"},` + two + `],"total_matches":2,"truncated":false}`:  true,
+		`{"matches":[` + one + `,` + two +
+			`],"total_matches":2,"truncated":false}`: true,
+		`{"matches":[` + one +
+			`],"total_matches":2,"truncated":true}`: true,
+		`{"matches":[` + one +
+			`],"total_matches":2,"truncated":false}`: false,
+		`{"matches":[` + one +
+			`],"total_matches":1,"truncated":false}`: false,
+		`{"matches":[` + two +
+			`],"total_matches":2,"truncated":true}`: false,
+		`{"matches":[` + two + `,` + one +
+			`],"total_matches":2,"truncated":false}`: false,
+		`{"matches":[{"file":"./a","line":3,"content":"uno"},` + two +
+			`],"total_matches":2,"truncated":false}`: false,
+		`{"matches":[{"file":"./a","line":3,"content":"[truncated]ne"},` + two +
+			`],"total_matches":2,"truncated":false}`: true,
 		`{"matches":[{"file":"./a","line":4,"content":"one"},{"file":"./b","line":12,"content":"two"}],"total_matches":2}`: false,
 		`{"matches":[],"total_matches":2,"truncated":true}`:                                                                false,
 	} {

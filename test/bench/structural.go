@@ -53,9 +53,12 @@ func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 		if len(folders) == 0 {
 			folders = []string{"."}
 		}
-		args := append([]string{"run", "--no-ignore", "hidden", "--json=stream", "--lang", c.lang, "--pattern", c.pattern}, folders...)
+		args := append([]string{
+			"run", "--no-ignore", "hidden", "--json=stream", "--lang", c.lang, "--pattern", c.pattern,
+		}, folders...)
 		contests = append(contests, contest{
-			name: "search.ast/" + c.lang + "/" + c.what, project: c.tree, tool: "search.ast", rounds: structuralRounds, peer: astGrep, args: slices.Clone(args), same: sameNodes,
+			name: "search.ast/" + c.lang + "/" + c.what, project: c.tree, tool: "search.ast", rounds: structuralRounds,
+			peer: astGrep, args: slices.Clone(args), same: sameNodes,
 			params: map[string]any{"pattern": c.pattern, "lang": c.lang, "paths": folders},
 		})
 		if c.rewrite == "" {
@@ -65,7 +68,8 @@ func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 		folder := folders[len(folders)-1]
 		args = append(slices.Insert(args[:len(args)-len(folders)], 1, "--rewrite", c.rewrite), folder)
 		contests = append(contests, contest{
-			name: "edit.ast/" + c.lang + "/" + c.what, project: c.tree, tool: "edit.ast", rounds: structuralRounds, peer: astGrep,
+			name: "edit.ast/" + c.lang + "/" + c.what, project: c.tree, tool: "edit.ast", rounds: structuralRounds,
+			peer: astGrep,
 			args: args, same: sameRewrites,
 			params: map[string]any{"rewrites": map[string]string{c.pattern: c.rewrite}, "lang": c.lang, "path": folder},
 		})
@@ -177,7 +181,9 @@ func sameRewrites(ours string, theirs []byte) error {
 }
 
 // generated returns a tree of files that write makes.
-func (w *world) generated(ctx context.Context, name, extension string, write func(*rand.Rand, *bytes.Buffer)) (string, error) {
+func (w *world) generated(
+	ctx context.Context, name, extension string, write func(*rand.Rand, *bytes.Buffer),
+) (string, error) {
 	dir := filepath.Join(w.dir, name)
 	random := rand.New(rand.NewPCG(4, 4))
 	for i := range generatedFiles {

@@ -55,7 +55,8 @@ func (w *world) startSupervisor(ctx context.Context, uid int) (_ *supervisor, er
 		return nil, err
 	}
 	if err := errors.Join(
-		os.Chmod(s.dir, 0o755), os.WriteFile(binary, program, 0o755), os.MkdirAll(filepath.Join(s.project, "work"), 0o755), os.Mkdir(data, 0o700),
+		os.Chmod(s.dir, 0o755), os.WriteFile(binary, program, 0o755), os.MkdirAll(filepath.Join(s.project, "work"), 0o755),
+		os.Mkdir(data, 0o700),
 	); err != nil {
 		return nil, err
 	}
@@ -72,7 +73,8 @@ func (w *world) startSupervisor(ctx context.Context, uid int) (_ *supervisor, er
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if s.conn, err = grpc.NewClient("unix:"+host.SocketPath(data, "sandbox-supervisor"), rpc.DialOptions()...); err != nil {
+	if s.conn, err = grpc.NewClient("unix:"+host.SocketPath(data, "sandbox-supervisor"),
+		rpc.DialOptions()...); err != nil {
 		return nil, err
 	}
 	s.SandboxServiceClient = sandboxsupervisorv1.NewSandboxServiceClient(s.conn)
@@ -115,7 +117,8 @@ func (s *supervisor) hold(ctx context.Context, policy *commonv1.CagePolicy) (*he
 	c := &held{s: s, id: ident.New(), policy: policy, cancel: cancel}
 	var err error
 	c.stream, err = s.HoldCage(ctx, &sandboxsupervisorv1.HoldCageRequest{
-		CageId: c.id, Owner: &sandboxsupervisorv1.Owner{SessionId: c.id}, AgentPath: "primary", Policy: policy, ProjectRoot: s.project,
+		CageId: c.id, Owner: &sandboxsupervisorv1.Owner{SessionId: c.id}, AgentPath: "primary", Policy: policy,
+		ProjectRoot: s.project,
 	})
 	if err == nil {
 		_, err = c.stream.Recv()
@@ -143,9 +146,12 @@ func (c *held) command(terminal bool, argv ...string) *sandboxsupervisorv1.ExecS
 }
 
 // command is a command in a cage of its own, or without one.
-func (s *supervisor) command(policy *commonv1.CagePolicy, terminal bool, argv ...string) *sandboxsupervisorv1.ExecStart {
+func (s *supervisor) command(
+	policy *commonv1.CagePolicy, terminal bool, argv ...string,
+) *sandboxsupervisorv1.ExecStart {
 	start := &sandboxsupervisorv1.ExecStart{
-		Owner: &sandboxsupervisorv1.Owner{SessionId: "bench"}, Argv: argv, Cwd: filepath.Join(s.project, "work"), Env: map[string]string{"PATH": "/usr/bin:/bin"},
+		Owner: &sandboxsupervisorv1.Owner{SessionId: "bench"}, Argv: argv, Cwd: filepath.Join(s.project, "work"),
+		Env:  map[string]string{"PATH": "/usr/bin:/bin"},
 		Cage: policy, ProjectRoot: s.project,
 	}
 	if terminal {
@@ -191,7 +197,9 @@ var runtimes = []struct {
 	prepare func(dir string) ([]string, error)
 }{
 	{"bwrap", func(string) ([]string, error) {
-		args := []string{"--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"}
+		args := []string{
+			"--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
+		}
 		for _, dir := range systemFolders() {
 			args = append(args, "--ro-bind", dir, dir)
 		}
@@ -199,7 +207,9 @@ var runtimes = []struct {
 	}},
 	{"crun", func(dir string) ([]string, error) {
 		bundle, err := makeBundle(dir)
-		return []string{"--cgroup-manager=disabled", "--root", filepath.Join(dir, "crun"), "run", "--bundle", bundle, "bench-crun"}, err
+		return []string{
+			"--cgroup-manager=disabled", "--root", filepath.Join(dir, "crun"), "run", "--bundle", bundle, "bench-crun",
+		}, err
 	}},
 	{"runc", func(dir string) ([]string, error) {
 		bundle, err := makeBundle(dir)
@@ -229,7 +239,9 @@ func makeBundle(dir string) (string, error) {
 		{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
 	}
 	for _, folder := range systemFolders() {
-		mounts = append(mounts, m{"destination": folder, "type": "bind", "source": folder, "options": []string{"rbind", "ro"}})
+		mounts = append(mounts, m{
+			"destination": folder, "type": "bind", "source": folder, "options": []string{"rbind", "ro"},
+		})
 	}
 	var spaces []m
 	for _, kind := range []string{"pid", "network", "ipc", "uts", "mount"} {
@@ -237,7 +249,10 @@ func makeBundle(dir string) (string, error) {
 	}
 	text, err := json.Marshal(m{
 		"ociVersion": "1.0.2", "root": m{"path": "rootfs"}, "mounts": mounts, "linux": m{"namespaces": spaces},
-		"process": m{"args": []string{"/usr/bin/true"}, "cwd": "/", "user": m{"uid": 1000, "gid": 1000}, "noNewPrivileges": true, "env": []string{"PATH=/usr/bin"}},
+		"process": m{
+			"args": []string{"/usr/bin/true"}, "cwd": "/", "user": m{"uid": 1000, "gid": 1000}, "noNewPrivileges": true,
+			"env": []string{"PATH=/usr/bin"},
+		},
 	})
 	if err != nil {
 		return "", err

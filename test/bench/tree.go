@@ -83,7 +83,9 @@ func (w *world) small(ctx context.Context) (string, error) {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return "", err
 		}
-		name := filepath.Join(folder, fmt.Sprintf("f%05d.%s", i, []string{"ts", "ts", "tsx", "json", "md", "css", "ts", "go", "py", "tmp"}[i%10]))
+		name := filepath.Join(folder, fmt.Sprintf("f%05d.%s", i, []string{
+			"ts", "ts", "tsx", "json", "md", "css", "ts", "go", "py", "tmp",
+		}[i%10]))
 		if err := os.WriteFile(name, prose(random, 200+random.IntN(1500)), 0o644); err != nil {
 			return "", err
 		}

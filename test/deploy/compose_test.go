@@ -38,7 +38,8 @@ func names() (list []string) {
 
 func load(t *testing.T, env ...string) *types.Project {
 	t.Helper()
-	opts, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithEnv(env), cli.WithResolvedPaths(true))
+	opts, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithEnv(env),
+		cli.WithResolvedPaths(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +83,14 @@ func text(t *testing.T, path ...string) string {
 func TestEveryServiceRuns(t *testing.T) {
 	t.Parallel()
 	p := load(t, "KAGED_UID=1500", "KAGED_GID=1600")
-	if got, want := p.ServiceNames(), slices.Sorted(slices.Values(append([]string{"setup"}, lasting...))); !slices.Equal(got, want) {
+	if got, want := p.ServiceNames(),
+		slices.Sorted(slices.Values(append([]string{"setup"}, lasting...))); !slices.Equal(got, want) {
 		t.Errorf("the services are %v, want %v", got, want)
 	}
 	for _, name := range services {
 		s := service(t, p, name)
-		if !slices.Equal(s.Command, types.ShellCommand{name}) || !slices.Equal(s.HealthCheck.Test, types.HealthCheckTest{"CMD", name, "--health"}) {
+		if !slices.Equal(s.Command, types.ShellCommand{name}) ||
+			!slices.Equal(s.HealthCheck.Test, types.HealthCheckTest{"CMD", name, "--health"}) {
 			t.Errorf("%s runs %q and asks %q", name, s.Command, s.HealthCheck.Test)
 		}
 		if s.User != "1500:1600" {
@@ -95,8 +98,9 @@ func TestEveryServiceRuns(t *testing.T) {
 		}
 	}
 	needs := map[string][]string{
-		"setup": nil, "postgres": {"setup"}, "nats": {"setup"}, "sandbox-supervisor": {"setup"}, "tool-runner": {"dap-pool", "lsp-pool", "sandbox-supervisor"},
-		"lsp-pool": {"sandbox-supervisor"}, "dap-pool": {"sandbox-supervisor"},
+		"setup": nil, "postgres": {"setup"}, "nats": {"setup"}, "sandbox-supervisor": {"setup"},
+		"tool-runner": {"dap-pool", "lsp-pool", "sandbox-supervisor"},
+		"lsp-pool":    {"sandbox-supervisor"}, "dap-pool": {"sandbox-supervisor"},
 		"harness": {"tool-runner"}, "session-manager": {
 			"harness", "nats",
 			"postgres",
@@ -143,7 +147,8 @@ func TestHealthChecks(t *testing.T) {
 	p := load(t)
 	for _, name := range lasting {
 		h := service(t, p, name).HealthCheck
-		if h == nil || h.StartInterval == nil || h.StartPeriod == nil || h.Interval == nil || h.Timeout == nil || h.Retries == nil {
+		if h == nil || h.StartInterval == nil || h.StartPeriod == nil || h.Interval == nil || h.Timeout == nil ||
+			h.Retries == nil {
 			t.Errorf("%s has the health check %+v", name, h)
 			continue
 		}
@@ -172,8 +177,10 @@ func TestProjectsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for given, want := range map[string]string{
-		"": filepath.Join(here, "examples"), "examples": filepath.Join(here, "examples"), "./examples": filepath.Join(here, "examples"),
-		"../code": filepath.Join(filepath.Dir(here), "code"), "/home/ada/code": "/home/ada/code", "~/code": filepath.Join(home, "code"),
+		"": filepath.Join(here, "examples"), "examples": filepath.Join(here, "examples"),
+		"./examples": filepath.Join(here, "examples"),
+		"../code":    filepath.Join(filepath.Dir(here), "code"), "/home/ada/code": "/home/ada/code",
+		"~/code": filepath.Join(home, "code"),
 	} {
 		p := load(t, "PROJECTS="+given)
 		for _, name := range workspace {
@@ -196,7 +203,8 @@ func TestEnvExampleIsComplete(t *testing.T) {
 	read := variables(text(t, "docker-compose.yml"))
 	var explained []string
 	for line := range strings.Lines(text(t, ".env.example")) {
-		if name, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "#"), "="); ok && !strings.Contains(name, " ") {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "#"), "="); ok &&
+			!strings.Contains(name, " ") {
 			explained = append(explained, name)
 		}
 	}

@@ -20,8 +20,10 @@ func TestEveryContainerIsBounded(t *testing.T) {
 	t.Parallel()
 	p := load(t)
 	for name, s := range p.Services {
-		if !s.ReadOnly || s.Privileged || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s: read_only %t, privileged %t, cap_drop %v, security_opt %v", name, s.ReadOnly, s.Privileged, s.CapDrop, s.SecurityOpt)
+		if !s.ReadOnly || s.Privileged || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
+			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s: read_only %t, privileged %t, cap_drop %v, security_opt %v", name, s.ReadOnly, s.Privileged, s.CapDrop,
+				s.SecurityOpt)
 		}
 		caps := []string(nil)
 		if name == "setup" {
@@ -91,14 +93,18 @@ func TestWhatLastsIsInVolumes(t *testing.T) {
 	for _, name := range services {
 		s := service(t, p, name)
 		for _, dir := range []string{"/tmp", "/var/lib/kaged"} {
-			there := mount(s, dir) != nil || slices.ContainsFunc(s.Tmpfs, func(m string) bool { return strings.HasPrefix(m, dir+":mode=") })
+			there := mount(s, dir) != nil || slices.ContainsFunc(s.Tmpfs, func(m string) bool {
+				return strings.HasPrefix(m, dir+":mode=")
+			})
 			if !there {
 				t.Errorf("%s cannot write to %s", name, dir)
 			}
 		}
 	}
 	for _, name := range workspace {
-		if s := service(t, p, name); !slices.ContainsFunc(s.Tmpfs, func(m string) bool { return strings.HasPrefix(m, "/tmp:") && strings.Contains(m, "exec") }) {
+		if s := service(t, p, name); !slices.ContainsFunc(s.Tmpfs, func(m string) bool {
+			return strings.HasPrefix(m, "/tmp:") && strings.Contains(m, "exec")
+		}) {
 			t.Errorf("programs that tests build in /tmp cannot run in %s: %v", name, s.Tmpfs)
 		}
 	}

@@ -52,7 +52,8 @@ func TestTwoImages(t *testing.T) {
 			t.Errorf("%s runs %s, want %s", name, s.Image, want)
 		}
 	}
-	if len(built) != 2 || p.Services[built["kaged"]].Build.Target != "control-plane" || p.Services[built["kaged-workspace"]].Build.Target != "workspace" {
+	if len(built) != 2 || p.Services[built["kaged"]].Build.Target != "control-plane" ||
+		p.Services[built["kaged-workspace"]].Build.Target != "workspace" {
 		t.Errorf("the images are built by %v", built)
 	}
 	all := stages(t)
@@ -101,7 +102,8 @@ func TestBuildIsCached(t *testing.T) {
 	if ignore[0] != "*" {
 		t.Errorf(".dockerignore begins with %q, want everything left out that is not named", ignore[0])
 	}
-	for _, m := range regexp.MustCompile(`(?m)^COPY (?:--chmod=\S+ )?([^-].*) \S+$`).FindAllStringSubmatch(text(t, "deploy", "Dockerfile"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^COPY (?:--chmod=\S+ )?([^-].*) \S+$`).
+		FindAllStringSubmatch(text(t, "deploy", "Dockerfile"), -1) {
 		for _, source := range strings.Fields(m[1]) {
 			first, _, _ := strings.Cut(source, "/")
 			if !slices.Contains(ignore, "!"+source) && !slices.Contains(ignore, "!"+first) {
@@ -127,7 +129,8 @@ func TestImagesAndBuildHaveOneVersion(t *testing.T) {
 		return m[1]
 	}
 	want := find(`(?m)^VERSION\s*\?=\s*(\S+)`, text(t, "Makefile"))
-	for _, got := range regexp.MustCompile(`(?m)^ARG VERSION=(\S+)`).FindAllStringSubmatch(text(t, "deploy", "Dockerfile"), -1) {
+	for _, got := range regexp.MustCompile(`(?m)^ARG VERSION=(\S+)`).
+		FindAllStringSubmatch(text(t, "deploy", "Dockerfile"), -1) {
 		if got[1] != want {
 			t.Errorf("the Dockerfile says %s, the Makefile %s", got[1], want)
 		}
@@ -151,7 +154,8 @@ func TestConfigurations(t *testing.T) {
 		}
 		for alias, targets := range f.Models {
 			for _, target := range targets {
-				if name, _, _ := config.SplitTarget(target); f.Providers[name].DriverOf(name) == "" || f.Providers[name].APIKey == "" {
+				if name, _, _ := config.SplitTarget(target); f.Providers[name].DriverOf(name) == "" ||
+					f.Providers[name].APIKey == "" {
 					t.Errorf("models.%s goes to %s, which is not configured", alias, target)
 				}
 			}
@@ -160,12 +164,14 @@ func TestConfigurations(t *testing.T) {
 	p := load(t, "KAGED_CONFIG_DIR=/home/ada/.config/kaged")
 	for _, name := range controlPlane {
 		m := mount(service(t, p, name), "/etc/kaged")
-		if m == nil || m.Type != "bind" || m.Source != "/home/ada/.config/kaged" || m.ReadOnly != (name != "session-manager") {
+		if m == nil || m.Type != "bind" || m.Source != "/home/ada/.config/kaged" ||
+			m.ReadOnly != (name != "session-manager") {
 			t.Errorf("%s has the configuration %+v", name, m)
 		}
 	}
 	for _, name := range workspace {
-		if m := mount(service(t, p, name), "/etc/kaged"); m == nil || !m.ReadOnly || !strings.HasSuffix(m.Source, "/deploy/workspace") {
+		if m := mount(service(t, p, name), "/etc/kaged"); m == nil || !m.ReadOnly ||
+			!strings.HasSuffix(m.Source, "/deploy/workspace") {
 			t.Errorf("%s has the configuration %+v", name, m)
 		}
 	}
@@ -189,7 +195,8 @@ func TestOpenAICompatibleServer(t *testing.T) {
 			}
 		}
 	}
-	if hosts := service(t, p, "harness").ExtraHosts; !slices.Equal(hosts["host.docker.internal"], []string{"host-gateway"}) {
+	if hosts := service(t, p, "harness").ExtraHosts; !slices.Equal(hosts["host.docker.internal"],
+		[]string{"host-gateway"}) {
 		t.Errorf("the harness knows %v", hosts)
 	}
 	if hosts := service(t, p, "sandbox-supervisor").ExtraHosts; len(hosts) > 0 {

@@ -37,7 +37,8 @@ func TestWorkspaceHasNoNetworkToTheControlPlane(t *testing.T) {
 	p := load(t)
 	want := map[string][]string{
 		"postgres": {"database"}, "nats": {"bus"}, "session-manager": {"bus", "database"}, "gateway": {"bus", "public"},
-		"harness": {"models"}, "issue": {"bus", "database"}, "sandbox-supervisor": {"workspace"}, "tool-runner": nil, "lsp-pool": nil, "dap-pool": nil, "setup": nil,
+		"harness": {"models"}, "issue": {"bus", "database"}, "sandbox-supervisor": {"workspace"}, "tool-runner": nil,
+		"lsp-pool": nil, "dap-pool": nil, "setup": nil,
 	}
 	for name, s := range p.Services {
 		if got := networks(s); !slices.Equal(got, want[name]) {
@@ -46,7 +47,8 @@ func TestWorkspaceHasNoNetworkToTheControlPlane(t *testing.T) {
 		if len(want[name]) == 0 && s.NetworkMode != "none" {
 			t.Errorf("%s has the network mode %q, want none", name, s.NetworkMode)
 		}
-		if s.Pid != "" || s.Ipc != "" || s.Uts != "" || s.Privileged || len(s.Devices) > 0 || len(s.VolumesFrom) > 0 || len(s.Links) > 0 {
+		if s.Pid != "" || s.Ipc != "" || s.Uts != "" || s.Privileged || len(s.Devices) > 0 || len(s.VolumesFrom) > 0 ||
+			len(s.Links) > 0 {
 			t.Errorf("%s shares more with others than networks and volumes", name)
 		}
 	}
@@ -129,7 +131,8 @@ func TestSecretsAreSeenWhereTheyAreNeeded(t *testing.T) {
 			if (i >= 0) != slices.Contains(may, name) {
 				t.Errorf("%s sees %s: %t", name, volume, i >= 0)
 			}
-			if i >= 0 && (!s.Volumes[i].ReadOnly || s.Volumes[i].Target != "/run/secrets/"+strings.TrimPrefix(volume, "secret-")) {
+			if i >= 0 &&
+				(!s.Volumes[i].ReadOnly || s.Volumes[i].Target != "/run/secrets/"+strings.TrimPrefix(volume, "secret-")) {
 				t.Errorf("%s has %s at %+v", name, volume, s.Volumes[i])
 			}
 		}
@@ -154,7 +157,8 @@ func TestNoSecretHasADefault(t *testing.T) {
 			t.Errorf("%s has the default %q", name, fallback)
 		}
 	}
-	p := load(t, "ANTHROPIC_API_KEY=sk-one", "OPENAI_API_KEY=sk-two", "GEMINI_API_KEY=sk-three", "KAGED_OPENAI_API_KEY=sk-four")
+	p := load(t, "ANTHROPIC_API_KEY=sk-one", "OPENAI_API_KEY=sk-two", "GEMINI_API_KEY=sk-three",
+		"KAGED_OPENAI_API_KEY=sk-four")
 	for name, s := range p.Services {
 		for _, arg := range slices.Concat(s.Command, s.Entrypoint) {
 			if secretName.MatchString(strings.ToUpper(arg)) && !strings.HasPrefix(arg, "/run/secrets/") {

@@ -26,11 +26,13 @@ func TestSeccompProfile(t *testing.T) {
 	}
 	ours, docker := rules(t, []byte(file)), rules(t, standard)
 	calls := slices.Sorted(slices.Values([]string{
-		"clone", "clone3", "unshare", "mount", "umount2", "pivot_root", "sethostname", "open_tree", "move_mount", "mount_setattr",
+		"clone", "clone3", "unshare", "mount", "umount2", "pivot_root", "sethostname", "open_tree", "move_mount",
+		"mount_setattr",
 	}))
 	for _, call := range slices.Sorted(maps.Keys(ours)) {
 		if slices.Contains(calls, call) {
-			if !slices.ContainsFunc(ours[call], func(r string) bool { return r == allowed }) || slices.ContainsFunc(ours[call], refuses) {
+			if !slices.ContainsFunc(ours[call], func(r string) bool { return r == allowed }) ||
+				slices.ContainsFunc(ours[call], refuses) {
 				t.Errorf("%s has the rules %v, want it allowed whatever its arguments", call, ours[call])
 			}
 			continue

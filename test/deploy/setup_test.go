@@ -18,7 +18,8 @@ func volumes(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, v := range []string{
-		"secrets/database", "secrets/bus", "secrets/services", "data/nats", "data/session-manager", "data/tool-runner", "data/sandbox-supervisor", "data/home",
+		"secrets/database", "secrets/bus", "secrets/services", "data/nats", "data/session-manager", "data/tool-runner",
+		"data/sandbox-supervisor", "data/home",
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, v), 0o755); err != nil {
 			t.Fatal(err)
@@ -42,7 +43,9 @@ func user() (env []string, uid int) {
 	if uid == 0 {
 		uid = 1500
 	}
-	return []string{fmt.Sprintf("KAGED_UID=%d", uid), fmt.Sprintf("KAGED_GID=%d", gid()), fmt.Sprintf("POSTGRES_UID=%d", gid())}, uid
+	return []string{
+		fmt.Sprintf("KAGED_UID=%d", uid), fmt.Sprintf("KAGED_GID=%d", gid()), fmt.Sprintf("POSTGRES_UID=%d", gid()),
+	}, uid
 }
 
 func gid() int {
@@ -73,7 +76,9 @@ func TestSetupMakesSecretsOnce(t *testing.T) {
 		}
 	}
 	first := map[string]string{}
-	for _, file := range []string{"database/password", "database/url", "bus/token", "bus/url", "bus/nats.conf", "services/token"} {
+	for _, file := range []string{
+		"database/password", "database/url", "bus/token", "bus/url", "bus/nats.conf", "services/token",
+	} {
 		path := filepath.Join(dir, "secrets", file)
 		first[file] = content(t, path)
 		if first[file] == content(t, other, "secrets", file) {
@@ -83,11 +88,13 @@ func TestSetupMakesSecretsOnce(t *testing.T) {
 		if err != nil || info.Mode().Perm() != 0o400 {
 			t.Errorf("%s: %v %v, want mode 0400", file, info, err)
 		}
-		if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != uid && file != "bus/token" && file != "database/password" {
+		if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != uid && file != "bus/token" &&
+			file != "database/password" {
 			t.Errorf("%s belongs to %d, want %d", file, owner, uid)
 		}
 	}
-	if first["database/password"] == first["bus/token"] || first["bus/token"] == first["services/token"] || len(first["services/token"]) != 64 {
+	if first["database/password"] == first["bus/token"] || first["bus/token"] == first["services/token"] ||
+		len(first["services/token"]) != 64 {
 		t.Errorf("the secrets are %q", first)
 	}
 	if said, err := setup(t, dir, env...); err != nil {
@@ -113,17 +120,21 @@ func TestSetupWritesWhatItsReadersUnderstand(t *testing.T) {
 		t.Fatalf("setup fails: %v\n%s", err, said)
 	}
 	db, err := pgx.ParseConfig(content(t, dir, "secrets/database/url"))
-	if err != nil || db.User != "kaged_owner" || db.Host != "postgres" || db.Database != "kaged" || db.Password != content(t, dir, "secrets/database/password") {
+	if err != nil || db.User != "kaged_owner" || db.Host != "postgres" || db.Database != "kaged" ||
+		db.Password != content(t, dir, "secrets/database/password") {
 		t.Errorf("the database's URL means %+v, %v", db, err)
 	}
 	conf := &server.Options{}
 	if err := conf.ProcessConfigFile(filepath.Join(dir, "secrets/bus/nats.conf")); err != nil {
 		t.Fatal(err)
 	}
-	if conf.Host != "0.0.0.0" || conf.Port != 4222 || conf.HTTPHost != "127.0.0.1" || conf.HTTPPort != 8222 || !conf.JetStream || conf.StoreDir != "/data" {
-		t.Errorf("NATS is to be %s:%d, monitoring %s:%d, jetstream %t in %s", conf.Host, conf.Port, conf.HTTPHost, conf.HTTPPort, conf.JetStream, conf.StoreDir)
+	if conf.Host != "0.0.0.0" || conf.Port != 4222 || conf.HTTPHost != "127.0.0.1" || conf.HTTPPort != 8222 ||
+		!conf.JetStream || conf.StoreDir != "/data" {
+		t.Errorf("NATS is to be %s:%d, monitoring %s:%d, jetstream %t in %s", conf.Host, conf.Port, conf.HTTPHost,
+			conf.HTTPPort, conf.JetStream, conf.StoreDir)
 	}
-	if want := "nats://" + conf.Authorization + "@nats:4222"; conf.Authorization == "" || content(t, dir, "secrets/bus/url") != want {
+	if want := "nats://" + conf.Authorization + "@nats:4222"; conf.Authorization == "" ||
+		content(t, dir, "secrets/bus/url") != want {
 		t.Errorf("NATS wants the token %q, its clients bring %q", conf.Authorization, content(t, dir, "secrets/bus/url"))
 	}
 }
@@ -152,7 +163,9 @@ func TestSetupGivesVolumesToAnotherUser(t *testing.T) {
 	if said, err := setup(t, dir, env...); err != nil {
 		t.Fatalf("setup fails: %v\n%s", err, said)
 	}
-	for path, want := range map[string]int{kept: uid, filepath.Join(dir, "data/home"): uid, filepath.Join(dir, "data/home/link"): uid, outside: os.Getuid()} {
+	for path, want := range map[string]int{
+		kept: uid, filepath.Join(dir, "data/home"): uid, filepath.Join(dir, "data/home/link"): uid, outside: os.Getuid(),
+	} {
 		info, err := os.Lstat(path)
 		if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != want {
 			t.Errorf("%s: %+v %v, want owner %d", path, info, err, want)

@@ -36,8 +36,11 @@ type constellation struct {
 
 func startAlone(t *testing.T, llm *fakellm.Server, env ...string) *constellation {
 	t.Helper()
-	c := &constellation{World: kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")), processes: map[string]*kagedtest.Process{}}
-	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+natsURL(t), "KAGED_LISTEN=127.0.0.1:0")
+	c := &constellation{
+		World: kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")), processes: map[string]*kagedtest.Process{},
+	}
+	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+natsURL(t),
+		"KAGED_LISTEN=127.0.0.1:0")
 	c.env = append(c.env, env...)
 	for _, name := range serviceNames {
 		c.start(t, name)
@@ -98,7 +101,8 @@ func TestEachServiceAlone(t *testing.T) {
 		"sandbox-supervisor": "kaged.sandboxsupervisor.v1.SandboxService", "issue": "kaged.issue.v1.IssueService",
 	}
 	for _, name := range serviceNames {
-		if list := reflect(t, c.conn(t, name)); !slices.Contains(list, want[name]) || !slices.Contains(list, "grpc.health.v1.Health") {
+		if list := reflect(t, c.conn(t, name)); !slices.Contains(list, want[name]) ||
+			!slices.Contains(list, "grpc.health.v1.Health") {
 			t.Errorf("%s lists %v", name, list)
 		}
 	}
@@ -130,7 +134,9 @@ func reflect(t *testing.T, conn *grpc.ClientConn) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil {
+	if err := stream.Send(&reflectionv1.ServerReflectionRequest{
+		MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := stream.Recv()
@@ -188,11 +194,13 @@ func TestAnyServiceMayDie(t *testing.T) {
 			if victim == "session-manager" {
 				kagedtest.Eventually(t, "the session is idle", func() bool {
 					var session struct{ State string }
-					return s.Client.Do(t.Context(), http.MethodGet, "/api/v1/sessions/"+s.ID, nil, &session) == nil && session.State == "idle"
+					return s.Client.Do(t.Context(), http.MethodGet, "/api/v1/sessions/"+s.ID, nil, &session) == nil &&
+						session.State == "idle"
 				})
 			}
 			ended := string(s.Until(t, "run.ended").Payload)
-			if want := outcomes[victim]; !strings.Contains(ended, `"outcome":"`+want+`"`) || (want == "failed") != strings.Contains(ended, `"code":"interrupted"`) {
+			if want := outcomes[victim]; !strings.Contains(ended, `"outcome":"`+want+`"`) ||
+				(want == "failed") != strings.Contains(ended, `"code":"interrupted"`) {
 				t.Errorf("the run ended with %s, want %s", ended, want)
 			}
 			if outcome := s.Run(t, "and again"); outcome != "completed" {
@@ -209,7 +217,9 @@ func TestAnyServiceMayDie(t *testing.T) {
 				t.Errorf("the model was asked %d times, %d of them before anybody looked", n, asked)
 			}
 			kagedtest.Eventually(t, "the command is gone", func() bool {
-				return !slices.ContainsFunc(kagedtest.Running(t, dir), func(p string) bool { return strings.Contains(p, "sleep 1000") })
+				return !slices.ContainsFunc(kagedtest.Running(t, dir), func(p string) bool {
+					return strings.Contains(p, "sleep 1000")
+				})
 			})
 		})
 	}

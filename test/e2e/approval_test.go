@@ -112,7 +112,10 @@ func TestApprovalDecides(t *testing.T) {
 	}{
 		{"approved", "", "approve", `"exit_code":0`, "tool.approval.granted", false},
 		{"denied", "", "deny", `"code":"approval_denied"`, "tool.approval.denied", true},
-		{"expired", "\n[services.session-manager]\napproval_timeout = \"200ms\"\n", "", `"code":"approval_expired"`, "tool.approval.expired", true},
+		{
+			"expired", "\n[services.session-manager]\napproval_timeout = \"200ms\"\n", "", `"code":"approval_expired"`,
+			"tool.approval.expired", true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +130,9 @@ func TestApprovalDecides(t *testing.T) {
 				if len(list.Items) != 1 || list.Items[0].ID != p.id {
 					t.Errorf("pending: %+v", list)
 				}
-				answered := kagedtest.Post[struct{ State, Comment string }](t, p.Client, p.path(), map[string]any{"decision": c.decision, "comment": "mind the data"})
+				answered := kagedtest.Post[struct{ State, Comment string }](t, p.Client, p.path(), map[string]any{
+					"decision": c.decision, "comment": "mind the data",
+				})
 				if answered.State != c.name || answered.Comment != "mind the data" {
 					t.Errorf("answered %+v", answered)
 				}
@@ -138,7 +143,8 @@ func TestApprovalDecides(t *testing.T) {
 			if p.there() != c.there {
 				t.Errorf("the file is there: %v", p.there())
 			}
-			if got := p.result(t); !strings.Contains(got, c.result) || c.decision == "deny" && !strings.Contains(got, "mind the data") {
+			if got := p.result(t); !strings.Contains(got, c.result) ||
+				c.decision == "deny" && !strings.Contains(got, "mind the data") {
 				t.Errorf("the agent was told %s", got)
 			}
 			events := p.events(t)

@@ -20,7 +20,8 @@ import (
 func (h *hands) hold(t *testing.T) (id string, recv func() (*toolrunnerv1.HoldCageEvent, error)) {
 	t.Helper()
 	id = ident.New()
-	stream, err := h.tools(t).HoldCage(t.Context(), &toolrunnerv1.HoldCageRequest{CageId: id, Context: h.inCage("")}, grpc.WaitForReady(true))
+	stream, err := h.tools(t).HoldCage(t.Context(), &toolrunnerv1.HoldCageRequest{CageId: id, Context: h.inCage("")},
+		grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,9 +35,11 @@ func (h *hands) hold(t *testing.T) (id string, recv func() (*toolrunnerv1.HoldCa
 // inCage is the context of an agent whose commands run in a cage.
 func (h *hands) inCage(id string) *toolrunnerv1.ToolContext {
 	return &toolrunnerv1.ToolContext{
-		SessionId: h.session, RunId: "r", Caller: "primary", ProjectId: "p", ProjectRoot: h.dir, Tools: []string{"shell.bash"}, CageId: id,
+		SessionId: h.session, RunId: "r", Caller: "primary", ProjectId: "p", ProjectRoot: h.dir,
+		Tools: []string{"shell.bash"}, CageId: id,
 		Cage: &commonv1.CagePolicy{
-			Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}}, Capabilities: []string{"shell"}, Seccomp: "default", State: "ephemeral",
+			Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/"}}, Capabilities: []string{"shell"}, Seccomp: "default",
+			State: "ephemeral",
 		},
 	}
 }
@@ -120,7 +123,8 @@ func TestKilledCageExec(t *testing.T) {
 	kagedtest.Write(t, dir, "src/a", "a\n")
 	policy := filepath.Join(w.Dir, "cage.yaml")
 	kagedtest.Write(t, w.Dir, "cage.yaml", "fs:\n  - {mode: rw, path: ./src}\nlimits: {memory: 64MiB, pids: 50}\n")
-	p := kagedtest.Command(t, "kaged", w.Env, "cage", "exec", "--policy", policy, "--project", dir, "--", "sh", "-c", "echo up; sleep 1000")
+	p := kagedtest.Command(t, "kaged", w.Env, "cage", "exec", "--policy", policy, "--project", dir, "--", "sh", "-c",
+		"echo up; sleep 1000")
 	if line := p.Line(t); line != "up" {
 		t.Fatalf("it wrote %q", line)
 	}

@@ -187,7 +187,8 @@ func (c *caged) running(s *kagedtest.Session) runsNow {
 
 func (c *caged) end(s *kagedtest.Session) {
 	c.t.Helper()
-	if err := c.client.Do(c.t.Context(), http.MethodDelete, "/api/v1/sessions/"+s.ID+"?confirm=true", nil, nil); err != nil {
+	if err := c.client.Do(c.t.Context(), http.MethodDelete, "/api/v1/sessions/"+s.ID+"?confirm=true", nil,
+		nil); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -196,7 +197,8 @@ func (c *caged) end(s *kagedtest.Session) {
 func (c *caged) inBackground(s *kagedtest.Session) {
 	c.t.Helper()
 	outcome, result := c.does(s, "shell.exec", map[string]any{
-		"command": "trap '' TERM HUP; setsid sleep 1000 & touch ~/mark; echo up >up; sleep 1000", "cwd": "src", "background": true, "env": map[string]string{"MARK": c.dir},
+		"command": "trap '' TERM HUP; setsid sleep 1000 & touch ~/mark; echo up >up; sleep 1000", "cwd": "src",
+		"background": true, "env": map[string]string{"MARK": c.dir},
 	})
 	if outcome != "completed" || !strings.Contains(result, `"status":"running"`) {
 		c.t.Fatalf("the run %s, the tool said %s", outcome, result)

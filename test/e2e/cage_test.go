@@ -23,8 +23,11 @@ func TestACagedAgent(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs)
 	s := c.session()
-	out := c.shell(s, "cat ../docs/d; cat ../secret/s; echo new >new; echo x >../docs/x; ls -1 ..; id -un; echo $HOME; touch ~/mark")
-	for _, want := range []string{"a document", "docs\r\nsrc\r\nagent\r\n/home/agent", "secret/s: No such file", "docs/x: Read-only file system"} {
+	out := c.shell(s, "cat ../docs/d; cat ../secret/s; echo new >new; echo x >../docs/x; ls -1 ..; id -un; echo $HOME; "+
+		"touch ~/mark")
+	for _, want := range []string{
+		"a document", "docs\r\nsrc\r\nagent\r\n/home/agent", "secret/s: No such file", "docs/x: Read-only file system",
+	} {
 		if want = strings.ReplaceAll(want, "\r\n", "\n"); !strings.Contains(strings.ReplaceAll(out, "\r\n", "\n"), want) {
 			t.Errorf("no %q in what the command printed:\n%s", want, out)
 		}
@@ -36,7 +39,8 @@ func TestACagedAgent(t *testing.T) {
 		t.Errorf("the second run's home holds %q", home)
 	}
 	for path, granted := range map[string]bool{"docs/d": true, "src/a": true, "secret/s": false, "prompt.md": false} {
-		if _, result := c.does(s, "file.read", map[string]any{"path": path}); strings.Contains(result, `"code":"capability_denied"`) == granted {
+		if _, result := c.does(s, "file.read", map[string]any{"path": path}); strings.Contains(result,
+			`"code":"capability_denied"`) == granted {
 			t.Errorf("file.read of %s: %s", path, result)
 		}
 	}
@@ -44,7 +48,8 @@ func TestACagedAgent(t *testing.T) {
 		t.Errorf("the run is %+v", run)
 	}
 	shown := frames(t, s, "run.cage")
-	if len(shown) != 6 || shown[0]["cage_status"] != "caged" || shown[0]["tier"] == "" || !strings.Contains(fmt.Sprint(shown[0]["policy"]), "project:/src") {
+	if len(shown) != 6 || shown[0]["cage_status"] != "caged" || shown[0]["tier"] == "" ||
+		!strings.Contains(fmt.Sprint(shown[0]["policy"]), "project:/src") {
 		t.Errorf("shown are %v", shown)
 	}
 	records := c.recorded(s, "cage.*")
@@ -66,7 +71,8 @@ func TestBackgroundProcessesKeepTheCage(t *testing.T) {
 	s := c.session()
 	c.inBackground(s)
 	now := c.running(s)
-	if len(now.Processes) != 1 || len(now.Cages) != 1 || now.Processes[0].CageID != now.Cages[0].ID || now.Processes[0].AgentPath != "primary" ||
+	if len(now.Processes) != 1 || len(now.Cages) != 1 || now.Processes[0].CageID != now.Cages[0].ID ||
+		now.Processes[0].AgentPath != "primary" ||
 		now.Cages[0].AgentPath != "primary" || now.Cages[0].Processes == 0 || now.Processes[0].Memory == 0 {
 		t.Fatalf("runs %+v", now)
 	}
@@ -75,7 +81,8 @@ func TestBackgroundProcessesKeepTheCage(t *testing.T) {
 	}
 	for _, args := range [][]string{{"ps"}, {"ps", "--session", s.ID}} {
 		out, code := kagedtest.Command(t, "kaged", c.world.Env, args...).Rest(t)
-		if code != 0 || !strings.Contains(out, s.ID+"  primary") || !strings.Contains(out, "(cage, ") || !strings.Contains(out, "trap '' TERM HUP") {
+		if code != 0 || !strings.Contains(out, s.ID+"  primary") || !strings.Contains(out, "(cage, ") ||
+			!strings.Contains(out, "trap '' TERM HUP") {
 			t.Errorf("kaged %v ended with %d and printed:\n%s", args, code, out)
 		}
 	}
@@ -121,14 +128,16 @@ func TestWalltime(t *testing.T) {
 	s := c.session()
 	outcome, _ := c.does(s, "shell.bash", map[string]any{"command": "sleep 1000", "cwd": "src"})
 	run := c.lastRun(s)
-	if outcome != "failed" || run.Error == nil || run.Error.Code != "timeout" || !strings.Contains(run.Error.Message, "2s") || run.CageStatus != "caged" {
+	if outcome != "failed" || run.Error == nil || run.Error.Code != "timeout" ||
+		!strings.Contains(run.Error.Message, "2s") || run.CageStatus != "caged" {
 		t.Errorf("the run %s: %+v", outcome, run)
 	}
 	shown := frames(t, s, "run.cage")
 	if last := shown[len(shown)-1]; last["ended"] != "walltime" {
 		t.Errorf("shown are %v", shown)
 	}
-	if records := c.recorded(s, "cage.*"); types(records) != "cage.opened cage.ended" || records[1]["reason"] != "walltime" {
+	if records := c.recorded(s, "cage.*"); types(records) != "cage.opened cage.ended" ||
+		records[1]["reason"] != "walltime" {
 		t.Errorf("recorded are %v", records)
 	}
 	// The session goes on, in a new cage.
@@ -144,7 +153,8 @@ func TestNoCageNoRun(t *testing.T) {
 	s := c.session()
 	outcome, _ := c.does(s, "shell.bash", map[string]any{"command": "true"})
 	run := c.lastRun(s)
-	if outcome != "failed" || run.Error == nil || run.Error.Code != "cage_policy_invalid" || !strings.HasPrefix(run.Error.Message, ".kaged/project.yaml:") ||
+	if outcome != "failed" || run.Error == nil || run.Error.Code != "cage_policy_invalid" ||
+		!strings.HasPrefix(run.Error.Message, ".kaged/project.yaml:") ||
 		!strings.Contains(run.Error.Message, "project:/nowhere") || run.CageStatus != "pending" {
 		t.Errorf("the run %s: %+v", outcome, run)
 	}
@@ -153,7 +163,10 @@ func TestNoCageNoRun(t *testing.T) {
 	}
 	// Mended, it runs.
 	kagedtest.Write(t, c.dir, "nowhere/x", "x")
-	if outcome, result := c.does(s, "shell.bash", map[string]any{"command": "ls", "cwd": "nowhere"}); outcome != "completed" {
+	if outcome, result := c.does(s, "shell.bash", map[string]any{
+		"command": "ls",
+		"cwd":     "nowhere",
+	}); outcome != "completed" {
 		t.Errorf("the run %s: %s", outcome, result)
 	}
 }
@@ -166,13 +179,22 @@ func TestCancelReachesCagedCommands(t *testing.T) {
 	run := s.Send(t, words(t, "shell.bash", map[string]any{
 		"command": "trap 'echo told >told; exit' TERM; echo up >up; while :; do sleep 0.1; done", "cwd": "src",
 	}))
-	kagedtest.Eventually(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(c.dir, "src", "up")); return err == nil })
+	kagedtest.Eventually(t, "the command runs", func() bool {
+		_, err := os.Stat(filepath.Join(c.dir, "src", "up"))
+		return err == nil
+	})
 	cancelled := kagedtest.Post[lastRun](t, c.client, "/api/v1/sessions/"+s.ID+"/runs/"+run+"/cancel", map[string]any{})
 	if cancelled.State != "cancelled" {
 		t.Errorf("the run is %+v", cancelled)
 	}
-	kagedtest.Eventually(t, "the command was told", func() bool { _, err := os.Stat(filepath.Join(c.dir, "src", "told")); return err == nil })
-	kagedtest.Eventually(t, "nothing runs", func() bool { now := c.running(s); return len(now.Processes)+len(now.Cages) == 0 })
+	kagedtest.Eventually(t, "the command was told", func() bool {
+		_, err := os.Stat(filepath.Join(c.dir, "src", "told"))
+		return err == nil
+	})
+	kagedtest.Eventually(t, "nothing runs", func() bool {
+		now := c.running(s)
+		return len(now.Processes)+len(now.Cages) == 0
+	})
 }
 
 // With --no-sandbox the agent works without its cage, and everything says so: the record, the run, the frames,
@@ -185,7 +207,8 @@ func TestNoSandboxWarnsEverywhere(t *testing.T) {
 	if out := c.shell(s, "cat ../secret/s"); !strings.Contains(out, "hidden away") {
 		t.Errorf("the command printed %q", out)
 	}
-	if _, result := c.does(s, "file.read", map[string]any{"path": "secret/s"}); !strings.Contains(result, `"code":"capability_denied"`) {
+	if _, result := c.does(s, "file.read", map[string]any{"path": "secret/s"}); !strings.Contains(result,
+		`"code":"capability_denied"`) {
 		t.Errorf("file.read: %s", result)
 	}
 	if run := c.lastRun(s); run.CageStatus != "uncaged" {
@@ -210,7 +233,8 @@ func TestNoSandboxWarnsEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if said := c.daemon.Stderr.String(); !strings.Contains(said, "--no-sandbox: agents that ask for a cage work without one") {
+	if said := c.daemon.Stderr.String(); !strings.Contains(said,
+		"--no-sandbox: agents that ask for a cage work without one") {
 		t.Errorf("kaged up said %s", said)
 	}
 	if warnings := resp.Header.Get("X-Kaged-Warning"); warnings != "no-sandbox" {
@@ -230,7 +254,8 @@ func TestNetworkOfACagedAgent(t *testing.T) {
 	s := c.session()
 	outcome, result := c.does(s, "shell.bash", map[string]any{"cwd": "src", "command": "bash -c '" +
 		"exec 3<>/dev/tcp/" + host + "/" + port + " && printf \"GET / HTTP/1.0\\r\\n\\r\\n\" >&3 && cat <&3; " +
-		"exec 4<>/dev/tcp/elsewhere.example/443; exec 5<>/dev/udp/8.8.8.8/53; exec 6<>/dev/udp/2001:4860:4860::8888/53'; true"})
+		"exec 4<>/dev/tcp/elsewhere.example/443; exec 5<>/dev/udp/8.8.8.8/53; exec " +
+		"6<>/dev/udp/2001:4860:4860::8888/53'; true"})
 	if outcome != "completed" || !strings.Contains(result, "served") {
 		t.Errorf("the run %s: %s", outcome, result)
 	}
@@ -241,12 +266,15 @@ func TestNetworkOfACagedAgent(t *testing.T) {
 	var said struct {
 		Refused []refusal `json:"network_refused"`
 	}
-	if err := json.Unmarshal([]byte(result), &said); err != nil || len(said.Refused) == 0 || !strings.HasPrefix(said.Refused[0].Target, "elsewhere.example") ||
+	if err := json.Unmarshal([]byte(result), &said); err != nil || len(said.Refused) == 0 ||
+		!strings.HasPrefix(said.Refused[0].Target, "elsewhere.example") ||
 		said.Refused[0].Reason == "" || said.Refused[0].Count < 1 {
 		t.Errorf("the model is told %s", result)
 	}
 	for _, target := range []string{"UDP", "UDP over IPv6"} {
-		if !slices.ContainsFunc(said.Refused, func(r refusal) bool { return r.Target == target && r.Count == 1 && r.Reason != "" }) {
+		if !slices.ContainsFunc(said.Refused, func(r refusal) bool {
+			return r.Target == target && r.Count == 1 && r.Reason != ""
+		}) {
 			t.Errorf("the model is not told of %s: %s", target, result)
 		}
 	}
@@ -254,7 +282,8 @@ func TestNetworkOfACagedAgent(t *testing.T) {
 	for _, tried := range frames(t, s, "net.attempt") {
 		allowed[tried["target"]] = tried["allowed"]
 	}
-	if allowed[address] != true || allowed["elsewhere.example"] != false || allowed["UDP"] != false || allowed["UDP over IPv6"] != false {
+	if allowed[address] != true || allowed["elsewhere.example"] != false || allowed["UDP"] != false ||
+		allowed["UDP over IPv6"] != false {
 		t.Errorf("shown are %v", allowed)
 	}
 	records := c.recorded(s, "net.*")
@@ -279,7 +308,8 @@ func TestLimitsOfACagedAgent(t *testing.T) {
 		{"i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; wait", "pids", "limits.pids is 40"},
 	} {
 		outcome, result := c.does(s, "shell.bash", map[string]any{"command": tt.command, "cwd": "src"})
-		if outcome != "completed" || !strings.Contains(result, `"killed":"`+tt.killed+`"`) || !strings.Contains(result, tt.note) {
+		if outcome != "completed" || !strings.Contains(result, `"killed":"`+tt.killed+`"`) ||
+			!strings.Contains(result, tt.note) {
 			t.Errorf("%s: the run %s: %s", tt.command, outcome, result)
 		}
 	}
@@ -293,7 +323,9 @@ func TestDiskLimitEndsTheRun(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {disk: 8MiB}}")
 	s := c.session()
-	outcome, _ := c.does(s, "shell.bash", map[string]any{"command": "head -c 60000000 /dev/zero >big; sleep 1000", "cwd": "src"})
+	outcome, _ := c.does(s, "shell.bash", map[string]any{
+		"command": "head -c 60000000 /dev/zero >big; sleep 1000", "cwd": "src",
+	})
 	run := c.lastRun(s)
 	if outcome != "failed" || run.Error == nil || run.Error.Code != "cage_limit_reached" {
 		t.Errorf("the run %s: %+v", outcome, run.Error)
@@ -324,7 +356,9 @@ func TestManyCagesOfOneProject(t *testing.T) {
 		}
 		for run, s := range runs {
 			path := "/api/v1/sessions/" + s.ID + "/runs/" + run
-			kagedtest.Eventually(t, "the run ends", func() bool { return kagedtest.Get[lastRun](t, c.client, path).State != "running" })
+			kagedtest.Eventually(t, "the run ends", func() bool {
+				return kagedtest.Get[lastRun](t, c.client, path).State != "running"
+			})
 			if ended := kagedtest.Get[lastRun](t, c.client, path); ended.State != "completed" {
 				t.Errorf("a run %s: %+v", ended.State, ended.Error)
 			}
@@ -356,7 +390,8 @@ func TestWhatACageLeavesIsTold(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"src/.mcp.json", "src/other/.git/HEAD", "src/.GIT/config"} {
-		if _, result := c.does(s, "file.write", map[string]any{"path": path, "content": "x"}); !strings.Contains(result, `"code":"capability_denied"`) {
+		if _, result := c.does(s, "file.write", map[string]any{"path": path, "content": "x"}); !strings.Contains(result,
+			`"code":"capability_denied"`) {
 			t.Errorf("file.write of %s: %s", path, result)
 		}
 	}

@@ -155,7 +155,8 @@ func checkReached(t *testing.T, s *kagedtest.Session, want reached) {
 	if want.more {
 		return
 	}
-	if r := runs.Items[0]; want.end && r.State != "completed" || !want.end && (r.State != "failed" || r.Error == nil || r.Error.Code != "interrupted") {
+	if r := runs.Items[0]; want.end && r.State != "completed" ||
+		!want.end && (r.State != "failed" || r.Error == nil || r.Error.Code != "interrupted") {
 		t.Errorf("the run: %+v", r)
 	}
 	if !want.turn {
@@ -186,7 +187,8 @@ func TestKilledDuringRecovery(t *testing.T) {
 	s.Send(t, "make it")
 	d.Rest(t)
 
-	second := kagedtest.Command(t, "kaged", append(w.Env, "KAGED_CRASH_AT="+string(crash.RecoveryStored)), "up", "--listen", "127.0.0.1:0")
+	second := kagedtest.Command(t, "kaged", append(w.Env, "KAGED_CRASH_AT="+string(crash.RecoveryStored)), "up",
+		"--listen", "127.0.0.1:0")
 	if _, code := second.Rest(t); code != 128+int(syscall.SIGKILL) {
 		t.Fatalf("the second start ended with %d instead of being killed", code)
 	}
@@ -242,7 +244,8 @@ func TestKilledAroundAnApproval(t *testing.T) {
 			kagedtest.Write(t, p.dir, "doomed.txt", "doomed\n")
 			p.daemon = p.world.Up(t, []string{"KAGED_CRASH_AT=" + string(point)})
 			p.Session = kagedtest.Open(t, p.world.SignIn(t), p.dir)
-			_ = p.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+p.ID+"/messages", map[string]any{"content": "clean up"}, nil)
+			_ = p.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+p.ID+"/messages", map[string]any{"content": "clean up"},
+				nil)
 			if point == crash.ApprovalAnswered {
 				var asked struct {
 					ApprovalID string `json:"approval_id"`

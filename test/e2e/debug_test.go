@@ -157,7 +157,8 @@ func TestAPersonWatchesAnAgentDebug(t *testing.T) {
 	for paused.StoppedReason == "entry" { // an agent that moves on at once leaves it untold
 		paused = next("debug.stopped")
 	}
-	if !strings.HasPrefix(paused.ID, "dap_") || paused.StoppedReason != "pause" || paused.Moved.Action != "pause" || paused.Moved.OperatorID == "" {
+	if !strings.HasPrefix(paused.ID, "dap_") || paused.StoppedReason != "pause" || paused.Moved.Action != "pause" ||
+		paused.Moved.OperatorID == "" {
 		t.Errorf("a person pauses it: %+v", paused)
 	}
 	person := paused.Moved.OperatorID

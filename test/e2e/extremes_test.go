@@ -44,22 +44,30 @@ func nested(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Re
 // anExtreme draws edge values and random values of each field.
 func anExtreme() *rapid.Generator[extreme] {
 	count := rapid.SampledFrom([]string{
-		"0", "1", "-1", "999999999", "1000000000", "1000000001", "2147483648", "9007199254740993", "9223372036854775807", "-9223372036854775808",
+		"0", "1", "-1", "999999999", "1000000000", "1000000001", "2147483648", "9007199254740993", "9223372036854775807",
+		"-9223372036854775808",
 		"1e15", "1e18", "1e30", "0.5", "null",
 	})
 	text := rapid.SampledFrom([]string{
-		`""`, `"a"`, `"\u0000"`, `"\ud800"`, `"\ud800\u0000\udfff"`, "\"\xff\xc0\x80\"", `"\u202e\u2066\u200b\ufeff\u2028"`, `"` + strings.Repeat("ö", 200<<10) + `"`,
-		`"` + strings.Repeat(`\u0001`, 64<<10) + `"`, `"` + strings.Repeat("x", 256<<10-1) + `"`, `"` + strings.Repeat("x", 256<<10+1) + `"`,
+		`""`, `"a"`, `"\u0000"`, `"\ud800"`, `"\ud800\u0000\udfff"`, "\"\xff\xc0\x80\"", `"\u202e\u2066\u200b\ufeff\u2028"`,
+		`"` + strings.Repeat("ö", 200<<10) + `"`,
+		`"` + strings.Repeat(`\u0001`, 64<<10) + `"`, `"` + strings.Repeat("x", 256<<10-1) + `"`,
+		`"` + strings.Repeat("x", 256<<10+1) + `"`,
 	})
 	name := rapid.SampledFrom([]string{
-		`"shell.bash"`, `"shell_bash"`, `"file.read"`, `"nothing"`, `""`, `"\u0000"`, "\"\xff\"", `"` + strings.Repeat("n", 255) + `"`, `"` + strings.Repeat("n", 257) + `"`,
+		`"shell.bash"`, `"shell_bash"`, `"file.read"`, `"nothing"`, `""`, `"\u0000"`, "\"\xff\"",
+		`"` + strings.Repeat("n", 255) + `"`, `"` + strings.Repeat("n", 257) + `"`,
 	})
 	id := rapid.SampledFrom([]string{`""`, `"c"`, `"\u0000"`, "\"\xff\"", `"` + strings.Repeat("i", 257) + `"`, `"\"}{"`})
 	input := rapid.SampledFrom([]string{
-		``, `{}`, `null`, `[]`, `{`, `{"a":1,"a":2}`, `{"path":"\u0000"}`, `{"path":"a\ud800"}`, `{"command":"true","timeout_ms":9223372036854775807}`,
-		`{"command":"printf '\\000\\377'"}`, `{"command":"true","env":` + nested(98) + `}`, `{"command":"true","env":` + nested(99) + `}`,
-		`{"command":"true","env":` + nested(100) + `}`, nested(99), nested(100), nested(101), nested(3330), nested(3331), nested(9999), nested(10001),
-		`{"n":1e400}`, `{"n":-0.0,"m":9223372036854775808}`, `{"a":"` + strings.Repeat("x", 300<<10) + `"}`, `{"path":"` + strings.Repeat("../", 2000) + `x"}`,
+		``, `{}`, `null`, `[]`, `{`, `{"a":1,"a":2}`, `{"path":"\u0000"}`, `{"path":"a\ud800"}`,
+		`{"command":"true","timeout_ms":9223372036854775807}`,
+		`{"command":"printf '\\000\\377'"}`, `{"command":"true","env":` + nested(98) + `}`,
+		`{"command":"true","env":` + nested(99) + `}`,
+		`{"command":"true","env":` + nested(100) + `}`, nested(99), nested(100), nested(101), nested(3330), nested(3331),
+		nested(9999), nested(10001),
+		`{"n":1e400}`, `{"n":-0.0,"m":9223372036854775808}`, `{"a":"` + strings.Repeat("x", 300<<10) + `"}`,
+		`{"path":"` + strings.Repeat("../", 2000) + `x"}`,
 		"{\"path\":\"\xff\"}", `{"a":[` + strings.Repeat("0,", 100<<10) + `0]}`,
 	})
 	body := rapid.SampledFrom([]string{
@@ -67,13 +75,15 @@ func anExtreme() *rapid.Generator[extreme] {
 		`{"content":"Go.","max_output_tokens_override":2147483647}`, `{"content":"` + strings.Repeat("x", 1<<20-100) + `"}`,
 	})
 	label := rapid.SampledFrom([]string{
-		`null`, `""`, `"\u0000"`, `"\ud800"`, "\"\xff\"", `1`, nested(98), nested(101), nested(9999), `"` + strings.Repeat("l", 199) + `"`,
+		`null`, `""`, `"\u0000"`, `"\ud800"`, "\"\xff\"", `1`, nested(98), nested(101), nested(9999),
+		`"` + strings.Repeat("l", 199) + `"`,
 		`"` + strings.Repeat("l", 200) + `"`, `"` + strings.Repeat("l", 201) + `"`, `"` + strings.Repeat("ö", 200) + `"`,
 	})
 	return rapid.Custom(func(t *rapid.T) extreme {
 		x := extreme{
 			Driver: rapid.SampledFrom([]string{"openai-chat", "anthropic"}).Draw(t, "driver"),
-			Text:   text.Draw(t, "text"), Thinking: text.Draw(t, "thinking"), CallID: id.Draw(t, "call id"), CallName: name.Draw(t, "call name"),
+			Text:   text.Draw(t, "text"), Thinking: text.Draw(t, "thinking"), CallID: id.Draw(t, "call id"),
+			CallName:  name.Draw(t, "call name"),
 			CallInput: input.Draw(t, "call input"), Body: body.Draw(t, "body"), Label: label.Draw(t, "label"),
 		}
 		for i := range x.Counts {
@@ -86,7 +96,9 @@ func anExtreme() *rapid.Generator[extreme] {
 // known are the cases that once made a session unreadable: counts whose sum leaves 64 bits, and input deeper than a
 // message may be.
 func known() []extreme {
-	quiet := extreme{Text: `"a"`, Thinking: `""`, CallID: `"c"`, CallName: `"shell.bash"`, Body: `{"content":"Go."}`, Label: `null`}
+	quiet := extreme{
+		Text: `"a"`, Thinking: `""`, CallID: `"c"`, CallName: `"shell.bash"`, Body: `{"content":"Go."}`, Label: `null`,
+	}
 	counts, deep := quiet, quiet
 	counts.Driver, counts.CallInput = "anthropic", `{"command":"true"}`
 	counts.Counts = [4]string{"9223372036854775807", "9223372036854775807", "9223372036854775807", "9223372036854775807"}
@@ -132,28 +144,39 @@ func (x extreme) chat(w io.Writer, again bool) {
 	finish := "stop"
 	if !again {
 		finish = "tool_calls"
-		fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":%s,\"function\":{\"name\":%s,\"arguments\":%s}}]}}]}\n\n",
+		fmt.Fprintf(w,
+			"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":%s,\"function\":{\"name\":%s,"+
+				"\"arguments\":%s}}]}}]}\n\n",
 			x.CallID, x.CallName, x.quoteInput())
 	}
 	fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":%q}]}\n\n", finish)
-	fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%s,\"completion_tokens\":%s,\"prompt_tokens_details\":{\"cached_tokens\":%s},"+
-		"\"completion_tokens_details\":{\"reasoning_tokens\":%s}}}\n\ndata: [DONE]\n\n", x.Counts[0], x.Counts[1], x.Counts[2], x.Counts[3])
+	fmt.Fprintf(w,
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%s,\"completion_tokens\":%s,"+
+			"\"prompt_tokens_details\":{\"cached_tokens\":%s},"+
+			"\"completion_tokens_details\":{\"reasoning_tokens\":%s}}}\n\ndata: [DONE]\n\n", x.Counts[0], x.Counts[1],
+		x.Counts[2], x.Counts[3])
 }
 
 func (x extreme) anthropic(w io.Writer, again bool) {
 	event := func(format string, args ...any) { fmt.Fprintf(w, "data: "+format+"\n\n", args...) }
-	event(`{"type":"message_start","message":{"usage":{"input_tokens":%s,"cache_read_input_tokens":%s}}}`, x.Counts[0], x.Counts[1])
+	event(`{"type":"message_start","message":{"usage":{"input_tokens":%s,"cache_read_input_tokens":%s}}}`, x.Counts[0],
+		x.Counts[1])
 	event(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
 	event(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":%s}}`, x.Text)
 	event(`{"type":"content_block_stop","index":0}`)
 	stop := "end_turn"
 	if !again {
 		stop = "tool_use"
-		event(`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":%s,"name":%s,"input":{}}}`, x.CallID, x.CallName)
-		event(`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":%s}}`, x.quoteInput())
+		event(`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":%s,"name":%s,"input":{}}}`,
+			x.CallID, x.CallName)
+		event(`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":%s}}`,
+			x.quoteInput())
 		event(`{"type":"content_block_stop","index":1}`)
 	}
-	event(`{"type":"message_delta","delta":{"stop_reason":%q},"usage":{"output_tokens":%s,"cache_creation_input_tokens":%s}}`, stop, x.Counts[2], x.Counts[3])
+	event(
+		`{"type":"message_delta","delta":{"stop_reason":%q},"usage":{"output_tokens":%s,"cache_creation_input_tokens":%s}}`,
+		stop, x.Counts[2], x.Counts[3],
+	)
 	event(`{"type":"message_stop"}`)
 }
 
@@ -164,7 +187,8 @@ func TestExtremesStayReadable(t *testing.T) {
 	provider := &hostile{}
 	srv := httptest.NewServer(provider)
 	defer srv.Close()
-	config := fmt.Sprintf("[models]\nsmart-generalist = \"openai-chat:claude-sonnet-4-5\"\n[providers.openai-chat]\ndriver = \"openai-chat\"\nbase_url = \"%s/v1\"\n"+
+	config := fmt.Sprintf("[models]\nsmart-generalist = \"openai-chat:claude-sonnet-4-5\"\n[providers.openai-chat]\n"+
+		"driver = \"openai-chat\"\nbase_url = \"%s/v1\"\n"+
 		"api_key = \"k\"\n[providers.anthropic]\ndriver = \"anthropic\"\nbase_url = %q\napi_key = \"k\"\n", srv.URL, srv.URL)
 	w := kagedtest.NewWorld(t, config)
 	dir := w.Project(t)
@@ -215,7 +239,8 @@ type reader struct {
 // returns the body.
 func (r *reader) do(method, path, body string) (map[string]any, int) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, strings.TrimSuffix(r.base, "/")+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(r.t.Context(), method, strings.TrimSuffix(r.base, "/")+path,
+		strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -239,7 +264,8 @@ func (r *reader) do(method, path, body string) (map[string]any, int) {
 	}
 	var out map[string]any
 	if err := json.Unmarshal(data, &out); err != nil || resp.StatusCode >= 500 {
-		r.t.Errorf("got %d %.300s and error %v for %s %s, want JSON and no failure of the server", resp.StatusCode, data, err, method, path)
+		r.t.Errorf("got %d %.300s and error %v for %s %s, want JSON and no failure of the server", resp.StatusCode, data, err,
+			method, path)
 	}
 	return out, resp.StatusCode
 }
@@ -247,7 +273,9 @@ func (r *reader) do(method, path, body string) (map[string]any, int) {
 // try plays one case in a session of its own and reads everything.
 func (r *reader) try(i int, x extreme) {
 	r.t.Helper()
-	s := tried{what: fmt.Sprintf("case %d: %.60q", i, fmt.Sprintf("%s %.40s %.20s %v", x.Driver, x.CallInput, x.Text, x.Counts))}
+	s := tried{
+		what: fmt.Sprintf("case %d: %.60q", i, fmt.Sprintf("%s %.40s %.20s %v", x.Driver, x.CallInput, x.Text, x.Counts)),
+	}
 	created, status := r.do(http.MethodPost, "/api/v1/projects/"+r.project+"/sessions", `{"label":`+x.Label+`}`)
 	if status != http.StatusCreated {
 		created, _ = r.do(http.MethodPost, "/api/v1/projects/"+r.project+"/sessions", `{}`)
@@ -307,7 +335,8 @@ func (r *reader) readAll(s tried) {
 			runs = runs[:1]
 		}
 		for _, run := range runs {
-			route := strings.NewReplacer("{session_id}", s.id, "{run_id}", run, "{project_id}", r.project, "sessions/{id}", "sessions/"+s.id,
+			route := strings.NewReplacer("{session_id}", s.id, "{run_id}", run, "{project_id}", r.project, "sessions/{id}",
+				"sessions/"+s.id,
 				"projects/{id}", "projects/"+r.project).Replace(route)
 			_, status := r.do(http.MethodGet, route, "")
 			if wanted := !strings.Contains(route, "none") && !strings.Contains(route, "{"); wanted && status != http.StatusOK {
@@ -318,8 +347,10 @@ func (r *reader) readAll(s tried) {
 	got, _ := r.do(http.MethodGet, "/api/v1/sessions/"+s.id, "")
 	messages, _ := r.do(http.MethodGet, "/api/v1/sessions/"+s.id+"/messages?limit=200", "")
 	items, _ := messages["items"].([]any)
-	if count, _ := got["message_count"].(float64); int(count) != 2*len(s.runs) || (len(items) != int(count) && messages["has_more"] != true) {
-		r.t.Errorf("%s: got %d messages of %v, want two for each of %d runs", s.what, len(items), got["message_count"], len(s.runs))
+	if count, _ := got["message_count"].(float64); int(count) != 2*len(s.runs) ||
+		(len(items) != int(count) && messages["has_more"] != true) {
+		r.t.Errorf("%s: got %d messages of %v, want two for each of %d runs", s.what, len(items), got["message_count"],
+			len(s.runs))
 	}
 }
 

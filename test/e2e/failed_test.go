@@ -19,10 +19,14 @@ var failures = map[string]struct {
 	"limited":     {"provider_rate_limited", fakellm.Step{fakellm.Status(429, "slow down")}},
 	"down":        {"provider_unreachable", fakellm.Step{fakellm.Status(500, "oops")}},
 	"refused":     {"provider_rejected", fakellm.Step{fakellm.Status(400, "no such tool choice")}},
-	"too long":    {"context_overflow", fakellm.Step{fakellm.Status(400, "This model's maximum context length is 128000 tokens.")}},
-	"nonsense":    {"provider_bad_response", fakellm.Step{fakellm.Say("Well"), fakellm.Garbage()}},
-	"cut":         {"provider_bad_response", fakellm.Step{fakellm.Deltas(100, 20, 0), fakellm.Cut(4000)}},
-	"overload":    {"provider_bad_response", fakellm.Step{fakellm.Say("Well"), fakellm.Error("overloaded_error", "Overloaded")}},
+	"too long": {
+		"context_overflow", fakellm.Step{fakellm.Status(400, "This model's maximum context length is 128000 tokens.")},
+	},
+	"nonsense": {"provider_bad_response", fakellm.Step{fakellm.Say("Well"), fakellm.Garbage()}},
+	"cut":      {"provider_bad_response", fakellm.Step{fakellm.Deltas(100, 20, 0), fakellm.Cut(4000)}},
+	"overload": {
+		"provider_bad_response", fakellm.Step{fakellm.Say("Well"), fakellm.Error("overloaded_error", "Overloaded")},
+	},
 }
 
 // A failure within a run is a state of the run and no failure of the daemon: the message is taken, and the session,

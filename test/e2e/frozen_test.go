@@ -60,7 +60,8 @@ func TestFrozenPostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusServiceUnavailable && json.NewDecoder(resp.Body).Decode(&body) == nil && strings.Contains(body.Reason, "does not answer")
+		return resp.StatusCode == http.StatusServiceUnavailable && json.NewDecoder(resp.Body).Decode(&body) == nil &&
+			strings.Contains(body.Reason, "does not answer")
 	})
 	kagedtest.Get[map[string]any](t, s.Client, "/api/v1/me")
 	began := time.Now()

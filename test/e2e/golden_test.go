@@ -54,11 +54,14 @@ func TestGoldenSession(t *testing.T) {
 	}](t, c, "/api/v1/me").Token}
 	g.frames(s.Frames)
 	for _, path := range []string{
-		"/api/v1/me", "/api/v1/versions", "/api/v1/projects", "/api/v1/projects/" + s.Project, "/api/v1/projects/" + s.Project + "/capabilities",
+		"/api/v1/me", "/api/v1/versions", "/api/v1/projects", "/api/v1/projects/" + s.Project,
+		"/api/v1/projects/" + s.Project + "/capabilities",
 		"/api/v1/projects/" + s.Project + "/sessions", "/api/v1/sessions/" + s.ID, "/api/v1/sessions/" + s.ID + "/messages",
-		"/api/v1/sessions/" + s.ID + "/messages?limit=2", "/api/v1/sessions/" + s.ID + "/runs", "/api/v1/sessions/" + s.ID + "/runs/" + run,
+		"/api/v1/sessions/" + s.ID + "/messages?limit=2", "/api/v1/sessions/" + s.ID + "/runs",
+		"/api/v1/sessions/" + s.ID + "/runs/" + run,
 		"/api/v1/sessions/" + s.ID + "/approvals", "/api/v1/sessions/" + s.ID + "/processes", "/api/v1/processes",
-		"/api/v1/audit?limit=200&event_type=run.ended,tool.*,file.*,message.*,session.*&session=" + s.ID, "/api/v1/sessions/none", "/api/v1/projects/none", "/api/v1/nothing", "/api/v1/sessions/" + s.ID + "/runs/none",
+		"/api/v1/audit?limit=200&event_type=run.ended,tool.*,file.*,message.*,session.*&session=" + s.ID,
+		"/api/v1/sessions/none", "/api/v1/projects/none", "/api/v1/nothing", "/api/v1/sessions/" + s.ID + "/runs/none",
 		"/api/v1/sessions/" + s.ID + "/messages?limit=x", "/healthz", "/readyz",
 	} {
 		g.answer(t, http.MethodGet, d.LaunchURL, path, "")
@@ -123,7 +126,8 @@ func answerGolden(t *testing.T, s *kagedtest.Session, decision string) {
 		ApprovalID string `json:"approval_id"`
 	}
 	kagedtest.Payload(t, s.Until(t, "approval.requested"), &asked)
-	kagedtest.Post[any](t, s.Client, "/api/v1/sessions/"+s.ID+"/approvals/"+asked.ApprovalID, map[string]any{"decision": decision, "comment": "golden"})
+	kagedtest.Post[any](t, s.Client, "/api/v1/sessions/"+s.ID+"/approvals/"+asked.ApprovalID,
+		map[string]any{"decision": decision, "comment": "golden"})
 	untilRunEnds(t, s)
 }
 
@@ -192,7 +196,8 @@ func (g *golden) answer(t *testing.T, method, base, path, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(&g.text, "== %s %s\n%d %s\n", method, g.mask.line([]byte(path)), resp.StatusCode, resp.Header.Get("Content-Type"))
+	fmt.Fprintf(&g.text, "== %s %s\n%d %s\n", method, g.mask.line([]byte(path)), resp.StatusCode,
+		resp.Header.Get("Content-Type"))
 	fmt.Fprintln(&g.text, g.mask.line(data))
 }
 
@@ -241,7 +246,9 @@ type mask struct {
 }
 
 func newMask(dir, base string) *mask {
-	return &mask{places: strings.NewReplacer(dir, "$WORLD", strings.TrimSuffix(base, "/"), "$BASE"), ids: map[string]string{}}
+	return &mask{
+		places: strings.NewReplacer(dir, "$WORLD", strings.TrimSuffix(base, "/"), "$BASE"), ids: map[string]string{},
+	}
 }
 
 var (

@@ -23,7 +23,8 @@ func newWorkshop(t *testing.T, files map[string]string, env ...string) *workshop
 	t.Helper()
 	w := &workshop{t: t, home: t.TempDir(), dir: t.TempDir()}
 	w.env = kagedtest.Environ(append([]string{
-		"HOME=" + w.home, "KAGED_DATA_DIR=" + filepath.Join(w.home, "data"), "KAGED_CONFIG=" + filepath.Join(w.home, "local.toml"), "OLLAMA_HOST=127.0.0.1:1",
+		"HOME=" + w.home, "KAGED_DATA_DIR=" + filepath.Join(w.home, "data"),
+		"KAGED_CONFIG=" + filepath.Join(w.home, "local.toml"), "OLLAMA_HOST=127.0.0.1:1",
 	}, env...)...)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o644); err != nil {
@@ -77,9 +78,10 @@ func TestInitWritesACageToWorkIn(t *testing.T) {
 			}
 		}
 		w := newWorkshop(t, map[string]string{
-			"go.sum":  sums.String(),
-			"go.mod":  "module words\n\ngo 1.22\n\nrequire github.com/google/go-cmp " + version + "\n",
-			"main.go": "package main\n\nimport \"github.com/google/go-cmp/cmp/cmpopts\"\n\nfunc main() { println(cmpopts.EquateEmpty() != nil) }\n",
+			"go.sum": sums.String(),
+			"go.mod": "module words\n\ngo 1.22\n\nrequire github.com/google/go-cmp " + version + "\n",
+			"main.go": "package main\n\nimport \"github.com/google/go-cmp/cmp/cmpopts\"\n\nfunc main() { " +
+				"println(cmpopts.EquateEmpty() != nil) }\n",
 		}, "GOMODCACHE="+cache, "GOPROXY=off", "GOFLAGS=-mod=mod", "GOSUMDB=sum.golang.org", "GOCACHE="+goEnv("GOCACHE"))
 		tidy := exec.Command("go", "mod", "tidy")
 		tidy.Dir, tidy.Env = w.dir, w.env
@@ -87,17 +89,21 @@ func TestInitWritesACageToWorkIn(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		w.kaged("init", w.dir)
-		if text := read(t, filepath.Join(w.dir, ".kaged", "project.yaml")); strings.Contains(text, "allow:") || strings.Contains(text, cache) {
+		if text := read(t, filepath.Join(w.dir, ".kaged", "project.yaml")); strings.Contains(text, "allow:") ||
+			strings.Contains(text, cache) {
 			t.Errorf("the project file names a host or a path of this machine:\n%s", text)
 		}
-		if got := w.shell("go run . 2>&1 && ls " + w.home + " 2>&1 || true"); !strings.Contains(got, "true\n") || !strings.Contains(got, "No such file") {
+		if got := w.shell("go run . 2>&1 && ls " + w.home + " 2>&1 || true"); !strings.Contains(got, "true\n") ||
+			!strings.Contains(got, "No such file") {
 			t.Errorf("go run: %s", got)
 		}
 	})
 	t.Run("Python", func(t *testing.T) {
 		t.Parallel()
 		w := newWorkshop(t, map[string]string{
-			"pyproject.toml": "", "test_words.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(len('a b'.split()), 2)\n",
+			"pyproject.toml": "",
+			"test_words.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_one(self):\n        " +
+				"self.assertEqual(len('a b'.split()), 2)\n",
 		})
 		w.kaged("init", w.dir)
 		if got := w.shell("python3 -m unittest 2>&1"); !strings.Contains(got, "OK") {
@@ -110,7 +116,9 @@ func TestInitWritesACageToWorkIn(t *testing.T) {
 	}
 	t.Run("Node.js in the home", func(t *testing.T) {
 		t.Parallel()
-		w := newWorkshop(t, map[string]string{"package.json": "{}", "words.js": "console.log('a b'.split(' ').length, process.execPath)\n"})
+		w := newWorkshop(t, map[string]string{
+			"package.json": "{}", "words.js": "console.log('a b'.split(' ').length, process.execPath)\n",
+		})
 		prefix := filepath.Join(w.home, "versions", "node")
 		if err := os.MkdirAll(filepath.Join(prefix, "bin"), 0o755); err != nil {
 			t.Fatal(err)

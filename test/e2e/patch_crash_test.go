@@ -17,7 +17,8 @@ import (
 func TestKilledWhilePatching(t *testing.T) {
 	t.Parallel()
 	for plan, changed := range map[string]bool{
-		string(crash.FilesStaged): false, string(crash.FileCommitted): false, string(crash.FileCommitted) + ":3": false, string(crash.FilesCommitted): true,
+		string(crash.FilesStaged): false, string(crash.FileCommitted): false, string(crash.FileCommitted) + ":3": false,
+		string(crash.FilesCommitted): true,
 	} {
 		t.Run(plan, func(t *testing.T) {
 			t.Parallel()
@@ -28,7 +29,8 @@ func TestKilledWhilePatching(t *testing.T) {
 				}
 			}
 			before := files(t, h.dir)
-			patch := "*** Begin Patch\n*** Update File: a.txt\n-old\n+new\n*** Update File: b.txt\n*** Move to: dir/b.txt\n-old\n+new\n" +
+			patch := "*** Begin Patch\n*** Update File: a.txt\n-old\n+new\n*** Update File: b.txt\n*** Move to: " +
+				"dir/b.txt\n-old\n+new\n" +
 				"*** Delete File: gone.txt\n*** Add File: dir/fresh.txt\n+new\n*** End Patch\n"
 			if _, err := h.call(t, "edit.patch", map[string]any{"patch": patch}); err == nil {
 				t.Fatal("the call was answered")
@@ -42,7 +44,8 @@ func TestKilledWhilePatching(t *testing.T) {
 			if !changed && after != before {
 				t.Errorf("left\n%s\nof\n%s", after, before)
 			}
-			if changed && (!strings.Contains(after, "a.txt: new\n") || !strings.Contains(after, "dir/b.txt: new\n") || !strings.Contains(after, "dir/fresh.txt: new\n") ||
+			if changed && (!strings.Contains(after, "a.txt: new\n") || !strings.Contains(after, "dir/b.txt: new\n") ||
+				!strings.Contains(after, "dir/fresh.txt: new\n") ||
 				strings.Contains(after, "gone") || strings.Contains(after, ".tmp")) {
 				t.Errorf("left\n%s", after)
 			}

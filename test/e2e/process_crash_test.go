@@ -34,7 +34,10 @@ func TestKilledWhileStartingAProcess(t *testing.T) {
 			if want == "running" {
 				h.until(t, list[0].ID, "up")
 			}
-			if p := h.ask(t, "shell.process", map[string]any{"action": "kill", "process_id": list[0].ID}); p.Status == "running" {
+			if p := h.ask(t, "shell.process", map[string]any{
+				"action":     "kill",
+				"process_id": list[0].ID,
+			}); p.Status == "running" {
 				t.Errorf("killed it is %+v", p)
 			}
 			kagedtest.Eventually(t, "nothing runs", func() bool { return len(h.commands(t)) == 0 })

@@ -150,11 +150,14 @@ func (h *hands) until(t *testing.T, id, text string) {
 }
 
 // stubborn is a command that leaves a child which is hard to end, and echoes its input lines.
-const stubborn = `trap '' TERM HUP; (setsid sh -c 'trap "" TERM; while :; do sleep 1000; done' &) ; echo up; while read x; do echo got $x; done`
+const stubborn = `trap '' TERM HUP; (setsid sh -c 'trap "" TERM; while :; do sleep 1000; done' &) ; echo up; while ` +
+	`read x; do echo got $x; done`
 
 func (h *hands) background(t *testing.T, command string) string {
 	t.Helper()
-	p := h.ask(t, "shell.exec", map[string]any{"command": command, "background": true, "env": map[string]string{"MARK": h.dir}})
+	p := h.ask(t, "shell.exec", map[string]any{
+		"command": command, "background": true, "env": map[string]string{"MARK": h.dir},
+	})
 	if p.Status != "running" {
 		t.Fatalf("started is %+v", p)
 	}
@@ -168,7 +171,8 @@ func (h *hands) commands(t *testing.T) []string { return kagedtest.Running(t, "M
 func inBackground(t *testing.T, dir string) fakellm.Step {
 	t.Helper()
 	input, err := json.Marshal(map[string]any{
-		"command": "trap '' TERM HUP; setsid sleep 1000 & sleep 1000", "background": true, "env": map[string]string{"MARK": dir},
+		"command": "trap '' TERM HUP; setsid sleep 1000 & sleep 1000", "background": true,
+		"env": map[string]string{"MARK": dir},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +217,8 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 
 	third := h.background(t, stubborn)
 	h.until(t, third, "up")
-	if _, err := h.tools(t).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: h.session}, grpc.WaitForReady(true)); err != nil {
+	if _, err := h.tools(t).EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: h.session},
+		grpc.WaitForReady(true)); err != nil {
 		t.Fatal(err)
 	}
 	if left := h.commands(t); len(left) > 0 {
@@ -225,7 +230,8 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 	for _, p := range list {
 		got += fmt.Sprintln(p.ID, p.Status, p.Reason)
 	}
-	if want := fmt.Sprintln(id, "lost", "") + fmt.Sprintln(second, "lost", "") + fmt.Sprintln(third, "exited", "session_ended"); got != want {
+	if want := fmt.Sprintln(id, "lost", "") + fmt.Sprintln(second, "lost", "") +
+		fmt.Sprintln(third, "exited", "session_ended"); got != want {
 		t.Errorf("the table is\n%swant\n%s", got, want)
 	}
 }
@@ -246,7 +252,10 @@ func TestDaemonKnowsWhatItLost(t *testing.T) {
 		}
 		return inBackground(t, dir)
 	})
-	kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`, `"shell.*"`, 1))
+	kagedtest.Write(
+		t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`,
+			`"shell.*"`, 1),
+	)
 	d := w.Up(t, nil)
 	s := kagedtest.Open(t, w.SignIn(t), dir)
 	if outcome := s.Run(t, "begin"); outcome != "completed" {
@@ -287,7 +296,10 @@ func TestSessionEndsWhileTheToolRunnerIsAway(t *testing.T) {
 		}
 		return inBackground(t, dir)
 	})
-	kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`, `"shell.*"`, 1))
+	kagedtest.Write(
+		t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`,
+			`"shell.*"`, 1),
+	)
 	s := kagedtest.Open(t, c.SignIn(t), dir)
 	if outcome := s.Run(t, "begin"); outcome != "completed" {
 		t.Fatalf("the run %s", outcome)

@@ -60,25 +60,30 @@ func TestProjectApprovalOverHTTP(t *testing.T) {
 	c := w.SignIn(t)
 	s := kagedtest.Create(t, c, dir)
 	first := comparisonOf(t, c, "guarded")
-	if first.State != "approved" || first.ApprovedHash == nil || first.PendingHash != nil || first.Diff != "" || first.Widened == nil {
+	if first.State != "approved" || first.ApprovedHash == nil || first.PendingHash != nil || first.Diff != "" ||
+		first.Widened == nil {
 		t.Errorf("at first: %+v", first)
 	}
 	tools := func() []string {
-		return kagedtest.Get[struct{ Tools struct{ Enabled []string } }](t, c, "/api/v1/projects/guarded/capabilities").Tools.Enabled
+		return kagedtest.Get[struct{ Tools struct{ Enabled []string } }](t, c,
+			"/api/v1/projects/guarded/capabilities").Tools.Enabled
 	}
 	had := tools()
 
 	kagedtest.Write(t, dir, ".kaged/project.yaml", free)
 	err := c.Do(t.Context(), "POST", "/api/v1/projects/guarded/reload", map[string]any{}, nil)
 	f := fault.From(err)
-	if f.HTTP != 409 || f.Code != fault.Conflict || f.Details["reason"] != "approval_required" || !strings.Contains(f.Details["diff"].(string), "+  tools:") {
+	if f.HTTP != 409 || f.Code != fault.Conflict || f.Details["reason"] != "approval_required" ||
+		!strings.Contains(f.Details["diff"].(string), "+  tools:") {
 		t.Fatalf("reload: %v %v", err, f.Details)
 	}
 	now := comparisonOf(t, c, "guarded")
-	if now.State != "required" || *now.ApprovedHash != *first.ApprovedHash || *now.PendingHash != f.Details["hash"] || now.Diff != f.Details["diff"] {
+	if now.State != "required" || *now.ApprovedHash != *first.ApprovedHash || *now.PendingHash != f.Details["hash"] ||
+		now.Diff != f.Details["diff"] {
 		t.Errorf("the approval: %+v", now)
 	}
-	if len(now.Widened) != 1 || now.Widened[0].AgentPath != "primary" || now.Widened[0].Key != "tools" || now.Widened[0].From != nil || !strings.Contains(*now.Widened[0].To, "shell.bash") {
+	if len(now.Widened) != 1 || now.Widened[0].AgentPath != "primary" || now.Widened[0].Key != "tools" ||
+		now.Widened[0].From != nil || !strings.Contains(*now.Widened[0].To, "shell.bash") {
 		t.Errorf("widened: %+v", now.Widened)
 	}
 	project := kagedtest.Get[struct {
@@ -99,7 +104,8 @@ func TestProjectApprovalOverHTTP(t *testing.T) {
 	approve := func(hash string) error {
 		return c.Do(t.Context(), "POST", "/api/v1/projects/guarded/approve", map[string]any{"hash": hash}, nil)
 	}
-	if f := fault.From(approve(*first.ApprovedHash + "0")); f.HTTP != 409 || f.Details["reason"] != "approval_changed" || f.Details["hash"] != *now.PendingHash {
+	if f := fault.From(approve(*first.ApprovedHash + "0")); f.HTTP != 409 || f.Details["reason"] != "approval_changed" ||
+		f.Details["hash"] != *now.PendingHash {
 		t.Errorf("another hash: %v %v", f, f.Details)
 	}
 	var done struct {
@@ -107,7 +113,8 @@ func TestProjectApprovalOverHTTP(t *testing.T) {
 		ApprovedAt int64  `json:"approved_at"`
 		ApprovedBy string `json:"approved_by"`
 	}
-	if err := c.Do(t.Context(), "POST", "/api/v1/projects/guarded/approve", map[string]any{"hash": *now.PendingHash}, &done); err != nil ||
+	if err := c.Do(t.Context(), "POST", "/api/v1/projects/guarded/approve", map[string]any{"hash": *now.PendingHash},
+		&done); err != nil ||
 		done.Hash != *now.PendingHash || done.ApprovedBy != "operator" || done.ApprovedAt == 0 {
 		t.Errorf("approved: %+v, %v", done, err)
 	}
@@ -162,10 +169,12 @@ func TestKilledWhileApproving(t *testing.T) {
 			if (after.State == "approved") != approved || (*after.ApprovedHash == *before.PendingHash) != approved {
 				t.Errorf("after the restart: %+v, want approved %t", after, approved)
 			}
-			if err := c.Do(t.Context(), "POST", "/api/v1/projects/guarded/approve", map[string]any{"hash": *before.PendingHash}, nil); err != nil {
+			if err := c.Do(t.Context(), "POST", "/api/v1/projects/guarded/approve", map[string]any{"hash": *before.PendingHash},
+				nil); err != nil {
 				t.Error(err)
 			}
-			if err := c.Do(t.Context(), "POST", "/api/v1/projects/guarded/reload", map[string]any{}, nil); err != nil || errors.Is(err, fault.Conflict) {
+			if err := c.Do(t.Context(), "POST", "/api/v1/projects/guarded/reload", map[string]any{}, nil); err != nil ||
+				errors.Is(err, fault.Conflict) {
 				t.Error(err)
 			}
 		})

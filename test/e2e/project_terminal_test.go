@@ -50,10 +50,14 @@ func TestWideningIsAskedAtATerminal(t *testing.T) {
 				terminal.Type(t, answer+"\r")
 				code := terminal.Wait(t)
 				_, after, _ := strings.Cut(terminal.Shown.String(), question)
-				if want := map[bool]int{true: 0, false: 2}[approved]; code != want || strings.Contains(after, line.done) != approved {
+				if want := map[bool]int{true: 0, false: 2}[approved]; code != want ||
+					strings.Contains(after, line.done) != approved {
 					t.Errorf("got exit %d and %q, want %d and, for a yes, %q", code, after, want, line.done)
 				}
-				if got := comparisonOf(t, c, "guarded").State; got != map[bool]string{true: "approved", false: "required"}[approved] {
+				if got := comparisonOf(t, c, "guarded").State; got != map[bool]string{
+					true:  "approved",
+					false: "required",
+				}[approved] {
 					t.Errorf("got state %s after the answer %q", got, answer)
 				}
 			})

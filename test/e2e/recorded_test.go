@@ -50,11 +50,13 @@ func TestCancelledCommandIsRecorded(t *testing.T) {
 	}
 	params, _ := called[0].Payload["params"].(map[string]any)
 	vars, _ := params["env"].(map[string]any)
-	if command, _ := params["command"].(string); !strings.HasSuffix(command, "sleep 1000") || vars["API_TOKEN"] != "[masked]" {
+	if command, _ := params["command"].(string); !strings.HasSuffix(command, "sleep 1000") ||
+		vars["API_TOKEN"] != "[masked]" {
 		t.Errorf("called with %v", params)
 	}
 	ran := about(t, s, "shell.executed")
-	if len(ran) != 1 || ran[0].Payload["command"] != "echo started; sleep 1000" || ran[0].Payload["error_code"] != "cancelled" {
+	if len(ran) != 1 || ran[0].Payload["command"] != "echo started; sleep 1000" ||
+		ran[0].Payload["error_code"] != "cancelled" {
 		t.Errorf("executed: %v", ran)
 	}
 }
@@ -71,7 +73,10 @@ func TestProcessesOfAnEndedSessionAreRecorded(t *testing.T) {
 	})
 	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
 	dir := w.Project(t)
-	kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`, `"shell.*"`, 1))
+	kagedtest.Write(
+		t, dir, ".kaged/project.yaml", strings.Replace(kagedtest.Read(t, dir, ".kaged/project.yaml"), `"shell.bash"`,
+			`"shell.*"`, 1),
+	)
 	w.Up(t, databaseEnv(t))
 	s := kagedtest.Open(t, w.SignIn(t), dir)
 	if outcome := s.Run(t, "start it"); outcome != "completed" {
@@ -82,7 +87,8 @@ func TestProcessesOfAnEndedSessionAreRecorded(t *testing.T) {
 	}
 	kagedtest.Eventually(t, "its end is recorded", func() bool { return len(about(t, s, "shell.executed")) > 0 })
 	started, ran := about(t, s, "process.started"), about(t, s, "shell.executed")
-	if len(started) != 1 || len(ran) != 1 || ran[0].Payload["process_id"] != started[0].Payload["process_id"] || ran[0].Payload["command"] != "sleep 1000" {
+	if len(started) != 1 || len(ran) != 1 || ran[0].Payload["process_id"] != started[0].Payload["process_id"] ||
+		ran[0].Payload["command"] != "sleep 1000" {
 		t.Errorf("started %v, executed %v", started, ran)
 	}
 }

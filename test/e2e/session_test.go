@@ -19,15 +19,20 @@ import (
 func repair() []fakellm.Step {
 	return []fakellm.Step{
 		{
-			fakellm.GotSystem("You repair Go code"), fakellm.GotTool("shell.bash"), fakellm.Think("I should look first."), fakellm.Say("Let me look."),
+			fakellm.GotSystem("You repair Go code"), fakellm.GotTool("shell.bash"), fakellm.Think("I should look first."),
+			fakellm.Say("Let me look."),
 			fakellm.Tool("search.grep", `{"pattern":"strings.Trim","output_mode":"content"}`),
 			fakellm.Tool("file.read", `{"path":"wordcount.go"}`),
 			fakellm.Tool("shell.bash", `{"command":"go test ./..."}`),
 		},
 		{
 			fakellm.GotResult("FAIL"), fakellm.Say("Found it."),
-			fakellm.Tool("edit.text", `{"path":"wordcount.go","old_string":"strings.Trim(field, \".,\")","new_string":"strings.Trim(field, \".,;!?\\\"-\")"}`),
-			fakellm.Tool("edit.text", `{"path":"wordcount.go","old_string":"\t\ttimes[normalize(field)]++","new_string":"\t\tif w := normalize(field); w != \"\" {\n\t\t\ttimes[w]++\n\t\t}"}`),
+			fakellm.Tool("edit.text", `{"path":"wordcount.go","old_string":"strings.Trim(field, `+
+				`\".,\")","new_string":"strings.Trim(field, \".,;!?\\\"-\")"}`),
+			fakellm.Tool(
+				"edit.text", `{"path":"wordcount.go","old_string":"\t\ttimes[normalize(field)]++","new_string":"\t\tif w := `+
+					`normalize(field); w != \"\" {\n\t\t\ttimes[w]++\n\t\t}"}`,
+			),
 		},
 		{fakellm.GotResult("replacements"), fakellm.Tool("shell.bash", `{"command":"go test ./..."}`)},
 		{fakellm.GotResult("ok"), fakellm.Say("The tests pass.")},
@@ -118,7 +123,9 @@ func checkFrames(t *testing.T, s *kagedtest.Session) {
 		kinds = append(kinds, f.Type)
 	}
 	slices.Sort(kinds)
-	if want := []string{"message.end", "message.start", "run.ended", "run.started", "session.state", "session.state", "welcome"}; !slices.Equal(slices.DeleteFunc(kinds, func(k string) bool { return k == "welcome" }), want[:6]) {
+	if want := []string{
+		"message.end", "message.start", "run.ended", "run.started", "session.state", "session.state", "welcome",
+	}; !slices.Equal(slices.DeleteFunc(kinds, func(k string) bool { return k == "welcome" }), want[:6]) {
 		t.Errorf("frames besides deltas and tools: %v", kinds)
 	}
 	if !slices.Equal(states, []string{"running", "idle"}) {
@@ -155,7 +162,8 @@ func checkMessages(t *testing.T, s *kagedtest.Session) {
 		t.Fatalf("messages: %+v", page)
 	}
 	m := page.Items[1]
-	if m.Content != "Let me look.Found it.The tests pass." || m.Metadata.Provider != "fake" || m.Metadata.StopReason != "stop" {
+	if m.Content != "Let me look.Found it.The tests pass." || m.Metadata.Provider != "fake" ||
+		m.Metadata.StopReason != "stop" {
 		t.Errorf("the message: %+v", m)
 	}
 	count := map[string]int{}
@@ -175,7 +183,8 @@ func checkMessages(t *testing.T, s *kagedtest.Session) {
 			TokensOut int64 `json:"tokens_out"`
 		}
 	}](t, s.Client, "/api/v1/sessions/"+s.ID+"/runs")
-	if len(runs.Items) != 1 || runs.Items[0].State != "completed" || runs.Items[0].Steps != 4 || runs.Items[0].TokensOut == 0 {
+	if len(runs.Items) != 1 || runs.Items[0].State != "completed" || runs.Items[0].Steps != 4 ||
+		runs.Items[0].TokensOut == 0 {
 		t.Errorf("runs: %+v", runs)
 	}
 }
@@ -198,7 +207,8 @@ func checkRecord(t *testing.T, s *kagedtest.Session) {
 	if count["tool.called"] != 6 {
 		t.Errorf("tool records: %v", count)
 	}
-	requests := kagedtest.Get[page](t, s.Client, "/api/v1/audit?session="+s.ID+"&event_type=agent.pre_generation_step&limit=200")
+	requests := kagedtest.Get[page](t, s.Client, "/api/v1/audit?session="+s.ID+
+		"&event_type=agent.pre_generation_step&limit=200")
 	if len(requests.Items) != 4 {
 		t.Errorf("%d recorded requests, want 4", len(requests.Items))
 	}
@@ -263,7 +273,8 @@ func TestTheDemoScripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := kagedtest.NewWorld(t, "[models]\nsmart-generalist = \"rehearsal:wordcount\"\n\n[providers.rehearsal]\nscript = \""+
+			w := kagedtest.NewWorld(t, "[models]\nsmart-generalist = \"rehearsal:wordcount\"\n\n[providers.rehearsal]\n"+
+				"script = \""+
 				filepath.Join(examples, c.script)+"\"\n")
 			dir := w.Project(t)
 			if c.project != "" {

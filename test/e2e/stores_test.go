@@ -62,12 +62,14 @@ func TestPostgresDiesDuringARun(t *testing.T) {
 	}
 	logged("ended by itself and is started again", 1)
 	gate.Open() // the step has to be stored during the outage
-	if ended := s.Until(t, "run.ended"); !strings.Contains(string(ended.Payload), `"outcome":"completed"`) || !strings.Contains(string(ended.Payload), run) {
+	if ended := s.Until(t, "run.ended"); !strings.Contains(string(ended.Payload), `"outcome":"completed"`) ||
+		!strings.Contains(string(ended.Payload), run) {
 		t.Errorf("the run ended with %s", ended.Payload)
 	}
 	logged("PostgreSQL is ready", 2)
 	kagedtest.Eventually(t, "the next message is taken", func() bool {
-		return s.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": "once again"}, nil) == nil
+		return s.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": "once again"},
+			nil) == nil
 	})
 	if ended := s.Until(t, "run.ended"); !strings.Contains(string(ended.Payload), `"outcome":"completed"`) {
 		t.Errorf("the next run ended with %s", ended.Payload)
@@ -97,11 +99,14 @@ func TestPostgresDiesAgainAndAgain(t *testing.T) {
 		dead := killPostgres(t, w)
 		kagedtest.Eventually(t, "the next one is there, or the end", func() bool {
 			said := d.Stderr.String()
-			return strings.Count(said, "PostgreSQL is ready") > n && !strings.Contains(said[strings.LastIndex(said, "PostgreSQL is ready"):], "pid="+strconv.Itoa(dead)) ||
+			return strings.Count(said, "PostgreSQL is ready") > n &&
+				!strings.Contains(said[strings.LastIndex(said, "PostgreSQL is ready"):], "pid="+strconv.Itoa(dead)) ||
 				strings.Contains(said, "again and again")
 		})
 	}
-	if _, code := d.Rest(t); code != 1 || !strings.Contains(d.Stderr.String(), "kaged: The embedded Postgres ends by itself again and again; its log is in the data directory.") {
+	if _, code := d.Rest(t); code != 1 ||
+		!strings.Contains(d.Stderr.String(), "kaged: The embedded Postgres ends by itself again and again; its log is in "+
+			"the data directory.") {
 		t.Errorf("the daemon ended with %d and said %s", code, d.Stderr.Tail(5))
 	}
 }
@@ -123,7 +128,10 @@ func TestNATSGoesAndComesBack(t *testing.T) {
 		case strings.Contains(r.LastText(), "again"):
 			return fakellm.Step{fakellm.Say("Still here.")}
 		case r.Turns() == 0:
-			return fakellm.Step{fakellm.Say("Well. "), fakellm.Wait(gate), fakellm.Deltas(200, 8, 0), fakellm.Tool("file.read", `{"path":"go.mod"}`)}
+			return fakellm.Step{
+				fakellm.Say("Well. "), fakellm.Wait(gate), fakellm.Deltas(200, 8, 0),
+				fakellm.Tool("file.read", `{"path":"go.mod"}`),
+			}
 		}
 		return fakellm.Step{fakellm.Say("Done.")}
 	})
@@ -178,7 +186,8 @@ func TestResumeFailsOnceFramesAreGone(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
 	llm.ScriptEach(fakellm.Steps(fakellm.Step{fakellm.Say("Hello.")}))
-	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")+"[services.session-manager]\nframe_retention = \"1s\"\n")
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")+
+		"[services.session-manager]\nframe_retention = \"1s\"\n")
 	w.Up(t, databaseEnv(t))
 	s := kagedtest.Open(t, w.SignIn(t), w.Project(t))
 	s.Run(t, "Hi.")

@@ -34,7 +34,9 @@ func newSurface(t *testing.T, base, user string) *surface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &surface{t: t, base: base, user: user, http: &http.Client{Jar: jar, Transport: &http.Transport{}}, ids: map[string]bool{}}
+	s := &surface{
+		t: t, base: base, user: user, http: &http.Client{Jar: jar, Transport: &http.Transport{}}, ids: map[string]bool{},
+	}
 	t.Cleanup(s.http.CloseIdleConnections)
 	s.csrf, _ = s.get("/api/v1/me", 200)["csrf_token"].(string)
 	return s
@@ -71,7 +73,8 @@ func (s *surface) do(method, path, body string, status int) map[string]any {
 		s.t.Fatalf("%s: %d %s, want %d", what, resp.StatusCode, data, status)
 	}
 	id := resp.Header.Get("X-Kaged-Request-Id")
-	if !ulid.MatchString(id) || s.ids[id] || resp.Header.Get("X-Kaged-Daemon-Version") == "" || resp.Header.Get("Cache-Control") != "no-store" ||
+	if !ulid.MatchString(id) || s.ids[id] || resp.Header.Get("X-Kaged-Daemon-Version") == "" ||
+		resp.Header.Get("Cache-Control") != "no-store" ||
 		resp.Header.Get("Content-Type") != "application/json; charset=utf-8" {
 		s.t.Errorf("%s: headers %v", what, resp.Header)
 	}
@@ -97,7 +100,9 @@ var (
 
 // ulids are the keys with ULID values, times those with milliseconds; null stands for an absent value.
 var (
-	ulids = []string{"session_id", "run_id", "message_id", "trigger_message_id", "request_id", "subagent_invocation_id", "resume_from"}
+	ulids = []string{
+		"session_id", "run_id", "message_id", "trigger_message_id", "request_id", "subagent_invocation_id", "resume_from",
+	}
 	times = []string{"ts", "since"}
 )
 
@@ -233,7 +238,8 @@ func projects(t *testing.T, ann *surface, w *kagedtest.World) {
 			t.Fatalf("%s: %v", name, e)
 		}
 		first := errors[0].(map[string]any)
-		if first["path"] == "" || first["reason"] == "" || first["line"] == json.Number("0") || first["column"] == json.Number("0") {
+		if first["path"] == "" || first["reason"] == "" || first["line"] == json.Number("0") ||
+			first["column"] == json.Number("0") {
 			t.Errorf("%s: %v", name, first)
 		}
 	}
@@ -253,19 +259,24 @@ func capabilities(t *testing.T, ann *surface, w *kagedtest.World, load func(stri
 	t.Helper()
 	dir := filepath.Join(w.Dir, "caged")
 	kagedtest.Write(t, dir, "p.md", "Help.")
-	kagedtest.Write(t, dir, ".kaged/project.yaml", "version: 1\nproject: caged\nprimary:\n  model: smart-generalist\n  system_prompt: ./p.md\n"+
+	kagedtest.Write(t, dir, ".kaged/project.yaml", "version: 1\nproject: caged\nprimary:\n  model: smart-generalist\n  "+
+		"system_prompt: ./p.md\n"+
 		"  tools: {\"*\": {enabled: false}, file.read: {enabled: true}}\n"+
-		"  cage: {fs: [{mode: rw, path: ./src}, {mode: ro, path: /usr/share}], net: {allow: [\"b.example:2\", \"a.example:1\"]}}\n")
+		"  cage: {fs: [{mode: rw, path: ./src}, {mode: ro, path: /usr/share}], net: {allow: [\"b.example:2\", "+
+		"\"a.example:1\"]}}\n")
 	load(dir, 201)
 	text := func(v any) string {
 		data, _ := json.Marshal(v)
 		return string(data)
 	}
-	free, caged := ann.get("/api/v1/projects/wordcount/capabilities", 200), ann.get("/api/v1/projects/caged/capabilities", 200)
-	if got := text(free["filesystem"]) + text(free["network"]); got != `{"mode":"disabled","mounts":[]}{"allowlist":[],"mode":"disabled"}` {
+	free, caged := ann.get("/api/v1/projects/wordcount/capabilities", 200),
+		ann.get("/api/v1/projects/caged/capabilities", 200)
+	if got := text(free["filesystem"]) +
+		text(free["network"]); got != `{"mode":"disabled","mounts":[]}{"allowlist":[],"mode":"disabled"}` {
 		t.Errorf("without a cage: %s", got)
 	}
-	want := `{"mode":"isolated","mounts":["project:/src","/usr/share"]}{"allowlist":["b.example:2","a.example:1"],"mode":"isolated"}`
+	want := `{"mode":"isolated","mounts":["project:/src","/usr/share"]}{"allowlist":["b.example:2","a.example:1"],` +
+		`"mode":"isolated"}`
 	if got := text(caged["filesystem"]) + text(caged["network"]); got != want {
 		t.Errorf("in a cage: %s", got)
 	}
@@ -296,7 +307,8 @@ func sessions(t *testing.T, ann, bob *surface) string {
 	session := ids[0]
 	got := ann.get("/api/v1/sessions/"+session, 200)
 	for _, key := range []string{
-		"id", "project_id", "name", "state", "created_at", "updated_at", "message_count", "model_override", "max_steps_override",
+		"id", "project_id", "name", "state", "created_at", "updated_at", "message_count", "model_override",
+		"max_steps_override",
 		"max_output_tokens_override", "current_run", "live_subagents",
 	} {
 		if _, there := got[key]; !there {
@@ -306,7 +318,8 @@ func sessions(t *testing.T, ann, bob *surface) string {
 	if got["model_override"] != nil || got["current_run"] != nil || got["project_id"] != "wordcount" {
 		t.Errorf("a fresh session is %v", got)
 	}
-	if got := ann.do("PUT", "/api/v1/sessions/"+session, `{"model_override":"fake:claude-haiku-4-5"}`, 200); got["model_override"] != "fake:claude-haiku-4-5" {
+	if got := ann.do("PUT", "/api/v1/sessions/"+session, `{"model_override":"fake:claude-haiku-4-5"}`,
+		200); got["model_override"] != "fake:claude-haiku-4-5" {
 		t.Errorf("with an override: %v", got)
 	}
 	if got := ann.do("PUT", "/api/v1/sessions/"+session, `{"model_override":null}`, 200); got["model_override"] != nil {
@@ -314,7 +327,9 @@ func sessions(t *testing.T, ann, bob *surface) string {
 	}
 
 	// A guessed id and another user's are answered alike.
-	next := session[:25] + string("0123456789ABCDEFGHJKMNPQRSTVWXYZ0"[strings.IndexByte("0123456789ABCDEFGHJKMNPQRSTVWXYZ", session[25])+1])
+	next := session[:25] + string(
+		"0123456789ABCDEFGHJKMNPQRSTVWXYZ0"[strings.IndexByte("0123456789ABCDEFGHJKMNPQRSTVWXYZ", session[25])+1],
+	)
 	answer := func(who *surface, id string) string {
 		e := who.get("/api/v1/sessions/"+id, 404)["error"].(map[string]any)
 		delete(e, "request_id")
@@ -328,7 +343,8 @@ func sessions(t *testing.T, ann, bob *surface) string {
 	bob.do("POST", "/api/v1/sessions/"+session+"/messages", `{"content":"hi"}`, 404)
 	csrf := bob.csrf
 	bob.csrf = ann.csrf
-	if e := bob.do("POST", "/api/v1/sessions/"+session+"/messages", `{"content":"hi"}`, 403)["error"].(map[string]any); e["code"] != "forbidden" {
+	if e := bob.do("POST", "/api/v1/sessions/"+session+"/messages", `{"content":"hi"}`,
+		403)["error"].(map[string]any); e["code"] != "forbidden" {
 		t.Errorf("with somebody else's token: %v", e)
 	}
 	bob.csrf = csrf
@@ -343,7 +359,8 @@ func history(t *testing.T, ann *surface, session string) {
 		t.Fatalf("%d messages", len(messages))
 	}
 	for i, m := range messages {
-		if want := []string{"operator", "primary"}[i%2]; m["role"] != want || m["session_id"] != session || m["content"] == nil || m["created_at"] == nil {
+		if want := []string{"operator", "primary"}[i%2]; m["role"] != want || m["session_id"] != session ||
+			m["content"] == nil || m["created_at"] == nil {
 			t.Errorf("message %d: %v", i, m)
 		}
 		if _, there := m["subagent_invocation_id"]; there {
@@ -382,7 +399,9 @@ func record(t *testing.T, ann *surface, session string) {
 	entries := items(ann.get("/api/v1/audit?limit=200&session="+session, 200))
 	var types []string
 	for _, e := range append(entries, items(ann.get("/api/v1/audit?event_type=auth.request", 200))...) {
-		for _, key := range []string{"id", "ts", "event_type", "user_id", "request_id", "project_id", "session_id", "payload"} {
+		for _, key := range []string{
+			"id", "ts", "event_type", "user_id", "request_id", "project_id", "session_id", "payload",
+		} {
 			if _, there := e[key]; !there {
 				t.Errorf("an entry has no %s: %v", key, e)
 			}
@@ -392,7 +411,10 @@ func record(t *testing.T, ann *surface, session string) {
 		}
 		types = append(types, e["event_type"].(string))
 	}
-	for _, want := range []string{"session.created", "session.updated", "message.posted", "tool.called", "tool.completed", "run.ended", "run.cancel_requested"} {
+	for _, want := range []string{
+		"session.created", "session.updated", "message.posted", "tool.called", "tool.completed", "run.ended",
+		"run.cancel_requested",
+	} {
 		if !slices.Contains(types, want) {
 			t.Errorf("the record of the session has no %s: %q", want, types)
 		}
@@ -404,7 +426,8 @@ func record(t *testing.T, ann *surface, session string) {
 	if len(items(page)) != 1 || page["has_more"] != true || page["next_cursor"] == nil {
 		t.Errorf("a page of one: %v", page)
 	}
-	if empty := ann.get("/api/v1/audit?project_id=nothing", 200); len(items(empty)) != 0 || empty["has_more"] != false || empty["next_cursor"] != nil {
+	if empty := ann.get("/api/v1/audit?project_id=nothing", 200); len(items(empty)) != 0 || empty["has_more"] != false ||
+		empty["next_cursor"] != nil {
 		t.Errorf("nothing: %v", empty)
 	}
 	for _, method := range []string{"PUT", "PATCH", "DELETE"} {

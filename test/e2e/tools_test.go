@@ -21,7 +21,8 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 			dir := t.TempDir()
 			// durations that no other test sleeps
 			mark := map[string]string{"interrupt": "98765431", "kill": "98765432"}[name]
-			p := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_DATA_DIR="+filepath.Join(dir, "data"), "KAGED_CONFIG="+filepath.Join(dir, "local.toml")),
+			p := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_DATA_DIR="+filepath.Join(dir, "data"),
+				"KAGED_CONFIG="+filepath.Join(dir, "local.toml")),
 				"tools", "call", "shell.bash", `{"command":"echo ready; sleep `+mark+` & sleep `+mark+`"}`, "--project", dir)
 			kagedtest.Eventually(t, "the command runs", func() bool { return strings.Contains(p.Stderr.String(), "ready") })
 			end(p)

@@ -28,13 +28,16 @@ func TestUpAndDown(t *testing.T) {
 	}
 	path := filepath.Join(w.DataDir, "run", "daemon.json")
 	data, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(data, &info) != nil || info.PID != d.PID() || !strings.HasPrefix(d.LaunchURL, info.URL+"/api/v1/launch?token=") {
+	if err != nil || json.Unmarshal(data, &info) != nil || info.PID != d.PID() ||
+		!strings.HasPrefix(d.LaunchURL, info.URL+"/api/v1/launch?token=") {
 		t.Errorf("daemon.json is %s (%v), the line named %s", data, err, d.LaunchURL)
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("daemon.json: %v %v", st, err)
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/api/versions": 200, "/": 200, "/api/v1/me": 401, "/api/v1/nothing": 404} {
+	for path, want := range map[string]int{
+		"/healthz": 200, "/readyz": 200, "/api/versions": 200, "/": 200, "/api/v1/me": 401, "/api/v1/nothing": 404,
+	} {
 		resp, err := http.Get(info.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -45,10 +48,13 @@ func TestUpAndDown(t *testing.T) {
 		}
 	}
 	second := kagedtest.Command(t, "kaged", w.Env, "up", "--listen", "127.0.0.1:0")
-	if _, code := second.Rest(t); code != 3 || !strings.Contains(second.Stderr.String(), "data directory "+w.DataDir+" is in use by kaged pid ") {
+	if _, code := second.Rest(t); code != 3 ||
+		!strings.Contains(second.Stderr.String(), "data directory "+w.DataDir+" is in use by kaged pid ") {
 		t.Errorf("a second daemon ended with %d and said %q", code, second.Stderr)
 	}
-	for dir, want := range map[string]string{"/no/such": "There is no folder /no/such. (not_found)", w.Dir: "There is no .kaged/project.yaml in " + w.Dir + ". "} {
+	for dir, want := range map[string]string{
+		"/no/such": "There is no folder /no/such. (not_found)", w.Dir: "There is no .kaged/project.yaml in " + w.Dir + ". ",
+	} {
 		p := kagedtest.Command(t, "kaged", w.Env, "run", "--project", dir, "x")
 		if _, code := p.Rest(t); code != 2 || !strings.Contains(p.Stderr.String(), want) {
 			t.Errorf("kaged run in %s ended with %d and said %q", dir, code, p.Stderr)
@@ -76,7 +82,9 @@ func TestUpAndDown(t *testing.T) {
 func TestKillLeavesNothingRunning(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
-	llm.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("shell.bash", `{"command":"echo started; trap '' TERM HUP; setsid sleep 1000 & sleep 1000"}`)}))
+	llm.Script(fakellm.Steps(fakellm.Step{
+		fakellm.Tool("shell.bash", `{"command":"echo started; trap '' TERM HUP; setsid sleep 1000 & sleep 1000"}`),
+	}))
 	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
 	dir := w.Project(t)
 	d := w.Up(t, nil)
@@ -105,7 +113,9 @@ func TestSecondInterrupt(t *testing.T) {
 	s.Until(t, "message.tool_output")
 	for range 2 {
 		d.Signal(syscall.SIGINT)
-		kagedtest.Eventually(t, "it says that it stops", func() bool { return strings.Contains(d.Stderr.String(), "press Ctrl-C again to stop now") })
+		kagedtest.Eventually(t, "it says that it stops", func() bool {
+			return strings.Contains(d.Stderr.String(), "press Ctrl-C again to stop now")
+		})
 	}
 	if _, code := d.Rest(t); code != 0 {
 		t.Errorf("the daemon ended with %d", code)
@@ -119,7 +129,8 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 	w.Up(t, env)
 	c := w.SignIn(t)
-	if page := kagedtest.Get[messagePage](t, c, "/api/v1/sessions/"+s.ID+"/messages"); len(page.Items) != 2 || page.Items[0].Content != "sleep" {
+	if page := kagedtest.Get[messagePage](t, c, "/api/v1/sessions/"+s.ID+"/messages"); len(page.Items) != 2 ||
+		page.Items[0].Content != "sleep" {
 		t.Errorf("messages: %+v", page.Items)
 	}
 }
@@ -184,7 +195,8 @@ func TestCommandsShareADaemon(t *testing.T) {
 		if out, code := p.Rest(t); code != 0 || out != "Done with "+name+".\n" {
 			t.Errorf("the %s ended with %d and said %q, %q", name, code, out, p.Stderr)
 		}
-		if said := p.Stderr.String(); strings.Count(said, "providers.fake.api_key") != 1 || strings.Contains(said, "sk-test") {
+		if said := p.Stderr.String(); strings.Count(said, "providers.fake.api_key") != 1 ||
+			strings.Contains(said, "sk-test") {
 			t.Errorf("of the key in the configuration the %s says %q", name, said)
 		}
 	}
@@ -203,7 +215,9 @@ func TestLaunch(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("kaged auth launch ended with %d", code)
 	}
-	noRedirect := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	noRedirect := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	for _, url := range []string{d.LaunchURL, strings.TrimSpace(fresh)} {
 		for _, want := range []int{302, 401} {
 			resp, err := noRedirect.Get(url)
@@ -231,7 +245,9 @@ func TestInsecure(t *testing.T) {
 	var me struct {
 		Daemon struct{ Warnings []string }
 	}
-	if json.NewDecoder(resp.Body).Decode(&me) != nil || resp.Header.Get("X-Kaged-Warning") != "insecure-mode, no-sandbox" && resp.Header.Get("X-Kaged-Warning") != "insecure-mode,no-sandbox" || len(me.Daemon.Warnings) != 2 {
+	if json.NewDecoder(resp.Body).Decode(&me) != nil ||
+		resp.Header.Get("X-Kaged-Warning") != "insecure-mode, no-sandbox" &&
+			resp.Header.Get("X-Kaged-Warning") != "insecure-mode,no-sandbox" || len(me.Daemon.Warnings) != 2 {
 		t.Errorf("warnings: %v, header %q", me.Daemon.Warnings, resp.Header.Get("X-Kaged-Warning"))
 	}
 }
@@ -246,12 +262,19 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		"configuration": {"[models]\nfast = 3\n", []string{"up"}, 1, "local.toml:2:1: models.fast"},
-		"database":      {"", []string{"up", "--database-url", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1"}, 1, "(unavailable)"},
-		"flag":          {"", []string{"up", "--nonsense"}, 2, "there is no flag --nonsense"},
-		"command":       {"", []string{"nonsense"}, 2, "there is no command"},
-		"no prompt":     {"", []string{"run"}, 2, "a prompt is needed"},
-		"no address":    {"", []string{"up", "--listen", "192.0.2.1:1"}, 1, "The gateway cannot listen on 192.0.2.1:1: cannot assign requested address."},
-		"no daemon":     {"", []string{"auth", "launch"}, 1, "start one with `kaged up`"},
+		"database": {
+			"", []string{"up", "--database-url", "postgres://nobody@127.0.0.1:1/none?connect_timeout=1"}, 1, "(unavailable)",
+		},
+		"flag":      {"", []string{"up", "--nonsense"}, 2, "there is no flag --nonsense"},
+		"command":   {"", []string{"nonsense"}, 2, "there is no command"},
+		"no prompt": {"", []string{"run"}, 2, "a prompt is needed"},
+		"no address": {
+			"",
+			[]string{"up", "--listen", "192.0.2.1:1"},
+			1,
+			"The gateway cannot listen on 192.0.2.1:1: cannot assign requested address.",
+		},
+		"no daemon": {"", []string{"auth", "launch"}, 1, "start one with `kaged up`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

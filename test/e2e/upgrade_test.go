@@ -53,7 +53,8 @@ func TestUpgradeFromBeforeApprovals(t *testing.T) {
 	if outcome := s.Run(t, "And now?"); outcome != "completed" {
 		t.Errorf("got outcome %s of the next run of the stored session, want completed", outcome)
 	}
-	if got := kagedtest.Get[struct{ Items []struct{ Content string } }](t, c, "/api/v1/sessions/"+s.ID+"/messages").Items; len(got) != 4 {
+	if got := kagedtest.Get[struct{ Items []struct{ Content string } }](t, c,
+		"/api/v1/sessions/"+s.ID+"/messages").Items; len(got) != 4 {
 		t.Errorf("got messages %v, want the two stored ones and two more", got)
 	}
 

@@ -106,7 +106,9 @@ func (g *ground) own() {
 func (g *ground) command(name string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(g.t.Context(), filepath.Join(g.dir, "bin", "self"), args...)
 	cmd.Dir = filepath.Join(g.dir, "p")
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(g.dir, "home"), "KAGED_TEST_EXEC=" + name}, env...)
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(g.dir, "home"), "KAGED_TEST_EXEC=" + name,
+	}, env...)
 	if os.Getuid() == 0 && g.uid != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(g.uid), Gid: uint32(g.uid)}}
 	}
@@ -136,19 +138,30 @@ func TestCagesHoldNothingOfKaged(t *testing.T) {
 			env, flags []string
 			want       string
 		}{
-			"relative":          {nil, []string{"--data-dir", "data", "--config", "local.toml"}, g.dir + "/p/data"},
-			"by the variables":  {[]string{"KAGED_DATA_DIR=data", "KAGED_CONFIG=local.toml"}, nil, g.dir + "/p/data"},
-			"relative and back": {nil, []string{"--data-dir", "../p/./data", "--config", "../etc/local.toml"}, g.dir + "/p/data"},
+			"relative":         {nil, []string{"--data-dir", "data", "--config", "local.toml"}, g.dir + "/p/data"},
+			"by the variables": {[]string{"KAGED_DATA_DIR=data", "KAGED_CONFIG=local.toml"}, nil, g.dir + "/p/data"},
+			"relative and back": {
+				nil, []string{"--data-dir", "../p/./data", "--config", "../etc/local.toml"}, g.dir + "/p/data",
+			},
 			"through a link":    {nil, []string{"--data-dir", "here/data", "--config", "../etc/local.toml"}, g.dir + "/p/data"},
 			"the configuration": {nil, []string{"--data-dir", "../data", "--config", "local.toml"}, g.dir + "/p/local.toml"},
-			"not there yet":     {nil, []string{"--data-dir", "../data", "--config", "sub/not/yet.toml"}, g.dir + "/p/sub/not/yet.toml"},
-			"by a link that the agent could exchange": {nil, []string{"--data-dir", "../data", "--config", "cfg/local.toml"}, g.dir + "/p/cfg"},
+			"not there yet": {
+				nil, []string{"--data-dir", "../data", "--config", "sub/not/yet.toml"}, g.dir + "/p/sub/not/yet.toml",
+			},
+			"by a link that the agent could exchange": {
+				nil, []string{"--data-dir", "../data", "--config", "cfg/local.toml"}, g.dir + "/p/cfg",
+			},
 			"absolute": {nil, []string{"--data-dir", g.dir + "/p/data", "--config", g.dir + "/p/local.toml"}, g.dir + "/p/data"},
 		} {
 			for command, args := range map[string][]string{
-				"cage exec":  {"cage", "exec", "--policy", "policy.yaml", "--", "sh", "-c", "cat local.toml; echo WROTE >> local.toml; echo WROTE > sub"},
-				"cage show":  {"cage", "show"},
-				"tools call": {"tools", "call", "--agent", "primary", "shell.bash", `{"command": "cat local.toml; echo WROTE >> local.toml"}`},
+				"cage exec": {
+					"cage", "exec", "--policy", "policy.yaml", "--", "sh", "-c",
+					"cat local.toml; echo WROTE >> local.toml; echo WROTE > sub",
+				},
+				"cage show": {"cage", "show"},
+				"tools call": {
+					"tools", "call", "--agent", "primary", "shell.bash", `{"command": "cat local.toml; echo WROTE >> local.toml"}`,
+				},
 			} {
 				code, stdout, stderr := g.runs("kaged", c.env, append(append([]string{}, c.flags...), args...)...)
 				if code == 0 || !strings.Contains(stdout+stderr, c.want) || !strings.Contains(stdout+stderr, "kaged") {
@@ -163,10 +176,12 @@ func TestCagesHoldNothingOfKaged(t *testing.T) {
 			t.Errorf("the configuration is %q now", text)
 		}
 		// Beside the project, and named relative to it, kaged's own places are in nobody's way, and no cage sees them.
-		code, stdout, stderr := g.runs("kaged", nil, "--data-dir", "../data", "--config", "../etc/local.toml", "cage", "exec", "--policy", "policy.yaml", "--",
+		code, stdout, stderr := g.runs("kaged", nil, "--data-dir", "../data", "--config", "../etc/local.toml", "cage", "exec",
+			"--policy", "policy.yaml", "--",
 			"sh", "-c", "cat local.toml; ls ../data ../etc")
 		if code == 0 || !strings.Contains(stdout, secretText) || strings.Count(stderr, "No such file") != 2 {
-			t.Errorf("beside the project: got exit %d, %s%s, want the project's file and nothing of kaged's", code, stdout, stderr)
+			t.Errorf("beside the project: got exit %d, %s%s, want the project's file and nothing of kaged's", code, stdout,
+				stderr)
 		}
 	})
 }
@@ -181,13 +196,18 @@ func TestSocketSeenByACage(t *testing.T) {
 		kagedtest.Write(t, g.dir, "token", strings.Repeat("token", 8))
 		g.own()
 		data, token := filepath.Join(g.dir, "b"), "KAGED_SERVICE_TOKEN_FILE="+filepath.Join(g.dir, "token")
-		kagedtest.Write(t, g.dir, "seen.yaml", fmt.Sprintf("fs: [{mode: rw, path: %q}, {mode: ro, path: %q}, {mode: ro, path: %q}]\ncapabilities: [shell]\n",
-			data, filepath.Join(g.dir, "bin"), filepath.Join(g.dir, "token")))
-		health := "KAGED_TEST_EXEC=sandbox-supervisor " + filepath.Join(g.dir, "bin", "self") + " --data-dir " + data + " --health"
+		kagedtest.Write(t, g.dir, "seen.yaml",
+			fmt.Sprintf("fs: [{mode: rw, path: %q}, {mode: ro, path: %q}, {mode: ro, path: %q}]\ncapabilities: [shell]\n",
+				data, filepath.Join(g.dir, "bin"), filepath.Join(g.dir, "token")))
+		health := "KAGED_TEST_EXEC=sandbox-supervisor " + filepath.Join(g.dir, "bin", "self") + " --data-dir " + data +
+			" --health"
 		// The cage is there first, so that the socket appears in it.
-		cage := g.command("kaged", nil, "--data-dir", "../a", "--config", "../etc/a.toml", "cage", "exec", "--policy", filepath.Join(g.dir, "seen.yaml"), "--", "sh", "-c",
-			"echo waiting; until [ -S "+data+"/run/sandbox-supervisor.sock ]; do sleep 0.05; done; for token in '' "+token+"; do\n"+
-				"until "+"env $token "+health+" >"+data+"/said 2>&1 || ! grep -q 'does not answer' "+data+"/said; do sleep 0.05; done; cat "+data+"/said; done; echo over")
+		cage := g.command("kaged", nil, "--data-dir", "../a", "--config", "../etc/a.toml", "cage", "exec", "--policy",
+			filepath.Join(g.dir, "seen.yaml"), "--", "sh", "-c",
+			"echo waiting; until [ -S "+data+"/run/sandbox-supervisor.sock ]; do sleep 0.05; done; for token in '' "+token+
+				"; do\n"+
+				"until "+"env $token "+health+" >"+data+"/said 2>&1 || ! grep -q 'does not answer' "+data+
+				"/said; do sleep 0.05; done; cat "+data+"/said; done; echo over")
 		out, err := cage.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -242,20 +262,25 @@ func TestUncagedCommandCannotReadKagedsEnvironment(t *testing.T) {
 		places := []string{"--data-dir", "../data", "--config", "../etc/local.toml"}
 		env := []string{"KAGED_TEST_PROVIDER_KEY=" + secretText}
 		code, stdout, stderr := g.runs("kaged", env, append(places, "tools", "call", "--yes", "shell.bash",
-			`{"command": "grep -lz KAGED_TEST_PROVIDER_KEY= /proc/[0-9]*/environ 2>/dev/null; for p in /proc/[0-9]*; do cat $p/environ $p/maps; done 2>&1 | grep -c denied; id -u"}`)...)
+			`{"command": "grep -lz KAGED_TEST_PROVIDER_KEY= /proc/[0-9]*/environ 2>/dev/null; for p in /proc/[0-9]*; do cat `+
+				`$p/environ $p/maps; done 2>&1 | grep -c denied; id -u"}`)...)
 		if code != 0 || !strings.Contains(stdout, fmt.Sprint(g.uid)) {
 			t.Fatalf("the command: got exit %d, %s%s", code, stdout, stderr)
 		}
 		if strings.Contains(stdout, "environ") {
 			t.Errorf("it found the key of a provider in %s", stdout)
 		}
-		code, stdout, stderr = g.runs("kaged", env, append(places, "cage", "exec", "--policy", "policy.yaml", "--", "sh", "-c", "id -un; echo made > x; cat x")...)
+		code, stdout, stderr = g.runs(
+			"kaged", env, append(places, "cage", "exec", "--policy", "policy.yaml", "--", "sh", "-c",
+				"id -un; echo made > x; cat x")...,
+		)
 		if code != 0 || stdout != "agent\nmade\n" {
 			t.Errorf("a cage: got exit %d, %s%s", code, stdout, stderr)
 		}
 		_, stdout, stderr = g.runs("kaged", env, append(places, "doctor", "--json")...)
 		for _, layer := range []string{"user namespaces", "mount", "pid", "net", "ipc", "uts"} {
-			if !strings.Contains(stdout, fmt.Sprintf(`"name": %q`, layer)) && !strings.Contains(stdout, fmt.Sprintf(`"name":%q`, layer)) {
+			if !strings.Contains(stdout, fmt.Sprintf(`"name": %q`, layer)) &&
+				!strings.Contains(stdout, fmt.Sprintf(`"name":%q`, layer)) {
 				t.Errorf("doctor says nothing of %s: %s%s", layer, stdout, stderr)
 			}
 		}

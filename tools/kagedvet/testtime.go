@@ -31,7 +31,8 @@ func runTestTime(pass *analysis.Pass) (any, error) {
 			switch name := calledFunc(pass, call); {
 			case name == "time.Sleep" && !fake:
 				pass.Reportf(call.Pos(), "wait on an event, or run in a synctest bubble, instead of time.Sleep")
-			case (name == "context.Background" || name == "context.TODO") && inTest(pass, stack) && !inCleanup(stack) && !derived(pass, stack):
+			case (name == "context.Background" || name == "context.TODO") && inTest(pass, stack) && !inCleanup(stack) &&
+				!derived(pass, stack):
 				pass.Reportf(call.Pos(), "use t.Context instead of %s", name)
 			}
 			return true

@@ -95,7 +95,9 @@ func compare(pkg string, c counts, before map[string]counts) (grown []string) {
 		}
 		// Shorter comments raise the rate of the remaining ones: a count that has not grown is no regression.
 		if c.rate(got) > allowed && (!known || got > was) {
-			grown = append(grown, fmt.Sprintf("%s: %.1f %s in 1,000 words of comment, at most %.1f", pkg, c.rate(got), what, allowed))
+			grown = append(
+				grown, fmt.Sprintf("%s: %.1f %s in 1,000 words of comment, at most %.1f", pkg, c.rate(got), what, allowed),
+			)
 		}
 	}
 	check("free relatives", c.relatives, relativesLimit, b.relatives)

@@ -60,7 +60,10 @@ func TestCost(t *testing.T) {
 		want  llm.Cost
 	}{
 		{llm.Usage{}, llm.Cost{}},
-		{llm.Usage{Input: 50, Output: 7, Reasoning: 4, CacheRead: 40, CacheWrite: 10}, llm.Cost{Input: 50, Output: 30, Reasoning: 40, CacheRead: 4, CacheWrite: 20, Total: 144}},
+		{
+			llm.Usage{Input: 50, Output: 7, Reasoning: 4, CacheRead: 40, CacheWrite: 10},
+			llm.Cost{Input: 50, Output: 30, Reasoning: 40, CacheRead: 4, CacheWrite: 20, Total: 144},
+		},
 		{llm.Usage{Input: 50, CacheRead: 51, Output: 1}, llm.Cost{Input: 100, Output: 20, Total: 120}},
 		{llm.Usage{Input: 2000, Output: 1}, llm.Cost{Input: 6000, Total: 6000}},
 		{llm.Usage{Output: 3, Reasoning: 9}, llm.Cost{Reasoning: 30, Total: 30}},

@@ -179,7 +179,8 @@ func (c classifier) classify(err error) error {
 	case errors.Is(err, errTooLarge):
 		return c.fault(err, fault.ProviderBadResponse, "Provider %s sent more than an answer may have.", c.name())
 	case errors.Is(err, errNotStream):
-		return c.fault(err, fault.ProviderBadResponse, "Provider %s answered with something other than an event stream.", c.name())
+		return c.fault(err, fault.ProviderBadResponse, "Provider %s answered with something other than an event stream.",
+			c.name())
 	case errors.As(err, &broken) && errors.Is(err, io.EOF):
 		return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s ended before it was complete.", c.name())
 	case errors.As(err, &broken):
@@ -187,7 +188,8 @@ func (c classifier) classify(err error) error {
 	case errors.As(err, &ours):
 		return c.fault(err, fault.Internal, "The request for provider %s could not be made.", c.name())
 	case errors.As(err, &transport):
-		return c.fault(transport.Err, fault.ProviderUnreachable, "Provider %s could not be reached: %s.", c.name(), reason(transport.Err))
+		return c.fault(transport.Err, fault.ProviderUnreachable, "Provider %s could not be reached: %s.", c.name(),
+			reason(transport.Err))
 	}
 	return c.fault(err, fault.ProviderBadResponse, "The answer of provider %s is not what its protocol says.", c.name())
 }

@@ -52,7 +52,10 @@ type Output struct {
 }
 
 func newOutput(c Call, yield func(llm.Event, error) bool) *Output {
-	return &Output{yield: yield, driver: c.Target.Driver, names: c.Names, ids: newCallIDs(c.Request), most: c.Options.maxAnswer(), left: c.Options.maxAnswer()}
+	return &Output{
+		yield: yield, driver: c.Target.Driver, names: c.Names, ids: newCallIDs(c.Request), most: c.Options.maxAnswer(),
+		left: c.Options.maxAnswer(),
+	}
 }
 
 // size returns how many bytes the answer has so far.

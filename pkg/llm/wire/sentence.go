@@ -188,7 +188,9 @@ var kindStatuses = map[string]int{
 
 // secretForms match texts that must not be shown even if they are not this target's key: providers
 // repeat keys in their errors, half masked at best.
-var secretForms = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\bBearer\s+[\w.~+/*=-]{6,}`)
+var secretForms = regexp.MustCompile(
+	`(?i)\b(?:sk|pk|rk|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\bBearer\s+[\w.~+/*=-]{6,}`,
+)
 
 // clean makes a provider's sentence fit to show: one line, bounded, secrets masked.
 func (c classifier) clean(s string) string {

@@ -62,7 +62,9 @@ func TestReader(t *testing.T) {
 
 // How a stream comes in pieces makes no difference.
 func TestReaderPieces(t *testing.T) {
-	piece := rapid.SampledFrom([]string{"data: a", "data:b", "event: n", ":c", "\n", "\r", "\r\n", "\n\n", "data: ü", "\xef\xbb\xbf", "x"})
+	piece := rapid.SampledFrom([]string{
+		"data: a", "data:b", "event: n", ":c", "\n", "\r", "\r\n", "\n\n", "data: ü", "\xef\xbb\xbf", "x",
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		stream := strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), "")
 		whole := events(strings.NewReader(stream), 1<<20)

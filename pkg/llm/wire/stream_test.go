@@ -149,7 +149,8 @@ func TestNamesCount(t *testing.T) {
 // The clients for model calls hold back no deltas, keep enough connections, and follow no redirects.
 func TestClients(t *testing.T) {
 	tr, ok := wire.NewClient(time.Second).Transport.(*http.Transport)
-	if !ok || !tr.DisableCompression || tr.MaxIdleConnsPerHost < 100 || !tr.ForceAttemptHTTP2 || tr.ResponseHeaderTimeout != 0 {
+	if !ok || !tr.DisableCompression || tr.MaxIdleConnsPerHost < 100 || !tr.ForceAttemptHTTP2 ||
+		tr.ResponseHeaderTimeout != 0 {
 		t.Errorf("%+v", tr)
 	}
 	c := wire.Client(nil)

@@ -110,7 +110,9 @@ func TestSchema(t *testing.T) {
 
 // Events that are no JSON object are refused, also those that nest so deeply that looking into them would be a danger.
 func TestObject(t *testing.T) {
-	for _, bad := range []string{"", "{", "[]", "1", `{"a":}`, `{"a":1}x`, "{\"a\":\"\x01\"}", strings.Repeat(`{"a":`, 1<<20)} {
+	for _, bad := range []string{
+		"", "{", "[]", "1", `{"a":}`, `{"a":1}x`, "{\"a\":\"\x01\"}", strings.Repeat(`{"a":`, 1<<20),
+	} {
 		if _, err := wire.Object([]byte(bad)); err == nil {
 			t.Errorf("%.20q is taken for an object", bad)
 		}

@@ -183,7 +183,8 @@ func TestNobodyAnswersAStranger(t *testing.T) {
 	if err != nil || strings.Contains(string(log), s.creds.Owner) {
 		t.Errorf("the log shows a password (%v)", err)
 	}
-	if got := mustQuery(t, s.OwnerURL(), "select string_agg(rolname || rolsuper, ' ' order by rolname) from pg_roles where rolcanlogin"); got != "kaged_appfalse kaged_ownerfalse postgrestrue" {
+	if got := mustQuery(t, s.OwnerURL(), "select string_agg(rolname || rolsuper, ' ' order by rolname) from pg_roles "+
+		"where rolcanlogin"); got != "kaged_appfalse kaged_ownerfalse postgrestrue" {
 		t.Errorf("the logins are %s", got)
 	}
 }
@@ -268,7 +269,10 @@ func TestAnotherMajorVersionIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, words := range map[string][]string{"9\n": {"PostgreSQL 9", "pg_upgrade"}, "99\n": {"PostgreSQL 99", strings.TrimSpace(string(was))}, "garbage": {"move it away"}} {
+	for text, words := range map[string][]string{
+		"9\n": {"PostgreSQL 9", "pg_upgrade"}, "99\n": {"PostgreSQL 99", strings.TrimSpace(string(was))},
+		"garbage": {"move it away"},
+	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -204,7 +204,8 @@ func probe(ctx context.Context, bin string, p paths) (installation, error) {
 	if os.Geteuid() == 0 {
 		return installation{}, failed(
 			cause,
-			"PostgreSQL in %s does not run as root, and neither as postgres, nobody nor in a user namespace here; start kaged as an ordinary user.",
+			"PostgreSQL in %s does not run as root, and neither as postgres, nobody nor in a user namespace here; start "+
+				"kaged as an ordinary user.",
 			bin,
 		)
 	}

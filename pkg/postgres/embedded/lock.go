@@ -98,14 +98,16 @@ func inUse(p paths) error {
 	if len(pids) == 0 {
 		return conflict(
 			nil,
-			"The database in %s is in use by processes of another user. Find them with \"fuser %s\", end them, and start kaged again.",
+			"The database in %s is in use by processes of another user. Find them with \"fuser %s\", end them, and start "+
+				"kaged again.",
 			p.data,
 			p.server,
 		)
 	}
 	return conflict(
 		nil,
-		"The database in %s is in use by a PostgreSQL whose kaged has ended, and which does not stop: process %s. Type \"kill -9 %s\", "+
+		"The database in %s is in use by a PostgreSQL whose kaged has ended, and which does not stop: process %s. Type "+
+			"\"kill -9 %s\", "+
 			"and start kaged again.",
 		p.data,
 		strings.Join(shown, ", "),

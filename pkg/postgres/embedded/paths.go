@@ -26,8 +26,9 @@ type paths struct {
 func pathsIn(dataDir string) paths {
 	root := filepath.Join(dataDir, "postgres")
 	p := paths{
-		root: root, data: filepath.Join(root, "data"), fresh: filepath.Join(root, "data.new"), creds: filepath.Join(root, "credentials.json"),
-		log: filepath.Join(dataDir, "log", "postgres.log"), run: filepath.Join(root, "run"),
+		root: root, data: filepath.Join(root, "data"), fresh: filepath.Join(root, "data.new"),
+		creds: filepath.Join(root, "credentials.json"),
+		log:   filepath.Join(dataDir, "log", "postgres.log"), run: filepath.Join(root, "run"),
 		starter: filepath.Join(root, "starter.lock"), server: filepath.Join(root, "server.lock"),
 	}
 	if len(filepath.Join(p.run, socketName+".lock")) > maxSocketPath {

@@ -47,20 +47,24 @@ const maxBytes = 128 << 10
 // Check refuses declared variables the system cannot hold, with invalid_params about the parameter field.
 func Check(field string, declared map[string]string, limit int) error {
 	if len(declared) > limit {
-		return fault.New(fault.InvalidParams, "%s has %d entries; at most %d are allowed.", field, len(declared), limit).With("field", field)
+		return fault.New(fault.InvalidParams, "%s has %d entries; at most %d are allowed.", field, len(declared), limit).
+			With("field", field)
 	}
 	total := 0
 	for name, value := range declared {
 		total += len(name) + len(value)
 		switch {
 		case total > maxBytes:
-			return fault.New(fault.InvalidParams, "%s has more than %d bytes; put long values into a file.", field, maxBytes).With("field", field)
+			return fault.New(fault.InvalidParams, "%s has more than %d bytes; put long values into a file.", field, maxBytes).
+				With("field", field)
 		case name == "":
 			return fault.New(fault.InvalidParams, "A name in %s is empty.", field).With("field", field)
 		case strings.ContainsAny(name, "=\x00"):
-			return fault.New(fault.InvalidParams, "The name %.80q in %s holds a = or a NUL.", name, field).With("field", field+"."+name)
+			return fault.New(fault.InvalidParams, "The name %.80q in %s holds a = or a NUL.", name, field).
+				With("field", field+"."+name)
 		case strings.ContainsRune(value, 0):
-			return fault.New(fault.InvalidParams, "The value of %.80q in %s holds a NUL.", name, field).With("field", field+"."+name)
+			return fault.New(fault.InvalidParams, "The value of %.80q in %s holds a NUL.", name, field).
+				With("field", field+"."+name)
 		}
 	}
 	return nil

@@ -25,17 +25,23 @@ func (c *Client) Start(ctx context.Context, id string, spec sandbox.Spec) error 
 }
 
 // Attach implements sandbox.Background.
-func (c *Client) Attach(ctx context.Context, id string, from int64, follow bool, output func(at int64, data []byte) error) (contract.Process, error) {
+func (c *Client) Attach(
+	ctx context.Context, id string, from int64, follow bool, output func(at int64, data []byte) error,
+) (contract.Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.client.AttachProcess(ctx, &sandboxsupervisorv1.AttachProcessRequest{ProcessId: id, Offset: from, Follow: follow}, patient)
+	stream, err := c.client.AttachProcess(ctx, &sandboxsupervisorv1.AttachProcessRequest{
+		ProcessId: id, Offset: from,
+		Follow: follow,
+	}, patient)
 	if err != nil {
 		return contract.Process{}, err
 	}
 	for {
 		event, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return contract.Process{}, fault.New(fault.Unavailable, "The sandbox supervisor says nothing about the process.").With("subsystem", "sandbox-supervisor")
+			return contract.Process{}, fault.New(fault.Unavailable, "The sandbox supervisor says nothing about the process.").
+				With("subsystem", "sandbox-supervisor")
 		}
 		if err != nil {
 			return contract.Process{}, err
@@ -64,14 +70,18 @@ func (c *Client) Input(ctx context.Context, id string, data []byte, end bool) er
 		return nil
 	}
 	return c.control(ctx, &sandboxsupervisorv1.ControlProcessRequest{
-		ProcessId: id, Control: &sandboxsupervisorv1.ControlProcessRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}},
+		ProcessId: id, Control: &sandboxsupervisorv1.ControlProcessRequest_CloseStdin{
+			CloseStdin: &sandboxsupervisorv1.CloseStdin{},
+		},
 	})
 }
 
 // Signal implements sandbox.Background.
 func (c *Client) Signal(ctx context.Context, id, name string) error {
 	return c.control(ctx, &sandboxsupervisorv1.ControlProcessRequest{
-		ProcessId: id, Control: &sandboxsupervisorv1.ControlProcessRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: name}},
+		ProcessId: id, Control: &sandboxsupervisorv1.ControlProcessRequest_Signal{
+			Signal: &sandboxsupervisorv1.Signal{Name: name},
+		},
 	})
 }
 
@@ -91,7 +101,8 @@ func (c *Client) End(ctx context.Context, id string) (contract.Process, error) {
 
 // Processes implements sandbox.Background.
 func (c *Client) Processes(ctx context.Context, session string) ([]contract.Process, error) {
-	res, err := c.client.ListProcesses(ctx, &sandboxsupervisorv1.ListProcessesRequest{SessionId: session, Ended: true}, patient)
+	res, err := c.client.ListProcesses(ctx, &sandboxsupervisorv1.ListProcessesRequest{SessionId: session, Ended: true},
+		patient)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,8 @@ func heldNoMore(ctx context.Context, err error, opened bool) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case opened || errors.Is(err, io.EOF):
-		return fault.Wrap(err, fault.Unavailable, "The sandbox went away, and the agent's cage with it.").With("subsystem", "sandbox-supervisor")
+		return fault.Wrap(err, fault.Unavailable, "The sandbox went away, and the agent's cage with it.").
+			With("subsystem", "sandbox-supervisor")
 	}
 	return err
 }

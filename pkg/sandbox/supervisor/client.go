@@ -106,7 +106,8 @@ func ended(ctx context.Context, err error, started bool) error {
 }
 
 func lost(err error) error {
-	return fault.Wrap(err, fault.Interrupted, "The command was cut off because the sandbox went away; what it had done is done.")
+	return fault.Wrap(err, fault.Interrupted, "The command was cut off because the sandbox went away; what it had done "+
+		"is done.")
 }
 
 // EndRun kills the commands of a run.

@@ -94,12 +94,14 @@ var rules = []rule{
 		"core uses the values of pkg/contract; their wire forms are for its borders",
 	},
 	{
-		`/internal/([a-z]+/)?core(/|$)`, `google\.golang\.org/(grpc|protobuf)|jackc/pgx|nats-io|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres)|net/http$`, ``,
+		`/internal/([a-z]+/)?core(/|$)`,
+		`google\.golang\.org/(grpc|protobuf)|jackc/pgx|nats-io|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres)|net/http$`, ``,
 		"core is rules: it knows no transport, no store and no wire format",
 	},
 	{
 		`^kaged\.dev/pkg/(workspace/|sandbox(/env)?$|search$|syntax$|astgrep$|edit$|patch$|shellguard$)`,
-		`google\.golang\.org/(grpc|protobuf)|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres|config|llm)|net/http$`, ``,
+		`google\.golang\.org/(grpc|protobuf)|kaged\.dev/proto/|kaged\.dev/pkg/(host|rpc|bus|postgres|config|llm)|net/http$`,
+		``,
 		"the workspace kit is rules about files and commands; pkg/sandbox/supervisor alone speaks gRPC",
 	},
 	{
@@ -116,7 +118,8 @@ var rules = []rule{
 	},
 	{`/internal/([a-z]+/)?store(/|$)`, `google\.golang\.org/grpc|nats-io|net/http$`, ``, "a store is SQL"},
 	{
-		`.`, `kaged\.dev/pkg/host$`, `^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|test/)`,
+		`.`, `kaged\.dev/pkg/host$`,
+		`^kaged\.dev/(pkg/(host|testkit)(/|$)|services/[^/]+$|services/[^/]+/cmd/|services/kaged(/|$)|test/)`,
 		"only a service's module.go knows the host it runs in",
 	},
 	{
@@ -189,7 +192,9 @@ func TestEveryServiceHasTheSkeleton(t *testing.T) {
 	}
 	for _, module := range modules {
 		name := filepath.Base(filepath.Dir(module))
-		for _, file := range []string{"README.md", "doc.go", "config.go", "service.go", "service_test.go", filepath.Join("cmd", name, "main.go")} {
+		for _, file := range []string{
+			"README.md", "doc.go", "config.go", "service.go", "service_test.go", filepath.Join("cmd", name, "main.go"),
+		} {
 			if _, err := os.Stat(filepath.Join(services, name, file)); err != nil {
 				t.Errorf("services/%s has no %s", name, file)
 			}

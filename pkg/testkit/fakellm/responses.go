@@ -34,7 +34,8 @@ func (e *responsesEncoder) event(b []byte, name, fields string) []byte {
 func (e *responsesEncoder) response(status, incomplete, usage string) string {
 	return fmt.Sprintf(`,"response":{"id":"resp_fake01","object":"response","created_at":1700000000,"status":%s,`+
 		`"background":false,"error":null,"incomplete_details":%s,"instructions":null,"max_output_tokens":null,"model":%s,`+
-		`"output":[%s],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":"medium","summary":null},`+
+		`"output":[%s],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":"medium",`+
+		`"summary":null},`+
 		`"store":false,"temperature":1.0,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1.0,`+
 		`"truncation":"disabled","usage":%s,"user":null,"metadata":{}}`,
 		quote(status), incomplete, quote(e.model), strings.Join(e.items, ","), usage)

@@ -253,7 +253,8 @@ func parseGot(rest string) (Action, error) {
 func parseUsage(rest string) (Action, error) {
 	var u llm.Usage
 	fields := map[string]*int64{
-		"input": &u.Input, "output": &u.Output, "reasoning": &u.Reasoning, "cache_read": &u.CacheRead, "cache_write": &u.CacheWrite,
+		"input": &u.Input, "output": &u.Output, "reasoning": &u.Reasoning, "cache_read": &u.CacheRead,
+		"cache_write": &u.CacheWrite,
 	}
 	for word := range strings.FieldsSeq(rest) {
 		name, value, _ := strings.Cut(word, "=")

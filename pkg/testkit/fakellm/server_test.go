@@ -50,10 +50,11 @@ func post(t testing.TB, url, body string) (int, string) {
 const tools = `[{"name":"file__read","input_schema":{"type":"object"}}]`
 
 func anthropicBody(text string) string {
-	return `{"model":"m","max_tokens":9,"stream":true,"tools":` + tools + `,"messages":[{"role":"user","content":` + fmt.Sprintf(
-		"%q",
-		text,
-	) + `}]}`
+	return `{"model":"m","max_tokens":9,"stream":true,"tools":` + tools + `,"messages":[{"role":"user","content":` +
+		fmt.Sprintf(
+			"%q",
+			text,
+		) + `}]}`
 }
 
 func chatBody(text string) string {
@@ -81,8 +82,9 @@ func TestFormats(t *testing.T) {
 		fakellm.ToolID("call_1", "file.read", `{"path": "a.txt", "limit": 10}`), fakellm.ToolID("call_2", "shell.bash", ""),
 	}
 	for name, c := range map[string]struct{ path, body string }{
-		"anthropic": {"/v1/messages", anthropicBody("hi")}, "chat": {"/v1/chat/completions", chatBody("hi")}, "responses": {"/v1/responses", responsesBody("hi")},
-		"google": {googlePath, googleBody("hi")},
+		"anthropic": {"/v1/messages", anthropicBody("hi")}, "chat": {"/v1/chat/completions", chatBody("hi")},
+		"responses": {"/v1/responses", responsesBody("hi")},
+		"google":    {googlePath, googleBody("hi")},
 	} {
 		srv := fakellm.Start(t)
 		srv.Script(fakellm.Steps(step))
@@ -160,21 +162,31 @@ func TestUnexpected(t *testing.T) {
 		"other text":   {fakellm.Step{fakellm.GotUser("bye")}, anthropicBody("hello"), []string{"-bye\n+hello\n"}},
 		"pattern":      {fakellm.Step{fakellm.GotUser("/^l+/")}, anthropicBody("hello"), []string{"-/^l+/\n+hello\n"}},
 		"other system": {fakellm.Step{fakellm.GotSystem("be")}, anthropicBody("hello"), []string{`expected system "be"`}},
-		"no tool":      {fakellm.Step{fakellm.GotTool("shell.bash")}, anthropicBody("hello"), []string{"-shell.bash\n+file.read\n"}},
-		"no result":    {fakellm.Step{fakellm.GotError("gone")}, anthropicBody("hello"), []string{`expected tool_result is_error "gone"`}},
-		"other model":  {fakellm.Step{fakellm.GotModel("n")}, anthropicBody("hello"), []string{"-n\n+m\n"}},
-		"other bound":  {fakellm.Step{fakellm.GotMaxTokens(7)}, anthropicBody("hello"), []string{"-7\n+9\n"}},
-		"no JSON":      {fakellm.Step{fakellm.Say("x")}, "{", []string{"does not parse"}},
-		"empty text":   {fakellm.Step{fakellm.Say("x")}, anthropicBody(" "), []string{"non-whitespace text"}},
-		"no bound":     {fakellm.Step{fakellm.Say("x")}, `{"messages":[{"role":"user","content":"a"}]}`, []string{"max_tokens: Field required"}},
+		"no tool": {
+			fakellm.Step{fakellm.GotTool("shell.bash")}, anthropicBody("hello"), []string{"-shell.bash\n+file.read\n"},
+		},
+		"no result": {
+			fakellm.Step{fakellm.GotError("gone")}, anthropicBody("hello"), []string{`expected tool_result is_error "gone"`},
+		},
+		"other model": {fakellm.Step{fakellm.GotModel("n")}, anthropicBody("hello"), []string{"-n\n+m\n"}},
+		"other bound": {fakellm.Step{fakellm.GotMaxTokens(7)}, anthropicBody("hello"), []string{"-7\n+9\n"}},
+		"no JSON":     {fakellm.Step{fakellm.Say("x")}, "{", []string{"does not parse"}},
+		"empty text":  {fakellm.Step{fakellm.Say("x")}, anthropicBody(" "), []string{"non-whitespace text"}},
+		"no bound": {
+			fakellm.Step{fakellm.Say("x")},
+			`{"messages":[{"role":"user","content":"a"}]}`,
+			[]string{"max_tokens: Field required"},
+		},
 		"no result for a call": {
 			fakellm.Step{fakellm.Say("x")},
-			`{"max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"a__b","input":{}}]},{"role":"user","content":"b"}]}`,
+			`{"max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use",` +
+				`"id":"x","name":"a__b","input":{}}]},{"role":"user","content":"b"}]}`,
 			[]string{"`tool_use` ids were found without `tool_result`"},
 		},
 		"dotted name": {
 			fakellm.Step{fakellm.Say("x")},
-			`{"max_tokens":1,"tools":[{"name":"a.b","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"a"}]}`,
+			`{"max_tokens":1,"tools":[{"name":"a.b","input_schema":{"type":"object"}}],"messages":[{"role":"user",` +
+				`"content":"a"}]}`,
 			[]string{"should match pattern"},
 		},
 	} {
@@ -398,7 +410,9 @@ error overloaded_error Too busy
 		t.Fatal(err)
 	}
 	_, answer := post(t, srv.URL+"/v1/messages", anthropicBody("please fix"))
-	for _, want := range []string{`"thinking":"hm"`, `"text":"\nlines"`, `"name":"file__read"`, `"thinking_tokens":1`, `"cache_read_input_tokens":3`} {
+	for _, want := range []string{
+		`"thinking":"hm"`, `"text":"\nlines"`, `"name":"file__read"`, `"thinking_tokens":1`, `"cache_read_input_tokens":3`,
+	} {
 		if !strings.Contains(answer, want) {
 			t.Errorf("%s is missing in %s", want, answer)
 		}

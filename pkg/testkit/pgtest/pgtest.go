@@ -67,7 +67,8 @@ func newDatabase(t testing.TB, server answer, template string) (owner, app strin
 	}
 	t.Cleanup(func() {
 		// The test's context has ended by now.
-		if err := admin(context.WithoutCancel(t.Context()), server.OwnerURL, "drop database "+name+" with (force)"); err != nil {
+		if err := admin(context.WithoutCancel(t.Context()), server.OwnerURL,
+			"drop database "+name+" with (force)"); err != nil {
 			t.Errorf("dropping a test database: %v", err)
 		}
 	})
@@ -107,7 +108,8 @@ func makeTemplate(ctx context.Context, server answer, migrations fs.FS, schema, 
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var exists bool
-	if err := conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).Scan(&exists); err != nil ||
+	if err := conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).
+		Scan(&exists); err != nil ||
 		exists {
 		return err
 	}
@@ -156,7 +158,8 @@ func tidy(ctx context.Context, ownerURL string) error {
 	}
 	defer conn.Close(ctx)
 	rows, _ := conn.Query(ctx, `select datname from pg_database where starts_with(datname, $1)
-		union all (select datname from pg_database where starts_with(datname, $2) order by oid desc offset $3)`, testPrefix, templatePrefix, keepTemplates)
+		union all (select datname from pg_database where starts_with(datname, $2) order by oid desc offset $3)`, testPrefix,
+		templatePrefix, keepTemplates)
 	old, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return err

@@ -56,7 +56,8 @@ func TestEachTestHasItsOwnDatabase(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	var left int
-	if err := conn.QueryRow(t.Context(), "select count(*) from pg_database where datname = any($1)", names).Scan(&left); err != nil ||
+	if err := conn.QueryRow(t.Context(), "select count(*) from pg_database where datname = any($1)", names).
+		Scan(&left); err != nil ||
 		left != 0 {
 		t.Errorf("%d databases of %v are left (%v)", left, names, err)
 	}

@@ -44,7 +44,8 @@ func TestAccess(t *testing.T) {
 		t.Fatal(a.Err())
 	}
 	for name, want := range map[string][2]bool{
-		"src": {true, true}, "src/x": {true, true}, "src/gen/x": {true, false}, "src2": {}, ".": {}, ".git/index": {true, true}, ".git/hooks/x": {true, false},
+		"src": {true, true}, "src/x": {true, true}, "src/gen/x": {true, false}, "src2": {}, ".": {},
+		".git/index": {true, true}, ".git/hooks/x": {true, false},
 	} {
 		real := filepath.Join(root, name)
 		if got := [2]bool{a.Allows(real, false), a.Allows(real, true)}; got != want {

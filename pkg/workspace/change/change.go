@@ -224,7 +224,8 @@ func (b *batch) undo(n int, err error) error {
 	if left == nil {
 		return err
 	}
-	return fault.Wrap(errors.Join(err, cause), fault.FileIO, "The change failed, and %s could not be put back as it was: %s. Look for it under %s beside it.",
+	return fault.Wrap(errors.Join(err, cause), fault.FileIO,
+		"The change failed, and %s could not be put back as it was: %s. Look for it under %s beside it.",
 		left.path.Show, paths.Reason(cause), left.temp).
 		With("path", left.path.Show)
 }
@@ -258,7 +259,8 @@ func Taken(p paths.Path) error {
 
 // held is the refusal to take a file away that the cage grants by itself.
 func held(p paths.Path) error {
-	return fault.New(fault.CapabilityDenied, "%s can be changed, and neither removed nor moved, because the agent's cage grants this very file.", p.Show).
+	return fault.New(fault.CapabilityDenied, "%s can be changed, and neither removed nor moved, because the agent's "+
+		"cage grants this very file.", p.Show).
 		With("path", p.Show).
 		With("required", "rw:fs:"+p.Show)
 }

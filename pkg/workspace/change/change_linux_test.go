@@ -60,11 +60,15 @@ func TestCompleteExchange(t *testing.T) {
 	t.Parallel()
 	const a, b = ".kaged-x-0.tmp", "file"
 	for name, c := range map[string]struct{ before, after map[string]string }{
-		"not begun":       {map[string]string{a: "new", b: "old"}, map[string]string{a: "new", b: "old"}},
-		"moved aside":     {map[string]string{a: "new", "aside": "old"}, map[string]string{a: "new", b: "old"}},
-		"linked aside":    {map[string]string{a: "new", b: "old", "aside": "link to b"}, map[string]string{a: "new", b: "old"}},
-		"took the place":  {map[string]string{b: "new", "aside": "old"}, map[string]string{a: "old", b: "new"}},
-		"somebody's file": {map[string]string{a: "new", b: "theirs", "aside": "old"}, map[string]string{a: "new", b: "theirs", "aside": "old"}},
+		"not begun":   {map[string]string{a: "new", b: "old"}, map[string]string{a: "new", b: "old"}},
+		"moved aside": {map[string]string{a: "new", "aside": "old"}, map[string]string{a: "new", b: "old"}},
+		"linked aside": {
+			map[string]string{a: "new", b: "old", "aside": "link to b"}, map[string]string{a: "new", b: "old"},
+		},
+		"took the place": {map[string]string{b: "new", "aside": "old"}, map[string]string{a: "old", b: "new"}},
+		"somebody's file": {
+			map[string]string{a: "new", b: "theirs", "aside": "old"}, map[string]string{a: "new", b: "theirs", "aside": "old"},
+		},
 	} {
 		dir := t.TempDir()
 		full := func(n string) string {

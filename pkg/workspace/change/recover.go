@@ -144,7 +144,8 @@ func (l line) takeBack(note func(line) error, log *slog.Logger) (undone bool, er
 			if s.changedSince() {
 				at := filepath.Join(s.folder.key.root.Path(), s.folder.key.rel)
 				log.Warn(
-					"a file has changed since kaged was killed while it wrote to it, and stays as it is; beside it is what it held before",
+					"a file has changed since kaged was killed while it wrote to it, and stays as it is; beside it is what it "+
+						"held before",
 					"set",
 					l.Set,
 					"file",

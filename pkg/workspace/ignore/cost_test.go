@@ -55,7 +55,8 @@ func TestConditionsShareTheirSteps(t *testing.T) {
 	for name, content := range map[string]string{
 		"HEAD":   "ref: refs/heads/" + strings.Repeat("a/", 100) + "a",
 		"before": "[seen]\nbefore\n", "behind": "[seen]\nbehind\n", "detached": "[seen]\ndetached\n",
-		"config": "[includeIf \"onbranch:**\"]\npath = before\n" + strings.Repeat(fmt.Sprintf("[includeIf \"onbranch:%s\"]\npath = x\n", hostile), 50) +
+		"config": "[includeIf \"onbranch:**\"]\npath = before\n" +
+			strings.Repeat(fmt.Sprintf("[includeIf \"onbranch:%s\"]\npath = x\n", hostile), 50) +
 			"[includeIf \"onbranch:**\"]\npath = behind\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
@@ -76,7 +77,9 @@ func TestConditionsShareTheirSteps(t *testing.T) {
 func TestLongClassesTakeSteps(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("b", 2*maxSteps)
-	for _, pattern := range []string{"[" + long + "a]", "[" + strings.Repeat("[:", maxSteps) + "a]", strings.Repeat("*", 2*maxSteps) + "*a"} {
+	for _, pattern := range []string{
+		"[" + long + "a]", "[" + strings.Repeat("[:", maxSteps) + "a]", strings.Repeat("*", 2*maxSteps) + "*a",
+	} {
 		if matched, left := wildmatch(pattern, "a", true, false, maxSubject); matched || left > maxSubject-maxSteps {
 			t.Errorf("%.10q: %v, %d steps are left", pattern, matched, left)
 		}

@@ -161,7 +161,9 @@ func FuzzIndex(f *testing.F) {
 				f.Fatal(err)
 			}
 		}
-		for _, args := range [][]string{{"init", "-q"}, {"add", "a"}, {"update-index", "--index-version", version}, {"add", "-N", "z"}} {
+		for _, args := range [][]string{
+			{"init", "-q"}, {"add", "a"}, {"update-index", "--index-version", version}, {"add", "-N", "z"},
+		} {
 			if out, err := exec.Command("git", append([]string{"-C", repo}, args...)...).CombinedOutput(); err != nil {
 				f.Fatalf("git %v: %s", args, out)
 			}
@@ -198,7 +200,9 @@ func FuzzIndex(f *testing.F) {
 // Reading a configuration of any content ends.
 func FuzzConfig(f *testing.F) {
 	for _, seed := range []string{
-		"[core]\nexcludesFile = ~/x\n", "[core] excludesfile=\"a\\\nb\" # c", "[include]\npath = self\n", "[includeIf \"gitdir:a\\\"]b\"]path=self", "[\"", "[a \"", "\\", "[core]\n\tx\n", "[include]\n" + strings.Repeat("path = self\n", 50),
+		"[core]\nexcludesFile = ~/x\n", "[core] excludesfile=\"a\\\nb\" # c", "[include]\npath = self\n",
+		"[includeIf \"gitdir:a\\\"]b\"]path=self", "[\"", "[a \"", "\\", "[core]\n\tx\n",
+		"[include]\n" + strings.Repeat("path = self\n", 50),
 	} {
 		f.Add(seed)
 	}

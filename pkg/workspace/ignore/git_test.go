@@ -26,7 +26,9 @@ func TestTrackedIsNotIgnored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, t.TempDir())
-			for _, file := range []string{"a.log", "kept.log", "out/x", "out/deep/kept", "out/deep/y", "out.b/z", "out/later", "src/main.go", "src/é.log"} {
+			for _, file := range []string{
+				"a.log", "kept.log", "out/x", "out/deep/kept", "out/deep/y", "out.b/z", "out/later", "src/main.go", "src/é.log",
+			} {
 				w.write(t, file, file)
 			}
 			w.write(t, ".gitignore", "*.log\nout\nout.b\n")
@@ -96,7 +98,8 @@ func TestExcludesFile(t *testing.T) {
 			w.git(t, w.root, "symbolic-ref", "HEAD", "refs/heads/main")
 			for file, content := range map[string]string{
 				"../home/.gitconfig": c.user, "../home/more": "[core]\n\texcludesFile = ~/own\n", "../home/own": "*.own\n",
-				"../home/third": "*.third\n", "../home/.config/git/ignore": "*.default\n", "a.own": "", "a.third": "", "a.default": "", "sub/a.own": "",
+				"../home/third": "*.third\n", "../home/.config/git/ignore": "*.default\n", "a.own": "", "a.third": "",
+				"a.default": "", "sub/a.own": "",
 			} {
 				w.write(t, file, content)
 			}

@@ -109,21 +109,27 @@ func TestDecidesAsGit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.TempDir())
 	for name, content := range map[string]string{
-		".gitignore": "*.log\n!keep.log\n/top\nbuild/\n!build/keep\ndoc/*.txt\n**/deep/x\na/**/z\n\\#hash\n\\!bang\ntrail  \nkept\\ \n" +
+		".gitignore": "*.log\n!keep.log\n/top\nbuild/\n!build/keep\ndoc/*.txt\n**/deep/x\na/**/z\n\\#hash\n\\!bang\ntrail " +
+			" \nkept\\ \n" +
 			"[!a]bc\n[[:digit:]]*.num\nq?x\n*.t[mx]p\n/foo/*\n!/foo/bar\nliteral\\*star\nCR\r\nabc/\n!abc/in\nx*y*z\n",
 		"sub/.gitignore":       "!*.log\n/top\nonly.sub\n",
 		"sub/inner/.gitignore": "*\n!.gitignore\n!yes\n",
 		".git/info/exclude":    "excluded\n!re.log\n",
 		"a.log":                "", "keep.log": "", "re.log": "", "sub/b.log": "", "sub/inner/yes": "", "sub/inner/no": "",
 		"top": "", "sub/top": "", "sub/inner/top": "", "build/x": "", "build/keep": "", "sub/build/y": "", "sub/only.sub": "",
-		"only.sub": "", "doc/a.txt": "", "doc/sub/a.txt": "", "deep/x": "", "p/deep/x": "", "p/q/deep/x/y": "", "a/z": "", "a/b/z": "", "a/b/c/z/w": "",
-		"#hash": "", "!bang": "", "trail": "", "kept ": "", "kept": "", "abc": "", "xbc": "", "1a.num": "", "a1.num": "", "qax": "", "q/x": "",
-		"f.tmp": "", "f.txp": "", "f.tap": "", "foo/bar": "", "foo/baz": "", "foo/bar2/x": "", "literal*star": "", "literalXstar": "", "CR": "",
-		"excluded": "", "sub/excluded": "", "xaybz": "", "xz": "", "global.bak": "", "sub/global.bak": "", "with\nnewline.log": "", "\xff\xfe.log": "", "\xff": "",
+		"only.sub": "", "doc/a.txt": "", "doc/sub/a.txt": "", "deep/x": "", "p/deep/x": "", "p/q/deep/x/y": "", "a/z": "",
+		"a/b/z": "", "a/b/c/z/w": "",
+		"#hash": "", "!bang": "", "trail": "", "kept ": "", "kept": "", "abc": "", "xbc": "", "1a.num": "", "a1.num": "",
+		"qax": "", "q/x": "",
+		"f.tmp": "", "f.txp": "", "f.tap": "", "foo/bar": "", "foo/baz": "", "foo/bar2/x": "", "literal*star": "",
+		"literalXstar": "", "CR": "",
+		"excluded": "", "sub/excluded": "", "xaybz": "", "xz": "", "global.bak": "", "sub/global.bak": "",
+		"with\nnewline.log": "", "\xff\xfe.log": "", "\xff": "",
 	} {
 		w.write(t, name, content)
 	}
-	if err := os.WriteFile(filepath.Join(w.home, ".gitconfig"), []byte("[user]\n\tname = x\n[core]\n\texcludesFile = \"~/my ignore\" # mine\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(w.home, ".gitconfig"),
+		[]byte("[user]\n\tname = x\n[core]\n\texcludesFile = \"~/my ignore\" # mine\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(w.home, "my ignore"), []byte("*.bak\n"), 0o644); err != nil {
@@ -193,7 +199,8 @@ func TestEqualsGit(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	names := []string{"a", "b", "ab", "abc", "a.x", "b.y", ".h", "[a]", "a b", "A", "a*"}
 	component := rapid.OneOf(rapid.SampledFrom(names), rapid.SampledFrom([]string{
-		"*", "?", "a*", "*b", "*.x", "[ab]", "[!a]", "[^b]*", "[a-c]", `\a`, `a\*`, "[[:alpha:]]", "[[:upper:]]?", "a?c", "*a*b*", `[\]a]`, "[]a]", "[a", "[a-]*",
+		"*", "?", "a*", "*b", "*.x", "[ab]", "[!a]", "[^b]*", "[a-c]", `\a`, `a\*`, "[[:alpha:]]", "[[:upper:]]?", "a?c",
+		"*a*b*", `[\]a]`, "[]a]", "[a", "[a-]*",
 	}))
 	line := rapid.Custom(func(t *rapid.T) string {
 		parts := rapid.SliceOfN(rapid.OneOf(component, rapid.Just("**")), 1, 3).Draw(t, "parts")
@@ -253,7 +260,10 @@ func TestHostilePatternsAreBounded(t *testing.T) {
 
 // Deciding by any file of patterns ends soon and the same way twice.
 func FuzzIgnored(f *testing.F) {
-	for _, seed := range []string{"*.log", "!a\n[", "**/**/**/**/a", strings.Repeat("*a", 50), strings.Repeat("**/", 60), `\`, "[[:alpha:", "[a-", "a/**/b", "\xef\xbb\xbfx"} {
+	for _, seed := range []string{
+		"*.log", "!a\n[", "**/**/**/**/a", strings.Repeat("*a", 50), strings.Repeat("**/", 60), `\`, "[[:alpha:", "[a-",
+		"a/**/b", "\xef\xbb\xbfx",
+	} {
 		f.Add(seed, "a/b", false)
 		f.Add(seed, strings.Repeat("a", 200), true)
 	}

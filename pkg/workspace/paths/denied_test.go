@@ -83,7 +83,8 @@ func TestRulesAreChecked(t *testing.T) {
 	}{
 		{paths.Rules{}, true},
 		{paths.Rules{
-			Allowed: []string{"~/a", "/b [c"}, Denied: []string{"~", "~/x", "a", "**/.env", "{a,b}", "[a-z]", `a\{`}, Home: "/home/me",
+			Allowed: []string{"~/a", "/b [c"}, Denied: []string{"~", "~/x", "a", "**/.env", "{a,b}", "[a-z]", `a\{`},
+			Home: "/home/me",
 		}, true},
 		{paths.Rules{Denied: []string{"**/{a"}, Home: "/home/me"}, false},
 		{paths.Rules{Denied: []string{"[z-"}}, false},

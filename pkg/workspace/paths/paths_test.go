@@ -46,7 +46,9 @@ func TestOpenFindsTheRoot(t *testing.T) {
 		real := filepath.Join(root, name, "in")
 		must(t, os.MkdirAll(real, 0o755))
 		must(t, os.Symlink(name, filepath.Join(root, "to-"+name)))
-		for _, given := range []string{real, filepath.Join(root, "to-"+name, "in"), filepath.Join(root, "plain", "..", name, "in") + "/"} {
+		for _, given := range []string{
+			real, filepath.Join(root, "to-"+name, "in"), filepath.Join(root, "plain", "..", name, "in") + "/",
+		} {
 			space, err := paths.Open(given, paths.Rules{})
 			must(t, err)
 			if space.Root() != real {
@@ -91,7 +93,8 @@ func TestShow(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(root, "a/b"), 0o755))
 	must(t, os.Symlink("a/b", filepath.Join(root, "l")))
 	for name, want := range map[string]string{
-		".": "./", "": "", "a": "./a", "./a//b/.": "./a/b", "a/../a/b": "./a/b", "l": "./l", "l/..": "./a", "l/../new": "./a/new", "new/deep": "./new/deep",
+		".": "./", "": "", "a": "./a", "./a//b/.": "./a/b", "a/../a/b": "./a/b", "l": "./l", "l/..": "./a",
+		"l/../new": "./a/new", "new/deep": "./new/deep",
 		root: "./", root + "/l": "./l", "../project/a": "./a",
 	} {
 		p, err := space.Resolve("path", name)
@@ -116,7 +119,8 @@ func TestResolveEqualsTheSystem(t *testing.T) {
 	}
 	must(t, os.WriteFile(filepath.Join(root, "a/f"), nil, 0o644))
 	for name, target := range map[string]string{
-		"up": "..", "a/up": "..", "self": ".", "abs": root + "/a", "a/b/deep": "../../d", "out": "/tmp", "a/chain": "b/deep", "loop": "loop2", "loop2": "loop",
+		"up": "..", "a/up": "..", "self": ".", "abs": root + "/a", "a/b/deep": "../../d", "out": "/tmp", "a/chain": "b/deep",
+		"loop": "loop2", "loop2": "loop",
 		"dangling": "gone/x", "a/b/c/root": root, "d/above": "../..",
 	} {
 		must(t, os.Symlink(target, filepath.Join(root, name)))
@@ -186,7 +190,14 @@ func TestBelow(t *testing.T) {
 	for _, c := range []struct {
 		p, dir string
 		want   bool
-	}{{"/a", "/a", true}, {"/a/b", "/a", true}, {"/ab", "/a", false}, {"/a", "/a/b", false}, {"/a", "/", true}, {"/", "/", true}} {
+	}{
+		{"/a", "/a", true},
+		{"/a/b", "/a", true},
+		{"/ab", "/a", false},
+		{"/a", "/a/b", false},
+		{"/a", "/", true},
+		{"/", "/", true},
+	} {
 		if got := paths.Below(c.p, c.dir); got != c.want {
 			t.Errorf("%s below %s: %v", c.p, c.dir, got)
 		}
@@ -195,7 +206,10 @@ func TestBelow(t *testing.T) {
 
 // Any path resolves to the inside or is refused, and opening it neither waits nor leaves.
 func FuzzResolve(f *testing.F) {
-	for _, seed := range []string{"a", "../..", "l/../../x", "/etc/passwd", "a\x00", "", "./././a", "l/l/l", strings.Repeat("../", 50) + "etc", "\xff", "a/\n/b", "~", "//"} {
+	for _, seed := range []string{
+		"a", "../..", "l/../../x", "/etc/passwd", "a\x00", "", "./././a", "l/l/l", strings.Repeat("../", 50) + "etc", "\xff",
+		"a/\n/b", "~", "//",
+	} {
 		f.Add(seed)
 	}
 	root, space := project(f, paths.Rules{Denied: []string{"secret", "**/*.key"}})

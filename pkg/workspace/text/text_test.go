@@ -181,8 +181,10 @@ func TestDecodeAndEncode(t *testing.T) {
 		text string
 		ok   bool
 	}{
-		"plain\n": {"plain\n", true}, "": {"", true}, "\xef\xbb\xbfbom": {"bom", true}, "\xff\xfeh\x00i\x00": {"hi", true}, "\xfe\xff\x00h\x00i": {"hi", true},
-		"\xff\xfe\x3d\xd8\x00\xde": {"😀", true}, "\xff\xfe\x3d\xd8": {"\uFFFD", false}, "\xff\xfex": {"", false}, "caf\xe9": {"caf\xe9", false},
+		"plain\n": {"plain\n", true}, "": {"", true}, "\xef\xbb\xbfbom": {"bom", true}, "\xff\xfeh\x00i\x00": {"hi", true},
+		"\xfe\xff\x00h\x00i":       {"hi", true},
+		"\xff\xfe\x3d\xd8\x00\xde": {"😀", true}, "\xff\xfe\x3d\xd8": {"\uFFFD", false}, "\xff\xfex": {"", false},
+		"caf\xe9": {"caf\xe9", false},
 	} {
 		got, encoding, ok := text.Decode([]byte(data))
 		if got != want.text || ok != want.ok {
@@ -197,7 +199,9 @@ func TestDecodeAndEncode(t *testing.T) {
 // A name with odd characters is quoted.
 func TestName(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"plain": "plain", "a b": "a b", "new\nline": `"new\nline"`, "\xff": `"\xff"`, "über": "über"} {
+	for name, want := range map[string]string{
+		"plain": "plain", "a b": "a b", "new\nline": `"new\nline"`, "\xff": `"\xff"`, "über": "über",
+	} {
 		if got := text.Name(name); got != want {
 			t.Errorf("%q is shown %s", name, got)
 		}

@@ -36,7 +36,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	space, start := open(b, filepath.Join(strings.TrimSpace(string(out)), "src"), paths.Rules{})
 	for name, pattern := range map[string]string{
-		"literal": "ReadAtLeast", "literal inside": `func \w+Error\(`, "either case": `(?i)todo\(\w+\)`, "words": `\b[A-Z]{3,}_[A-Z]+\b`,
+		"literal": "ReadAtLeast", "literal inside": `func \w+Error\(`, "either case": `(?i)todo\(\w+\)`,
+		"words":    `\b[A-Z]{3,}_[A-Z]+\b`,
 		"line end": `return .*, (err|nil)$`, "alternation": "TODO|FIXME|XXX", "run": `\w+\s+\d{5,}`, "nothing": "zzzzqqq",
 	} {
 		b.Run(name, func(b *testing.B) {

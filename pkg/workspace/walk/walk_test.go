@@ -101,7 +101,9 @@ func TestEveryFileOnce(t *testing.T) {
 func TestWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for _, name := range []string{"a", "secret/x", "sub/key.pem", "sub/b", "out/c", "nested/out/d", "nested/.git/HEAD", "fake/.git/x", "fake/out/e"} {
+	for _, name := range []string{
+		"a", "secret/x", "sub/key.pem", "sub/b", "out/c", "nested/out/d", "nested/.git/HEAD", "fake/.git/x", "fake/out/e",
+	} {
 		write(t, root, name)
 	}
 	if err := os.WriteFile(filepath.Join(root, ".gitignore"), []byte("out/\n.gitignore\n"), 0o644); err != nil {

@@ -64,7 +64,8 @@ func backendsOf(files []*protogen.File) (map[string][]service, error) {
 			case err != nil:
 				return nil, err
 			case routes && module == "":
-				return nil, fmt.Errorf("%s has HTTP routes and no option (%s): name the module that answers them", s.Desc.FullName(), option)
+				return nil,
+					fmt.Errorf("%s has HTTP routes and no option (%s): name the module that answers them", s.Desc.FullName(), option)
 			case !routes && module != "":
 				return nil, fmt.Errorf("%s has the option (%s) and no HTTP route", s.Desc.FullName(), option)
 			case routes:
@@ -147,13 +148,16 @@ func write(f *protogen.GeneratedFile, backends map[string][]service) {
 	}
 	slices.Sort(modules)
 	for _, module := range modules {
-		f.P("\t\t{\n\t\t\tModule: ", fmt.Sprintf("%q", module), ",\n\t\t\tServices: []", ident("google.golang.org/protobuf/reflect/protoreflect", "ServiceDescriptor"), "{")
+		f.P("\t\t{\n\t\t\tModule: ", fmt.Sprintf("%q", module), ",\n\t\t\tServices: []",
+			ident("google.golang.org/protobuf/reflect/protoreflect", "ServiceDescriptor"), "{")
 		for _, s := range backends[module] {
 			f.P("\t\t\t\t", of(f, s, fileVariable(s)), ".Services().ByName(", fmt.Sprintf("%q", s.Desc.Name()), "),")
 		}
-		f.P("\t\t\t},\n\t\t\tRegister: func(ctx ", ctx, ", mux *", mux, ", conn ", conn, ") error {\n\t\t\t\treturn ", ident("errors", "Join"), "(")
+		f.P("\t\t\t},\n\t\t\tRegister: func(ctx ", ctx, ", mux *", mux, ", conn ", conn, ") error {\n\t\t\t\treturn ",
+			ident("errors", "Join"), "(")
 		for _, s := range backends[module] {
-			f.P("\t\t\t\t\t", of(f, s, "Register"+s.GoName+"HandlerClient"), "(ctx, mux, ", of(f, s, "New"+s.GoName+"Client"), "(conn)),")
+			f.P("\t\t\t\t\t", of(f, s, "Register"+s.GoName+"HandlerClient"), "(ctx, mux, ", of(f, s, "New"+s.GoName+"Client"),
+				"(conn)),")
 		}
 		f.P("\t\t\t\t)\n\t\t\t},\n\t\t},")
 	}

@@ -182,7 +182,8 @@ func start(f frame.Frame, fds []int) (pid, pidfd int, err error) {
 	}
 	defer unix.Close(null)
 	pid, err = syscall.ForkExec("/proc/self/exe", []string{"kaged-cage"}, &syscall.ProcAttr{
-		Dir: "/", Env: os.Environ(), Files: []uintptr{uintptr(null), uintptr(null), uintptr(fds[1]), uintptr(fds[0])}, Sys: attr,
+		Dir: "/", Env: os.Environ(), Files: []uintptr{uintptr(null), uintptr(null), uintptr(fds[1]), uintptr(fds[0])},
+		Sys: attr,
 	})
 	if err == nil && pidfd < 0 {
 		err = syscall.ENOSYS

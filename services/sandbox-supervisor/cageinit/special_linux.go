@@ -30,7 +30,8 @@ func (b *builder) devices() error {
 		return fmt.Errorf("devpts: %w", err)
 	}
 	for name, to := range map[string]string{
-		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+		"stderr": "/proc/self/fd/2",
 	} {
 		if err := unix.Symlinkat(to, b.top, "dev/"+name); err != nil {
 			return fmt.Errorf("/dev/%s: %w", name, err)
@@ -68,7 +69,9 @@ func (b *builder) bounds() error {
 	for _, name := range nested {
 		values["max_"+name+"_namespaces"] = "0"
 	}
-	for name, of := range map[string]string{"max_inotify_instances": "max_user_instances", "max_inotify_watches": "max_user_watches"} {
+	for name, of := range map[string]string{
+		"max_inotify_instances": "max_user_instances", "max_inotify_watches": "max_user_watches",
+	} {
 		text, err := os.ReadFile("proc/sys/fs/inotify/" + of)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a kernel without inotify

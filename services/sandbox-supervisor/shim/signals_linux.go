@@ -21,7 +21,8 @@ type sigaction [4]uintptr
 func restoreLibcSignals() {
 	for _, sig := range libcSignals {
 		var now, byDefault sigaction
-		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0); errno != 0 ||
+		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), 8, 0,
+			0); errno != 0 ||
 			now[0] != sigIgn {
 			continue
 		}

@@ -55,7 +55,9 @@ func (c *comparison) compare(ctx context.Context, p pattern) error {
 		return nil
 	case errors.As(err, &refused):
 		c.refusedSome++
-		c.different = append(c.different, fmt.Sprintf("  refused %q, they find %d, e.g. %q\n      %v\n", p.text, len(theirs), theirs[0], err))
+		c.different = append(
+			c.different, fmt.Sprintf("  refused %q, they find %d, e.g. %q\n      %v\n", p.text, len(theirs), theirs[0], err),
+		)
 		return nil
 	case err != nil:
 		return err
@@ -156,7 +158,9 @@ type match struct {
 
 // search runs a search by ast-grep; refused says that it refused the pattern.
 func (c *comparison) search(ctx context.Context, p pattern, more ...string) (list []match, refused bool, err error) {
-	args := append([]string{"run", "--pattern=" + p.text, "--lang", c.lang.Name, "--json=stream", "--threads", "2"}, more...)
+	args := append([]string{
+		"run", "--pattern=" + p.text, "--lang", c.lang.Name, "--json=stream", "--threads", "2",
+	}, more...)
 	for _, ignore := range []string{"hidden", "vcs", "dot", "parent", "global", "exclude"} {
 		args = append(args, "--no-ignore", ignore)
 	}
@@ -221,7 +225,9 @@ var cstLine = regexp.MustCompile(`^ *(?:[a-zA-Z_]+: )?([a-zA-Z_]+) (\(\d+,\d+\)-
 
 // tree returns the outline ast-grep makes of a file.
 func (c *comparison) tree(ctx context.Context, f file) (string, error) {
-	out, errText, err := c.call(ctx, []string{"run", "--pattern=" + string(f.text), "--lang", c.lang.Name, "--debug-query=ast", "/dev/null"})
+	out, errText, err := c.call(ctx, []string{
+		"run", "--pattern=" + string(f.text), "--lang", c.lang.Name, "--debug-query=ast", "/dev/null",
+	})
 	if err != nil {
 		return "", err
 	}

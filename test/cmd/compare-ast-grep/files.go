@@ -70,7 +70,8 @@ func (c *comparison) random(r *rand.Rand) string {
 		}
 		i := 1 + r.IntN(len(tree.Nodes)-1)
 		text := tree.Source(i)
-		if !tree.Nodes[i].Is(syntax.Named) || !tree.Nodes[i].Is(syntax.NamedChild) || len(text) > longest || bytes.Count(text, []byte("\n")) > 6 {
+		if !tree.Nodes[i].Is(syntax.Named) || !tree.Nodes[i].Is(syntax.NamedChild) || len(text) > longest ||
+			bytes.Count(text, []byte("\n")) > 6 {
 			continue
 		}
 		return c.generalise(r, &tree, i)

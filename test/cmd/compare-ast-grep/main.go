@@ -62,7 +62,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	out := tabwriter.NewWriter(os.Stdout, 2, 4, 2, ' ', 0)
 	defer out.Flush()
-	fmt.Fprintln(out, "language\tfiles\tpatterns\tsame\tmatches\tdifferent\trefused, they find none\trefused, they find some\tsame trees\tsame rewrites\tother white space\tother rewrites")
+	fmt.Fprintln(out, "language\tfiles\tpatterns\tsame\tmatches\tdifferent\trefused, they find none\trefused, they "+
+		"find some\tsame trees\tsame rewrites\tother white space\tother rewrites")
 	for _, lang := range syntax.Languages() {
 		if o.lang != "" && o.lang != lang.Name {
 			continue
@@ -92,7 +93,8 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\n", lang.Name, len(c.files), len(patterns), c.same, c.matches, len(c.different), c.refusedNone,
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\n", lang.Name, len(c.files), len(patterns), c.same,
+			c.matches, len(c.different), c.refusedNone,
 			c.refusedSome, trees, c.rewritten, c.rewrittenLayout, c.rewrittenOtherwise)
 		if o.verbose {
 			out.Flush()

@@ -60,7 +60,10 @@ func (c *comparison) compareRewrite(ctx context.Context, p pattern) error {
 				c.rewrittenLayout++
 			default:
 				c.rewrittenOtherwise++
-				c.different = append(c.different, fmt.Sprintf("  rewrite of %q in %s at %d\n      ours   %.300q\n      theirs %.300q\n", p.text, f.path, e.Start, e.Text, text))
+				c.different = append(
+					c.different, fmt.Sprintf("  rewrite of %q in %s at %d\n      ours   %.300q\n      theirs %.300q\n", p.text, f.path,
+						e.Start, e.Text, text),
+				)
 			}
 		}
 	}

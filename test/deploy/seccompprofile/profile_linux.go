@@ -17,7 +17,8 @@ import (
 // CAP_SYS_ADMIN. In the container they reach no further than a user namespace of the caller's own, because the
 // container has no capability.
 var Calls = []string{
-	"clone", "clone3", "mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "sethostname", "umount2", "unshare",
+	"clone", "clone3", "mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "sethostname", "umount2",
+	"unshare",
 }
 
 // Profile returns Docker's default profile with [Calls] allowed. The default's rule that hides clone3 is left out,

@@ -69,7 +69,8 @@ func (w *World) Configure(t testing.TB, toml string) {
 // FakeModels is a configuration with the alias smart-generalist for a fake provider in a wire format.
 func FakeModels(srv *fakellm.Server, driver string) string {
 	return fmt.Sprintf(
-		"[models]\nsmart-generalist = \"fake:claude-sonnet-4-5\"\n\n[providers.fake]\ndriver = %q\nbase_url = %q\napi_key = \"sk-test\"\n",
+		"[models]\nsmart-generalist = \"fake:claude-sonnet-4-5\"\n\n[providers.fake]\ndriver = %q\nbase_url = %q\napi_key "+
+			"= \"sk-test\"\n",
 		driver,
 		srv.BaseURL(driver),
 	)

@@ -51,7 +51,9 @@ func Main(m *testing.M, commands map[string]func() int) {
 // kaged.
 func Environ(extra ...string) []string {
 	env := []string{"GORACE=atexit_sleep_ms=50"}
-	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "KAGED_PG_BIN"} {
+	for _, name := range []string{
+		"PATH", "HOME", "USER", "LANG", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "KAGED_PG_BIN",
+	} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}

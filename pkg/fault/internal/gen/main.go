@@ -100,11 +100,13 @@ func writeGo(path string, list []code) {
 
 func writePage(path string, list []code) {
 	var b bytes.Buffer
-	b.WriteString("# Error codes\n\nGenerated from `proto/kaged/common/v1/error.proto`; see `docs/howto/add-an-error-code.md`.\n\n")
+	b.WriteString("# Error codes\n\nGenerated from `proto/kaged/common/v1/error.proto`; see " +
+		"`docs/howto/add-an-error-code.md`.\n\n")
 	b.WriteString("| code | HTTP | gRPC | retry | when, and what to do |\n|---|---|---|---|---|\n")
 	values := commonv1.ErrorCode(0).Descriptor().Values()
 	for _, c := range list {
-		spec, _ := proto.GetExtension(values.ByNumber(commonv1.ErrorCode(c.number).Number()).Options(), commonv1.E_Error).(*commonv1.ErrorSpec)
+		spec, _ := proto.GetExtension(values.ByNumber(commonv1.ErrorCode(c.number).Number()).
+			Options(), commonv1.E_Error).(*commonv1.ErrorSpec)
 		status := int(spec.GetHttp())
 		if status == 0 {
 			status = runtime.HTTPStatusFromCode(codes.Code(spec.GetGrpc()))
@@ -113,7 +115,8 @@ func writePage(path string, list []code) {
 		if spec.GetRetryable() {
 			retry = "yes"
 		}
-		fmt.Fprintf(&b, "| `%s` | %d %s | %s | %s | %s |\n", strings.ToLower(c.name), status, http.StatusText(status), codes.Code(spec.GetGrpc()), retry, c.hint)
+		fmt.Fprintf(&b, "| `%s` | %d %s | %s | %s | %s |\n", strings.ToLower(c.name), status, http.StatusText(status),
+			codes.Code(spec.GetGrpc()), retry, c.hint)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		log.Fatal(err)

@@ -20,7 +20,8 @@ const intro = `# Frames
 
 Generated from ` + "`proto/kaged/api/v1/frame.proto`" + `; see [adding an event](../howto/add-an-event.md).
 
-A frame of a session's socket is ` + "`{\"channel\", \"seq\", \"type\", \"payload\"}`" + `. Frames of every channel but control
+A frame of a session's socket is ` + "`{\"channel\", \"seq\", \"type\", \"payload\"}`" +
+	`. Frames of every channel but control
 are numbered and replayed, unless the type says that it is the socket's own. A key is always there, unless it may be
 left out; times are milliseconds since the Unix epoch.
 `

@@ -134,7 +134,9 @@ func fsListOutside() *report {
 func fsDotdot() *report {
 	r := attack()
 	up := strings.Repeat("../", 40)
-	for _, start := range []string{params.Work + "/", params.Docs + "/./", params.Open + "//", "/proc/self/cwd/", "/tmp/"} {
+	for _, start := range []string{
+		params.Work + "/", params.Docs + "/./", params.Open + "//", "/proc/self/cwd/", "/tmp/",
+	} {
 		r.hidden(start + up + strings.TrimPrefix(params.Canary, "/"))
 	}
 	rel, err := filepath.Rel(params.Work, params.Sibling)
@@ -148,7 +150,10 @@ func fsDotdot() *report {
 
 func fsProcSelf() *report {
 	r := attack()
-	for _, dir := range []string{"/proc/self/root", "/proc/thread-self/root", "/proc/1/root", "/proc/self/cwd/../../../../../../../..", "/dev/fd/../root"} {
+	for _, dir := range []string{
+		"/proc/self/root", "/proc/thread-self/root", "/proc/1/root", "/proc/self/cwd/../../../../../../../..",
+		"/dev/fd/../root",
+	} {
 		r.hidden(dir + params.Canary)
 	}
 	processes, _ := filepath.Glob("/proc/[0-9]*")
@@ -214,7 +219,10 @@ func fsSymlinkParent() *report {
 
 func fsHardlink() *report {
 	r := attack()
-	for name, target := range map[string]string{"canary": params.Canary, "sibling": params.Sibling, "passwd": "/etc/passwd", "page": filepath.Join(params.Docs, "page")} {
+	for name, target := range map[string]string{
+		"canary": params.Canary, "sibling": params.Sibling, "passwd": "/etc/passwd",
+		"page": filepath.Join(params.Docs, "page"),
+	} {
 		from := link("hard-" + name)
 		_ = os.Remove(from)
 		r.try("linking "+target, os.Link(target, from))
@@ -270,7 +278,10 @@ func fsRenameOut() *report {
 	if err := os.WriteFile(from, []byte("planted"), 0o600); err != nil {
 		fatal(err)
 	}
-	for _, to := range []string{params.Canary + ".planted", filepath.Join(params.Docs, "planted"), params.Sibling + ".planted", "/etc/planted", "/usr/bin/planted"} {
+	for _, to := range []string{
+		params.Canary + ".planted", filepath.Join(params.Docs, "planted"), params.Sibling + ".planted", "/etc/planted",
+		"/usr/bin/planted",
+	} {
 		r.try("moving a file to "+to, os.Rename(from, to))
 		r.try("exchanging it", unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, filepath.Dir(to), unix.RENAME_EXCHANGE))
 	}
@@ -292,7 +303,10 @@ func fsHome() *report {
 		}
 		r.try("listing "+home, err)
 	}
-	for _, file := range []string{"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/machine-id", "/etc/ssh/sshd_config", "/etc/ssl/private", "/root/.ssh/authorized_keys", "/root/.bash_history", "/var/lib/dpkg/status", "/var/log/dpkg.log"} {
+	for _, file := range []string{
+		"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/machine-id", "/etc/ssh/sshd_config", "/etc/ssl/private",
+		"/root/.ssh/authorized_keys", "/root/.bash_history", "/var/lib/dpkg/status", "/var/log/dpkg.log",
+	} {
 		text, err := os.ReadFile(file)
 		if err == nil && len(text) == 0 {
 			err = errors.New("empty")
@@ -342,7 +356,10 @@ func fsKaged() *report {
 
 func fsHostRun() *report {
 	r := attack()
-	for _, path := range []string{"/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/systemd", "/run/dbus", "/run/user", params.Socket} {
+	for _, path := range []string{
+		"/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/systemd", "/run/dbus",
+		"/run/user", params.Socket,
+	} {
 		r.try(path, unix.Access(path, unix.F_OK))
 	}
 	return r

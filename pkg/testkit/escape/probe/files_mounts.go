@@ -79,7 +79,10 @@ func fsMknod() *report {
 		for name, node := range map[string]struct {
 			mode uint32
 			dev  int
-		}{"memory": {unix.S_IFCHR, int(unix.Mkdev(1, 1))}, "disk": {unix.S_IFBLK, int(unix.Mkdev(8, 0))}, "whiteout": {unix.S_IFCHR, 0}, "kmsg": {unix.S_IFCHR, int(unix.Mkdev(1, 11))}} {
+		}{
+			"memory": {unix.S_IFCHR, int(unix.Mkdev(1, 1))}, "disk": {unix.S_IFBLK, int(unix.Mkdev(8, 0))},
+			"whiteout": {unix.S_IFCHR, 0}, "kmsg": {unix.S_IFCHR, int(unix.Mkdev(1, 11))},
+		} {
 			path := filepath.Join(dir, "escape-"+name)
 			err := unix.Mknod(path, node.mode|0o600, node.dev)
 			r.try(name+" in "+dir, err)
@@ -111,7 +114,10 @@ func fsDev() *report {
 			}
 		}
 	}
-	for _, name := range []string{"mem", "kmem", "port", "kmsg", "fuse", "kvm", "vsock", "vhost-vsock", "net/tun", "loop-control", "console", "snapshot", "uinput", "hpet", "rtc0", "nvram", "cpu/0/msr", "vda", "sda"} {
+	for _, name := range []string{
+		"mem", "kmem", "port", "kmsg", "fuse", "kvm", "vsock", "vhost-vsock", "net/tun", "loop-control", "console",
+		"snapshot", "uinput", "hpet", "rtc0", "nvram", "cpu/0/msr", "vda", "sda",
+	} {
 		_, err := unix.Open("/dev/"+name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		r.try("/dev/"+name, err)
 	}
@@ -155,7 +161,10 @@ func fsCgroup() *report {
 
 func fsSysfs() *report {
 	r := attack()
-	for _, path := range []string{"/sys/kernel", "/sys/firmware", "/sys/class", "/sys/devices", "/sys/module", "/sys/kernel/debug", "/sys/kernel/security", "/sys/fs/bpf", "/sys/power"} {
+	for _, path := range []string{
+		"/sys/kernel", "/sys/firmware", "/sys/class", "/sys/devices", "/sys/module", "/sys/kernel/debug",
+		"/sys/kernel/security", "/sys/fs/bpf", "/sys/power",
+	} {
 		r.try(path, unix.Access(path, unix.R_OK))
 	}
 	return r

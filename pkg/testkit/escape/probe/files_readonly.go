@@ -86,7 +86,10 @@ func fsReadOnlyDescriptor() *report {
 
 func fsReadOnlySystem() *report {
 	r := attack()
-	for _, dir := range []string{"/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/bin", "/sbin", "/lib", "/etc", "/etc/ssl", "/opt", "/var", "/dev", "/proc", "/run/..", "/home"} {
+	for _, dir := range []string{
+		"/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/bin", "/sbin", "/lib", "/etc", "/etc/ssl", "/opt",
+		"/var", "/dev", "/proc", "/run/..", "/home",
+	} {
 		r.created(filepath.Join(dir, "escape-probe"))
 	}
 	for _, file := range []string{"/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/etc/ld.so.cache", "/bin/sh"} {
@@ -214,7 +217,9 @@ func fsProtectedRename() *report {
 	if err := os.MkdirAll(filepath.Join(evil, "hooks"), 0o755); err != nil {
 		fatal(err)
 	}
-	for _, path := range []string{filepath.Join(git, "hooks"), filepath.Join(git, "config"), filepath.Join(params.Work, ".kaged")} {
+	for _, path := range []string{
+		filepath.Join(git, "hooks"), filepath.Join(git, "config"), filepath.Join(params.Work, ".kaged"),
+	} {
 		r.try("moving "+path, os.Rename(path, link("moved")))
 		r.try("exchanging "+path, unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, evil, unix.RENAME_EXCHANGE))
 		r.try("replacing "+path, os.Rename(evil, path))
@@ -232,7 +237,10 @@ func fsProtectedRename() *report {
 func fsProtectedLink() *report {
 	r := attack()
 	git := filepath.Join(params.Repository, ".git")
-	for _, path := range []string{filepath.Join(git, "hooks"), filepath.Join(git, "config"), filepath.Join(params.Work, ".kaged"), filepath.Join(params.Work, ".git")} {
+	for _, path := range []string{
+		filepath.Join(git, "hooks"), filepath.Join(git, "config"), filepath.Join(params.Work, ".kaged"),
+		filepath.Join(params.Work, ".git"),
+	} {
 		r.try("removing "+path, os.Remove(path))
 		r.try("a link at "+path, os.Symlink("/tmp", path))
 	}

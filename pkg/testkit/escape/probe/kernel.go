@@ -52,11 +52,16 @@ func init() {
 func procWrite() *report {
 	r := attack()
 	for _, file := range []string{
-		"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug", "/proc/sys/kernel/hostname", "/proc/sys/kernel/sysrq",
-		"/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger", "/proc/sys/vm/panic_on_oom", "/proc/sys/kernel/panic", "/proc/sys/kernel/randomize_va_space",
-		"/sys/kernel/uevent_helper", "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/power/state", "/proc/irq/default_smp_affinity", "/proc/mtrr", "/proc/acpi/wakeup",
-		"/proc/scsi/scsi", "/proc/bus/pci/00/00.0", "/proc/sys/user/max_user_namespaces", "/proc/sys/user/max_mnt_namespaces", "/proc/sys/kernel/ns_last_pid",
-		"/proc/sys/kernel/keys/maxkeys", "/proc/sys/fs/protected_symlinks", "/proc/sys/kernel/yama/ptrace_scope", "/proc/sys/net/ipv4/ip_forward",
+		"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug", "/proc/sys/kernel/hostname",
+		"/proc/sys/kernel/sysrq",
+		"/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger", "/proc/sys/vm/panic_on_oom", "/proc/sys/kernel/panic",
+		"/proc/sys/kernel/randomize_va_space",
+		"/sys/kernel/uevent_helper", "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/power/state",
+		"/proc/irq/default_smp_affinity", "/proc/mtrr", "/proc/acpi/wakeup",
+		"/proc/scsi/scsi", "/proc/bus/pci/00/00.0", "/proc/sys/user/max_user_namespaces", "/proc/sys/user/max_mnt_namespaces",
+		"/proc/sys/kernel/ns_last_pid",
+		"/proc/sys/kernel/keys/maxkeys", "/proc/sys/fs/protected_symlinks", "/proc/sys/kernel/yama/ptrace_scope",
+		"/proc/sys/net/ipv4/ip_forward",
 	} {
 		fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		r.try(file, err)
@@ -70,8 +75,10 @@ func procWrite() *report {
 func procRead() *report {
 	r := attack()
 	for _, file := range []string{
-		"/proc/kcore", "/proc/kmsg", "/proc/kallsyms", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats", "/proc/config.gz", "/proc/modules",
-		"/proc/key-users", "/proc/vmallocinfo", "/proc/pagetypeinfo", "/proc/slabinfo", "/proc/iomem", "/proc/ioports", "/proc/kpagecount", "/proc/kpageflags", "/proc/sysrq-trigger",
+		"/proc/kcore", "/proc/kmsg", "/proc/kallsyms", "/proc/keys", "/proc/timer_list", "/proc/sched_debug",
+		"/proc/latency_stats", "/proc/config.gz", "/proc/modules",
+		"/proc/key-users", "/proc/vmallocinfo", "/proc/pagetypeinfo", "/proc/slabinfo", "/proc/iomem", "/proc/ioports",
+		"/proc/kpagecount", "/proc/kpageflags", "/proc/sysrq-trigger",
 		"/dev/mem", "/dev/kmsg", "/sys/kernel/notes",
 	} {
 		f, err := os.Open(file)
@@ -110,8 +117,11 @@ func harmlessText(file string, text []byte) bool {
 func procSysctl() *report {
 	r := attack()
 	for file, value := range map[string]string{
-		"/proc/sys/kernel/hostname": "escaped", "/proc/sys/kernel/domainname": "escaped", "/proc/sys/net/ipv4/ip_unprivileged_port_start": "1024",
-		"/proc/sys/net/ipv4/ping_group_range": "0 0", "/proc/sys/kernel/shmmax": "1", "/proc/sys/fs/mqueue/queues_max": "256", "/proc/sys/kernel/msgmax": "1",
+		"/proc/sys/kernel/hostname": "escaped", "/proc/sys/kernel/domainname": "escaped",
+		"/proc/sys/net/ipv4/ip_unprivileged_port_start": "1024",
+		"/proc/sys/net/ipv4/ping_group_range":           "0 0", "/proc/sys/kernel/shmmax": "1",
+		"/proc/sys/fs/mqueue/queues_max": "256",
+		"/proc/sys/kernel/msgmax":        "1",
 	} {
 		r.try(file, os.WriteFile(file, []byte(value), 0))
 	}
@@ -316,7 +326,9 @@ func sysHostname() *report {
 
 func sysPersonality() *report {
 	r := attack()
-	for name, persona := range map[string]int{"READ_IMPLIES_EXEC": 0x0400000, "MMAP_PAGE_ZERO": 0x0100000, "ADDR_COMPAT_LAYOUT": 0x0200000, "SVR4": 0x0100001} {
+	for name, persona := range map[string]int{
+		"READ_IMPLIES_EXEC": 0x0400000, "MMAP_PAGE_ZERO": 0x0100000, "ADDR_COMPAT_LAYOUT": 0x0200000, "SVR4": 0x0100001,
+	} {
 		r.try(name, call(unix.SYS_PERSONALITY, persona))
 	}
 	_, _ = result(unix.SYS_PERSONALITY, 0)

@@ -39,11 +39,13 @@ func runELF(name string, code []byte) error {
 	image := bytes.Join([][]byte{
 		[]byte(
 			"\x7fELF\x02\x01\x01",
-		), make([]byte, 9), le(2, 2), le(62, 2), le(1, 4), le(base+head, 8), le(64, 8), le(0, 8), le(0, 4), le(64, 2), le(56, 2), le(1, 2), make([]byte, 6),
+		), make([]byte, 9), le(2, 2), le(62, 2), le(1, 4), le(base+head, 8), le(64, 8), le(0, 8), le(0, 4), le(64, 2),
+		le(56, 2), le(1, 2), make([]byte, 6),
 		le(
 			1,
 			4,
-		), le(5, 4), le(0, 8), le(base, 8), le(base, 8), le(uint64(head+len(code)), 8), le(uint64(head+len(code)), 8), le(4096, 8), code,
+		), le(5, 4), le(0, 8), le(base, 8), le(base, 8), le(uint64(head+len(code)), 8), le(uint64(head+len(code)), 8),
+		le(4096, 8), code,
 	}, nil)
 	path := filepath.Join("/tmp", fmt.Sprintf("escape-%s-%d", name, os.Getpid()))
 	if err := os.WriteFile(path, image, 0o755); err != nil {

@@ -42,7 +42,9 @@ func plant() {
 	if _, err := result(unix.SYS_SHMGET, neighbours, 4096, unix.IPC_CREAT|0o666); err != nil {
 		fatal(err)
 	}
-	for _, at := range []unix.Sockaddr{&unix.SockaddrUnix{Name: "@" + params.Neighbour}, &unix.SockaddrInet4{Port: neighbours, Addr: [4]byte{127, 0, 0, 1}}} {
+	for _, at := range []unix.Sockaddr{
+		&unix.SockaddrUnix{Name: "@" + params.Neighbour}, &unix.SockaddrInet4{Port: neighbours, Addr: [4]byte{127, 0, 0, 1}},
+	} {
 		family := unix.AF_UNIX
 		if _, ok := at.(*unix.SockaddrInet4); ok {
 			family = unix.AF_INET

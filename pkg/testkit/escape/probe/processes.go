@@ -212,7 +212,9 @@ func head(path string) ([]byte, error) {
 
 func pidInitFiles() *report {
 	r := attack()
-	for _, file := range []string{"environ", "maps", "mem", "auxv", "stack", "syscall", "io", "smaps", "pagemap", "clear_refs", "wchan", "personality"} {
+	for _, file := range []string{
+		"environ", "maps", "mem", "auxv", "stack", "syscall", "io", "smaps", "pagemap", "clear_refs", "wchan", "personality",
+	} {
 		text, err := head("/proc/1/" + file)
 		if err == nil && (len(text) == 0 || bytes.Equal(bytes.TrimSpace(text), []byte("0"))) {
 			err = errors.New("empty")
@@ -317,7 +319,10 @@ func pidThreads() *report {
 func exeOverwrite() *report {
 	r := attack()
 	for _, exe := range []string{"/proc/1/exe", fmt.Sprintf("/proc/%d/exe", params.Supervisor)} {
-		for name, flags := range map[string]int{"writing": unix.O_WRONLY, "truncating": unix.O_WRONLY | unix.O_TRUNC, "reading": unix.O_RDONLY, "a path": unix.O_PATH} {
+		for name, flags := range map[string]int{
+			"writing": unix.O_WRONLY, "truncating": unix.O_WRONLY | unix.O_TRUNC, "reading": unix.O_RDONLY,
+			"a path": unix.O_PATH,
+		} {
 			fd, err := unix.Open(exe, flags|unix.O_CLOEXEC, 0)
 			if err == nil && name == "a path" {
 				_, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_WRONLY|unix.O_CLOEXEC, 0)

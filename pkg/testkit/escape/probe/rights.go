@@ -97,8 +97,12 @@ func idSeccomp() *report {
 func idSetuid() *report {
 	r := attack()
 	for name, become := range map[string]func() error{
-		"setuid": func() error { return call(unix.SYS_SETUID, 0) }, "setreuid": func() error { return call(unix.SYS_SETREUID, 0, 0) },
-		"setresuid": func() error { return call(unix.SYS_SETRESUID, 0, 0, 0) }, "setgid": func() error { return call(unix.SYS_SETGID, 0) },
+		"setuid": func() error {
+			return call(unix.SYS_SETUID, 0)
+		}, "setreuid": func() error { return call(unix.SYS_SETREUID, 0, 0) },
+		"setresuid": func() error {
+			return call(unix.SYS_SETRESUID, 0, 0, 0)
+		}, "setgid": func() error { return call(unix.SYS_SETGID, 0) },
 		"setresgid": func() error { return call(unix.SYS_SETRESGID, 0, 0, 0) },
 	} {
 		r.try(name, become())
@@ -114,7 +118,11 @@ func idSetuid() *report {
 func idSetidPrograms() *report {
 	r := attack()
 	for _, argv := range [][]string{
-		{"su", "root", "-c", "id -u"}, {"sudo", "-n", "id", "-u"}, {"pkexec", "id", "-u"}, {"newgrp", "root"}, {"unshare", "-Ur", "id", "-u"},
+		{"su", "root", "-c", "id -u"},
+		{"sudo", "-n", "id", "-u"},
+		{"pkexec", "id", "-u"},
+		{"newgrp", "root"},
+		{"unshare", "-Ur", "id", "-u"},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // su is slow to refuse
 		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
@@ -191,7 +199,10 @@ type cloneArgs struct{ flags, pidfd, childTID, parentTID, exitSignal, stack, sta
 
 func nsUserClone3() *report {
 	r := attack()
-	for name, flags := range map[string]uint64{"user": unix.CLONE_NEWUSER, "user and mount": unix.CLONE_NEWUSER | unix.CLONE_NEWNS, "time": unix.CLONE_NEWTIME, "pid": unix.CLONE_NEWPID} {
+	for name, flags := range map[string]uint64{
+		"user": unix.CLONE_NEWUSER, "user and mount": unix.CLONE_NEWUSER | unix.CLONE_NEWNS, "time": unix.CLONE_NEWTIME,
+		"pid": unix.CLONE_NEWPID,
+	} {
 		args := &cloneArgs{flags: flags, exitSignal: uint64(unix.SIGCHLD)}
 		kept = []any{args}
 		pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
@@ -209,7 +220,8 @@ func nsUserClone3() *report {
 
 // kinds are the namespaces besides the user's.
 var kinds = map[string]int{
-	"mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS,
+	"mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC,
+	"uts":    unix.CLONE_NEWUTS,
 	"cgroup": unix.CLONE_NEWCGROUP, "time": unix.CLONE_NEWTIME,
 }
 
@@ -278,7 +290,9 @@ func nsRelatives() *report {
 
 func nsUIDMap() *report {
 	r := attack()
-	for _, file := range []string{"/proc/self/uid_map", "/proc/self/gid_map", "/proc/self/setgroups", "/proc/self/timens_offsets"} {
+	for _, file := range []string{
+		"/proc/self/uid_map", "/proc/self/gid_map", "/proc/self/setgroups", "/proc/self/timens_offsets",
+	} {
 		r.try(file, os.WriteFile(file, []byte("0 0 1\n"), 0))
 	}
 	return r
@@ -295,7 +309,10 @@ func mountBind() *report {
 
 func mountFileSystems() *report {
 	r := attack()
-	for _, kind := range []string{"tmpfs", "proc", "sysfs", "overlay", "cgroup", "cgroup2", "devpts", "mqueue", "binfmt_misc", "ramfs", "ext4", "nfs", "fuse", "9p", "securityfs", "debugfs", "bpf"} {
+	for _, kind := range []string{
+		"tmpfs", "proc", "sysfs", "overlay", "cgroup", "cgroup2", "devpts", "mqueue", "binfmt_misc", "ramfs", "ext4", "nfs",
+		"fuse", "9p", "securityfs", "debugfs", "bpf",
+	} {
 		r.entered(kind, unix.Mount("none", params.Work, kind, 0, ""))
 	}
 	return r
@@ -303,7 +320,10 @@ func mountFileSystems() *report {
 
 func mountRemount() *report {
 	r := attack()
-	for _, at := range []string{"/", params.Docs, params.Sealed, "/usr", "/etc", "/proc", "/proc/sys", filepath.Join(params.Repository, ".git", "hooks")} {
+	for _, at := range []string{
+		"/", params.Docs, params.Sealed, "/usr", "/etc", "/proc", "/proc/sys",
+		filepath.Join(params.Repository, ".git", "hooks"),
+	} {
 		r.entered("remount "+at, unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND, ""))
 		r.entered("remount all of "+at, unix.Mount("", at, "", unix.MS_REMOUNT, ""))
 	}

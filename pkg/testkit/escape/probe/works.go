@@ -241,7 +241,9 @@ func worksProc() *report {
 		err = fmt.Errorf("/proc/self is %s", link)
 	}
 	r.try("/proc/self", err)
-	for _, file := range []string{"/proc/self/status", "/proc/self/maps", "/proc/meminfo", "/proc/cpuinfo", "/proc/uptime", "/proc/self/mountinfo"} {
+	for _, file := range []string{
+		"/proc/self/status", "/proc/self/maps", "/proc/meminfo", "/proc/cpuinfo", "/proc/uptime", "/proc/self/mountinfo",
+	} {
 		text, err := os.ReadFile(file)
 		if err == nil && len(text) == 0 {
 			err = errors.New("empty")

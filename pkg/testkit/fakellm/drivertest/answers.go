@@ -219,7 +219,8 @@ func (s Suite) toolInput(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
 	for wrote, want := range map[string]string{
-		"": "{}", "null": "{}", "{}": "{}", `{"a": [1, 2.50]}`: `{"a": [1, 2.50]}`, `{"a":`: `{"a":`, "[1]": "[1]", "plain": "plain",
+		"": "{}", "null": "{}", "{}": "{}", `{"a": [1, 2.50]}`: `{"a": [1, 2.50]}`, `{"a":`: `{"a":`, "[1]": "[1]",
+		"plain": "plain",
 	} {
 		srv.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.read", wrote)}, fakellm.Step{fakellm.Say("ok")}))
 		req := Ask("call")
@@ -338,8 +339,10 @@ func (s Suite) conversation(t *testing.T) {
 	}
 	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
 	for name, messages := range map[string][]llm.Message{
-		"empty texts":             {User("a"), text(llm.RoleAssistant, ""), text(llm.RoleAssistant, " \n"), User("")},
-		"neighbours":              {User("a"), User("b"), text(llm.RoleAssistant, "c"), text(llm.RoleAssistant, "d"), User("e")},
+		"empty texts": {User("a"), text(llm.RoleAssistant, ""), text(llm.RoleAssistant, " \n"), User("")},
+		"neighbours": {
+			User("a"), User("b"), text(llm.RoleAssistant, "c"), text(llm.RoleAssistant, "d"), User("e"),
+		},
 		"note in the middle":      {User("a"), text(llm.RoleAssistant, "b"), text(llm.RoleSystem, "summary"), User("c")},
 		"note first":              {text(llm.RoleSystem, "summary"), text(llm.RoleAssistant, "b"), User("c")},
 		"begins with the answer":  {text(llm.RoleAssistant, "b"), User("c")},
@@ -347,10 +350,16 @@ func (s Suite) conversation(t *testing.T) {
 		"note before results":     {User("a"), call("x"), text(llm.RoleSystem, "note"), result("x", "1", false)},
 		"question before results": {User("a"), call("x"), User("hurry"), result("x", "1", false), User("thanks")},
 		"cut off":                 {User("a"), call("x", "y"), result("x", "1", false), User("what happened?")},
-		"stray result":            {User("a"), result("z", "0", false), call("x"), result("x", "1", false), result("x", "again", false)},
-		"empty failure":           {User("a"), call("x"), result("x", "", true)},
-		"other provider's ids":    {User("a"), call("functions.read:0", strings.Repeat("é", 60)), result("functions.read:0", "", false)},
-		"thinking only":           {User("a"), {Role: llm.RoleAssistant, Blocks: []llm.Block{{Thinking: &llm.Thinking{Text: "hm"}}}}, User("b")},
+		"stray result": {
+			User("a"), result("z", "0", false), call("x"), result("x", "1", false), result("x", "again", false),
+		},
+		"empty failure": {User("a"), call("x"), result("x", "", true)},
+		"other provider's ids": {
+			User("a"), call("functions.read:0", strings.Repeat("é", 60)), result("functions.read:0", "", false),
+		},
+		"thinking only": {
+			User("a"), {Role: llm.RoleAssistant, Blocks: []llm.Block{{Thinking: &llm.Thinking{Text: "hm"}}}}, User("b"),
+		},
 	} {
 		req := Ask("")
 		req.Messages = messages

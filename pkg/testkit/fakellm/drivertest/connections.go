@@ -181,7 +181,8 @@ func (s Suite) http2(t *testing.T) {
 	client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
 	d = s.New(target, wire.Options{Client: client})
 	srv.Script(fakellm.Steps(
-		fakellm.Step{fakellm.Say("some words")}, fakellm.Step{fakellm.Say("some words"), fakellm.Hang()}, fakellm.Step{fakellm.Say("some words"), fakellm.Cut(500)},
+		fakellm.Step{fakellm.Say("some words")}, fakellm.Step{fakellm.Say("some words"), fakellm.Hang()},
+		fakellm.Step{fakellm.Say("some words"), fakellm.Cut(500)},
 	))
 	if r := Call(t, t.Context(), d, Ask("hello")); r.Err != nil || r.Text != "some words" {
 		t.Fatal(r.Text, r.Err)
@@ -236,7 +237,8 @@ func (s Suite) target(t *testing.T) {
 	if r := Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), bare); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	if got := srv.Requests()[2].Header.Values("User-Agent"); len(got) != 1 || got[0] != wire.UserAgent() || !strings.HasPrefix(got[0], "kaged/") {
+	if got := srv.Requests()[2].Header.Values("User-Agent"); len(got) != 1 || got[0] != wire.UserAgent() ||
+		!strings.HasPrefix(got[0], "kaged/") {
 		t.Errorf("kaged names itself %q", got)
 	}
 	if got := srv.Requests()[2].Header.Values("Authorization"); len(got) != 1 || got[0] != "Custom token" {
@@ -258,8 +260,10 @@ func (s Suite) target(t *testing.T) {
 // environment: no variable of it reaches a provider. Not parallel: it is one for all.
 func (s Suite) environment(t *testing.T) {
 	leaks := []string{
-		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_WORKSPACE_ID",
-		"ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY",
+		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS",
+		"ANTHROPIC_WORKSPACE_ID",
+		"ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_API_KEY",
+		"OPENAI_ADMIN_KEY",
 		"OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET", "OPENAI_CUSTOM_HEADERS",
 		"GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT",
 		"GOOGLE_GENAI_USE_VERTEXAI",

@@ -89,7 +89,9 @@ func Results(blocks []llm.Block, contents ...string) llm.Message {
 	m := llm.Message{Role: llm.RoleTool}
 	for _, b := range blocks {
 		if b.Call != nil && len(contents) > 0 {
-			m.Blocks = append(m.Blocks, llm.Block{Result: &llm.ToolResult{CallID: b.Call.ID, Name: b.Call.Name, Content: contents[0]}})
+			m.Blocks = append(m.Blocks, llm.Block{
+				Result: &llm.ToolResult{CallID: b.Call.ID, Name: b.Call.Name, Content: contents[0]},
+			})
 			contents = contents[1:]
 		}
 	}

@@ -107,7 +107,8 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 	case errors.As(err, &large):
 		return nil, tooLarge(large.Limit)
 	case given:
-		err = fault.Wrap(err, fault.Unavailable, "The body arrives slowly and others wait; send it again at once.").With("subsystem", "gateway")
+		err = fault.Wrap(err, fault.Unavailable, "The body arrives slowly and others wait; send it again at once.").
+			With("subsystem", "gateway")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fault.Wrap(err, fault.BadRequest, "The body did not arrive within %s.", s.deps.Limits.BodyTime)
 	default:

@@ -25,7 +25,9 @@ func TestArrivalsAreSharedByOperator(t *testing.T) {
 		enter("mallory", 3+i)
 	}
 	enter("grace", 0)
-	if want := []string{"mallory0", "mallory1", "mallory2", "mallory3", "mallory4", "mallory5"}; !slices.Equal(gone, want) {
+	if want := []string{
+		"mallory0", "mallory1", "mallory2", "mallory3", "mallory4", "mallory5",
+	}; !slices.Equal(gone, want) {
 		t.Errorf("got %v given up, want %v", gone, want)
 	}
 	if a.leave(ada) {
@@ -55,7 +57,8 @@ func TestArrivalsStayWithinTheirLimit(t *testing.T) {
 			in := a.enter(operator, func() {})
 			for _, other := range held {
 				if other.given && before[other.operator] < before[operator] {
-					t.Fatalf("got a body of %s given up, who had %d, for %s, who had %d", other.operator, before[other.operator], operator, before[operator])
+					t.Fatalf("got a body of %s given up, who had %d, for %s, who had %d", other.operator, before[other.operator],
+						operator, before[operator])
 				}
 			}
 			held = slices.DeleteFunc(append(held, in), func(x *arrival) bool { return x.given })

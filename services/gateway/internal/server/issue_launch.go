@@ -8,7 +8,9 @@ import (
 
 // IssueLaunch makes a single-use launch URL, once the gateway listens. Fails with not_found in other modes than
 // loopback.
-func (c *Control) IssueLaunch(ctx context.Context, _ *gatewayv1.IssueLaunchRequest) (*gatewayv1.IssueLaunchResponse, error) {
+func (c *Control) IssueLaunch(
+	ctx context.Context, _ *gatewayv1.IssueLaunchRequest,
+) (*gatewayv1.IssueLaunchResponse, error) {
 	if err := c.loopback(); err != nil {
 		return nil, err
 	}

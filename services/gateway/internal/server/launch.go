@@ -49,10 +49,12 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.operators.ConsumeLaunchToken(r.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: r.URL.Query().Get("token")})
+	_, err = s.operators.ConsumeLaunchToken(r.Context(),
+		&sessionmanagerv1.ConsumeLaunchTokenRequest{Token: r.URL.Query().Get("token")})
 	if errors.Is(err, fault.Unauthenticated) {
 		err := s.denied(r, "invalid_launch_token", fault.New(fault.Unauthenticated,
-			"The launch URL is not valid or was used before; `kaged auth launch` prints a fresh one.").With("reason", "invalid_launch_token"))
+			"The launch URL is not valid or was used before; `kaged auth launch` prints a fresh one.").
+			With("reason", "invalid_launch_token"))
 		if wantsPage(r.Header.Get("Accept")) {
 			return spentLaunch(w)
 		}

@@ -117,7 +117,8 @@ func (s *Server) log(next http.Handler) http.Handler {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			level = slog.LevelDebug
 		}
-		s.deps.Log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", x.status, "bytes", x.bytes,
+		s.deps.Log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", x.status, "bytes",
+			x.bytes,
 			"took", time.Since(start), "request_id", x.requestID, "user_id", x.identity.UserID, "remote", r.RemoteAddr)
 	})
 }
@@ -134,7 +135,8 @@ func (s *Server) recover(next http.Handler) http.Handler {
 				panic(v)
 			}
 			x := exchangeOf(r)
-			s.deps.Log.ErrorContext(r.Context(), "handler panicked", "request_id", x.requestID, "method", r.Method, "path", r.URL.Path,
+			s.deps.Log.ErrorContext(r.Context(), "handler panicked", "request_id", x.requestID, "method", r.Method, "path",
+				r.URL.Path,
 				"panic", v, "stack", string(debug.Stack()))
 			if !x.hijacked {
 				s.refuse(w, r, fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause."))
@@ -149,7 +151,8 @@ func (s *Server) known(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if !s.deps.Hosts.AllowsHost(r.Host) {
 			return s.denied(r, "host_not_allowed", fault.New(fault.Forbidden,
-				"The host %q is not this gateway's; use its listen address, or start it with --ui-url.", r.Host).With("reason", "host_not_allowed"))
+				"The host %q is not this gateway's; use its listen address, or start it with --ui-url.", r.Host).
+				With("reason", "host_not_allowed"))
 		}
 		for _, origin := range r.Header.Values("Origin") {
 			if !s.deps.Hosts.AllowsOrigin(origin) {
@@ -329,7 +332,9 @@ func (s *Server) note(r *http.Request) error {
 	}
 	return s.deps.Audit.Record(r.Context(), access.Entry{
 		Type: "auth.request", UserID: x.identity.UserID, RequestID: x.requestID,
-		Payload: map[string]any{"auth_mode": string(access.Insecure), "method": r.Method, "path": shown(r.URL.Path), "remote": r.RemoteAddr},
+		Payload: map[string]any{
+			"auth_mode": string(access.Insecure), "method": r.Method, "path": shown(r.URL.Path), "remote": r.RemoteAddr,
+		},
 	})
 }
 
@@ -416,9 +421,13 @@ func isMedia(contentType, want string) bool {
 // denied puts a refusal into the audit and returns err.
 func (s *Server) denied(r *http.Request, reason string, err error) error {
 	x := exchangeOf(r)
-	s.deps.Audit.Denied(access.Entry{Type: "auth.denied", UserID: x.identity.UserID, RequestID: x.requestID, Payload: map[string]any{
-		"reason": reason, "auth_mode": string(s.deps.Gate.Mode), "method": r.Method, "path": shown(r.URL.Path), "remote": r.RemoteAddr,
-	}})
+	s.deps.Audit.Denied(access.Entry{
+		Type: "auth.denied", UserID: x.identity.UserID, RequestID: x.requestID,
+		Payload: map[string]any{
+			"reason": reason, "auth_mode": string(s.deps.Gate.Mode), "method": r.Method, "path": shown(r.URL.Path),
+			"remote": r.RemoteAddr,
+		},
+	})
 	return err
 }
 

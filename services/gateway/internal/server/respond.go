@@ -55,7 +55,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
 	f := public(fault.From(err))
 	if errors.Is(f, fault.Internal) {
-		s.deps.Log.ErrorContext(r.Context(), "request failed", "request_id", x.requestID, "method", r.Method, "path", r.URL.Path, "error", err)
+		s.deps.Log.ErrorContext(r.Context(), "request failed", "request_id", x.requestID, "method", r.Method, "path",
+			r.URL.Path, "error", err)
 	}
 	if x.status != 0 {
 		return

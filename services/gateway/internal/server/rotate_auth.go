@@ -14,7 +14,9 @@ import (
 
 // RotateAuth makes every cookie handed out before worthless, here at once and at other gateways within seconds, and
 // returns a fresh launch URL. Fails with not_found in other modes than loopback.
-func (c *Control) RotateAuth(ctx context.Context, _ *gatewayv1.RotateAuthRequest) (*gatewayv1.RotateAuthResponse, error) {
+func (c *Control) RotateAuth(
+	ctx context.Context, _ *gatewayv1.RotateAuthRequest,
+) (*gatewayv1.RotateAuthResponse, error) {
 	if err := c.loopback(); err != nil {
 		return nil, err
 	}
@@ -37,8 +39,8 @@ func (c *Control) RotateAuth(ctx context.Context, _ *gatewayv1.RotateAuthRequest
 	return &gatewayv1.RotateAuthResponse{Url: url}, nil
 }
 
-// signOutOthers answers POST /api/v1/auth/rotate: cookies handed out before are worthless, and the caller's browser gets new
-// ones. It refuses API tokens, which such cookies would outlive.
+// signOutOthers answers POST /api/v1/auth/rotate: cookies handed out before are worthless, and the caller's browser
+// gets new ones. It refuses API tokens, which such cookies would outlive.
 func (s *Server) signOutOthers(w http.ResponseWriter, r *http.Request) error {
 	x := exchangeOf(r)
 	switch {

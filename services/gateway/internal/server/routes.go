@@ -144,14 +144,16 @@ func (s *Server) whole(pattern string) layer {
 func unmatched(mux *http.ServeMux, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != anything && plain(r.URL.Path) {
+		if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != anything &&
+			plain(r.URL.Path) {
 			allowed = append(allowed, method)
 		}
 	}
 	if len(allowed) == 0 {
 		return fault.New(fault.NotFound, "There is no route %s.", shown(r.URL.Path))
 	}
-	return fault.New(fault.MethodNotAllowed, "%s does not take %s; it takes %s.", shown(r.URL.Path), shown(r.Method), strings.Join(allowed, ", ")).
+	return fault.New(fault.MethodNotAllowed, "%s does not take %s; it takes %s.", shown(r.URL.Path), shown(r.Method),
+		strings.Join(allowed, ", ")).
 		With("allowed", allowed)
 }
 

@@ -120,7 +120,8 @@ type Server struct {
 // New returns a server. It fails with fault.Internal if the contract's routes cannot be registered.
 func New(deps Deps) (*Server, error) {
 	s := &Server{
-		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager), arriving: newArrivals(deps.Limits.Bodies),
+		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager),
+		arriving:  newArrivals(deps.Limits.Bodies),
 		departing: newArrivals(deps.Limits.Answers), streaming: newArrivals(maxStreams),
 	}
 	s.stopping = make(chan struct{})

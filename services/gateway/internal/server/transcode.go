@@ -35,10 +35,14 @@ func (s *Server) transcoder() (http.Handler, error) {
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithForwardResponseOption(table.setStatus),
 		runtime.WithForwardResponseRewriter(table.rewrite),
-		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+		runtime.WithErrorHandler(func(
+			_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error,
+		) {
 			s.refuse(w, r, unflatten(err))
 		}),
-		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
+		runtime.WithRoutingErrorHandler(func(
+			_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int,
+		) {
 			s.refuse(w, r, fault.New(fault.NotFound, "There is no route %s.", shown(r.URL.Path)))
 		}),
 	)

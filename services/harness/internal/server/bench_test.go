@@ -79,7 +79,9 @@ func benchClient(b testing.TB, w world) harnessv1.HarnessServiceClient {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///x", append(rpc.DialOptions(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -101,8 +103,10 @@ func beginRun(b testing.TB, client harnessv1.HarnessServiceClient) harnessv1.Har
 	}
 	start := &harnessv1.RunStart{
 		RunId: "r", SessionId: "s", Prompts: map[string]string{"p": "You are careful."},
-		Compiled: &harnessv1.CompiledProject{Root: &harnessv1.AgentNode{Path: "primary", Model: "m", PromptPath: "p", Tools: []string{"file.read"}}},
-		Routes:   map[string]*harnessv1.Route{"m": {Targets: []*harnessv1.Target{{Provider: "p", Model: "m"}}}},
+		Compiled: &harnessv1.CompiledProject{
+			Root: &harnessv1.AgentNode{Path: "primary", Model: "m", PromptPath: "p", Tools: []string{"file.read"}},
+		},
+		Routes: map[string]*harnessv1.Route{"m": {Targets: []*harnessv1.Target{{Provider: "p", Model: "m"}}}},
 	}
 	hundred := int32(100)
 	start.MaxSteps = &hundred
@@ -175,7 +179,9 @@ func BenchmarkRound(b *testing.B) {
 		}
 		if yield(llm.Event{Accepted: &llm.Accepted{}}, nil) {
 			ended = time.Now()
-			yield(llm.Event{Done: &llm.Done{Blocks: []llm.Block{{Call: &llm.ToolCall{Name: "file.read", Input: `{"path":"a"}`}}}}}, nil)
+			yield(llm.Event{
+				Done: &llm.Done{Blocks: []llm.Block{{Call: &llm.ToolCall{Name: "file.read", Input: `{"path":"a"}`}}}},
+			}, nil)
 		}
 	}})
 	b.ReportAllocs()

@@ -17,7 +17,9 @@ func TestContract(t *testing.T) {
 	if start == nil {
 		t.Fatal("there is no RunStart")
 	}
-	for _, name := range []protoreflect.Name{"session_id", "run_id", "compiled", "routes", "max_steps", "max_output_tokens"} {
+	for _, name := range []protoreflect.Name{
+		"session_id", "run_id", "compiled", "routes", "max_steps", "max_output_tokens",
+	} {
 		if start.Fields().ByName(name) == nil {
 			t.Errorf("a run's start lacks %s", name)
 		}

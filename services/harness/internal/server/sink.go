@@ -263,7 +263,8 @@ func (r *runSink) listen(run *loop.Tree, cancel context.CancelCauseFunc, halt fu
 		case req.GetCancel() != nil:
 			cancel(fault.New(fault.Cancelled, "The run was cancelled.").With("reason", req.GetCancel().GetReason()))
 		default:
-			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, decision, granted, cancel, cancel_invocation, halt "+
+			cancel(fault.New(fault.BadRequest, "After a run has begun, only stored, decision, granted, cancel, "+
+				"cancel_invocation, halt "+
 				"and, once, the end of its hold may come."))
 			return
 		}

@@ -115,7 +115,8 @@ func Look(ctx context.Context, m Machine) Report {
 			"sandbox", Warning, "KAGED_NO_SANDBOX is set: agents that ask for a cage work without one", "unset KAGED_NO_SANDBOX",
 		})
 	}
-	r.OK = (r.Cages.Tier != "" || r.Cages.Elsewhere != "") && !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.State == Missing })
+	r.OK = (r.Cages.Tier != "" || r.Cages.Elsewhere != "") &&
+		!slices.ContainsFunc(r.Checks, func(c Check) bool { return c.State == Missing })
 	return r
 }
 
@@ -199,7 +200,12 @@ func (m Machine) models(file *config.File) []Check {
 		return nil
 	}
 	if len(file.Models) == 0 {
-		return []Check{{"models", Warning, "no alias is bound, so no agent can work", "kaged init, with ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY set, or Ollama running"}}
+		return []Check{
+			{
+				"models", Warning, "no alias is bound, so no agent can work",
+				"kaged init, with ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY set, or Ollama running",
+			},
+		}
 	}
 	var list []Check
 	for _, alias := range slices.Sorted(maps.Keys(file.Models)) {
@@ -278,7 +284,8 @@ func (m Machine) listener(ctx context.Context) Check {
 	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	if info, running, _ := daemon.Find(done, m.DataDir); running && strings.HasSuffix(info.URL, "//"+m.Listen) || m.Gateway != nil && m.Gateway(ctx) {
+	if info, running, _ := daemon.Find(done, m.DataDir); running && strings.HasSuffix(info.URL, "//"+m.Listen) ||
+		m.Gateway != nil && m.Gateway(ctx) {
 		c.Detail += ", taken by the kaged that runs"
 		return c
 	}
@@ -289,11 +296,15 @@ func (m Machine) listener(ctx context.Context) Check {
 func git(ctx context.Context) Check {
 	path, err := exec.LookPath("git")
 	if err != nil {
-		return Check{"git", Optional, "not installed; agents that work in repositories will miss it", "sudo apt-get install -y git"}
+		return Check{
+			"git", Optional, "not installed; agents that work in repositories will miss it", "sudo apt-get install -y git",
+		}
 	}
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
 		return Check{"git", Optional, path + " does not run: " + err.Error(), ""}
 	}
-	return Check{Name: "git", State: OK, Detail: strings.TrimPrefix(strings.TrimSpace(string(out)), "git version ") + " in " + path}
+	return Check{
+		Name: "git", State: OK, Detail: strings.TrimPrefix(strings.TrimSpace(string(out)), "git version ") + " in " + path,
+	}
 }

@@ -49,7 +49,8 @@ func find(t *testing.T, r checkup.Report, name string) checkup.Check {
 func TestFine(t *testing.T) {
 	t.Parallel()
 	m := machine(t)
-	if err := os.WriteFile(m.ConfigPath, []byte("[models]\nsmart = \"p:m\"\n[providers.p]\ndriver = \"openai\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(m.ConfigPath, []byte("[models]\nsmart = \"p:m\"\n[providers.p]\ndriver = \"openai\"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := checkup.Look(t.Context(), m)
@@ -110,7 +111,8 @@ func TestGaps(t *testing.T) {
 			write(t, m.ConfigPath, "[models]\nsmart = \"p:m\"\n")
 		}, "model smart", checkup.Warning, "kaged config set providers.p.driver"},
 		"no key": {func(m *checkup.Machine) {
-			write(t, m.ConfigPath, "[models]\nsmart = \"p:m\"\n[providers.p]\ndriver = \"openai\"\napi_key = \"${KAGED_NO_SUCH_KEY}\"\n")
+			write(t, m.ConfigPath, "[models]\nsmart = \"p:m\"\n[providers.p]\ndriver = \"openai\"\napi_key = "+
+				"\"${KAGED_NO_SUCH_KEY}\"\n")
 		}, "model smart", checkup.Warning, "export KAGED_NO_SUCH_KEY"},
 		"a data directory that is a file": {func(m *checkup.Machine) {
 			write(t, filepath.Dir(m.DataDir), "x")
@@ -132,7 +134,9 @@ func TestGaps(t *testing.T) {
 				return env(name)
 			}
 		}, "sandbox", checkup.Warning, "unset KAGED_NO_SANDBOX"},
-		"a taken address": {func(m *checkup.Machine) { m.Listen = taken.Addr().String() }, "address", checkup.Warning, "--listen"},
+		"a taken address": {
+			func(m *checkup.Machine) { m.Listen = taken.Addr().String() }, "address", checkup.Warning, "--listen",
+		},
 	} {
 		m := machine(t)
 		tt.change(&m)

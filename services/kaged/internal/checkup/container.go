@@ -81,7 +81,8 @@ func (m Machine) peers(ctx context.Context) Check {
 	default:
 		c.State = Missing
 		c.Detail = "this container stands alone: it has no PostgreSQL, NATS or workspace"
-		c.Fix = "docker compose up -d --wait, in the folder of docker-compose.yml; or KAGED_DATABASE_URL and KAGED_NATS_URL, and kaged up"
+		c.Fix = "docker compose up -d --wait, in the folder of docker-compose.yml; or KAGED_DATABASE_URL and " +
+			"KAGED_NATS_URL, and kaged up"
 	}
 	return c
 }

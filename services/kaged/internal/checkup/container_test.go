@@ -19,7 +19,8 @@ func inContainer(t *testing.T, image checkup.Container, env map[string]string) c
 	m.Getenv = func(name string) string { return env[name] }
 	m.Container = checkup.ContainerOf(m.Getenv)
 	write(t, m.ConfigPath, "[models]\nsmart = [\"p:m\", \"q:${KAGED_NO_SUCH_MODEL}\"]\n"+
-		"[providers.p]\ndriver = \"openai\"\napi_key = \"${KAGED_NO_SUCH_KEY}\"\n[providers.q]\ndriver = \"openai\"\napi_key = \"k\"\n")
+		"[providers.p]\ndriver = \"openai\"\napi_key = \"${KAGED_NO_SUCH_KEY}\"\n[providers.q]\ndriver = "+
+		"\"openai\"\napi_key = \"k\"\n")
 	return m
 }
 

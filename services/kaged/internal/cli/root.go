@@ -50,7 +50,8 @@ func Main(modules []host.Module) int {
 		return kit.ExitFailed
 	}
 	return Run(ctx, kit.App{
-		Args: os.Args[1:], Getenv: getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Modules: modules, Hurry: hurry,
+		Args: os.Args[1:], Getenv: getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Modules: modules,
+		Hurry: hurry,
 	})
 }
 
@@ -71,14 +72,19 @@ func root(a kit.App) *cobra.Command {
 		Use:   "kaged",
 		Short: "Run coding agents on your own machine",
 		Long: "kaged runs the coding agents a project describes in .kaged/project.yaml, streams everything they do,\n" +
-			"and keeps a record. Begin with `kaged init` in a project, then `kaged up`, or `kaged run \"PROMPT\"`.\n\n" + kit.ExitCodes,
+			"and keeps a record. Begin with `kaged init` in a project, then `kaged up`, or `kaged run \"PROMPT\"`.\n\n" +
+			kit.ExitCodes,
 		Version:       version.Full(),
 		SilenceErrors: true, SilenceUsage: true,
 		Args: kit.Known, RunE: kit.Help, PersistentPreRunE: p.Given,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return kit.Misused(cmd, "%s", kit.FlagSentence(cmd, err)) })
-	root.PersistentFlags().StringVar(&p.ConfigFlag, "config", config.DefaultPath(a.Getenv), "the operator's configuration (KAGED_CONFIG)")
-	root.PersistentFlags().StringVar(&p.DataDirFlag, "data-dir", config.DefaultDataDir(a.Getenv), "the data directory (KAGED_DATA_DIR)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return kit.Misused(cmd, "%s", kit.FlagSentence(cmd, err))
+	})
+	root.PersistentFlags().StringVar(&p.ConfigFlag, "config", config.DefaultPath(a.Getenv),
+		"the operator's configuration (KAGED_CONFIG)")
+	root.PersistentFlags().StringVar(&p.DataDirFlag, "data-dir", config.DefaultDataDir(a.Getenv),
+		"the data directory (KAGED_DATA_DIR)")
 	root.AddCommand(
 		up.Command(a, &p), run.Command(a, &p), setup.Command(a, &p), ps.Command(a, &p), ps.KillCommand(a, &p),
 		ps.SpendCommand(a, &p),

@@ -59,12 +59,16 @@ const intro = `# Configuration
 
 Generated from the comments of the ` + "`Config`" + ` structs; run ` + "`make generate`" + ` after changing one.
 
-` + "`local.toml`" + ` is the operator's. A flag wins over the environment, the environment over the file, the file over the defaults. The key
-` + "`a_b`" + ` of ` + "`[services.x-y]`" + ` is ` + "`KAGED_SERVICES_X_Y_A_B`" + ` in the environment. An unknown key is an error with its line. Sizes are bytes,
+` + "`local.toml`" +
+	` is the operator's. A flag wins over the environment, the environment over the file, the file over the defaults. The key
+` + "`a_b`" + ` of ` + "`[services.x-y]`" + ` is ` + "`KAGED_SERVICES_X_Y_A_B`" +
+	` in the environment. An unknown key is an error with its line. Sizes are bytes,
 durations text such as ` + "`\"90s\"`" + `.
 
-Besides the tables below, ` + "`[models]`" + ` binds aliases (` + "`name = \"provider:model\"`" + `, or a list that is tried in order), ` + "`[default_tools]`" + `
-switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_name`" + ` is the name to show. Every ` + "`[services.NAME]`" + ` also takes ` + "`listen`" + `
+Besides the tables below, ` + "`[models]`" + ` binds aliases (` + "`name = \"provider:model\"`" +
+	`, or a list that is tried in order), ` + "`[default_tools]`" + `
+switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_name`" + ` is the name to show. Every ` +
+	"`[services.NAME]`" + ` also takes ` + "`listen`" + `
 (` + "`\"unix:PATH\"`" + `, ` + "`\"host:port\"`" + `, which takes the certificate of ` + "`[tls]`" +
 	`, or a list of them) and ` + "`address`" + `, where others
 reach it; those of a workspace also ` + "`workspace`" + `, its name in their certificates, where it has one;
@@ -204,7 +208,8 @@ func (g group) write(b *strings.Builder, defaults any) {
 
 // byMachine are the keys with defaults that depend on the machine.
 var byMachine = map[string]string{
-	"run_starts": "as the machine has cores", "search_workers": "as the machine has cores", "syntax_parsers": "as the machine has cores",
+	"run_starts": "as the machine has cores", "search_workers": "as the machine has cores",
+	"syntax_parsers": "as the machine has cores",
 }
 
 // shown returns a default as the page shows it.

@@ -56,7 +56,8 @@ func selected(t *testing.T, dir string) map[string]bool {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "gen" || d.Name() == "testdata" || d.Name() == "examples" || strings.HasPrefix(d.Name(), ".git") || d.Name() == "tools"):
+		case d.IsDir() && (d.Name() == "gen" || d.Name() == "testdata" || d.Name() == "examples" ||
+			strings.HasPrefix(d.Name(), ".git") || d.Name() == "tools"):
 			return fs.SkipDir
 		case !strings.HasSuffix(path, ".go"), strings.HasSuffix(path, "_test.go"),
 			strings.HasSuffix(path, "pkg/config/file.go"), strings.HasSuffix(path, "pkg/config/force.go"):

@@ -102,9 +102,11 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 	}
 	defer stores.close()
 	h, err := host.New(host.Options{
-		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv,
-		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure, InsecureAnywhere: opts.InsecureAnywhere,
-		NoSandbox: opts.NoSandbox, RateLimitsOff: opts.RateLimitsOff,
+		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(),
+		Getenv: opts.Getenv,
+		Listen: opts.Listen, UIURL: config.Or(opts.UIURL, file.UI.URL), Insecure: opts.Insecure,
+		InsecureAnywhere: opts.InsecureAnywhere,
+		NoSandbox:        opts.NoSandbox, RateLimitsOff: opts.RateLimitsOff,
 		Database: stores.database, NATS: stores.nats, Telemetry: kit, Hurry: opts.Hurry,
 	}, opts.Modules...)
 	if err != nil {

@@ -88,7 +88,8 @@ func reachable(ctx context.Context, s *stores) error {
 	if s.database.OwnerURL != "" {
 		conn, err := pgx.Connect(ctx, s.database.OwnerURL)
 		if err != nil {
-			return fault.Wrap(err, fault.Unavailable, "The database of --database-url cannot be reached; check the address, or leave it out for a private one.").
+			return fault.Wrap(err, fault.Unavailable, "The database of --database-url cannot be reached; check the address, "+
+				"or leave it out for a private one.").
 				With("subsystem", "storage")
 		}
 		_ = conn.Close(ctx)
@@ -96,7 +97,8 @@ func reachable(ctx context.Context, s *stores) error {
 	if s.nats.URL != "" {
 		conn, err := nats.Connect(s.nats.URL, nats.Timeout(reachTimeout))
 		if err != nil {
-			return fault.Wrap(err, fault.Unavailable, "The NATS of --nats-url cannot be reached; check the address, or leave it out for the embedded one.").
+			return fault.Wrap(err, fault.Unavailable, "The NATS of --nats-url cannot be reached; check the address, or leave "+
+				"it out for the embedded one.").
 				With("subsystem", "bus")
 		}
 		conn.Close()
@@ -133,7 +135,8 @@ func (s *stores) keep(ctx context.Context) error {
 			lives = 1
 		}
 		if lives > shortLives {
-			return fault.Wrap(ended, fault.Unavailable, "The embedded Postgres ends by itself again and again; its log is in the data directory.").
+			return fault.Wrap(ended, fault.Unavailable, "The embedded Postgres ends by itself again and again; its log is in "+
+				"the data directory.").
 				With("subsystem", "storage")
 		}
 		s.log.Warn("the embedded Postgres ended by itself and is started again", "error", ended)
@@ -143,7 +146,8 @@ func (s *stores) keep(ctx context.Context) error {
 		case ctx.Err() != nil && err != nil:
 			return nil
 		case err != nil:
-			return fault.Wrap(err, fault.Unavailable, "The embedded Postgres ended by itself and cannot be started again; its log is in the data directory.").
+			return fault.Wrap(err, fault.Unavailable, "The embedded Postgres ended by itself and cannot be started again; "+
+				"its log is in the data directory.").
 				With("subsystem", "storage")
 		}
 		s.postgres = again

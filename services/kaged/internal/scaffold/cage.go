@@ -25,7 +25,8 @@ type Cage struct {
 // view is the data of the templates of the project file and its overlay.
 func (c Cage) view(slug string) map[string]any {
 	return map[string]any{
-		"Project": slug, "Slug": scalar(slug), "Alias": DefaultAlias, "Description": strconv.Quote("The agents of " + slug + "."),
+		"Project": slug, "Slug": scalar(slug), "Alias": DefaultAlias,
+		"Description": strconv.Quote("The agents of " + slug + "."),
 		"Off": wrapped(
 			c.Off,
 		), "Languages": words(c.Languages), "Net": quoted(c.Net), "Read": quoted(c.Read), "Env": c.variables(),

@@ -97,7 +97,8 @@ func (b *Binding) bind(data []byte, current *config.File, found candidate) ([]by
 		if _, bound := current.Models[alias]; bound || alias == "local-only" && found.name != "ollama" {
 			continue
 		}
-		if data, err = config.Set(data, []string{"models", alias}, config.Quote(found.name+":"+found.modelFor(alias))); err != nil {
+		if data, err = config.Set(data, []string{"models", alias},
+			config.Quote(found.name+":"+found.modelFor(alias))); err != nil {
 			return nil, err
 		}
 		b.Aliases = append(b.Aliases, alias)

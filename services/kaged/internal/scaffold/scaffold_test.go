@@ -19,7 +19,9 @@ import (
 // A new project has its three files, with a slug made of its folder's name.
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"My Tool": "my-tool", "--": "project", "Ünïcode 9": "n-code-9", strings.Repeat("a", 80): strings.Repeat("a", 63)} {
+	for name, want := range map[string]string{
+		"My Tool": "my-tool", "--": "project", "Ünïcode 9": "n-code-9", strings.Repeat("a", 80): strings.Repeat("a", 63),
+	} {
 		dir := filepath.Join(t.TempDir(), name)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -37,7 +39,9 @@ func TestWrite(t *testing.T) {
 // For any name of the folder the written project compiles.
 func TestWhatIsWrittenCompiles(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"plain", "2024", "1e3", "0x1f", "null", "true", "No", "---", strings.Repeat("long", 40)} {
+	for _, name := range []string{
+		"plain", "2024", "1e3", "0x1f", "null", "true", "No", "---", strings.Repeat("long", 40),
+	} {
 		dir := filepath.Join(t.TempDir(), name)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -118,7 +122,9 @@ func TestBind(t *testing.T) {
 		provider string
 		target   string
 	}{
-		"anthropic":    {map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "anthropic", "anthropic:claude-"},
+		"anthropic": {
+			map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "anthropic", "anthropic:claude-",
+		},
 		"openai":       {map[string]string{"OPENAI_API_KEY": "k"}, "openai", "openai:gpt-"},
 		"gemini":       {map[string]string{"GEMINI_API_KEY": "k"}, "gemini", "gemini:gemini-"},
 		"ollama":       {map[string]string{"OLLAMA_HOST": ollama.URL}, "ollama", "ollama:qwen3:8b"},

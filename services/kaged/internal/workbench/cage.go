@@ -71,7 +71,8 @@ func (b *Bench) Cage(ctx context.Context, agent string, dataDir ownpath.Path) (C
 	}
 	policy := explained.Agent.Cage
 	c := Cage{
-		Project: explained.Project, Root: b.root, Agent: explained.Agent.Path, Caged: policy != nil, Says: []cage.Line{}, Grants: []Grant{}, Net: []string{},
+		Project: explained.Project, Root: b.root, Agent: explained.Agent.Path, Caged: policy != nil, Says: []cage.Line{},
+		Grants: []Grant{}, Net: []string{},
 		Capabilities: []string{}, Env: map[string]string{}, Warnings: append([]string{}, warnings...),
 	}
 	if policy == nil {

@@ -81,7 +81,8 @@ func refusal(diagnostics []dsl.Diagnostic) error {
 	for _, d := range diagnostics {
 		if d.Severity != dsl.Warning {
 			wrong = append(wrong, map[string]any{
-				"file": d.Pos.File, "line": d.Pos.Line, "column": d.Pos.Column, "path": d.Path, "kind": string(d.Kind), "reason": d.Message,
+				"file": d.Pos.File, "line": d.Pos.Line, "column": d.Pos.Column, "path": d.Path, "kind": string(d.Kind),
+				"reason": d.Message,
 			})
 		}
 	}
@@ -107,7 +108,8 @@ func (b *Bench) read(ctx context.Context, paths []string) ([]dsl.File, error) {
 		}
 		for _, f := range resp.GetFiles() {
 			files = append(files, dsl.File{
-				Path: f.GetPath(), Present: f.GetState() == toolrunnerv1.FileState_FILE_STATE_FOUND, Content: f.GetContent(), Reason: f.GetReason(),
+				Path: f.GetPath(), Present: f.GetState() == toolrunnerv1.FileState_FILE_STATE_FOUND, Content: f.GetContent(),
+				Reason: f.GetReason(),
 			})
 		}
 	}

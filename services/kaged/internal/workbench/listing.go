@@ -131,7 +131,8 @@ func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
 	if ignored, err := b.projectTools(ctx); err != nil {
 		return Listing{}, err
 	} else if ignored {
-		l.Warnings = append(l.Warnings, projectToolsFile+" is not read, because agents can write it; declare commands in tools.yaml beside the operator's local.toml.")
+		l.Warnings = append(l.Warnings, projectToolsFile+
+			" is not read, because agents can write it; declare commands in tools.yaml beside the operator's local.toml.")
 	}
 	decisions := map[string]compile.Decision{}
 	for _, d := range explained.Decisions {
@@ -153,17 +154,20 @@ func (b *Bench) projectTools(ctx context.Context) (bool, error) {
 }
 
 var categories = map[toolrunnerv1.Category]string{
-	toolrunnerv1.Category_CATEGORY_READ: "read", toolrunnerv1.Category_CATEGORY_WRITE: "write", toolrunnerv1.Category_CATEGORY_ADMIN: "admin",
+	toolrunnerv1.Category_CATEGORY_READ: "read", toolrunnerv1.Category_CATEGORY_WRITE: "write",
+	toolrunnerv1.Category_CATEGORY_ADMIN: "admin",
 }
 
 var limitUnits = map[toolrunnerv1.LimitUnit]string{
-	toolrunnerv1.LimitUnit_LIMIT_UNIT_BYTES: "bytes", toolrunnerv1.LimitUnit_LIMIT_UNIT_MILLISECONDS: "ms", toolrunnerv1.LimitUnit_LIMIT_UNIT_COUNT: "count",
+	toolrunnerv1.LimitUnit_LIMIT_UNIT_BYTES: "bytes", toolrunnerv1.LimitUnit_LIMIT_UNIT_MILLISECONDS: "ms",
+	toolrunnerv1.LimitUnit_LIMIT_UNIT_COUNT: "count",
 }
 
 func toolOf(t *toolrunnerv1.Tool, d compile.Decision) Tool {
 	out := Tool{
-		Name: t.GetName(), Namespace: t.GetNamespace(), Description: t.GetDescription(), Category: categories[t.GetCategory()],
-		Source: t.GetSource(), Plugin: t.GetPlugin(), DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
+		Name: t.GetName(), Namespace: t.GetNamespace(), Description: t.GetDescription(),
+		Category: categories[t.GetCategory()],
+		Source:   t.GetSource(), Plugin: t.GetPlugin(), DefaultRoot: t.GetDefaultRoot(), Parallel: t.GetParallel(),
 		Enabled: d.Enabled, DecidedBy: d.By.String(), Pattern: d.Pattern, ShownAs: d.ShownAs,
 		Parameters: t.GetInputSchema().AsMap(), Returns: t.GetOutputSchema().AsMap(),
 		Requires: []Requirement{}, Limits: []Limit{}, Aliases: []Alias{},
@@ -177,7 +181,9 @@ func toolOf(t *toolrunnerv1.Tool, d compile.Decision) Tool {
 		out.Requires = append(out.Requires, requirementOf(r))
 	}
 	for _, l := range t.GetLimits() {
-		out.Limits = append(out.Limits, Limit{Key: l.GetKey(), Value: l.GetValue(), Unit: limitUnits[l.GetUnit()], Doc: l.GetDoc()})
+		out.Limits = append(out.Limits, Limit{
+			Key: l.GetKey(), Value: l.GetValue(), Unit: limitUnits[l.GetUnit()], Doc: l.GetDoc(),
+		})
 	}
 	for _, a := range t.GetAliases() {
 		out.Aliases = append(out.Aliases, Alias{a.GetName(), a.GetDescription(), a.GetInputSchema().AsMap()})

@@ -37,7 +37,9 @@ func (r *requests) input(from io.Reader) {
 			}
 		}
 		if err != nil {
-			_ = r.send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}}})
+			_ = r.send(&sandboxsupervisorv1.ExecRequest{
+				Request: &sandboxsupervisorv1.ExecRequest_CloseStdin{CloseStdin: &sandboxsupervisorv1.CloseStdin{}},
+			})
 			return
 		}
 	}
@@ -49,9 +51,13 @@ func (r *requests) control(ctx context.Context, c Command) {
 		var m *sandboxsupervisorv1.ExecRequest
 		select {
 		case size := <-c.Resized:
-			m = &sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Resize{Resize: &sandboxsupervisorv1.Resize{Terminal: sizeToProto(size)}}}
+			m = &sandboxsupervisorv1.ExecRequest{
+				Request: &sandboxsupervisorv1.ExecRequest_Resize{Resize: &sandboxsupervisorv1.Resize{Terminal: sizeToProto(size)}},
+			}
 		case name := <-c.Signals:
-			m = &sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: name}}}
+			m = &sandboxsupervisorv1.ExecRequest{
+				Request: &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: name}},
+			}
 		case <-ctx.Done():
 			return
 		}

@@ -83,7 +83,9 @@ func (s *Sandbox) Exec(ctx context.Context, c Command) (*sandboxsupervisorv1.Exe
 		return nil, err
 	}
 	out := &requests{stream: stream}
-	if err := out.send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start(c)}}); err != nil {
+	if err := out.send(&sandboxsupervisorv1.ExecRequest{
+		Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start(c)},
+	}); err != nil {
 		return nil, err
 	}
 	go out.input(c.Stdin)

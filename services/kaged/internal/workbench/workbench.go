@@ -93,7 +93,8 @@ func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
 		}
 	}
 	h, err := host.New(host.Options{
-		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(), Getenv: opts.Getenv, Private: true,
+		File: file, ConfigPath: opts.ConfigPath, DataDir: opts.DataDir, Log: log, Version: version.String(),
+		Getenv: opts.Getenv, Private: true,
 		NoSandbox: noSandbox,
 	}, modules...)
 	if err != nil {
@@ -233,7 +234,9 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 const patience = 5 * time.Second
 
 // run makes one request and returns its last event.
-func (b *Bench) run(ctx context.Context, req *toolrunnerv1.RunToolRequest, show func(string)) (*toolrunnerv1.RunToolEvent, error) {
+func (b *Bench) run(
+	ctx context.Context, req *toolrunnerv1.RunToolRequest, show func(string),
+) (*toolrunnerv1.RunToolEvent, error) {
 	lasting, stop := rpc.Lasting(ctx, patience, func(ctx context.Context) error {
 		_, err := b.tools.CancelTool(ctx, &toolrunnerv1.CancelToolRequest{SessionId: b.session, CallId: req.GetCallId()})
 		return err

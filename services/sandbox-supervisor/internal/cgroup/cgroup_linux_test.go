@@ -17,9 +17,16 @@ func TestFolder(t *testing.T) {
 	t.Parallel()
 	const v1 = "40 31 0:37 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n"
 	for name, c := range map[string]struct{ mounts, cgroups, want string }{
-		"plain":      {"30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n", "0::/user.slice/a\n", "/sys/fs/cgroup/user.slice/a"},
-		"hybrid":     {v1 + "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n", "8:pids:/x\n0::/\n", "/sys/fs/cgroup/unified"},
-		"sub mount":  {"30 24 0:26 /docker/c1 /sys/fs/cgroup ro - cgroup2 cgroup ro\n", "0::/docker/c1/job\n", "/sys/fs/cgroup/job"},
+		"plain": {
+			"30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n", "0::/user.slice/a\n", "/sys/fs/cgroup/user.slice/a",
+		},
+		"hybrid": {
+			v1 + "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n", "8:pids:/x\n0::/\n",
+			"/sys/fs/cgroup/unified",
+		},
+		"sub mount": {
+			"30 24 0:26 /docker/c1 /sys/fs/cgroup ro - cgroup2 cgroup ro\n", "0::/docker/c1/job\n", "/sys/fs/cgroup/job",
+		},
 		"outside":    {"30 24 0:26 /docker/c1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/elsewhere\n", "/sys/fs/cgroup"},
 		"with space": {`30 24 0:26 / /a\040b rw - cgroup2 cgroup rw` + "\n", "0::/\n", "/a b"},
 		"v1 only":    {v1, "8:pids:/x\n", ""},

@@ -27,7 +27,8 @@ func newWatcher() (*watcher, error) {
 		return nil, err
 	}
 	w := &watcher{epoll: epoll, wake: wake, done: make(chan struct{}), calls: map[int32]func(){}}
-	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)}); err != nil {
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake,
+		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)}); err != nil {
 		unix.Close(wake)
 		unix.Close(epoll)
 		return nil, err

@@ -130,8 +130,9 @@ func (s *Supervisor) take(spec contract.CageSpec) (*Hold, *Cage, error) {
 		return nil, nil, stopping()
 	}
 	if len(s.held) >= s.limits.MaxCages {
-		return nil, nil, fault.New(fault.RateLimited, "There are %d cages already, which is as many as there may be at once.", len(s.held)).
-			With("retry_after_ms", 1000)
+		return nil, nil,
+			fault.New(fault.RateLimited, "There are %d cages already, which is as many as there may be at once.", len(s.held)).
+				With("retry_after_ms", 1000)
 	}
 	c = newCage(s, spec, key)
 	s.held[spec.ID] = c
@@ -205,7 +206,9 @@ func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
 			With("cage_id", id)
 	case !mayEnter(c.spec.Owner, e.command.Owner):
 		return nil, fault.New(fault.Conflict, "The cage %s is another owner's.", id).With("cage_id", id)
-	case e.own == nil && e.command.Cage != nil && c.key != cageKey(contract.CageSpec{ID: id, Policy: e.command.Cage, Root: e.command.Root}):
+	case e.own == nil && e.command.Cage != nil && c.key != cageKey(contract.CageSpec{
+		ID: id, Policy: e.command.Cage, Root: e.command.Root,
+	}):
 		return nil, fault.New(fault.Conflict, "The cage %s has another policy than the command asks for.", id).
 			With("cage_id", id)
 	}

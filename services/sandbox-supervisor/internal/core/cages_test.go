@@ -302,7 +302,9 @@ func TestHoldRefused(t *testing.T) {
 			"no policy":      {cageSpec(func(c *contract.CageSpec) { c.Policy = nil }), fault.InvalidParams},
 			"a bad agent":    {cageSpec(func(c *contract.CageSpec) { c.Owner.Agent = "a\x00" }), fault.InvalidParams},
 			"a missing path": {cageSpec(func(c *contract.CageSpec) { c.Root = "/missing" }), fault.CagePolicyInvalid},
-			"another owner":  {cageSpec(func(c *contract.CageSpec) { c.ID, c.Owner.SessionID = known.ID, "other" }), fault.Conflict},
+			"another owner": {
+				cageSpec(func(c *contract.CageSpec) { c.ID, c.Owner.SessionID = known.ID, "other" }), fault.Conflict,
+			},
 			"another policy": {cageSpec(func(c *contract.CageSpec) {
 				c.ID, c.Policy = known.ID, policy(func(p *dsl.Cage) { p.Net = []string{"a:1"} })
 			}), fault.Conflict},

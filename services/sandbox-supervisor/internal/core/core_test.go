@@ -115,7 +115,8 @@ func (s *spawner) Connect(context.Context, int) (io.ReadWriteCloser, error) {
 }
 
 var limits = Limits{
-	KillGrace: 5 * time.Second, CancelGrace: time.Second, MaxCommands: 10, MaxCages: 3, MaxBytes: 1 << 20, MaxStrings: 1000, InputBytes: 10,
+	KillGrace: 5 * time.Second, CancelGrace: time.Second, MaxCommands: 10, MaxCages: 3, MaxBytes: 1 << 20,
+	MaxStrings: 1000, InputBytes: 10,
 	KeptOutput: 10, MaxDetached: 5, EndedPerOwner: 100, EndedBytes: 3*endedCost + 100, EndedFor: time.Hour,
 }
 

@@ -22,7 +22,8 @@ var (
 func TestWhoMayEnterACage(t *testing.T) {
 	t.Parallel()
 	owners := map[string]contract.Owner{
-		"session": ofSession, "other session": ofOther, "run": ofRun, "next run": ofNextRun, "project": ofProject, "other project": ofP2,
+		"session": ofSession, "other session": ofOther, "run": ofRun, "next run": ofNextRun, "project": ofProject,
+		"other project": ofP2,
 	}
 	allowed := map[string]bool{"session<run": true, "session<next run": true}
 	for cage, c := range owners {

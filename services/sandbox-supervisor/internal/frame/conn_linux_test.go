@@ -42,7 +42,8 @@ func TestFramesArriveWhole(t *testing.T) {
 	a, b := pair(t)
 	rapid.Check(t, func(t *rapid.T) {
 		f := Frame{
-			Op: OpStart, Exec: rapid.Uint64().Draw(t, "exec"), Mark: rapid.Uint64().Draw(t, "mark"), Dir: rapid.String().Draw(t, "dir"),
+			Op: OpStart, Exec: rapid.Uint64().Draw(t, "exec"), Mark: rapid.Uint64().Draw(t, "mark"),
+			Dir:  rapid.String().Draw(t, "dir"),
 			Argv: rapid.SliceOfN(rapid.String(), 1, 20).Draw(t, "argv"),
 			Env:  []string{"BIG=" + strings.Repeat("\x01é", rapid.IntRange(0, 100_000).Draw(t, "big"))},
 		}
@@ -101,7 +102,9 @@ func TestSendersDoNotMix(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for range 20 {
-				if err := a.Send(Frame{Op: OpStart, Exec: uint64(i), Dir: strings.Repeat(string(rune('a'+i)), 100_000)}); err != nil {
+				if err := a.Send(Frame{
+					Op: OpStart, Exec: uint64(i), Dir: strings.Repeat(string(rune('a'+i)), 100_000),
+				}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -25,7 +25,8 @@ type Plan struct {
 // retry.
 const (
 	ResolvConf = "nameserver 127.0.0.1\noptions timeout:2 attempts:1 no-aaaa\n"
-	Nsswitch   = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n"
+	Nsswitch   = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: " +
+		"files\nservices: files\nethers: files\nrpc: files\n"
 )
 
 // Hosts is the text of /etc/hosts in a cage with that host name.

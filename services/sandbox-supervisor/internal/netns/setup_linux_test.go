@@ -190,7 +190,8 @@ func TestUnroutedText(t *testing.T) {
 		t.Errorf("IPv6: %d, %t, %t", n, ipv6, ok)
 	}
 	for _, text := range []string{
-		"", "\n", "Ip:", "Ip: OutNoRoutes\n", "Ip: OutNoRoutes\nIp: 42", "Ip: a OutNoRoutes\nIp:\n", "Ip: OutNoRoutes\nIp: x\n", "Ip: a\nIp: 1\n",
+		"", "\n", "Ip:", "Ip: OutNoRoutes\n", "Ip: OutNoRoutes\nIp: 42", "Ip: a OutNoRoutes\nIp:\n",
+		"Ip: OutNoRoutes\nIp: x\n", "Ip: a\nIp: 1\n",
 		"Ip6OutNoRoutes 4", "Ip6OutNoRoutes\n", "Ip6OutNoRoutes -1\n",
 	} {
 		if n, _, ok := netns.Unrouted([]byte(text)); ok {
@@ -208,7 +209,8 @@ func TestPortsStayFree(t *testing.T) {
 		netns.Plan{Streams: []netip.AddrPort{netip.MustParseAddrPort("198.18.0.2:8080")}},
 	)
 	defer closeAll(space.Sockets)
-	if out, code := space.Run(t, "python3", "-c", "import socket; s=socket.socket(); s.bind(('127.0.0.1', 8080)); s.listen()"); code != 0 {
+	if out, code := space.Run(t, "python3", "-c", "import socket; s=socket.socket(); s.bind(('127.0.0.1', 8080)); "+
+		"s.listen()"); code != 0 {
 		t.Errorf("binding 127.0.0.1:8080: %s", out)
 	}
 }

@@ -69,7 +69,8 @@ func sockets() []alternative {
 }
 
 // namespaces are the flags of clone that make one.
-const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // The kinds of programs a process may be (linux/personality.h).
@@ -124,7 +125,8 @@ func rules(p Profile) map[int][]alternative {
 func absent(p Profile) []int {
 	calls := []int{
 		unix.SYS_OPENAT2, unix.SYS_MEMFD_SECRET,
-		unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT, unix.SYS_IO_GETEVENTS, unix.SYS_IO_PGETEVENTS, unix.SYS_IO_CANCEL, unix.SYS_IO_DESTROY,
+		unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT, unix.SYS_IO_GETEVENTS, unix.SYS_IO_PGETEVENTS, unix.SYS_IO_CANCEL,
+		unix.SYS_IO_DESTROY,
 	}
 	if p.NoClone3 {
 		calls = append(calls, unix.SYS_CLONE3)

@@ -26,11 +26,13 @@ func TestCommandFromProto(t *testing.T) {
 				AgentPath: "a",
 			},
 			Argv: []string{"a", "b"},
-			Cwd:  "/dir", Env: map[string]string{"K": "V"}, Terminal: &sandboxsupervisorv1.Terminal{Cols: 1, Rows: 2}, TimeoutMs: 1500,
-			Cage: &commonv1.CagePolicy{}, MergeStderr: true,
+			Cwd:  "/dir", Env: map[string]string{"K": "V"}, Terminal: &sandboxsupervisorv1.Terminal{Cols: 1, Rows: 2},
+			TimeoutMs: 1500,
+			Cage:      &commonv1.CagePolicy{}, MergeStderr: true,
 		},
 	}})
-	if err != nil || c.Owner != (contract.Owner{SessionID: "s", RunID: "r", CallID: "c", ProjectID: "p", Agent: "a"}) || len(c.Argv) != 2 ||
+	if err != nil || c.Owner != (contract.Owner{SessionID: "s", RunID: "r", CallID: "c", ProjectID: "p", Agent: "a"}) ||
+		len(c.Argv) != 2 ||
 		c.Dir != "/dir" || c.Env["K"] != "V" || *c.Terminal != (core.Size{Cols: 1, Rows: 2}) ||
 		c.Timeout != 1500*time.Millisecond ||
 		c.Cage == nil ||

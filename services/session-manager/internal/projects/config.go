@@ -35,7 +35,8 @@ func (c Config) Validate() error {
 		check.Setting{Key: "prompt_cache", Value: int64(c.PromptCache)},
 	)
 	if err == nil && c.MaxPrompts > maxPrompts {
-		err = fault.New(fault.BadRequest, "max_prompts must be at most %d, which is what one message to the harness can carry.", maxPrompts)
+		err = fault.New(fault.BadRequest, "max_prompts must be at most %d, which is what one message to the harness "+
+			"can carry.", maxPrompts)
 	}
 	return err
 }

@@ -154,7 +154,8 @@ func (c Config) Validate() error {
 	case c.FrameReplicas > 5:
 		return fault.New(fault.BadRequest, "frame_replicas must be at most 5, which is the most that NATS keeps.")
 	case c.FrameBatch > maxBatch:
-		return fault.New(fault.BadRequest, "frame_batch must be at most %d, which is what NATS takes as one message.", maxBatch)
+		return fault.New(fault.BadRequest, "frame_batch must be at most %d, which is what NATS takes as one message.",
+			maxBatch)
 	}
 	return nil
 }

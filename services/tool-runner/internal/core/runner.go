@@ -129,7 +129,8 @@ type Runner struct {
 // New returns a runner of the whole catalogue. It starts no goroutine and touches no file; see [Runner.Start].
 func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
-		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told), servers: deps.Servers, commands: deps.Commands, project: opts.Project,
+		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told),
+		servers: deps.Servers, commands: deps.Commands, project: opts.Project,
 		cages: deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
 		debuggers: debugging.NewRuns(deps.Debuggers),
@@ -201,7 +202,9 @@ func (r *Runner) Available(from contract.Caller) ([]*fault.Error, error) {
 
 // Run runs a call once and returns its outcome; see [calls.Calls.Do]. A tool that fails is an outcome. call.Emit is
 // replaced: output goes to show.
-func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, text string) error) (dispatch.Outcome, error) {
+func (r *Runner) Run(
+	ctx context.Context, call *tool.Call, show func(stream, text string) error,
+) (dispatch.Outcome, error) {
 	if call.ID == "" || call.From.SessionID == "" {
 		return dispatch.Outcome{}, fault.New(fault.BadRequest, "A call needs a call_id and a session_id.")
 	}
@@ -209,7 +212,9 @@ func (r *Runner) Run(ctx context.Context, call *tool.Call, show func(stream, tex
 	if err := r.runs.Check(run); err != nil {
 		return dispatch.Outcome{}, err
 	}
-	key := calls.Key{Session: call.From.SessionID, Invocation: call.From.InvocationID, Run: run.ID, ID: call.ID, Input: digest(call)}
+	key := calls.Key{
+		Session: call.From.SessionID, Invocation: call.From.InvocationID, Run: run.ID, ID: call.ID, Input: digest(call),
+	}
 	return r.calls.Do(ctx, key, func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error) {
 		call.Emit = emit
 		return r.dispatcher.Dispatch(ctx, call)
@@ -381,7 +386,9 @@ func (r *Runner) Drain() { r.drain() }
 
 // HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. It
 // fails with bad_request for a caller without a cage.
-func (r *Runner) HoldCage(ctx context.Context, id string, from contract.Caller, event func(contract.CageEvent) error) error {
+func (r *Runner) HoldCage(
+	ctx context.Context, id string, from contract.Caller, event func(contract.CageEvent) error,
+) error {
 	if id == "" || from.SessionID == "" || from.Cage == nil {
 		return fault.New(fault.BadRequest, "A cage needs a cage_id, a session_id and a policy.")
 	}

@@ -31,9 +31,11 @@ func TestCallFromProto(t *testing.T) {
 			Input:  input,
 			Grant:  &toolrunnerv1.ToolGrant{Fingerprint: grant},
 			Context: &toolrunnerv1.ToolContext{
-				SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, InvocationId: from.InvocationID, Caller: from.Agent, ProjectId: from.ProjectID,
-				ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles, CageId: from.CageID,
-				Cage: policy.Proto(), IssueNumber: from.Issue, ProjectCaged: from.ProjectCaged,
+				SessionId: from.SessionID, RunId: from.RunID, RequestId: from.RequestID, InvocationId: from.InvocationID,
+				Caller: from.Agent, ProjectId: from.ProjectID,
+				ProjectRoot: from.Root, OperatorId: from.OperatorID, Tools: from.Tools, KnowsFiles: from.KnowsFiles,
+				CageId: from.CageID,
+				Cage:   policy.Proto(), IssueNumber: from.Issue, ProjectCaged: from.ProjectCaged,
 				LanguageServers: dsl.LanguageServersProto(from.LanguageServers), Debugging: from.Debugging.Proto(),
 			},
 		}
@@ -65,7 +67,8 @@ func TestResultToProto(t *testing.T) {
 		},
 		Fault: fault.New(fault.FileBusy, "busy").With("path", "./a"), Tool: "x.y", Duration: 1500 * time.Millisecond,
 		Records: []contract.Record{{Type: "tool.called", At: 12, Agent: "primary", Payload: map[string]any{
-			"text": "a\xff", "bytes": int64(3), "count": 2, "ok": true, "params": map[string]any{"\xff": []any{"\xfe", nil, 1.5}},
+			"text": "a\xff", "bytes": int64(3), "count": 2, "ok": true,
+			"params": map[string]any{"\xff": []any{"\xfe", nil, 1.5}},
 		}}},
 	})
 	payload, err := structpb.NewStruct(map[string]any{
@@ -79,7 +82,9 @@ func TestResultToProto(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
-		Content: "{}", Tool: "x.y", DurationMs: 1500, Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_FILE_BUSY, Message: "busy", Details: details},
+		Content: "{}", Tool: "x.y", DurationMs: 1500, Error: &commonv1.Error{
+			Code: commonv1.ErrorCode_ERROR_CODE_FILE_BUSY, Message: "busy", Details: details,
+		},
 		Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 12, AgentPath: "primary", Payload: payload}},
 	}}}
 	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
@@ -94,7 +99,8 @@ func TestResultToProto(t *testing.T) {
 func TestApprovalToProto(t *testing.T) {
 	t.Parallel()
 	ask := &contract.Subject{
-		Tool: "x.y", Agent: "primary", Reasons: []string{"why\xff"}, Command: "a\xfe", Cwd: "./b", Paths: []string{"./c\xff"}, Preview: "+d",
+		Tool: "x.y", Agent: "primary", Reasons: []string{"why\xff"}, Command: "a\xfe", Cwd: "./b", Paths: []string{"./c\xff"},
+		Preview: "+d",
 	}
 	got := resultToProto(
 		dispatch.Outcome{
@@ -108,7 +114,8 @@ func TestApprovalToProto(t *testing.T) {
 	}
 	want := &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Approval{Approval: &toolrunnerv1.ApprovalNeeded{
 		Subject: &commonv1.ApprovalSubject{
-			Tool: "x.y", AgentPath: "primary", Reasons: []string{"why\uFFFD"}, Command: "a\uFFFD", Cwd: "./b", Paths: []string{"./c\uFFFD"}, Preview: "+d",
+			Tool: "x.y", AgentPath: "primary", Reasons: []string{"why\uFFFD"}, Command: "a\uFFFD", Cwd: "./b",
+			Paths: []string{"./c\uFFFD"}, Preview: "+d",
 		},
 		Fingerprint: ask.Fingerprint(), Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 1, Payload: payload}},
 	}}}

@@ -34,7 +34,8 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 // included.
 func TestRun(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("-- llm/1 --\nsay from the file\n-- llm/2 --\nsay never ends\nhang\n"), 0o644); err != nil {
+	if err := os.WriteFile(script, []byte("-- llm/1 --\nsay from the file\n-- llm/2 --\nsay never ends\nhang\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := command(t, "--listen", "127.0.0.1:0", "--script", script)

@@ -49,7 +49,9 @@ type Log struct {
 
 // New returns a Log that writes through client.
 func New(client sessionmanagerv1.AuditServiceClient, log *slog.Logger, limits Limits) *Log {
-	return &Log{client: client, log: log, limits: limits, queue: make(chan *sessionmanagerv1.RecordAuditRequest, limits.Queue)}
+	return &Log{
+		client: client, log: log, limits: limits, queue: make(chan *sessionmanagerv1.RecordAuditRequest, limits.Queue),
+	}
 }
 
 // Record implements access.Audit.

@@ -27,7 +27,9 @@ type store struct {
 	kept  []*sessionmanagerv1.RecordAuditRequest
 }
 
-func (s *store) RecordAudit(_ context.Context, r *sessionmanagerv1.RecordAuditRequest, _ ...grpc.CallOption) (*sessionmanagerv1.RecordAuditResponse, error) {
+func (s *store) RecordAudit(
+	_ context.Context, r *sessionmanagerv1.RecordAuditRequest, _ ...grpc.CallOption,
+) (*sessionmanagerv1.RecordAuditResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails > 0 {
@@ -68,7 +70,8 @@ func TestRecordsArrive(t *testing.T) {
 			t.Fatalf("%d records arrived", len(s.kept))
 		}
 		for i, r := range s.kept {
-			if r.GetRequestId() != fmt.Sprint(i) || r.GetUserId() != "ann" || r.GetRecords()[0].GetPayload().AsMap()["n"] != float64(i) {
+			if r.GetRequestId() != fmt.Sprint(i) || r.GetUserId() != "ann" ||
+				r.GetRecords()[0].GetPayload().AsMap()["n"] != float64(i) {
 				t.Errorf("record %d is %v", i, r)
 			}
 		}

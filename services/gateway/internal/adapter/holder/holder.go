@@ -45,7 +45,8 @@ func attach(ctx context.Context, conn grpc.ClientConnInterface, req *sessionmana
 	case err == nil && event.GetAttached() != nil:
 		return &hold{stream, cancel, event.GetAttached().GetServerSeq()}, nil
 	case err == nil && event.GetEnded() != nil:
-		err = fault.New(fault.Unavailable, "The session's holder is stopping; try again shortly.").With("subsystem", "session-manager")
+		err = fault.New(fault.Unavailable, "The session's holder is stopping; try again shortly.").
+			With("subsystem", "session-manager")
 	case err == nil, errors.Is(err, io.EOF):
 		err = fault.New(fault.Internal, "The session's holder did not say that the session is held.")
 	}

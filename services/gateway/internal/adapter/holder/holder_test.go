@@ -27,7 +27,9 @@ type manager struct {
 }
 
 // Attach implements AttachService.
-func (m *manager) Attach(_ *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error {
+func (m *manager) Attach(
+	_ *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent],
+) error {
 	for _, e := range m.events {
 		if err := stream.Send(e); err != nil {
 			return err
@@ -48,7 +50,9 @@ func serve(t *testing.T, m *manager) grpc.ClientConnInterface {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///manager", append(rpc.DialOptions(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +79,12 @@ func ended(code string) *sessionmanagerv1.AttachEvent {
 // A session is held at the process that has its lease, wherever it is asked for first, and the end of the hold is told.
 func TestAttachFollowsTheLease(t *testing.T) {
 	t.Parallel()
-	wanted := &sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Wanted{Wanted: &sessionmanagerv1.AttachWanted{}}}
-	there := serve(t, &manager{events: []*sessionmanagerv1.AttachEvent{attached(7), wanted, {}, wanted, ended("replaced")}})
+	wanted := &sessionmanagerv1.AttachEvent{
+		Event: &sessionmanagerv1.AttachEvent_Wanted{Wanted: &sessionmanagerv1.AttachWanted{}},
+	}
+	there := serve(t, &manager{
+		events: []*sessionmanagerv1.AttachEvent{attached(7), wanted, {}, wanted, ended("replaced")},
+	})
 	here := serve(t, &manager{err: fault.New(fault.StaleLease, "not here").With("holder", "there")})
 	h := holder.New(holderconn.New(here, func(address string) (grpc.ClientConnInterface, error) {
 		if address != "there" {
@@ -104,11 +112,14 @@ func TestAttachRefusals(t *testing.T) {
 		manager *manager
 		want    fault.Code
 	}{
-		"refused":         {&manager{err: fault.New(fault.SessionAttached, "held")}, fault.SessionAttached},
-		"ended at once":   {&manager{events: []*sessionmanagerv1.AttachEvent{ended("server_shutdown")}}, fault.Unavailable},
-		"an empty event":  {&manager{events: []*sessionmanagerv1.AttachEvent{{}}}, fault.Internal},
-		"nothing at all":  {&manager{events: []*sessionmanagerv1.AttachEvent{}}, fault.Internal},
-		"held, then lost": {&manager{events: []*sessionmanagerv1.AttachEvent{attached(1)}, err: fault.New(fault.Unavailable, "gone")}, fault.Unavailable},
+		"refused":        {&manager{err: fault.New(fault.SessionAttached, "held")}, fault.SessionAttached},
+		"ended at once":  {&manager{events: []*sessionmanagerv1.AttachEvent{ended("server_shutdown")}}, fault.Unavailable},
+		"an empty event": {&manager{events: []*sessionmanagerv1.AttachEvent{{}}}, fault.Internal},
+		"nothing at all": {&manager{events: []*sessionmanagerv1.AttachEvent{}}, fault.Internal},
+		"held, then lost": {
+			&manager{events: []*sessionmanagerv1.AttachEvent{attached(1)}, err: fault.New(fault.Unavailable, "gone")},
+			fault.Unavailable,
+		},
 	} {
 		hold, err := holder.New(holderconn.New(serve(t, x.manager), nil)).Attach(t.Context(), "S", true)
 		if err == nil {

@@ -46,7 +46,8 @@ func (c *Conn) Follow(try func(grpc.ClientConnInterface) error) error {
 		}
 		conn, dialErr := c.dial(holder)
 		if dialErr != nil {
-			return fault.Wrap(dialErr, fault.Unavailable, "The process that holds the session cannot be reached; try again shortly.").
+			return fault.Wrap(dialErr, fault.Unavailable, "The process that holds the session cannot be reached; try again "+
+				"shortly.").
 				With("subsystem", "session-manager")
 		}
 		err = try(conn)

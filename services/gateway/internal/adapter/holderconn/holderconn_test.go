@@ -30,8 +30,9 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	unnamed := fault.New(fault.StaleLease, "nobody")
 	places := map[string]place{
-		"a": {holder: "b"}, "b": {holder: "c"}, "c": {}, "d": {holder: "a"}, "missing": {err: fault.New(fault.NotFound, "no")},
-		"ring": {holder: "ring"}, "unnamed": {err: unnamed}, "lost": {holder: "nowhere"},
+		"a": {holder: "b"}, "b": {holder: "c"}, "c": {}, "d": {holder: "a"},
+		"missing": {err: fault.New(fault.NotFound, "no")},
+		"ring":    {holder: "ring"}, "unnamed": {err: unnamed}, "lost": {holder: "nowhere"},
 	}
 	dial := func(address string) (grpc.ClientConnInterface, error) {
 		p, ok := places[address]
@@ -41,8 +42,9 @@ func TestFollow(t *testing.T) {
 		return p, nil
 	}
 	for name, want := range map[string]fault.Code{
-		"a": 0, "c": 0, "missing": fault.NotFound, "ring": fault.Unavailable, "d": fault.Unavailable, "unnamed": fault.Unavailable,
-		"lost": fault.Unavailable,
+		"a": 0, "c": 0, "missing": fault.NotFound, "ring": fault.Unavailable, "d": fault.Unavailable,
+		"unnamed": fault.Unavailable,
+		"lost":    fault.Unavailable,
 	} {
 		err := holderconn.New(places[name], dial).Invoke(t.Context(), "/m", nil, nil)
 		if fault.CodeOf(err) != want {

@@ -104,7 +104,8 @@ func (c *Cache) fetch(ctx context.Context, kept []byte) ([]byte, error) {
 }
 
 func unavailable(cause error) error {
-	return fault.Wrap(cause, fault.Unavailable, "Sign-in does not work yet; try again shortly.").With("subsystem", "session-manager")
+	return fault.Wrap(cause, fault.Unavailable, "Sign-in does not work yet; try again shortly.").
+		With("subsystem", "session-manager")
 }
 
 func (c *Cache) get(age time.Duration) (secret []byte, old bool) {

@@ -22,7 +22,9 @@ type operator struct {
 	asked  int
 }
 
-func (o *operator) GetAuthEpoch(context.Context, *sessionmanagerv1.GetAuthEpochRequest, ...grpc.CallOption) (*sessionmanagerv1.GetAuthEpochResponse, error) {
+func (o *operator) GetAuthEpoch(
+	context.Context, *sessionmanagerv1.GetAuthEpochRequest, ...grpc.CallOption,
+) (*sessionmanagerv1.GetAuthEpochResponse, error) {
 	o.asked++
 	return &sessionmanagerv1.GetAuthEpochResponse{Secret: []byte(o.secret)}, o.err
 }
@@ -70,7 +72,9 @@ type hanging struct {
 	asked int
 }
 
-func (h *hanging) GetAuthEpoch(ctx context.Context, _ *sessionmanagerv1.GetAuthEpochRequest, _ ...grpc.CallOption) (*sessionmanagerv1.GetAuthEpochResponse, error) {
+func (h *hanging) GetAuthEpoch(
+	ctx context.Context, _ *sessionmanagerv1.GetAuthEpochRequest, _ ...grpc.CallOption,
+) (*sessionmanagerv1.GetAuthEpochResponse, error) {
 	h.asked++
 	<-ctx.Done()
 	return nil, ctx.Err()

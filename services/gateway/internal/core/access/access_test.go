@@ -38,16 +38,35 @@ func TestGate(t *testing.T) {
 		user   string
 		reason access.Reason
 	}{
-		"the cookie":                    {access.Gate{Mode: access.Loopback}, access.Credentials{Session: cookie}, "ann", ""},
-		"no cookie":                     {access.Gate{Mode: access.Loopback}, access.Credentials{}, "", access.MissingCookie},
-		"another cookie":                {access.Gate{Mode: access.Loopback}, access.Credentials{Session: cookie + "x"}, "", access.InvalidCookie},
-		"headers where a cookie counts": {access.Gate{Mode: access.Loopback}, access.Credentials{UserID: "eve", Nonce: "n"}, "", access.MissingCookie},
-		"the sidecar":                   {access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "bob", Nonce: "n"}, "bob", ""},
-		"no nonce":                      {access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "bob"}, "", access.MissingNonce},
-		"a wrong nonce":                 {access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "bob", Nonce: "m"}, "", access.WrongNonce},
-		"a nonce nobody set":            {access.Gate{Mode: access.Sidecar}, access.Credentials{UserID: "bob", Nonce: "m"}, "", access.WrongNonce},
-		"no user":                       {access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Nonce: "n"}, "", access.MissingUser},
-		"a user no header can carry":    {access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "b\x01", Nonce: "n"}, "", access.InvalidUser},
+		"the cookie": {access.Gate{Mode: access.Loopback}, access.Credentials{Session: cookie}, "ann", ""},
+		"no cookie":  {access.Gate{Mode: access.Loopback}, access.Credentials{}, "", access.MissingCookie},
+		"another cookie": {
+			access.Gate{Mode: access.Loopback}, access.Credentials{Session: cookie + "x"}, "", access.InvalidCookie,
+		},
+		"headers where a cookie counts": {
+			access.Gate{Mode: access.Loopback}, access.Credentials{UserID: "eve", Nonce: "n"}, "", access.MissingCookie,
+		},
+		"the sidecar": {
+			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "bob", Nonce: "n"}, "bob", "",
+		},
+		"no nonce": {
+			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "bob"}, "", access.MissingNonce,
+		},
+		"a wrong nonce": {
+			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "bob", Nonce: "m"}, "", access.WrongNonce,
+		},
+		"a nonce nobody set": {
+			access.Gate{Mode: access.Sidecar}, access.Credentials{UserID: "bob", Nonce: "m"}, "", access.WrongNonce,
+		},
+		"no user": {
+			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Nonce: "n"}, "", access.MissingUser,
+		},
+		"a user no header can carry": {
+			access.Gate{Mode: access.Sidecar, Nonce: "n"},
+			access.Credentials{UserID: "b\x01", Nonce: "n"},
+			"",
+			access.InvalidUser,
+		},
 		"the cookie where a nonce counts": {
 			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Session: cookie}, "", access.MissingNonce,
 		},
@@ -80,7 +99,9 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("got %+v, %v", id, err)
 	}
 	gate = access.Gate{Mode: access.Sidecar, Nonce: "n"}
-	id, _, err = gate.Identify(t.Context(), access.Credentials{UserID: "bob", Nonce: "n", Email: "b@x", Groups: "dev, ops,"})
+	id, _, err = gate.Identify(t.Context(), access.Credentials{
+		UserID: "bob", Nonce: "n", Email: "b@x", Groups: "dev, ops,",
+	})
 	if err != nil || id.Email != "b@x" || len(id.Groups) != 2 || id.Groups[1] != "ops" {
 		t.Errorf("got %+v, %v", id, err)
 	}
@@ -91,14 +112,19 @@ func TestSecretChanges(t *testing.T) {
 	t.Parallel()
 	s := &secrets{current: []byte("old"), next: []byte("new")}
 	gate := access.Gate{Mode: access.Loopback, Operator: "ann", Secrets: s}
-	if _, _, err := gate.Identify(t.Context(), access.Credentials{Session: access.SessionToken([]byte("new"))}); err != nil {
+	if _, _, err := gate.Identify(
+		t.Context(), access.Credentials{Session: access.SessionToken([]byte("new"))},
+	); err != nil {
 		t.Errorf("the new cookie: %v", err)
 	}
-	if _, reason, _ := gate.Identify(t.Context(), access.Credentials{Session: access.SessionToken([]byte("old"))}); reason != access.InvalidCookie {
+	if _, reason, _ := gate.Identify(
+		t.Context(), access.Credentials{Session: access.SessionToken([]byte("old"))},
+	); reason != access.InvalidCookie {
 		t.Errorf("the old cookie: %q", reason)
 	}
 	gate.Secrets = &secrets{}
-	if _, reason, err := gate.Identify(t.Context(), access.Credentials{Session: "x"}); !errors.Is(err, fault.Unavailable) || reason != "" {
+	if _, reason, err := gate.Identify(t.Context(), access.Credentials{Session: "x"}); !errors.Is(err,
+		fault.Unavailable) || reason != "" {
 		t.Errorf("without a secret: %q, %v", reason, err)
 	}
 }
@@ -112,8 +138,9 @@ func TestCheckCSRF(t *testing.T) {
 		sent, cookie string
 		ok           bool
 	}{
-		"equal": {ann, ann, true}, "neither": {"", "", false}, "header only": {ann, "", false}, "cookie only": {"", ann, false},
-		"different": {ann, bob, false}, "another user's": {bob, bob, false}, "made up": {"x", "x", false},
+		"equal": {ann, ann, true}, "neither": {"", "", false}, "header only": {ann, "", false},
+		"cookie only": {"", ann, false},
+		"different":   {ann, bob, false}, "another user's": {bob, bob, false}, "made up": {"x", "x", false},
 	} {
 		err := access.CheckCSRF(t.Context(), &secrets{current: secret}, "ann", c.sent, c.cookie)
 		if (err == nil) != c.ok {

@@ -10,7 +10,8 @@ import (
 // equal the cookie and be the user's. It fails with fault.Forbidden, details.reason csrf_mismatch, and with
 // fault.Unavailable while the secret is not known.
 func CheckCSRF(ctx context.Context, secrets Secrets, userID, sent, cookie string) error {
-	mismatch := fault.New(fault.Forbidden, "The CSRF token is missing or wrong; send the one of GET /api/v1/me in X-Kaged-CSRF.").
+	mismatch := fault.New(fault.Forbidden, "The CSRF token is missing or wrong; send the one of GET /api/v1/me in "+
+		"X-Kaged-CSRF.").
 		With("reason", "csrf_mismatch")
 	if sent == "" || !equal(sent, cookie) {
 		return mismatch

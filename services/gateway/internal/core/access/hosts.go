@@ -54,7 +54,8 @@ func NewHosts(listen, uiURL string) (*Hosts, error) {
 // ParseUIURL reads the base URL people see: http or https, a host, no query. It fails with fault.BadRequest.
 func ParseUIURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
+		u.User != nil {
 		return nil, fault.New(fault.BadRequest, "The UI URL %q is not of the form http(s)://host[:port].", raw)
 	}
 	return u, nil

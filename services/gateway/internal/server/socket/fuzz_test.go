@@ -26,8 +26,10 @@ func FuzzHandle(f *testing.F) {
 	for _, seed := range []string{
 		`{"channel":"control","seq":1,"type":"hello","payload":{"resume_from_seq":{"output":3,"events":0}}}`,
 		`{"channel":"control","type":"hello"}`, `{"channel":"control","type":"hello","payload":null}`,
-		`{"channel":"control","type":"ping","payload":{}}`, `{"channel":"control","type":"subscribe","payload":{"channels":["output","pty:x","` + "\u2028" + `"]}}`,
-		`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`, `{"channel":"output","type":"x"}`, `[]`, `{"channel":1}`, `nonsense`,
+		`{"channel":"control","type":"ping","payload":{}}`,
+		`{"channel":"control","type":"subscribe","payload":{"channels":["output","pty:x","` + "\u2028" + `"]}}`,
+		`{"channel":"control","type":"unsubscribe","payload":{"channels":["output"]}}`, `{"channel":"output","type":"x"}`,
+		`[]`, `{"channel":1}`, `nonsense`,
 		`{"channel":"control","type":"pty.resize","payload":{"cols":80}}`,
 		`{"channel":"control","type":"subscribe","payload":{"channels":["pty:` + process + `"],"addressed":true,
 			"offsets":{"pty:` + process + `":7}}}`,

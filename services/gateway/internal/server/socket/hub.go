@@ -148,7 +148,8 @@ func (h *Hub) add(s *Socket) error {
 	case h.closed:
 		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
 	case h.count >= h.deps.Limits.Sockets:
-		return fault.New(fault.Unavailable, "The gateway has as many sockets as it may; close one or try again later.").With("subsystem", "gateway")
+		return fault.New(fault.Unavailable, "The gateway has as many sockets as it may; close one or try again later.").
+			With("subsystem", "gateway")
 	}
 	h.bySession[s.session] = append(slices.Clone(h.bySession[s.session]), s)
 	h.count++

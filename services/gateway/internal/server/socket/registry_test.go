@@ -44,7 +44,8 @@ func newRelay(t *testing.T, hold func(context.Context) channel.Hold) *relay {
 		Ready: func() error { return nil },
 		Limits: socket.Limits{
 			Sockets: 1000, Frame: 1 << 10, Output: 1 << 10, Events: 1 << 10, Control: 1 << 10,
-			Idle: time.Minute, Flush: time.Millisecond, Closing: time.Second, Attach: time.Minute, Grace: time.Minute, Missing: time.Second,
+			Idle: time.Minute, Flush: time.Millisecond, Closing: time.Second, Attach: time.Minute, Grace: time.Minute,
+			Missing: time.Second,
 		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -68,8 +69,12 @@ func (r *relay) subscriber(session string) *websocket.Conn {
 	}
 	resp.Body.Close()
 	r.t.Cleanup(func() { conn.Close() })
-	for _, f := range []string{`{"type":"hello","payload":{}}`, `{"type":"subscribe","payload":{"channels":["output"]}}`, `{"type":"ping","payload":{}}`} {
-		if err := conn.WriteMessage(websocket.TextMessage, []byte(strings.Replace(f, "{", `{"channel":"control",`, 1))); err != nil {
+	for _, f := range []string{
+		`{"type":"hello","payload":{}}`, `{"type":"subscribe","payload":{"channels":["output"]}}`,
+		`{"type":"ping","payload":{}}`,
+	} {
+		if err := conn.WriteMessage(websocket.TextMessage,
+			[]byte(strings.Replace(f, "{", `{"channel":"control",`, 1))); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -149,7 +154,8 @@ func TestTheRegistryFillsAndDrains(t *testing.T) {
 		gone := conns[session][0]
 		conns[session] = conns[session][1:]
 		if i%2 == 0 {
-			_ = gone.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Minute))
+			_ = gone.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
+				time.Now().Add(time.Minute))
 		} else {
 			gone.NetConn().Close()
 		}

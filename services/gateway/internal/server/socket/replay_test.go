@@ -75,7 +75,8 @@ func TestPacedReplayEndsWithItsSocket(t *testing.T) {
 				}
 			}
 		}
-		s := newSocket(New(Deps{Stored: stored, Limits: Limits{Replay: 1, ReplayBurst: 1, Output: 1 << 20}}), "01S", ident.Caller{})
+		s := newSocket(New(Deps{Stored: stored, Limits: Limits{Replay: 1, ReplayBurst: 1, Output: 1 << 20}}), "01S",
+			ident.Caller{})
 		s.lanes[laneOutput].splice.Published(1 << 20)
 		s.lanes[laneOutput].splice.Resume(0)
 		ended := make(chan error)

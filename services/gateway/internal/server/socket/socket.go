@@ -157,7 +157,8 @@ func (s *Socket) worker(f func()) {
 func (s *Socket) guard(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.hub.deps.Log.Error("a socket panicked", "session_id", s.session, "request_id", s.caller.RequestID, "panic", p, "stack", string(debug.Stack()))
+			s.hub.deps.Log.Error("a socket panicked", "session_id", s.session, "request_id", s.caller.RequestID, "panic", p,
+				"stack", string(debug.Stack()))
 			_ = s.conn.Close() // read sees it, and ends the others
 			s.cancel()
 		}
@@ -238,7 +239,8 @@ func (s *Socket) control(frameType string, payload proto.Message) {
 	s.seq++
 	frame, err := wirejson.AppendFrame(nil, names[laneControl], s.seq, frameType, payload)
 	if err != nil {
-		s.hub.deps.Log.Error("control frame cannot be written", "type", frameType, "request_id", s.caller.RequestID, "error", err)
+		s.hub.deps.Log.Error("control frame cannot be written", "type", frameType, "request_id", s.caller.RequestID, "error",
+			err)
 		return
 	}
 	s.push(laneControl, frame)

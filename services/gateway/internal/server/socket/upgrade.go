@@ -79,7 +79,8 @@ func CheckHandshake(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Sec-WebSocket-Version", "13")
 		return handshake("The WebSocket version must be 13.")
 	}
-	if key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key")); err != nil || len(key) != challengeBytes {
+	if key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key")); err != nil ||
+		len(key) != challengeBytes {
 		return handshake("Sec-WebSocket-Key must be 16 bytes in base64.")
 	}
 	if !slices.Contains(websocket.Subprotocols(r), Protocol) {
@@ -130,7 +131,8 @@ func (s *Socket) attachWithin(request context.Context, takeover bool) (channel.H
 		err = waiting.Err()
 	}
 	if err != nil && waiting.Err() != nil && request.Err() == nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The session's holder does not answer; try again shortly.").With("subsystem", "session-manager")
+		return nil, fault.Wrap(err, fault.Unavailable, "The session's holder does not answer; try again shortly.").
+			With("subsystem", "session-manager")
 	}
 	if err != nil {
 		return nil, fault.From(err)

@@ -178,5 +178,6 @@ func (s *Socket) sayGoodbye() {
 		<-ended.C
 	case <-ended.C:
 	}
-	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status(final.GetCode()), final.GetCode()), time.Now().Add(limits.Closing))
+	_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status(final.GetCode()), final.GetCode()),
+		time.Now().Add(limits.Closing))
 }

@@ -68,7 +68,8 @@ func (d *decoder) start(data []byte, out *wire.Output) error {
 		return err
 	}
 	u := ev.Message.Usage
-	d.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokensDetails.ThinkingTokens)
+	d.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens,
+		u.OutputTokensDetails.ThinkingTokens)
 	out.AcceptCounted(d.usage)
 	return nil
 }
@@ -156,7 +157,8 @@ func (d *decoder) messageDelta(data []byte) error {
 		d.stop = string(ev.Delta.StopReason)
 	}
 	u := ev.Usage
-	d.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokensDetails.ThinkingTokens)
+	d.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens,
+		u.OutputTokensDetails.ThinkingTokens)
 	return nil
 }
 

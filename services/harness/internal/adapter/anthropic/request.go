@@ -144,7 +144,9 @@ func blocks(in []llm.Block, names *wire.Names, origin string) []sdk.ContentBlock
 				out = append(out, block)
 			}
 		case b.Call != nil:
-			out = append(out, sdk.NewToolUseBlock(wire.CallID(b.Call.ID), wire.ObjectInput(b.Call.Input), names.Encode(b.Call.Name)))
+			out = append(
+				out, sdk.NewToolUseBlock(wire.CallID(b.Call.ID), wire.ObjectInput(b.Call.Input), names.Encode(b.Call.Name)),
+			)
 		case b.Result != nil:
 			out = append(out, sdk.ContentBlockParamUnion{OfToolResult: result(b.Result)})
 		}

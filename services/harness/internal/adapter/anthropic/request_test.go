@@ -38,7 +38,8 @@ func TestPromptCache(t *testing.T) {
 	req := drivertest.Ask("first")
 	for range 3 {
 		turn := []llm.Block{{Call: &llm.ToolCall{ID: wire.NewCallID(), Name: "file.read", Input: "{}"}}}
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn}, drivertest.Results(turn, "content"))
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn},
+			drivertest.Results(turn, "content"))
 	}
 	body := sent(t, llm.Target{}, req)
 	var marked []string
@@ -148,7 +149,8 @@ func TestRoles(t *testing.T) {
 	req := drivertest.Ask("first")
 	turn := []llm.Block{{Call: &llm.ToolCall{ID: "x", Name: "file.read", Input: "{}"}}}
 	note := llm.Message{Role: llm.RoleSystem, Blocks: []llm.Block{{Text: &llm.Text{Text: "a note"}}}}
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn}, note, drivertest.Results(turn, ""), drivertest.User("go on"))
+	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn}, note,
+		drivertest.Results(turn, ""), drivertest.User("go on"))
 	var got []string
 	for _, m := range sent(t, llm.Target{}, req)["messages"].([]any) {
 		m := m.(map[string]any)
@@ -167,9 +169,13 @@ func TestRoles(t *testing.T) {
 // Signed thinking goes back to the provider and the model it came from only.
 func TestThinkingOrigin(t *testing.T) {
 	t.Parallel()
-	thought := &llm.Thinking{Text: "hm", Opaque: []byte(`{"origin":"work:fake-model","signature":"s"}`), Driver: "anthropic"}
+	thought := &llm.Thinking{
+		Text: "hm", Opaque: []byte(`{"origin":"work:fake-model","signature":"s"}`), Driver: "anthropic",
+	}
 	req := drivertest.Ask("first")
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: []llm.Block{{Thinking: thought}, {Text: &llm.Text{Text: "a"}}}}, drivertest.User("b"))
+	req.Messages = append(req.Messages, llm.Message{
+		Role: llm.RoleAssistant, Blocks: []llm.Block{{Thinking: thought}, {Text: &llm.Text{Text: "a"}}},
+	}, drivertest.User("b"))
 	for provider, want := range map[string]int{"work": 2, "home": 1} {
 		body := sent(t, llm.Target{Provider: provider}, req)
 		if got := len(body["messages"].([]any)[1].(map[string]any)["content"].([]any)); got != want {

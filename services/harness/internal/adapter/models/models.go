@@ -21,8 +21,10 @@ type Models map[string]Opener
 func (m Models) Open(target llm.Target) (llm.Driver, error) {
 	open, ok := m[target.Driver]
 	if !ok {
-		return nil, fault.New(fault.ProviderNotConfigured, "The provider %s names the driver %q, which this kaged does not have; it has %v.",
-			target.Provider, target.Driver, m.names()).With("provider", target.Provider)
+		return nil,
+			fault.New(fault.ProviderNotConfigured, "The provider %s names the driver %q, which this kaged does not have; it "+
+				"has %v.",
+				target.Provider, target.Driver, m.names()).With("provider", target.Provider)
 	}
 	return open(target)
 }

@@ -15,7 +15,8 @@ func TestOpen(t *testing.T) {
 		t.Error(err, opened)
 	}
 	_, err := m.Open(llm.Target{Provider: "p", Driver: "new"})
-	if f := fault.From(err); f.Code != fault.ProviderNotConfigured || f.Msg != `The provider p names the driver "new", which this kaged does not have; it has [a b].` {
+	if f := fault.From(err); f.Code != fault.ProviderNotConfigured ||
+		f.Msg != `The provider p names the driver "new", which this kaged does not have; it has [a b].` {
 		t.Error(err)
 	}
 }
@@ -46,10 +47,14 @@ func TestRemembered(t *testing.T) {
 // A known model has a price, an unknown one and a rehearsal do not.
 func TestPrices(t *testing.T) {
 	u := llm.Usage{Input: 1000, Output: 10}
-	if c, ok := (Prices{}).Cost(llm.Target{Provider: "anthropic", Driver: "anthropic", Model: "claude-sonnet-4-5"}, u); !ok || c.Total <= 0 {
+	if c, ok := (Prices{}).Cost(llm.Target{
+		Provider: "anthropic", Driver: "anthropic", Model: "claude-sonnet-4-5",
+	}, u); !ok || c.Total <= 0 {
 		t.Errorf("%+v %t", c, ok)
 	}
-	for _, target := range []llm.Target{{Provider: "x", Driver: "openai-chat", Model: "no-such-model"}, {Driver: "rehearsal", Model: "gpt-4o"}} {
+	for _, target := range []llm.Target{
+		{Provider: "x", Driver: "openai-chat", Model: "no-such-model"}, {Driver: "rehearsal", Model: "gpt-4o"},
+	} {
 		if c, ok := (Prices{}).Cost(target, u); ok {
 			t.Errorf("%+v costs %+v", target, c)
 		}

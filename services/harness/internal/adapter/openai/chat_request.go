@@ -57,7 +57,9 @@ func chatTools(offered []llm.Tool, names *wire.Names) []sdk.ChatCompletionToolUn
 
 // chatMessages encodes a normalised conversation. Only OpenAI is known to take a system message after the first: the
 // templates of many models refuse it, or refuse two user messages in a row.
-func chatMessages(conversation []llm.Message, names *wire.Names, origin string, official bool) []sdk.ChatCompletionMessageParamUnion {
+func chatMessages(
+	conversation []llm.Message, names *wire.Names, origin string, official bool,
+) []sdk.ChatCompletionMessageParamUnion {
 	var out []sdk.ChatCompletionMessageParamUnion
 	var user []string
 	flush := func() {
@@ -102,7 +104,9 @@ func lastQuestion(conversation []llm.Message) int {
 
 // assistantMessage encodes a turn of the model; false if it has no usable block. Thinking goes back in the field it
 // came in, and only while the question it is about is being worked on: servers that want it want it then.
-func assistantMessage(blocks []llm.Block, names *wire.Names, origin string, current bool) (sdk.ChatCompletionMessageParamUnion, bool) {
+func assistantMessage(
+	blocks []llm.Block, names *wire.Names, origin string, current bool,
+) (sdk.ChatCompletionMessageParamUnion, bool) {
 	msg := &sdk.ChatCompletionAssistantMessageParam{}
 	thinking := map[string]any{}
 	for _, b := range blocks {

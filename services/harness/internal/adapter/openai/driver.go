@@ -55,12 +55,15 @@ func New(target llm.Target, opts wire.Options) *Driver {
 // NewChat returns a driver that speaks the Chat Completions API, with the same promises as [New].
 func NewChat(target llm.Target, opts wire.Options) *Driver {
 	target.Driver = ChatName
-	return newDriver(target, opts, "chat/completions", func(d *Driver, req llm.Request, names *wire.Names) (any, wire.Decoder) {
-		return d.chatParams(req, names), newChatDecoder(d.origin(req.Model))
-	})
+	return newDriver(target, opts, "chat/completions",
+		func(d *Driver, req llm.Request, names *wire.Names) (any, wire.Decoder) {
+			return d.chatParams(req, names), newChatDecoder(d.origin(req.Model))
+		})
 }
 
-func newDriver(target llm.Target, opts wire.Options, path string, prepare func(*Driver, llm.Request, *wire.Names) (any, wire.Decoder)) *Driver {
+func newDriver(
+	target llm.Target, opts wire.Options, path string, prepare func(*Driver, llm.Request, *wire.Names) (any, wire.Decoder),
+) *Driver {
 	if target.BaseURL == "" {
 		target.BaseURL = defaultBaseURL
 	}

@@ -53,11 +53,14 @@ func TestResponsesRequest(t *testing.T) {
 		"include": []any{"reasoning.encrypted_content"}, "instructions": "You are a tester.\n\nBe brief.",
 		"input": []any{map[string]any{"role": "user", "content": "hi"}},
 	}
-	if diff := cmp.Diff(want, fields(body, "store", "stream", "prompt_cache_key", "max_output_tokens", "include", "instructions", "input")); diff != "" {
+	if diff := cmp.Diff(
+		want, fields(body, "store", "stream", "prompt_cache_key", "max_output_tokens", "include", "instructions", "input"),
+	); diff != "" {
 		t.Error(diff)
 	}
 	tool := body["tools"].([]any)[0].(map[string]any)
-	if tool["strict"] != false || tool["name"] != "file__read" || tool["parameters"].(map[string]any)["additionalProperties"] != false {
+	if tool["strict"] != false || tool["name"] != "file__read" ||
+		tool["parameters"].(map[string]any)["additionalProperties"] != false {
 		t.Errorf("tool %v", tool)
 	}
 	req.Model = "gpt-4.1"
@@ -102,11 +105,14 @@ func TestChatRequest(t *testing.T) {
 	req.MaxOutputTokens = 300
 	names := []string{"max_tokens", "max_completion_tokens", "prompt_cache_key", "stream", "stream_options", "store"}
 	want := map[string]any{"max_tokens": 300.0, "stream": true, "stream_options": map[string]any{"include_usage": true}}
-	if diff := cmp.Diff(want, fields(sent(t, chatSuite, llm.Target{BaseURL: "http://localhost:11434/v1"}, req), names...)); diff != "" {
+	if diff := cmp.Diff(
+		want, fields(sent(t, chatSuite, llm.Target{BaseURL: "http://localhost:11434/v1"}, req), names...),
+	); diff != "" {
 		t.Error(diff)
 	}
 	want = map[string]any{
-		"max_completion_tokens": 300.0, "prompt_cache_key": "hash", "stream": true, "stream_options": map[string]any{"include_usage": true},
+		"max_completion_tokens": 300.0, "prompt_cache_key": "hash", "stream": true,
+		"stream_options": map[string]any{"include_usage": true},
 	}
 	for _, base := range []string{"", official, "https://eu.api.openai.com/v1", "https://me.openai.azure.com/openai/v1"} {
 		if diff := cmp.Diff(want, fields(sent(t, chatSuite, llm.Target{BaseURL: base}, req), names...)); diff != "" {
@@ -144,12 +150,16 @@ func TestNotes(t *testing.T) {
 func TestReasoningItems(t *testing.T) {
 	t.Parallel()
 	thought := llm.Block{Thinking: &llm.Thinking{
-		Text: "hm", Driver: "openai", Opaque: []byte(`{"origin":"work:fake-model","id":"rs_1","encrypted":"e+/=","summary":[{"type":"summary_text","text":"hm"}]}`),
+		Text: "hm", Driver: "openai",
+		Opaque: []byte(
+			`{"origin":"work:fake-model","id":"rs_1","encrypted":"e+/=","summary":[{"type":"summary_text","text":"hm"}]}`,
+		),
 	}}
 	call := llm.Block{Call: &llm.ToolCall{ID: "call_1", Name: "file.read", Input: `{"path":"a"}`}}
 	req := drivertest.Ask("first")
 	turn := []llm.Block{thought, call, thought}
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn}, drivertest.Results(turn, "content"))
+	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn},
+		drivertest.Results(turn, "content"))
 	want := []any{
 		map[string]any{"role": "user", "content": "first"},
 		map[string]any{
@@ -173,12 +183,17 @@ func TestReasoningField(t *testing.T) {
 	t.Parallel()
 	turn := func(id string) []llm.Block {
 		return []llm.Block{
-			{Thinking: &llm.Thinking{Text: "about " + id, Driver: "openai-chat", Opaque: []byte(`{"origin":"ds:fake-model","field":"reasoning"}`)}},
+			{
+				Thinking: &llm.Thinking{
+					Text: "about " + id, Driver: "openai-chat", Opaque: []byte(`{"origin":"ds:fake-model","field":"reasoning"}`),
+				},
+			},
 			{Call: &llm.ToolCall{ID: id, Name: "file.read", Input: "{}"}},
 		}
 	}
 	req := drivertest.Ask("first")
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn("x")}, drivertest.Results(turn("x"), "1"), drivertest.User("second"),
+	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn("x")},
+		drivertest.Results(turn("x"), "1"), drivertest.User("second"),
 		llm.Message{Role: llm.RoleAssistant, Blocks: turn("y")}, drivertest.Results(turn("y"), "2"))
 	body := sent(t, chatSuite, llm.Target{Provider: "ds", BaseURL: "http://localhost/v1"}, req)
 	var got []any

@@ -74,7 +74,9 @@ func inputItems(conversation []llm.Message, names *wire.Names, origin string) re
 				items = append(items, item)
 			}
 		case llm.RoleSystem:
-			items = append(items, responses.ResponseInputItemParamOfMessage(texts(m.Blocks), responses.EasyInputMessageRoleSystem))
+			items = append(
+				items, responses.ResponseInputItemParamOfMessage(texts(m.Blocks), responses.EasyInputMessageRoleSystem),
+			)
 		default:
 			items = append(items, responses.ResponseInputItemParamOfMessage(texts(m.Blocks), responses.EasyInputMessageRoleUser))
 		}
@@ -90,7 +92,9 @@ func assistantItems(blocks []llm.Block, names *wire.Names, origin string) respon
 	for _, b := range blocks {
 		switch {
 		case b.Text != nil:
-			items = append(items, responses.ResponseInputItemParamOfMessage(b.Text.Text, responses.EasyInputMessageRoleAssistant))
+			items = append(
+				items, responses.ResponseInputItemParamOfMessage(b.Text.Text, responses.EasyInputMessageRoleAssistant),
+			)
 			said = len(items)
 		case b.Call != nil:
 			items = append(items, responses.ResponseInputItemParamOfFunctionCall(

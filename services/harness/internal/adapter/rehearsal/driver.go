@@ -90,14 +90,18 @@ func (s part) find(req llm.Request) (*step, error) {
 	case s.rest != nil:
 		st = s.rest
 	default:
-		return nil, fault.New(fault.ScriptMismatch, "The rehearsal script has no step %d: it ends after step %d, and the conversation goes on with %s.",
-			number, len(s.steps), shown(news(req))).With("step", number)
+		return nil,
+			fault.New(fault.ScriptMismatch, "The rehearsal script has no step %d: it ends after step %d, and the "+
+				"conversation goes on with %s.",
+				number, len(s.steps), shown(news(req))).With("step", number)
 	}
 	if got := news(req); len(st.Expect) > 0 {
 		for _, p := range st.Expect {
 			if !p.in(got) {
-				return nil, fault.New(fault.ScriptMismatch, "Step %d of the rehearsal script expects %q, and the conversation goes on with %s.",
-					number, p.text, shown(got)).With("step", number).With("expected", p.text)
+				return nil,
+					fault.New(fault.ScriptMismatch, "Step %d of the rehearsal script expects %q, and the conversation goes on "+
+						"with %s.",
+						number, p.text, shown(got)).With("step", number).With("expected", p.text)
 			}
 		}
 	}
@@ -148,7 +152,8 @@ func (d *Driver) play(ctx context.Context, s *step, yield func(llm.Event, error)
 		return
 	}
 	if s.Fail != nil {
-		broken := fault.New(fault.ProviderBadResponse, "Provider %s broke off its answer: %s", d.target.Provider, s.Fail.Message)
+		broken := fault.New(fault.ProviderBadResponse, "Provider %s broke off its answer: %s", d.target.Provider,
+			s.Fail.Message)
 		yield(llm.Event{}, broken.With("provider", d.target.Provider))
 		return
 	}
@@ -156,7 +161,9 @@ func (d *Driver) play(ctx context.Context, s *step, yield func(llm.Event, error)
 }
 
 // stream yields a text word by word; it returns false once the reader has stopped or the context has ended.
-func stream(ctx context.Context, text string, pace time.Duration, event func(string) llm.Event, yield func(llm.Event, error) bool) bool {
+func stream(
+	ctx context.Context, text string, pace time.Duration, event func(string) llm.Event, yield func(llm.Event, error) bool,
+) bool {
 	for _, word := range words(text) {
 		if pace > 0 {
 			timer := time.NewTimer(pace)
@@ -205,7 +212,9 @@ func (s *step) done() *llm.Done {
 	}
 	for _, c := range s.Tool {
 		d.Stop = llm.StopToolUse
-		d.Blocks = append(d.Blocks, llm.Block{Call: &llm.ToolCall{ID: wire.NewCallID(), Name: c.Name, Input: wire.CallInput(string(c.Input))}})
+		d.Blocks = append(d.Blocks, llm.Block{
+			Call: &llm.ToolCall{ID: wire.NewCallID(), Name: c.Name, Input: wire.CallInput(string(c.Input))},
+		})
 	}
 	return d
 }

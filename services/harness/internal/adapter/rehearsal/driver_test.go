@@ -39,7 +39,9 @@ func talk(t *testing.T, d llm.Driver, question string, results ...string) (llm.R
 				n++
 			}
 		}
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, drivertest.Results(r.Done.Blocks, results[:n]...))
+		req.Messages = append(req.Messages, llm.Message{
+			Role: llm.RoleAssistant, Blocks: r.Done.Blocks,
+		}, drivertest.Results(r.Done.Blocks, results[:n]...))
 		results = results[n:]
 	}
 }
@@ -93,19 +95,24 @@ func TestReferencePage(t *testing.T) {
 	if diff := cmp.Diff(want, req.Messages[1].Blocks, cmpopts.IgnoreFields(llm.ToolCall{}, "ID")); diff != "" {
 		t.Error(diff)
 	}
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, drivertest.User("and now?"))
+	req.Messages = append(req.Messages, llm.Message{
+		Role: llm.RoleAssistant, Blocks: r.Done.Blocks,
+	}, drivertest.User("and now?"))
 	for range 3 {
 		r := drivertest.Call(t, t.Context(), d, req)
 		if r.Text != "That is all I have rehearsed." {
 			t.Errorf("beyond the end it says %q, %v", r.Text, r.Err)
 		}
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, drivertest.User("and now?"))
+		req.Messages = append(req.Messages, llm.Message{
+			Role: llm.RoleAssistant, Blocks: r.Done.Blocks,
+		}, drivertest.User("and now?"))
 	}
 }
 
 // Usage is the script's claim, the deltas are words, and a rehearsal has no price.
 func TestAnswer(t *testing.T) {
-	d := driver("steps:\n- say: one two  three\n  usage: {input: 3, output: 4, reasoning: 1, cache_read: 5, cache_write: 6}\n  stop: length\n")
+	d := driver("steps:\n- say: one two  three\n  usage: {input: 3, output: 4, reasoning: 1, cache_read: 5, " +
+		"cache_write: 6}\n  stop: length\n")
 	r := drivertest.Call(t, t.Context(), d, drivertest.Ask("hi"))
 	if r.Err != nil {
 		t.Fatal(r.Err)
@@ -142,7 +149,9 @@ func TestMismatch(t *testing.T) {
 		t.Error(f.Msg)
 	}
 	req, r := talk(t, d, "hello world", "contents")
-	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, drivertest.User("more"))
+	req.Messages = append(req.Messages, llm.Message{
+		Role: llm.RoleAssistant, Blocks: r.Done.Blocks,
+	}, drivertest.User("more"))
 	r = drivertest.Call(t, t.Context(), d, req)
 	if f := mismatch(t, r.Err); !strings.Contains(f.Msg, "has no step 3") {
 		t.Error(f.Msg)
@@ -171,7 +180,9 @@ func TestLoop(t *testing.T) {
 		if (r.Text == "done") != (i%2 == 1) {
 			t.Errorf("turn %d says %q", i, r.Text)
 		}
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks}, drivertest.Results(r.Done.Blocks, "ok"))
+		req.Messages = append(req.Messages, llm.Message{
+			Role: llm.RoleAssistant, Blocks: r.Done.Blocks,
+		}, drivertest.Results(r.Done.Blocks, "ok"))
 		if c := r.Done.Blocks[0].Call; c != nil {
 			ids[c.ID] = true
 		}
@@ -274,7 +285,8 @@ func TestBadScripts(t *testing.T) {
 
 // Input is JSON with its keys in order, or the text that stands there.
 func TestInput(t *testing.T) {
-	script := "steps:\n- tool:\n  - {name: a, input: {z: 1, a: [true, null, 1.5, \"x\"], m: {k: v}}}\n  - {name: b, input: '{\"broken\":'}\n  - name: c\n"
+	script := "steps:\n- tool:\n  - {name: a, input: {z: 1, a: [true, null, 1.5, \"x\"], m: {k: v}}}\n  - {name: b, " +
+		"input: '{\"broken\":'}\n  - name: c\n"
 	r := drivertest.Call(t, t.Context(), driver(script), drivertest.Ask("hi"))
 	if r.Err != nil {
 		t.Fatal(r.Err)
@@ -289,7 +301,8 @@ func TestInput(t *testing.T) {
 // No script makes the parser panic or hang, and a parsed script can be played.
 func FuzzParse(f *testing.F) {
 	f.Add("steps:\n- say: a\n")
-	f.Add("loop: true\nsteps:\n- {expect: [/a/], tool: {name: x, input: {a: [1, 2]}}, usage: {input: 1}, fail: {status: 500}}\n")
+	f.Add("loop: true\nsteps:\n- {expect: [/a/], tool: {name: x, input: {a: [1, 2]}}, usage: {input: 1}, fail: " +
+		"{status: 500}}\n")
 	f.Add("steps:\n- default: true\n  think: |\n    a\n    b\n")
 	f.Add("steps:\n- tool:\n  - name: a\n    input: \"{\"\n")
 	f.Add("? - a\n: *x\n!!binary &a")

@@ -87,7 +87,8 @@ func Parse(data []byte) (*Script, error) {
 		f = f.With("line", at.line).With("column", at.column)
 	case errors.As(err, &syntax) && syntax.GetToken() != nil:
 		pos := syntax.GetToken().Position
-		f = fault.Wrap(err, fault.ProviderNotConfigured, "The rehearsal script cannot be used: line %d: %s.", pos.Line, plain(syntax.GetMessage())).
+		f = fault.Wrap(err, fault.ProviderNotConfigured, "The rehearsal script cannot be used: line %d: %s.", pos.Line,
+			plain(syntax.GetMessage())).
 			With("line", pos.Line).With("column", pos.Column)
 	}
 	return nil, f

@@ -25,7 +25,8 @@ func (r *Runner) Hold(ctx context.Context, id string, caller *contract.Caller) (
 	}
 	e := toolwire.FromCageEvent(first)
 	if e.Opened == nil {
-		return nil, fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", caller.Agent, e.Ended)
+		return nil,
+			fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", caller.Agent, e.Ended)
 	}
 	return &cage{r.client, caller.SessionID, stream, *e.Opened}, nil
 }

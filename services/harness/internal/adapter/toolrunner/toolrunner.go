@@ -52,7 +52,8 @@ func New(dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, erro
 func (w *Workspaces) Open(workspace string) (loop.Tools, error) {
 	client, err := w.dial(workspace)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The workspace %q cannot be reached.", workspace).With("subsystem", "tool-runner")
+		return nil, fault.Wrap(err, fault.Unavailable, "The workspace %q cannot be reached.", workspace).
+			With("subsystem", "tool-runner")
 	}
 	return &Runner{workspaces: w, name: workspace, client: client}, nil
 }
@@ -91,7 +92,9 @@ func (r *Runner) Catalogue(ctx context.Context) (catalogue.Tools, error) {
 const patience = 5 * time.Second
 
 // Run runs one call. See [loop.Tools].
-func (r *Runner) Run(ctx context.Context, call loop.ToolRequest, output func(stream, text string)) (loop.ToolOutcome, error) {
+func (r *Runner) Run(
+	ctx context.Context, call loop.ToolRequest, output func(stream, text string),
+) (loop.ToolOutcome, error) {
 	if err := ctx.Err(); err != nil {
 		return loop.ToolOutcome{}, err
 	}
@@ -139,7 +142,9 @@ func brokenOff(err error, wrote bool) error {
 }
 
 func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
-	req := &toolrunnerv1.RunToolRequest{CallId: call.CallID, Tool: call.Tool, Input: call.Input, Context: toolwire.Caller(call.Context)}
+	req := &toolrunnerv1.RunToolRequest{
+		CallId: call.CallID, Tool: call.Tool, Input: call.Input, Context: toolwire.Caller(call.Context),
+	}
 	if call.Grant != "" {
 		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: call.Grant}
 	}

@@ -40,15 +40,21 @@ type fake struct {
 	hold    func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error
 }
 
-func (f *fake) HoldCage(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+func (f *fake) HoldCage(
+	req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
+) error {
 	return f.hold(req, stream)
 }
 
-func (f *fake) HoldRun(req *toolrunnerv1.HoldRunRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error {
+func (f *fake) HoldRun(
+	req *toolrunnerv1.HoldRunRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent],
+) error {
 	return f.holdRun(req, stream)
 }
 
-func (f *fake) CancelTool(_ context.Context, req *toolrunnerv1.CancelToolRequest) (*toolrunnerv1.CancelToolResponse, error) {
+func (f *fake) CancelTool(
+	_ context.Context, req *toolrunnerv1.CancelToolRequest,
+) (*toolrunnerv1.CancelToolResponse, error) {
 	if f.cancel == nil || req.GetSessionId() != "s" || req.GetCallId() != "c" {
 		return nil, fault.New(fault.NotFound, "There is none.")
 	}
@@ -58,7 +64,9 @@ func (f *fake) CancelTool(_ context.Context, req *toolrunnerv1.CancelToolRequest
 
 func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*toolrunnerv1.ListToolsResponse, error) {
 	f.lists++
-	schema, err := structpb.NewStruct(map[string]any{"type": "object", "required": []any{"b", "a"}, "properties": map[string]any{"b": true, "a": 1}})
+	schema, err := structpb.NewStruct(map[string]any{
+		"type": "object", "required": []any{"b", "a"}, "properties": map[string]any{"b": true, "a": 1},
+	})
 	return &toolrunnerv1.ListToolsResponse{Tools: []*toolrunnerv1.Tool{
 		{
 			Name: "file.read", Description: "Reads.", InputSchema: schema, Parallel: true, DefaultRoot: true,
@@ -67,13 +75,17 @@ func (f *fake) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*tool
 		},
 		{
 			Name: "x.y", RootOnly: true, Category: toolrunnerv1.Category_CATEGORY_WRITE,
-			ReadWhen: []*toolrunnerv1.ReadWhen{{Parameters: []*toolrunnerv1.ParameterMatch{{Parameter: "a", Values: []string{"b"}}, {Parameter: "c"}}}},
+			ReadWhen: []*toolrunnerv1.ReadWhen{
+				{Parameters: []*toolrunnerv1.ParameterMatch{{Parameter: "a", Values: []string{"b"}}, {Parameter: "c"}}},
+			},
 			WaitWhen: []*toolrunnerv1.ReadWhen{{Parameters: []*toolrunnerv1.ParameterMatch{{Parameter: "d"}}}},
 		},
 	}}, err
 }
 
-func (f *fake) RunTool(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+func (f *fake) RunTool(
+	req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent],
+) error {
 	return f.run(req, stream)
 }
 
@@ -95,7 +107,9 @@ func serve(t *testing.T, f toolrunnerv1.ToolRunnerServiceServer, ttl time.Durati
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///x", append(rpc.DialOptions(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +166,9 @@ func TestCatalogue(t *testing.T) {
 }
 
 func send(stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent], text string) error {
-	return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Output{Output: &toolrunnerv1.ToolOutput{Stream: "stderr", Text: text}}})
+	return stream.Send(&toolrunnerv1.RunToolEvent{
+		Event: &toolrunnerv1.RunToolEvent_Output{Output: &toolrunnerv1.ToolOutput{Stream: "stderr", Text: text}},
+	})
 }
 
 // A call goes out with everything about its caller and comes back with output in order, result and records.
@@ -162,21 +178,27 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := open(t, &fake{run: func(req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
-		got = req
-		if err := errors.Join(send(stream, "one"), send(stream, "two")); err != nil {
-			return err
-		}
-		return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
-			Content: "{}", Error: fault.New(fault.FileNotFound, "Gone.").Proto(), DurationMs: 7,
-			Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 9, AgentPath: "primary", Payload: payload}},
-		}}})
-	}}, time.Hour)
+	tools := open(t,
+		&fake{run: func(
+			req *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent],
+		) error {
+			got = req
+			if err := errors.Join(send(stream, "one"), send(stream, "two")); err != nil {
+				return err
+			}
+			return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
+				Content: "{}", Error: fault.New(fault.FileNotFound, "Gone.").Proto(), DurationMs: 7,
+				Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 9, AgentPath: "primary", Payload: payload}},
+			}}})
+		}}, time.Hour)
 	output := ""
-	out, err := tools.Run(t.Context(), loop.ToolRequest{CallID: "c", Tool: "file.read", Input: "{}", Context: &contract.Caller{
-		SessionID: "s", RunID: "r", RequestID: "q", Agent: "primary", ProjectID: "p", Root: "/p", OperatorID: "o",
-		Cage: &dsl.Cage{State: "ephemeral"}, Tools: []string{"file.read"},
-	}}, func(stream, text string) { output += stream + ":" + text + " " })
+	out, err := tools.Run(t.Context(), loop.ToolRequest{
+		CallID: "c", Tool: "file.read", Input: "{}",
+		Context: &contract.Caller{
+			SessionID: "s", RunID: "r", RequestID: "q", Agent: "primary", ProjectID: "p", Root: "/p", OperatorID: "o",
+			Cage: &dsl.Cage{State: "ephemeral"}, Tools: []string{"file.read"},
+		},
+	}, func(stream, text string) { output += stream + ":" + text + " " })
 	if err != nil || output != "stderr:one stderr:two " {
 		t.Fatal(err, output)
 	}
@@ -188,7 +210,8 @@ func TestRun(t *testing.T) {
 		t.Error(d)
 	}
 	c := got.GetContext()
-	if got.GetCallId() != "c" || c.GetCaller() != "primary" || c.GetCage().GetState() != "ephemeral" || c.GetOperatorId() != "o" || len(c.GetTools()) != 1 {
+	if got.GetCallId() != "c" || c.GetCaller() != "primary" || c.GetCage().GetState() != "ephemeral" ||
+		c.GetOperatorId() != "o" || len(c.GetTools()) != 1 {
 		t.Errorf("%v", got)
 	}
 }
@@ -199,7 +222,9 @@ func TestCancel(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
 			cancelled := make(chan struct{})
-			f := &fake{run: func(_ *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+			f := &fake{run: func(
+				_ *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent],
+			) error {
 				if err := send(stream, "running"); err != nil {
 					return err
 				}
@@ -209,21 +234,25 @@ func TestCancel(t *testing.T) {
 					return stream.Context().Err()
 				}
 				return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
-					Content: "{}", Error: fault.New(fault.Cancelled, "Cancelled.").Proto(), Audit: []*commonv1.AuditRecord{{EventType: "shell.executed"}},
+					Content: "{}", Error: fault.New(fault.Cancelled, "Cancelled.").Proto(),
+					Audit: []*commonv1.AuditRecord{{EventType: "shell.executed"}},
 				}}})
 			}}
 			if known {
 				f.cancel = func() { close(cancelled) }
 			}
 			ctx, leave := context.WithCancel(t.Context())
-			out, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{CallID: "c", Context: &contract.Caller{SessionID: "s"}}, func(string, string) { leave() })
+			out, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{
+				CallID: "c", Context: &contract.Caller{SessionID: "s"},
+			}, func(string, string) { leave() })
 			if !errors.Is(err, fault.Cancelled) {
 				t.Errorf("error %v", err)
 			}
 			if known != (len(out.Audit) == 1) {
 				t.Errorf("records %+v", out.Audit)
 			}
-			if _, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{Context: &contract.Caller{}}, nil); !errors.Is(err, context.Canceled) {
+			if _, err := open(t, f, time.Hour).Run(ctx, loop.ToolRequest{Context: &contract.Caller{}},
+				nil); !errors.Is(err, context.Canceled) {
 				t.Errorf("a call of one who has left: %v", err)
 			}
 		})
@@ -240,7 +269,9 @@ func TestBrokenCalls(t *testing.T) {
 		"refused": {func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
 			return unavailable
 		}, fault.Unavailable},
-		"gone while it wrote": {func(_ *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
+		"gone while it wrote": {func(
+			_ *toolrunnerv1.RunToolRequest, stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent],
+		) error {
 			return errors.Join(send(stream, "a"), unavailable)
 		}, fault.Interrupted},
 		"ended": {func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error {
@@ -265,25 +296,40 @@ func TestBrokenCalls(t *testing.T) {
 // A cage is asked for with all settings of its agent, and its events come as they happen, up to its end.
 func TestHold(t *testing.T) {
 	var got *toolrunnerv1.HoldCageRequest
-	tools := open(t, &fake{hold: func(req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
-		got = req
-		for _, e := range []*toolrunnerv1.HoldCageEvent{
-			{Event: &toolrunnerv1.HoldCageEvent_Opened{Opened: &toolrunnerv1.CageOpened{CageId: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"}}},
-			{}, // of a kind this build does not know
-			{Event: &toolrunnerv1.HoldCageEvent_Network{Network: &commonv1.NetworkAttempt{At: 5, Target: "t", Allowed: true, Rule: "r"}}},
-			{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: "walltime"}}},
-		} {
-			if err := stream.Send(e); err != nil {
-				return err
+	tools := open(t,
+		&fake{hold: func(
+			req *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
+		) error {
+			got = req
+			for _, e := range []*toolrunnerv1.HoldCageEvent{
+				{
+					Event: &toolrunnerv1.HoldCageEvent_Opened{
+						Opened: &toolrunnerv1.CageOpened{CageId: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"},
+					},
+				},
+				{}, // of a kind this build does not know
+				{
+					Event: &toolrunnerv1.HoldCageEvent_Network{
+						Network: &commonv1.NetworkAttempt{At: 5, Target: "t", Allowed: true, Rule: "r"},
+					},
+				},
+				{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: "walltime"}}},
+			} {
+				if err := stream.Send(e); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}}, time.Hour)
-	cage, err := tools.Hold(t.Context(), "id", &contract.Caller{SessionID: "s", RunID: "r", Agent: "primary", Root: "/p", Cage: &dsl.Cage{State: "ephemeral"}})
+			return nil
+		}}, time.Hour)
+	cage, err := tools.Hold(t.Context(), "id", &contract.Caller{
+		SessionID: "s", RunID: "r", Agent: "primary", Root: "/p", Cage: &dsl.Cage{State: "ephemeral"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(contract.Cage{ID: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"}, cage.Opened()); d != "" {
+	if d := cmp.Diff(contract.Cage{
+		ID: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s",
+	}, cage.Opened()); d != "" {
 		t.Error(d)
 	}
 	for _, want := range []contract.CageEvent{
@@ -296,25 +342,35 @@ func TestHold(t *testing.T) {
 	if _, err := cage.Next(); err == nil {
 		t.Error("something came after the end")
 	}
-	if c := got.GetContext(); got.GetCageId() != "id" || c.GetSessionId() != "s" || c.GetCaller() != "primary" || c.GetProjectRoot() != "/p" || c.GetCage().GetState() != "ephemeral" {
+	if c := got.GetContext(); got.GetCageId() != "id" || c.GetSessionId() != "s" || c.GetCaller() != "primary" ||
+		c.GetProjectRoot() != "/p" || c.GetCage().GetState() != "ephemeral" {
 		t.Errorf("%v", got)
 	}
 }
 
 // A cage that cannot be made, or is gone at once, is an error with its code.
 func TestHoldIsRefused(t *testing.T) {
-	for want, hold := range map[fault.Code]func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error{
-		fault.CagePolicyInvalid: func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
+	for want, hold := range map[fault.Code]func(
+		*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
+	) error{
+		fault.CagePolicyInvalid: func(
+			*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
+		) error {
 			return fault.New(fault.CagePolicyInvalid, "There is no ./src.")
 		},
 		fault.Interrupted: func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
 			return nil
 		},
-		fault.CageUnavailable: func(_ *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error {
-			return stream.Send(&toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: "lost"}}})
+		fault.CageUnavailable: func(
+			_ *toolrunnerv1.HoldCageRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
+		) error {
+			return stream.Send(&toolrunnerv1.HoldCageEvent{
+				Event: &toolrunnerv1.HoldCageEvent_Ended{Ended: &toolrunnerv1.CageEnded{Reason: "lost"}},
+			})
 		},
 	} {
-		if _, err := open(t, &fake{hold: hold}, time.Hour).Hold(t.Context(), "id", &contract.Caller{}); fault.CodeOf(err) != want {
+		if _, err := open(t, &fake{hold: hold}, time.Hour).
+			Hold(t.Context(), "id", &contract.Caller{}); fault.CodeOf(err) != want {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -335,7 +391,9 @@ func TestHoldRun(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			tries, known := 0, 0
-			f := &fake{holdRun: func(req *toolrunnerv1.HoldRunRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error {
+			f := &fake{holdRun: func(
+				req *toolrunnerv1.HoldRunRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent],
+			) error {
 				if tries++; tries == 3 || req.GetContext().GetRunId() != "r" {
 					defer cancel()
 				}

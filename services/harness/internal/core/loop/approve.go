@@ -16,7 +16,9 @@ const maxQuestions = 3
 
 // approved makes a call as often as it takes until it needs no further answer. asked says whether the tool runner has
 // recorded the call already.
-func (v *invocation) approved(ctx context.Context, step int, c llm.ToolCall, req ToolRequest, output func(stream, text string)) (out ToolOutcome, asked bool, err error) {
+func (v *invocation) approved(
+	ctx context.Context, step int, c llm.ToolCall, req ToolRequest, output func(stream, text string),
+) (out ToolOutcome, asked bool, err error) {
 	for n := 0; ; n++ {
 		out, err = v.deps.Tools.Run(ctx, req, output)
 		if err != nil || out.Question == nil {
@@ -27,7 +29,9 @@ func (v *invocation) approved(ctx context.Context, step int, c llm.ToolCall, req
 			return v.refused(c, f), true, nil
 		}
 		asked = true
-		decision, err := v.ask(ctx, contract.ApprovalRequested{ID: ident.New(), CallID: c.ID, Step: step, Subject: out.Question.Subject, Audit: out.Audit})
+		decision, err := v.ask(ctx, contract.ApprovalRequested{
+			ID: ident.New(), CallID: c.ID, Step: step, Subject: out.Question.Subject, Audit: out.Audit,
+		})
 		if err != nil {
 			f := fault.Wrap(err, fault.CodeOf(err), "The call was not made: the run ended before an operator answered.")
 			return v.refused(c, f), true, nil
@@ -70,7 +74,8 @@ func refusal(d contract.Decision) *fault.Error {
 	case d.Verdict == contract.Expired:
 		return fault.New(fault.ApprovalExpired, "No operator answered in time, so the call was not made.")
 	case d.Comment != "":
-		return fault.New(fault.ApprovalDenied, "The operator denied the call and says: %s", valid(d.Comment)).With("comment", valid(d.Comment))
+		return fault.New(fault.ApprovalDenied, "The operator denied the call and says: %s", valid(d.Comment)).
+			With("comment", valid(d.Comment))
 	}
 	return fault.New(fault.ApprovalDenied, "The operator denied the call.")
 }

@@ -35,8 +35,11 @@ func (g *guarded) Run(ctx context.Context, req ToolRequest, output func(stream, 
 	g.grants = append(g.grants, req.Grant)
 	if req.Grant != fingerprint {
 		return ToolOutcome{
-			Question: &contract.Question{Subject: contract.Subject{Tool: "shell.bash", Reasons: []string{"why"}, Command: req.Input}, Fingerprint: fingerprint},
-			Audit:    []contract.Record{{Type: "tool.called"}, {Type: "tool.approval.requested"}},
+			Question: &contract.Question{
+				Subject:     contract.Subject{Tool: "shell.bash", Reasons: []string{"why"}, Command: req.Input},
+				Fingerprint: fingerprint,
+			},
+			Audit: []contract.Record{{Type: "tool.called"}, {Type: "tool.approval.requested"}},
 		}, nil
 	}
 	if g.lost {
@@ -77,15 +80,29 @@ func TestApproval(t *testing.T) {
 		records  string
 	}{
 		{"approved", contract.Decision{Verdict: contract.Approved}, `{"ok":true}`, []string{"", "one"}, "tool.completed"},
-		{"denied", contract.Decision{Verdict: contract.Denied, Comment: "use make clean"}, "approval_denied|use make clean", []string{""}, "tool.completed"},
-		{"denied without a word", contract.Decision{Verdict: contract.Denied}, "approval_denied|The operator denied the call.", []string{""}, "tool.completed"},
+		{
+			"denied",
+			contract.Decision{Verdict: contract.Denied, Comment: "use make clean"},
+			"approval_denied|use make clean",
+			[]string{""},
+			"tool.completed",
+		},
+		{
+			"denied without a word",
+			contract.Decision{Verdict: contract.Denied},
+			"approval_denied|The operator denied the call.",
+			[]string{""},
+			"tool.completed",
+		},
 		{"expired", contract.Decision{Verdict: contract.Expired}, "approval_expired", []string{""}, "tool.completed"},
 		{"anything else", contract.Decision{}, "approval_denied", []string{""}, "tool.completed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b, g := asking(t)
-			b.sink.answer = func(context.Context, contract.ApprovalRequested) (contract.Decision, error) { return c.decision, nil }
+			b.sink.answer = func(context.Context, contract.ApprovalRequested) (contract.Decision, error) {
+				return c.decision, nil
+			}
 			if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 				t.Fatalf("%+v", fin)
 			}
@@ -93,7 +110,8 @@ func TestApproval(t *testing.T) {
 				t.Error(d)
 			}
 			asked, done := of[contract.ApprovalRequested](b.sink), of[contract.ToolFinished](b.sink)
-			if len(asked) != 1 || asked[0].CallID != "c1" || asked[0].ID == "" || asked[0].Step != 1 || asked[0].Subject.Command != `{"command":"x"}` ||
+			if len(asked) != 1 || asked[0].CallID != "c1" || asked[0].ID == "" || asked[0].Step != 1 ||
+				asked[0].Subject.Command != `{"command":"x"}` ||
 				recorded(asked[0].Audit) != "tool.called tool.approval.requested" {
 				t.Errorf("asked %+v", asked)
 			}
@@ -134,7 +152,8 @@ func TestEndWhileAsked(t *testing.T) {
 			}
 			<-fins
 			done := of[contract.ToolFinished](b.sink)
-			if len(done) != 1 || done[0].Err.Code.String() != name || !strings.Contains(done[0].Result.Content, "was not made") || len(g.grants) != 1 {
+			if len(done) != 1 || done[0].Err.Code.String() != name ||
+				!strings.Contains(done[0].Result.Content, "was not made") || len(g.grants) != 1 {
 				t.Errorf("%s: %+v", name, done)
 			}
 		})
@@ -151,7 +170,8 @@ func TestApprovalGoesWrong(t *testing.T) {
 		return contract.Decision{Verdict: contract.Approved}, nil
 	}
 	b.run(t.Context())
-	if done := of[contract.ToolFinished](b.sink); len(of[contract.ApprovalRequested](b.sink)) != maxQuestions || done[0].Err.Code != fault.ApprovalRequired {
+	if done := of[contract.ToolFinished](b.sink); len(of[contract.ApprovalRequested](b.sink)) != maxQuestions ||
+		done[0].Err.Code != fault.ApprovalRequired {
 		t.Errorf("%d questions, %+v", len(of[contract.ApprovalRequested](b.sink)), done)
 	}
 	b, g = asking(t)
@@ -160,7 +180,8 @@ func TestApprovalGoesWrong(t *testing.T) {
 		return contract.Decision{Verdict: contract.Approved}, nil
 	}
 	b.run(t.Context())
-	if done := of[contract.ToolFinished](b.sink); len(g.grants) != 2 || done[0].Err.Code != fault.Unavailable || recorded(done[0].Audit) != "tool.completed" {
+	if done := of[contract.ToolFinished](b.sink); len(g.grants) != 2 || done[0].Err.Code != fault.Unavailable ||
+		recorded(done[0].Audit) != "tool.completed" {
 		t.Errorf("%+v", done)
 	}
 }
@@ -169,7 +190,9 @@ func TestApprovalGoesWrong(t *testing.T) {
 func TestJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
-	b.start.Agent = &compile.Agent{Path: "primary", Model: "smart", PromptPath: "prompts/primary.md", Tools: []string{"file.read"}}
+	b.start.Agent = &compile.Agent{
+		Path: "primary", Model: "smart", PromptPath: "prompts/primary.md", Tools: []string{"file.read"},
+	}
 	b.start.Job = &contract.Job{Tools: []string{"file.write"}}
 	b.run(t.Context())
 	if job := b.tools.seen[0].Context.Job; job == nil || !cmp.Equal(job.Tools, []string{"file.write"}) {

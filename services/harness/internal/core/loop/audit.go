@@ -215,7 +215,10 @@ func newBlockItem(b llm.Block) blockItem {
 	case b.Call != nil:
 		return blockItem{Type: "tool_call", CallID: b.Call.ID, Name: b.Call.Name, Input: b.Call.Input}
 	case b.Result != nil:
-		return blockItem{Type: "tool_result", CallID: b.Result.CallID, Name: b.Result.Name, Content: b.Result.Content, IsError: b.Result.IsError}
+		return blockItem{
+			Type: "tool_result", CallID: b.Result.CallID, Name: b.Result.Name, Content: b.Result.Content,
+			IsError: b.Result.IsError,
+		}
 	}
 	return blockItem{Type: "empty"}
 }

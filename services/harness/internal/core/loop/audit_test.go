@@ -96,7 +96,8 @@ func records(s *sink, types ...string) []contract.Record {
 // From the records alone every request can be rebuilt exactly as the model received it, at each step (H-PIPE-AUDIT-01,
 // H-PIPE-AUDIT-02, H-SCOPE-02).
 func TestRecordsRebuildRequests(t *testing.T) {
-	b := newBench(t, wants(call("c1", "file.read", `{"path":"<a> & \u2028"}`)), wants(call("c2", "file.write", `{}`)), says("Done."))
+	b := newBench(t, wants(call("c1", "file.read", `{"path":"<a> & \u2028"}`)), wants(call("c2", "file.write", `{}`)),
+		says("Done."))
 	b.tools.run["file.read"] = func(context.Context, string) (string, error) { return "<html> & ünï\u2028code", nil }
 	b.run(t.Context())
 	recs := records(b.sink, preGeneration, preGenerationStep)
@@ -109,7 +110,8 @@ func TestRecordsRebuildRequests(t *testing.T) {
 	for i, r := range recs[1:] {
 		a.add(t, r)
 		a.equal(t, b.model.requests[i])
-		if r.Payload["step"] != i+1 || r.Payload["tool_count"] != 3 || r.Payload["model"] != "m1" || r.Payload["provider"] != "fake" || r.Agent != "primary" {
+		if r.Payload["step"] != i+1 || r.Payload["tool_count"] != 3 || r.Payload["model"] != "m1" ||
+			r.Payload["provider"] != "fake" || r.Agent != "primary" {
 			t.Errorf("%v", r.Payload)
 		}
 	}
@@ -139,7 +141,9 @@ func TestRecordContinuesAcrossRuns(t *testing.T) {
 		a.equal(t, b.model.requests[1])
 		heads := of[contract.AuditMoved](b.sink)
 		head = heads[len(heads)-1].Head
-		history = append(b.model.requests[1].Messages, llm.Message{Role: llm.RoleAssistant, Blocks: of[contract.TurnDone](b.sink)[1].Blocks})
+		history = append(b.model.requests[1].Messages, llm.Message{
+			Role: llm.RoleAssistant, Blocks: of[contract.TurnDone](b.sink)[1].Blocks,
+		})
 		return recs
 	}
 	for i := range 30 {
@@ -161,7 +165,9 @@ func TestLargeRecordsAreSplit(t *testing.T) {
 	b := newBench(t, says("Done."))
 	for i := range 5 {
 		b.start.History = append(b.start.History,
-			llm.Message{Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: fmt.Sprint(i) + strings.Repeat("a", 700_000)}}}},
+			llm.Message{
+				Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: fmt.Sprint(i) + strings.Repeat("a", 700_000)}}},
+			},
 			llm.Message{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "More."}}}})
 	}
 	b.run(t.Context())
@@ -185,7 +191,8 @@ func TestNoCallWithoutRecord(t *testing.T) {
 		}
 		return nil
 	}
-	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.AuditFailed || b.model.calls() != 0 {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.AuditFailed ||
+		b.model.calls() != 0 {
 		t.Errorf("%+v", fin)
 	}
 }
@@ -239,7 +246,8 @@ func TestPipeline(t *testing.T) {
 	if err := p.output(t.Context(), contract.Delta{}); err != nil {
 		t.Error(err)
 	}
-	if first.inputs != 1 || first.steps != 3 || second.steps != 3 || second.chunks != 1 || strings.Join(order, " ") != "first second" {
+	if first.inputs != 1 || first.steps != 3 || second.steps != 3 || second.chunks != 1 ||
+		strings.Join(order, " ") != "first second" {
 		t.Errorf("%+v %+v %v", first, second, order)
 	}
 	first.fail = fault.New(fault.BadRequest, "No.")
@@ -278,7 +286,11 @@ func TestSeal(t *testing.T) {
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "a"}}}}}},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Call: &llm.ToolCall{Input: "a"}}}}}},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "a"}}}}}},
-		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "a", IsError: true}}}}}},
+		{
+			Messages: []llm.Message{
+				{Role: llm.RoleUser, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "a", IsError: true}}}},
+			},
+		},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{}}}}},
 	} {
 		s := whole(&req)

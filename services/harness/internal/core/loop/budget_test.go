@@ -47,7 +47,8 @@ func TestARunOutOfBudget(t *testing.T) {
 			if fin.Err.Details["resource"] != tt.resource || fin.Err.Details["agent_path"] != "primary" {
 				t.Errorf("%+v", fin.Err.Details)
 			}
-			if !strings.Contains(fin.Err.Msg, "The budget of primary of ") || !strings.Contains(fin.Err.Msg, "Spent by primary ") {
+			if !strings.Contains(fin.Err.Msg, "The budget of primary of ") ||
+				!strings.Contains(fin.Err.Msg, "Spent by primary ") {
 				t.Error(fin.Err.Msg)
 			}
 			refused := 0
@@ -97,7 +98,8 @@ func TestABudgetCoversTheTree(t *testing.T) {
 		t.Fatalf("%+v", fin)
 	}
 	want := []any{
-		map[string]any{"agent_path": "primary.subagents.a", "spent": int64(2)}, map[string]any{"agent_path": "primary", "spent": int64(1)},
+		map[string]any{"agent_path": "primary.subagents.a", "spent": int64(2)},
+		map[string]any{"agent_path": "primary", "spent": int64(1)},
 	}
 	if d := cmp.Diff(want, fin.Err.Details["spenders"]); d != "" {
 		t.Error(d)

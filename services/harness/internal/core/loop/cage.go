@@ -81,9 +81,11 @@ func (v *invocation) enterCage(ctx context.Context) error {
 	v.toolContext.CageID = opened.ID
 	v.cage = &held{id: opened.ID, cage: cage, release: release}
 	err = v.emit(contract.CageChanged{
-		Status: contract.Caged, Tier: opened.Tier, BestEffort: opened.BestEffort, Summary: opened.Summary, Notes: opened.Notes,
+		Status: contract.Caged, Tier: opened.Tier, BestEffort: opened.BestEffort, Summary: opened.Summary,
+		Notes: opened.Notes,
 		Audit: v.cageRecord(cageOpened, map[string]any{
-			"tier": opened.Tier, "best_effort": texts(opened.BestEffort), "cage_summary": valid(opened.Summary), "notes": texts(opened.Notes),
+			"tier": opened.Tier, "best_effort": texts(opened.BestEffort), "cage_summary": valid(opened.Summary),
+			"notes": texts(opened.Notes),
 		}),
 	})
 	v.cage.watch.Go(func() { v.watchCage(life, cage) })
@@ -130,7 +132,10 @@ func (v *invocation) tellFound(found []contract.Finding) {
 	for i, f := range found {
 		list[i] = map[string]any{"kind": f.Kind, "path": valid(f.Path), "text": valid(f.Text)}
 	}
-	_ = v.emit(contract.CageChanged{Status: contract.Caged, Found: found, Audit: v.cageRecord(cageFound, map[string]any{"level": "warning", "found": list})})
+	_ = v.emit(contract.CageChanged{
+		Status: contract.Caged, Found: found,
+		Audit: v.cageRecord(cageFound, map[string]any{"level": "warning", "found": list}),
+	})
 }
 
 // watchCage reports the events of the cage until it is released. If the cage ends before, so does the run.
@@ -151,7 +156,9 @@ func (v *invocation) watchCage(life context.Context, cage Cage) {
 			v.tried(*e.Network)
 		case e.Ended != "":
 			v.cage.ended = true
-			_ = v.emit(contract.CageChanged{Status: contract.Caged, Ended: e.Ended, Audit: v.cageRecord(cageEnded, map[string]any{"reason": e.Ended})})
+			_ = v.emit(contract.CageChanged{
+				Status: contract.Caged, Ended: e.Ended, Audit: v.cageRecord(cageEnded, map[string]any{"reason": e.Ended}),
+			})
 			v.tellFound(e.Found)
 			v.quit(v.uncaged(e.Ended, err))
 			return
@@ -169,20 +176,26 @@ func (v *invocation) uncaged(reason string, cause error) *fault.Error {
 	switch reason {
 	case "walltime":
 		return limit(fault.New(fault.Timeout,
-			"The time of the agent %s is over: limits.walltime of its cage is %s. Raise the limit, or give it less to do.", v.agent.Path, dsl.Span(limits.Walltime)))
+			"The time of the agent %s is over: limits.walltime of its cage is %s. Raise the limit, or give it less to do.",
+			v.agent.Path, dsl.Span(limits.Walltime)))
 	case "disk":
 		return limit(fault.New(fault.CageLimitReached,
-			"The cage of the agent %s wrote more than its limits.disk of %s; what was written stays. Raise the limit, or have it write less.",
+			"The cage of the agent %s wrote more than its limits.disk of %s; what was written stays. Raise the limit, or "+
+				"have it write less.",
 			v.agent.Path, dsl.Bytes(limits.Disk)))
 	case "oom", "pids":
-		return limit(fault.New(fault.CageLimitReached, "The cage of the agent %s was ended at a limit (%s). Raise it, or have the agent do with less.", v.agent.Path, reason))
+		return limit(
+			fault.New(fault.CageLimitReached, "The cage of the agent %s was ended at a limit (%s). Raise it, or have the "+
+				"agent do with less.", v.agent.Path, reason),
+		)
 	case "owner_ended":
 		return fault.New(fault.Cancelled, "The session was ended.")
 	}
 	if cause == nil || errors.Is(cause, context.Canceled) {
 		cause = errors.New("its init is gone")
 	}
-	return fault.Wrap(cause, fault.Interrupted, "The cage of the agent %s was lost, with everything that ran in it; completed steps are kept.", v.agent.Path).
+	return fault.Wrap(cause, fault.Interrupted, "The cage of the agent %s was lost, with everything that ran in it; "+
+		"completed steps are kept.", v.agent.Path).
 		With("agent", v.agent.Path)
 }
 

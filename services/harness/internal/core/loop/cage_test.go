@@ -53,7 +53,10 @@ func (b *box) Next() (contract.CageEvent, error) {
 func caged(t *testing.T, answers ...play) (*bench, *box) {
 	b := newBench(t, answers...)
 	b.start.Agent.Cage = &dsl.Cage{Seccomp: "default", Limits: dsl.Limits{Walltime: time.Minute, Disk: 7}}
-	made := &box{opened: contract.Cage{ID: "cage1", Tier: "userns", BestEffort: []string{"memory is watched"}, Summary: "fs none"}, happen: make(chan happening)}
+	made := &box{
+		opened: contract.Cage{ID: "cage1", Tier: "userns", BestEffort: []string{"memory is watched"}, Summary: "fs none"},
+		happen: make(chan happening),
+	}
 	b.tools.hold = func(ctx context.Context, id string, caller *contract.Caller) (Cage, error) {
 		if id == "" || b.model.calls() > 0 {
 			t.Errorf("the cage %q is made after %d model calls", id, b.model.calls())
@@ -110,10 +113,12 @@ func TestCage(t *testing.T) {
 		t.Errorf("the tool was called from %+v", c)
 	}
 	changed := of[contract.CageChanged](b.sink)
-	if len(changed) != 1 || changed[0].Status != contract.Caged || changed[0].Tier != "userns" || changed[0].Summary != "fs none" || len(changed[0].BestEffort) != 1 {
+	if len(changed) != 1 || changed[0].Status != contract.Caged || changed[0].Tier != "userns" ||
+		changed[0].Summary != "fs none" || len(changed[0].BestEffort) != 1 {
 		t.Errorf("%+v", changed)
 	}
-	if tried := of[contract.NetworkTried](b.sink); len(tried) != 2 || tried[0].Attempt.Allowed || !tried[1].Attempt.Allowed {
+	if tried := of[contract.NetworkTried](b.sink); len(tried) != 2 || tried[0].Attempt.Allowed ||
+		!tried[1].Attempt.Allowed {
 		t.Errorf("%+v", tried)
 	}
 	if got := recorded(aboutCages(b.sink)); got != "cage.opened net.denied net.allowed cage.ended" {
@@ -124,7 +129,8 @@ func TestCage(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if denied := aboutCages(b.sink)[1]; denied.At != 5 || denied.Payload["target"] != "a.example:443" || denied.Payload["count"] != int64(2) {
+	if denied := aboutCages(b.sink)[1]; denied.At != 5 || denied.Payload["target"] != "a.example:443" ||
+		denied.Payload["count"] != int64(2) {
 		t.Errorf("%+v", denied)
 	}
 }
@@ -135,7 +141,8 @@ func TestNoCageNoRun(t *testing.T) {
 	for _, code := range []fault.Code{fault.CagePolicyInvalid, fault.CageUnavailable, fault.Unavailable} {
 		b, _ := caged(t)
 		b.tools.hold = func(context.Context, string, *contract.Caller) (Cage, error) { return nil, fault.New(code, "no") }
-		if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != code || len(b.sink.events) != 0 || fin.Stats != nil {
+		if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != code || len(b.sink.events) != 0 ||
+			fin.Stats != nil {
 			t.Errorf("%s: %+v", code, fin)
 		}
 	}
@@ -151,7 +158,8 @@ func TestNoSandbox(t *testing.T) {
 		t.Fatalf("%+v", fin)
 	}
 	changed := of[contract.CageChanged](b.sink)
-	if len(changed) != 1 || changed[0].Status != contract.Uncaged || changed[0].Audit.Type != "subagent.spawn.uncaged" || changed[0].Audit.Payload["level"] != "warning" {
+	if len(changed) != 1 || changed[0].Status != contract.Uncaged || changed[0].Audit.Type != "subagent.spawn.uncaged" ||
+		changed[0].Audit.Payload["level"] != "warning" {
 		t.Errorf("%+v", changed)
 	}
 	if c := b.tools.seen[0].Context; c.CageID != "" || c.Cage == nil {
@@ -170,11 +178,21 @@ func TestCageEndsTheRun(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		{over("walltime"), contract.Failed, fault.Timeout, "walltime", "limits.walltime of its cage is 1m. Raise the limit, or "},
-		{over("disk"), contract.Failed, fault.CageLimitReached, "disk", "its limits.disk of 7 bytes; what was written stays. Raise the limit, or "},
+		{
+			over("walltime"), contract.Failed, fault.Timeout, "walltime",
+			"limits.walltime of its cage is 1m. Raise the limit, or ",
+		},
+		{
+			over("disk"), contract.Failed, fault.CageLimitReached, "disk",
+			"its limits.disk of 7 bytes; what was written stays. Raise the limit, or ",
+		},
 		{over("oom"), contract.Failed, fault.CageLimitReached, "oom", "at a limit (oom). Raise it, or "},
 		{over("lost"), contract.Failed, fault.Interrupted, "lost", "was lost"},
-		{happening{err: fault.New(fault.Unavailable, "The sandbox went away.")}, contract.Failed, fault.Interrupted, "lost", "was lost"},
+		{
+			happening{err: fault.New(fault.Unavailable, "The sandbox went away.")},
+			contract.Failed, fault.Interrupted, "lost",
+			"was lost",
+		},
 		{over("owner_ended"), contract.Cancelled, 0, "owner_ended", ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -186,11 +204,13 @@ func TestCageEndsTheRun(t *testing.T) {
 				return "", ctx.Err()
 			}
 			fin := b.run(t.Context())
-			if fin.Outcome != tt.outcome || tt.code != 0 && (fin.Err == nil || fin.Err.Code != tt.code || !strings.Contains(fin.Err.Msg, tt.says)) {
+			if fin.Outcome != tt.outcome || tt.code != 0 &&
+				(fin.Err == nil || fin.Err.Code != tt.code || !strings.Contains(fin.Err.Msg, tt.says)) {
 				t.Errorf("%+v", fin)
 			}
 			changed := of[contract.CageChanged](b.sink)
-			if last := changed[len(changed)-1]; len(changed) != 2 || last.Ended != tt.reason || last.Audit.Payload["reason"] != tt.reason {
+			if last := changed[len(changed)-1]; len(changed) != 2 || last.Ended != tt.reason ||
+				last.Audit.Payload["reason"] != tt.reason {
 				t.Errorf("%+v", changed)
 			}
 			if got := recorded(aboutCages(b.sink)[:2]); got != "cage.opened cage.ended" {
@@ -219,7 +239,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	all := aboutCages(b.sink)
 	more := all[len(all)-2]
-	if more.Type != "net.omitted" || more.Payload["allowed"] != int64(3*maxAttempts) || more.Payload["denied"] != int64(3*maxAttempts) {
+	if more.Type != "net.omitted" || more.Payload["allowed"] != int64(3*maxAttempts) ||
+		more.Payload["denied"] != int64(3*maxAttempts) {
 		t.Errorf("%+v", more)
 	}
 }
@@ -285,7 +306,8 @@ func TestResultOvertakesTheEndOfTheCage(t *testing.T) {
 		if fin.Outcome != contract.Failed || fin.Err.Code != fault.Timeout || b.model.calls() != 1 {
 			t.Errorf("%+v after %d model calls", fin, b.model.calls())
 		}
-		if done := of[contract.ToolFinished](b.sink); len(done) != 1 || done[0].Result.Content != "cage over" || len(of[contract.StepDone](b.sink)) != 1 {
+		if done := of[contract.ToolFinished](b.sink); len(done) != 1 || done[0].Result.Content != "cage over" ||
+			len(of[contract.StepDone](b.sink)) != 1 {
 			t.Errorf("%+v", done)
 		}
 	})

@@ -16,9 +16,10 @@ import (
 )
 
 var (
-	limited  = fault.New(fault.ProviderRateLimited, "Slow down.").With("status", 429).With("provider", "p")
-	refused  = fault.New(fault.ProviderUnreachable, "Provider p could not be reached.").With("provider", "p")
-	status5  = fault.New(fault.ProviderUnreachable, "Provider p failed: overload.").With("provider", "p").With("status", 500)
+	limited = fault.New(fault.ProviderRateLimited, "Slow down.").With("status", 429).With("provider", "p")
+	refused = fault.New(fault.ProviderUnreachable, "Provider p could not be reached.").With("provider", "p")
+	status5 = fault.New(fault.ProviderUnreachable, "Provider p failed: overload.").With("provider", "p").
+		With("status", 500)
 	garbage  = fault.New(fault.ProviderBadResponse, "Provider p answered with garbage.")
 	rejected = fault.New(fault.ProviderAuthFailed, "Provider p refused the credentials.").With("status", 401)
 )
@@ -35,9 +36,15 @@ func TestFallbackAndRetries(t *testing.T) {
 		err     string   // code and message
 		by      string
 	}{
-		"the first works":    {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {says("x")}}, by: "a:m"},
-		"the second works":   {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(limited)}, "b": {says("x")}}, retries: []string{"b 0s"}, by: "b:m"},
-		"garbage falls back": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(garbage)}, "b": {says("x")}}, retries: []string{"b 0s"}, by: "b:m"},
+		"the first works": {routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {says("x")}}, by: "a:m"},
+		"the second works": {
+			routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(limited)}, "b": {says("x")}},
+			retries: []string{"b 0s"}, by: "b:m",
+		},
+		"garbage falls back": {
+			routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(garbage)}, "b": {says("x")}},
+			retries: []string{"b 0s"}, by: "b:m",
+		},
 		"the last at the third try": {
 			routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
 			answers: map[string][]play{"a": {fails(refused)}, "b": {fails(status5), fails(limited), says("x")}},
@@ -46,15 +53,19 @@ func TestFallbackAndRetries(t *testing.T) {
 		"all limited": {
 			routes: []string{"a:m", "b:m"}, took: 1500 * time.Millisecond,
 			answers: map[string][]play{"a": {fails(limited)}, "b": {fails(limited), fails(limited), fails(limited)}},
-			retries: []string{"b 0s", "b 500ms", "b 1s"}, err: "provider_rate_limited: All providers rate-limited. Try again later.",
+			retries: []string{"b 0s", "b 500ms", "b 1s"},
+			err:     "provider_rate_limited: All providers rate-limited. Try again later.",
 		},
 		"all refused": {
-			routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(refused), fails(refused), fails(refused)}},
+			routes: []string{"a:m"}, took: 1500 * time.Millisecond,
+			answers: map[string][]play{"a": {fails(refused), fails(refused), fails(refused)}},
 			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Provider unreachable.",
 		},
 		"all fail": {
-			routes: []string{"a:m"}, took: 1500 * time.Millisecond, answers: map[string][]play{"a": {fails(status5), fails(status5), fails(status5)}},
-			retries: []string{"a 500ms", "a 1s"}, err: "provider_unreachable: Agent generation failed: Provider p failed: overload.",
+			routes: []string{"a:m"}, took: 1500 * time.Millisecond,
+			answers: map[string][]play{"a": {fails(status5), fails(status5), fails(status5)}},
+			retries: []string{"a 500ms", "a 1s"},
+			err:     "provider_unreachable: Agent generation failed: Provider p failed: overload.",
 		},
 		"retry-after is honoured": {
 			routes: []string{"a:m"}, took: time.Minute, answers: map[string][]play{"a": {fails(wish(time.Minute)), says("x")}},
@@ -69,7 +80,9 @@ func TestFallbackAndRetries(t *testing.T) {
 			err: "provider_auth_failed: Agent generation failed: Provider p refused the credentials.",
 		},
 		"so is an overflow": {
-			routes: []string{"a:m", "b:m"}, answers: map[string][]play{"a": {fails(fault.New(fault.ContextOverflow, "Too long."))}},
+			routes: []string{"a:m", "b:m"}, answers: map[string][]play{
+				"a": {fails(fault.New(fault.ContextOverflow, "Too long."))},
+			},
 			err: "context_overflow: Agent generation failed: Too long.",
 		},
 	} {
@@ -98,12 +111,14 @@ func TestFallbackAndRetries(t *testing.T) {
 					t.Error(d)
 				}
 				if tt.err != "" {
-					if fin.Outcome != contract.Failed || fin.Stop != llm.StopError || fin.Err == nil || fin.Err.Code.String()+": "+fin.Err.Msg != tt.err || fin.Stats != nil {
+					if fin.Outcome != contract.Failed || fin.Stop != llm.StopError || fin.Err == nil ||
+						fin.Err.Code.String()+": "+fin.Err.Msg != tt.err || fin.Stats != nil {
 						t.Errorf("%+v", fin)
 					}
 					return
 				}
-				if start := of[contract.MessageStart](b.sink); fin.Outcome != contract.Completed || len(start) != 1 || start[0].Provider+":"+start[0].Model != tt.by {
+				if start := of[contract.MessageStart](b.sink); fin.Outcome != contract.Completed || len(start) != 1 ||
+					start[0].Provider+":"+start[0].Model != tt.by {
 					t.Errorf("%+v %+v", fin, start)
 				}
 				for p, m := range models {
@@ -333,7 +348,8 @@ func TestUnusableTargets(t *testing.T) {
 
 	b = newBench(t)
 	delete(b.start.Routes, "smart")
-	if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.ModelAliasNotFound || fin.Err.Msg != "Model alias 'smart' not found in local config." {
+	if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.ModelAliasNotFound ||
+		fin.Err.Msg != "Model alias 'smart' not found in local config." {
 		t.Errorf("%+v", fin)
 	}
 }
@@ -376,7 +392,8 @@ func TestStopping(t *testing.T) {
 		b.deps.Stopping = stopping
 		began := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { close(stopping) })
-		if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.Interrupted || time.Since(began) != 100*time.Millisecond {
+		if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.Interrupted ||
+			time.Since(began) != 100*time.Millisecond {
 			t.Errorf("%+v after %v", fin, time.Since(began))
 		}
 	})
@@ -385,7 +402,8 @@ func TestStopping(t *testing.T) {
 // A defect anywhere ends the run as failed, and no other run (H-STREAM-FAF-01).
 func TestPanics(t *testing.T) {
 	b := newBench(t, func(context.Context, func(llm.Event) bool) error { panic("secret") })
-	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.Internal || strings.Contains(fin.Err.Msg, "secret") {
+	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.Internal ||
+		strings.Contains(fin.Err.Msg, "secret") {
 		t.Errorf("%+v", fin)
 	}
 	b = newBench(t, says("x"))

@@ -49,7 +49,9 @@ func TestTheWorkspaceKnowsTheRun(t *testing.T) {
 				}
 				close(b.tools.holding)
 				fin := <-done
-				if want := map[bool]contract.Outcome{false: contract.Completed, true: contract.Cancelled}[cut]; fin.Outcome != want {
+				if want := map[bool]contract.Outcome{
+					false: contract.Completed, true: contract.Cancelled,
+				}[cut]; fin.Outcome != want {
 					t.Errorf("got %v, want %v", fin.Outcome, want)
 				}
 				if len(b.tools.held) != 0 {

@@ -44,8 +44,16 @@ func TestS5_2(t *testing.T) {
 	second := b.model.requests[1]
 	want := []llm.Message{
 		b.start.History[0],
-		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "c1", Name: "file.read", Input: `{"path":"a"}`}}}},
-		{Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{CallID: "c1", Name: "file.read", Content: `read {"path":"a"}`}}}},
+		{
+			Role: llm.RoleAssistant, Blocks: []llm.Block{
+				{Call: &llm.ToolCall{ID: "c1", Name: "file.read", Input: `{"path":"a"}`}},
+			},
+		},
+		{
+			Role: llm.RoleTool, Blocks: []llm.Block{
+				{Result: &llm.ToolResult{CallID: "c1", Name: "file.read", Content: `read {"path":"a"}`}},
+			},
+		},
 	}
 	if d := cmp.Diff(want, second.Messages); d != "" {
 		t.Error(d)
@@ -60,7 +68,8 @@ func TestS5_2(t *testing.T) {
 // S5.3: several tools called in one turn all have their results collected and sent back, in the order of the calls
 // (T-LOOP-S5.3, T-LOOP-04, T-LOOP-05).
 func TestS5_3(t *testing.T) {
-	b := newBench(t, wants(call("c1", "file.read", `{}`), call("c2", "file.write", `{}`), call("c3", "file.read", `{}`)), says("Done."))
+	b := newBench(t, wants(call("c1", "file.read", `{}`), call("c2", "file.write", `{}`), call("c3", "file.read", `{}`)),
+		says("Done."))
 	if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
 		t.Fatalf("%+v", fin)
 	}
@@ -85,7 +94,8 @@ func TestS5_4(t *testing.T) {
 		t.Fatalf("%+v", fin)
 	}
 	got := results(b.model.requests[1])[0]
-	if !got.IsError || !strings.Contains(got.Content, `"code":"shell_spawn_failed"`) || !strings.Contains(got.Content, `"message":"boom"`) {
+	if !got.IsError || !strings.Contains(got.Content, `"code":"shell_spawn_failed"`) ||
+		!strings.Contains(got.Content, `"message":"boom"`) {
 		t.Errorf("%+v", got)
 	}
 	if e := of[contract.ToolFinished](b.sink)[0]; e.Err == nil || e.Err.Code != fault.ShellSpawnFailed {
@@ -96,7 +106,8 @@ func TestS5_4(t *testing.T) {
 // hangs writes a text and then waits for the end of its context, as a provider does that never finishes.
 func hangs(text string) play {
 	return func(ctx context.Context, yield func(llm.Event) bool) error {
-		if yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{ThinkingDelta: "hm"}) && yield(llm.Event{TextDelta: text}) {
+		if yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{ThinkingDelta: "hm"}) &&
+			yield(llm.Event{TextDelta: text}) {
 			<-ctx.Done()
 		}
 		return ctx.Err()
@@ -151,7 +162,8 @@ func TestS5_7(t *testing.T) {
 	}
 	b := newBench(t, endless...)
 	fin := b.run(t.Context())
-	if fin.Outcome != contract.Completed || fin.Stop != llm.StopToolUse || fin.ClosingText != "Stopped: maximum iteration limit reached." {
+	if fin.Outcome != contract.Completed || fin.Stop != llm.StopToolUse ||
+		fin.ClosingText != "Stopped: maximum iteration limit reached." {
 		t.Errorf("%+v", fin)
 	}
 	if b.model.calls() != 20 || len(of[contract.ToolFinished](b.sink)) != 20 {

@@ -38,7 +38,9 @@ type reader struct {
 }
 
 // stream makes one model call and relays its events. The answer says how far it got also when it fails.
-func (v *invocation) stream(ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target) (answer, error) {
+func (v *invocation) stream(
+	ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target,
+) (answer, error) {
 	defer v.deps.Pace.join()()
 	rd := &reader{run: v, began: time.Now(), text: newCoalescer(v.deps.Pace, v.emit), out: answer{target: target}}
 	if hold := req.Hold; hold != nil {

@@ -61,7 +61,14 @@ func TestDeltasAreGathered(t *testing.T) {
 		deltas := timeDeltas(b)
 		b.run(t.Context())
 		ms := time.Millisecond
-		want := []timed{{0, false, "a"}, {5 * ms, false, "bc"}, {12 * ms, false, "d"}, {13 * ms, false, "e"}, {13 * ms, true, "hm"}, {13 * ms, false, "f"}}
+		want := []timed{
+			{0, false, "a"},
+			{5 * ms, false, "bc"},
+			{12 * ms, false, "d"},
+			{13 * ms, false, "e"},
+			{13 * ms, true, "hm"},
+			{13 * ms, false, "f"},
+		}
 		if d := cmp.Diff(want, *deltas); d != "" {
 			t.Error(d)
 		}
@@ -80,7 +87,13 @@ func TestPace(t *testing.T) {
 	for _, c := range []struct {
 		streams int
 		want    time.Duration
-	}{{1, 5 * time.Millisecond}, {25, 5 * time.Millisecond}, {50, 10 * time.Millisecond}, {100, 20 * time.Millisecond}, {1000, 20 * time.Millisecond}} {
+	}{
+		{1, 5 * time.Millisecond},
+		{25, 5 * time.Millisecond},
+		{50, 10 * time.Millisecond},
+		{100, 20 * time.Millisecond},
+		{1000, 20 * time.Millisecond},
+	} {
 		join(c.streams - len(leave))
 		if got := pace.window(); got != c.want {
 			t.Errorf("window with %d streams: got %s, want %s", c.streams, got, c.want)
@@ -191,7 +204,9 @@ func TestStats(t *testing.T) {
 			t.Error(d)
 		}
 		second := 100.0
-		if d := cmp.Diff(&llm.Stats{TTFT: &second, Duration: 1000, TPS: 5, Cost: &llm.Cost{Input: 10, Output: 5, Total: 15}}, of[contract.TurnDone](b.sink)[1].Stats); d != "" {
+		if d := cmp.Diff(&llm.Stats{
+			TTFT: &second, Duration: 1000, TPS: 5, Cost: &llm.Cost{Input: 10, Output: 5, Total: 15},
+		}, of[contract.TurnDone](b.sink)[1].Stats); d != "" {
 			t.Error(d)
 		}
 
@@ -220,7 +235,8 @@ func TestGenerationLog(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &line); err != nil {
 		t.Fatal(err)
 	}
-	if at, err := time.Parse("2006-01-02T15:04:05.000Z", line["timestamp"].(string)); err != nil || time.Since(at) > time.Hour {
+	if at, err := time.Parse("2006-01-02T15:04:05.000Z", line["timestamp"].(string)); err != nil ||
+		time.Since(at) > time.Hour {
 		t.Error(line["timestamp"], err)
 	}
 	for _, varies := range []string{"time", "timestamp", "duration_ms"} {
@@ -231,7 +247,8 @@ func TestGenerationLog(t *testing.T) {
 	}
 	want := map[string]any{
 		"level": "INFO", "msg": "agent.generation", "event": "agent.generation", "session_id": "session1", "run_id": "run1",
-		"agent": "primary", "model": "fake:m1", "tokens_in": 12.0, "tokens_out": 5.0, "tool_calls": []any{"file.read", "shell.bash"},
+		"agent": "primary", "model": "fake:m1", "tokens_in": 12.0, "tokens_out": 5.0,
+		"tool_calls": []any{"file.read", "shell.bash"},
 	}
 	if d := cmp.Diff(want, line); d != "" {
 		t.Error(d)
@@ -245,10 +262,14 @@ func TestRefusals(t *testing.T) {
 		code   fault.Code
 		msg    string
 	}{
-		"no prompt":  {func(b *bench) { b.start.Prompts = nil }, fault.PromptNotFound, "Prompt file not found: ./prompts/primary.md"},
+		"no prompt": {
+			func(b *bench) { b.start.Prompts = nil }, fault.PromptNotFound, "Prompt file not found: ./prompts/primary.md",
+		},
 		"no message": {func(b *bench) { b.start.History = nil }, fault.BadRequest, ""},
 		"nothing to answer": {func(b *bench) {
-			b.start.History = append(b.start.History, llm.Message{Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: "Done."}}}})
+			b.start.History = append(b.start.History, llm.Message{
+				Role: llm.RoleAssistant, Blocks: []llm.Block{{Text: &llm.Text{Text: "Done."}}},
+			})
 		}, fault.BadRequest, ""},
 		"a cage": {func(b *bench) { b.start.Agent.Cage = &dsl.Cage{} }, fault.CageUnavailable, ""},
 	} {
@@ -256,7 +277,8 @@ func TestRefusals(t *testing.T) {
 			b := newBench(t)
 			tt.change(b)
 			fin := b.run(t.Context())
-			if fin.Outcome != contract.Failed || fin.Err.Code != tt.code || tt.msg != "" && fin.Err.Msg != tt.msg || len(b.sink.events) != 0 || fin.Stats != nil {
+			if fin.Outcome != contract.Failed || fin.Err.Code != tt.code || tt.msg != "" && fin.Err.Msg != tt.msg ||
+				len(b.sink.events) != 0 || fin.Stats != nil {
 				t.Errorf("%+v", fin)
 			}
 		})
@@ -268,10 +290,12 @@ func TestRefusals(t *testing.T) {
 func TestRequest(t *testing.T) {
 	b := newBench(t, says("Hi."))
 	b.start.Agent.MaxOutputTokens, b.start.MaxOutputTokens, b.start.ProjectRoot = 5, 7, "/projects/demo"
-	b.start.Agent.Tools, b.start.OperatorTools = []string{"shell.bash"}, []catalogue.Switch{{Pattern: "other", Enabled: false}}
+	b.start.Agent.Tools, b.start.OperatorTools = []string{"shell.bash"},
+		[]catalogue.Switch{{Pattern: "other", Enabled: false}}
 	b.run(t.Context())
 	req := b.model.requests[0]
-	if req.MaxOutputTokens != 7 || req.Model != "m1" || len(req.System) != 1 || req.System[0] != "You are careful." || len(req.Tools) != 1 {
+	if req.MaxOutputTokens != 7 || req.Model != "m1" || len(req.System) != 1 || req.System[0] != "You are careful." ||
+		len(req.Tools) != 1 {
 		t.Errorf("%+v", req)
 	}
 	text, err := json.Marshal(req)
@@ -289,7 +313,9 @@ func TestRequest(t *testing.T) {
 func TestReportedUsageIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
-			usage := llm.Usage{Input: math.MaxInt64, Output: math.MaxInt64, Reasoning: -1, CacheRead: math.MinInt64, CacheWrite: 1_000_000_001}
+			usage := llm.Usage{
+				Input: math.MaxInt64, Output: math.MaxInt64, Reasoning: -1, CacheRead: math.MinInt64, CacheWrite: 1_000_000_001,
+			}
 			yield(llm.Event{Done: &llm.Done{Blocks: []llm.Block{{Text: &llm.Text{Text: "a"}}}, Usage: usage}})
 			return nil
 		})

@@ -200,7 +200,8 @@ func (v *invocation) make(ctx context.Context, step int, one toolCall) (out Tool
 	c := one.call
 	defer func() {
 		if p := recover(); p != nil {
-			v.deps.Log.ErrorContext(ctx, "tool call panicked", "run_id", v.start.RunID, "tool", c.Name, "panic", p, "stack", string(debug.Stack()))
+			v.deps.Log.ErrorContext(ctx, "tool call panicked", "run_id", v.start.RunID, "tool", c.Name, "panic", p, "stack",
+				string(debug.Stack()))
 			err = fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause.")
 		}
 	}()
@@ -212,7 +213,9 @@ func (v *invocation) make(ctx context.Context, step int, one toolCall) (out Tool
 
 // tool runs one call at the tool runner, and asks an operator where that is needed; asked says whether it did.
 func (v *invocation) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutcome, asked bool, err error) {
-	req := ToolRequest{CallID: fmt.Sprintf("%s.%d.%s", v.start.RunID, step, c.ID), Tool: c.Name, Input: c.Input, Context: v.toolContext}
+	req := ToolRequest{
+		CallID: fmt.Sprintf("%s.%d.%s", v.start.RunID, step, c.ID), Tool: c.Name, Input: c.Input, Context: v.toolContext,
+	}
 	v.awaitWorkspace(ctx)
 	out, asked, err = v.approved(ctx, step, c, req, func(stream, text string) {
 		// A sink that is gone ends ctx, and with it the call.
@@ -231,7 +234,8 @@ func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, as
 	case fault.Interrupted:
 		f = fault.Wrap(err, fault.Interrupted, "%s The call may have had effects: look before you call it again.", f.Msg)
 	case fault.Unavailable:
-		f = fault.Wrap(err, fault.Unavailable, "%s It is not known whether the call had effects: look before you call it again.", f.Msg)
+		f = fault.Wrap(err, fault.Unavailable, "%s It is not known whether the call had effects: look before you call "+
+			"it again.", f.Msg)
 	}
 	out := v.failedCall(c, f, took)
 	if asked {

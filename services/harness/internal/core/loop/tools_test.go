@@ -77,7 +77,8 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 func TestCallsThatOnlyLookRunSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const list, kill = `{"action":"list"}`, `{"action":"kill"}`
-		b := newBench(t, wants(call("a", "shell.process", list), call("b", "file.read", "{}"), call("c", "shell.process", list),
+		b := newBench(t, wants(call("a", "shell.process", list), call("b", "file.read", "{}"),
+			call("c", "shell.process", list),
 			call("d", "shell.process", kill)), says("Done."))
 		b.start.Agent.Tools = append(b.start.Agent.Tools, "shell.process")
 		var running, most atomic.Int32
@@ -189,7 +190,8 @@ func TestToolRequest(t *testing.T) {
 	if d := cmp.Diff([]string{"read_file: Reads, too.", "file.write: Writes."}, shown); d != "" {
 		t.Error(d)
 	}
-	if out := of[contract.ToolOutput](b.sink); len(out) != 1 || out[0] != (contract.ToolOutput{CallID: "c1", Stream: "stdout", Text: "running read_file"}) {
+	if out := of[contract.ToolOutput](b.sink); len(out) != 1 ||
+		out[0] != (contract.ToolOutput{CallID: "c1", Stream: "stdout", Text: "running read_file"}) {
 		t.Errorf("%+v", out)
 	}
 }
@@ -201,8 +203,12 @@ func TestToolRunnerFailures(t *testing.T) {
 		run  func(context.Context, string) (string, error)
 		code fault.Code
 	}{
-		"gone":   {func(context.Context, string) (string, error) { return "", fault.New(fault.Unavailable, "x") }, fault.Unavailable},
-		"broken": {func(context.Context, string) (string, error) { return "", fault.New(fault.Interrupted, "x") }, fault.Interrupted},
+		"gone": {
+			func(context.Context, string) (string, error) { return "", fault.New(fault.Unavailable, "x") }, fault.Unavailable,
+		},
+		"broken": {
+			func(context.Context, string) (string, error) { return "", fault.New(fault.Interrupted, "x") }, fault.Interrupted,
+		},
 		"panics": {func(context.Context, string) (string, error) { panic("secret") }, fault.Internal},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,10 +218,12 @@ func TestToolRunnerFailures(t *testing.T) {
 				t.Fatalf("%+v", fin)
 			}
 			f := of[contract.ToolFinished](b.sink)[0]
-			if f.Err == nil || f.Err.Code != tt.code || !f.Result.IsError || !strings.Contains(f.Result.Content, tt.code.String()) {
+			if f.Err == nil || f.Err.Code != tt.code || !f.Result.IsError ||
+				!strings.Contains(f.Result.Content, tt.code.String()) {
 				t.Errorf("%+v", f)
 			}
-			if text := fmt.Sprint(f.Audit) + f.Result.Content; strings.Contains(text, "hidden") || strings.Contains(text, "secret") {
+			if text := fmt.Sprint(f.Audit) + f.Result.Content; strings.Contains(text, "hidden") ||
+				strings.Contains(text, "secret") {
 				t.Error(text)
 			}
 			types := []string{f.Audit[0].Type, f.Audit[1].Type}
@@ -232,7 +240,9 @@ func TestToolRunnerFailures(t *testing.T) {
 // The tool runner's records of a cancelled call are kept, and no others are made up beside them.
 func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.write", "{}")), says("I see."))
-	b.tools.run["file.write"] = func(context.Context, string) (string, error) { return "", fault.New(fault.Cancelled, "x") }
+	b.tools.run["file.write"] = func(context.Context, string) (string, error) {
+		return "", fault.New(fault.Cancelled, "x")
+	}
 	b.run(t.Context())
 	f := of[contract.ToolFinished](b.sink)[0]
 	if f.Err == nil || f.Err.Code != fault.Cancelled || !strings.Contains(f.Result.Content, "may have had effects") {
@@ -246,7 +256,10 @@ func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 // Call ids are unique in a conversation, even if a model repeats or omits them, and calls without a name or with
 // malformed input reach the tool runner, which refuses them like any caller's.
 func TestCallIDsAreUnique(t *testing.T) {
-	b := newBench(t, wants(call("old", "file.read", ""), call("", "file.read", "{"), call("x", "\xffno.such", "{}"), call("x", "file.read", "{}")), says("Done."))
+	b := newBench(
+		t, wants(call("old", "file.read", ""), call("", "file.read", "{"), call("x", "\xffno.such", "{}"),
+			call("x", "file.read", "{}")), says("Done."),
+	)
 	b.start.History = append([]llm.Message{
 		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "old", Name: "file.read", Input: "{}"}}}},
 		{Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{CallID: "old", Content: "a"}}}},
@@ -274,7 +287,8 @@ func TestLongNames(t *testing.T) {
 	}
 	got := results(b.model.requests[1])[0]
 	if !got.IsError || got.Name != "x"+strings.Repeat("ö", 127) || len(got.CallID) > maxName {
-		t.Errorf("the result of a call with %d bytes of name and %d of id says %.300q", len(got.Name), len(got.CallID), got.Content)
+		t.Errorf("the result of a call with %d bytes of name and %d of id says %.300q", len(got.Name), len(got.CallID),
+			got.Content)
 	}
 	for _, f := range of[contract.ToolFinished](b.sink) {
 		if n := len(fmt.Sprintf("%+v", f)); n > 16<<10 {

@@ -30,15 +30,20 @@ func cageExec(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec --policy FILE [--tty] [--] CMD [ARGS...]",
 		Short: "Run a command in a cage",
-		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of a `cage:` block of a project\n" +
-			"file; its project paths start at the project's folder. Paths inside equal those outside; the working folder is kept where the\n" +
+		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of a `cage:` " +
+			"block of a project\n" +
+			"file; its project paths start at the project's folder. Paths inside equal those outside; the working folder is " +
+			"kept where the\n" +
 			"policy shows it, else it is /. No daemon is needed.\n\n" +
 			"The cage is gone when the command has ended, and a moment after a kill -9 of kaged.\n" +
 			"So `state: persistent` has no effect: the home is empty at first and gone with the cage.\n\n" +
-			"Stdin and signals go to the command. A second Ctrl-C kills the command and its cage. With --tty it has a terminal.\n" +
-			"Connections that the policy does not allow are reported on stderr as they happen, with --tty when the command has ended.\n" +
+			"Stdin and signals go to the command. A second Ctrl-C kills the command and its cage. With --tty it has a " +
+			"terminal.\n" +
+			"Connections that the policy does not allow are reported on stderr as they happen, with --tty when the command " +
+			"has ended.\n" +
 			"Repeated attempts to one target are reported once, with a total at the end.\n\n" +
-			"Exits as the command does, with 128+n if signal n ended it, 125 if kaged failed, 126 if the program cannot be run\n" +
+			"Exits as the command does, with 128+n if signal n ended it, 125 if kaged failed, 126 if the program cannot " +
+			"be run\n" +
 			"and 127 if it is missing. The reason of a kill by the cage is printed on stderr: `kaged: killed: oom`, pids,\n" +
 			"walltime, disk or seccomp, and in the next line the limit, its height and the remedy.",
 		Example: "  kaged cage exec --policy cage.yaml -- go test ./...\n" +

@@ -64,11 +64,19 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	all := dsl.Limits{Memory: 64 << 20, PIDs: 40, Disk: 2e9, Walltime: 90 * time.Second}
 	for reason, want := range map[sandboxsupervisorv1.KillReason][2]string{
-		sandboxsupervisorv1.KillReason_KILL_REASON_OOM:      {"oom", "more memory than limits.memory of p.yaml, which is 64MiB; raise it, or do less"},
-		sandboxsupervisorv1.KillReason_KILL_REASON_PIDS:     {"pids", "threads than limits.pids of p.yaml, which is 40; raise it, or run fewer"},
-		sandboxsupervisorv1.KillReason_KILL_REASON_DISK:     {"disk", "more than limits.disk of p.yaml, which is 2GB; raise it, or write less"},
-		sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME: {"walltime", "longer than limits.walltime of p.yaml, which is 1m30s; raise it, or"},
-		sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP:  {"seccomp", "of another architecture"},
+		sandboxsupervisorv1.KillReason_KILL_REASON_OOM: {
+			"oom", "more memory than limits.memory of p.yaml, which is 64MiB; raise it, or do less",
+		},
+		sandboxsupervisorv1.KillReason_KILL_REASON_PIDS: {
+			"pids", "threads than limits.pids of p.yaml, which is 40; raise it, or run fewer",
+		},
+		sandboxsupervisorv1.KillReason_KILL_REASON_DISK: {
+			"disk", "more than limits.disk of p.yaml, which is 2GB; raise it, or write less",
+		},
+		sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME: {
+			"walltime", "longer than limits.walltime of p.yaml, which is 1m30s; raise it, or",
+		},
+		sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP: {"seccomp", "of another architecture"},
 	} {
 		for limits, want := range map[dsl.Limits]string{all: want[1], {}: ""} {
 			var out bytes.Buffer

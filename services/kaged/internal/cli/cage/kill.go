@@ -64,5 +64,6 @@ func killSentence(word string, l dsl.Limits, from string) string {
 	case "walltime":
 		return met(l.Walltime > 0, "it took longer", "walltime", dsl.Span(l.Walltime), "or leave it out for no limit")
 	}
-	return "it made a system call that no program of this machine's kind makes: it is of another architecture, or tries to get around the cage"
+	return "it made a system call that no program of this machine's kind makes: it is of another architecture, or " +
+		"tries to get around the cage"
 }

@@ -21,7 +21,8 @@ func cageShow(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [flags] [AGENT_PATH]",
 		Short: "Show the rights of an agent of the project, before any run",
-		Long: "Shows in plain words the grants of an agent's cage: the paths it may read and write, the hosts it may reach, the\n" +
+		Long: "Shows in plain words the grants of an agent's cage: the paths it may read and write, the hosts it may " +
+			"reach, the\n" +
 			"places that stay read-only, with the reason, its tools, and its limits. The agent is named by its tree path; the\n" +
 			"default is the root agent. An agent never has more rights than the agents above it. Paths are checked as for a\n" +
 			"cage: one that is missing or a link is an error. No daemon is needed.",

@@ -31,7 +31,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		&cobra.Command{
 			Use:   "check",
 			Short: "Check the configuration",
-			Long: "Reads the configuration as kaged does and prints its content. Invalid settings are errors; missing pieces, such as an\n" +
+			Long: "Reads the configuration as kaged does and prints its content. Invalid settings are errors; missing " +
+				"pieces, such as an\n" +
 				"unset API key, are warnings on stderr.",
 			Args: kit.Nothing,
 			RunE: func(*cobra.Command, []string) error { return checkConfig(a, p.Config.String()) },
@@ -39,7 +40,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		&cobra.Command{
 			Use:   "get KEY",
 			Short: "Print a key of the configuration file",
-			Long: "Prints the value of a key as the file has it: a text as it is, anything else as JSON. References to variables, such as\n" +
+			Long: "Prints the value of a key as the file has it: a text as it is, anything else as JSON. References to " +
+				"variables, such as\n" +
 				"${NAME}, are not expanded. A key that is not in the file is an error; its default is in docs/reference/config.md.",
 			Example: "  kaged config get models.smart-generalist\n  kaged config get limits",
 			Args: func(cmd *cobra.Command, list []string) error {
@@ -53,9 +55,11 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		&cobra.Command{
 			Use:   "set KEY VALUE",
 			Short: "Set a key in place, keeping comments and order",
-			Long: "Writes the key into the configuration and leaves the rest as it is. Refuses values that would make the file invalid;\n" +
+			Long: "Writes the key into the configuration and leaves the rest as it is. Refuses values that would make the " +
+				"file invalid;\n" +
 				"warns about names that are not defined yet, such as a provider.",
-			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set limits.max_steps 30\n" +
+			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set " +
+				"limits.max_steps 30\n" +
 				"  kaged config set 'default_tools.\"shell.bash\".enabled' true",
 			Args: func(cmd *cobra.Command, list []string) error {
 				if len(list) != 2 {
@@ -250,5 +254,6 @@ func providerFix(name string) string {
 		)
 	}
 	return fmt.Sprintf("`kaged config set providers.%s.driver DRIVER` adds it, with DRIVER one of %s "+
-		"(openai-chat: any OpenAI-compatible server, e.g. Ollama, vLLM, llama.cpp)", kit.ShellQuote(name), strings.Join(config.Drivers, ", "))
+		"(openai-chat: any OpenAI-compatible server, e.g. Ollama, vLLM, llama.cpp)", kit.ShellQuote(name),
+		strings.Join(config.Drivers, ", "))
 }

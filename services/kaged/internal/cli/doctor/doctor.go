@@ -27,7 +27,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and suggest fixes",
-		Long: "Makes a cage as an agent would get it and names for each layer the enforcing mechanism, or why it is missing; then\n" +
+		Long: "Makes a cage as an agent would get it and names for each layer the enforcing mechanism, or why it is " +
+			"missing; then\n" +
 			"checks the data directory, the configuration, the targets of the model aliases, PostgreSQL, the address of a\n" +
 			"daemon, and the server of each language, with and without a cage. For each gap it prints a fix. It makes no\n" +
 			"changes and uses no network.\n\n" +
@@ -55,8 +56,11 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 
 func look(ctx context.Context, a kit.App, p *kit.Places) checkup.Report {
 	return checkup.Look(ctx, checkup.Machine{
-		ConfigPath: p.Config.String(), DataDir: p.DataDir.String(), Listen: cmp.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), Getenv: a.Getenv,
-		Probe: func(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) { return probe(ctx, a, p) }, Services: func(f *config.File) error { return configfile.CheckServices(a, f) },
+		ConfigPath: p.Config.String(), DataDir: p.DataDir.String(),
+		Listen: cmp.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), Getenv: a.Getenv,
+		Probe: func(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
+			return probe(ctx, a, p)
+		}, Services: func(f *config.File) error { return configfile.CheckServices(a, f) },
 		LanguageServers: func(ctx context.Context) ([]*lsppoolv1.FoundServer, error) {
 			return languageServers(ctx, a, p)
 		},

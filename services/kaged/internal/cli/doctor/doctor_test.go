@@ -24,9 +24,11 @@ func TestWriteReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Cages can be made here (userns).\n", "user namespaces  enforced     clone\n", "limits.cpu       missing      fix: systemctl something\n",
+		"Cages can be made here (userns).\n", "user namespaces  enforced     clone\n",
+		"limits.cpu       missing      fix: systemctl something\n",
 		"limits.memory    best_effort  a watchdog\n", "git    optional  not installed\n",
-		"\nlimits.cpu: There is no cpu controller.\n  fix: systemctl something\n", "\nlimits.memory: There is no memory controller.\n",
+		"\nlimits.cpu: There is no cpu controller.\n  fix: systemctl something\n",
+		"\nlimits.memory: There is no memory controller.\n",
 		"\ngit\n  fix: apt-get install git\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -13,7 +13,8 @@ import (
 )
 
 // ProjectUsage explains --project.
-const ProjectUsage = "the project's folder (default: the nearest one with a project file, from the working folder upwards)"
+const ProjectUsage = "the project's folder (default: the nearest one with a project file, from the working folder " +
+	"upwards)"
 
 // ProjectOf is the folder that --project names. Without the flag it is the nearest project at or above the working
 // folder, which stderr then names, or else the working folder itself.

@@ -31,8 +31,10 @@ func projectApprove(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve [flags] [DIR]",
 		Short: "Show the grants of a project's files beyond the approved version, and approve them",
-		Long: "Shows the grants of the files of the project in DIR (default: the nearest one upwards) beyond the approved version,\n" +
-			"and the changed prompts that agents can write, with the diff, and asks whether to approve them. Without a terminal\n" +
+		Long: "Shows the grants of the files of the project in DIR (default: the nearest one upwards) beyond the approved " +
+			"version,\n" +
+			"and the changed prompts that agents can write, with the diff, and asks whether to approve them. Without a " +
+			"terminal\n" +
 			"it needs --yes. Only the shown files can be approved: if they change meanwhile, they are shown again.\n" +
 			"An agent without a cage that has a shell can run this command, too.",
 		Args: func(cmd *cobra.Command, list []string) error {
@@ -195,7 +197,8 @@ func askPending(ctx context.Context, a kit.App, asked pending, dir string) error
 	if terminal == nil {
 		asked.show(a.Stderr)
 		return kit.Usage(
-			"the project's files need approval, and there is no terminal to ask on; `kaged project approve %s` asks on one, and --yes approves them unseen",
+			"the project's files need approval, and there is no terminal to ask on; `kaged project approve %s` asks on one, "+
+				"and --yes approves them unseen",
 			kit.ShellQuote(dir),
 		)
 	}
@@ -211,7 +214,8 @@ func askPending(ctx context.Context, a kit.App, asked pending, dir string) error
 		return nil
 	}
 	return kit.Usage(
-		"the project's files were not approved; undo the change, or run with the approved version through a session that exists",
+		"the project's files were not approved; undo the change, or run with the approved version through a session " +
+			"that exists",
 	)
 }
 

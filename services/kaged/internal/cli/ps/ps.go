@@ -88,8 +88,10 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the runs, commands and cages of your sessions, and language servers",
-		Long: "Lists the runs of your sessions that are pending or at work, with their agents, the commands that agents have\n" +
-			"started and their cages: owner, start, memory and CPU time. The lines below a cage are its commands. All of these\n" +
+		Long: "Lists the runs of your sessions that are pending or at work, with their agents, the commands that " +
+			"agents have\n" +
+			"started and their cages: owner, start, memory and CPU time. The lines below a cage are its commands. All of " +
+			"these\n" +
 			"end with their session. `kaged cancel SESSION` stops a run. Language servers are the projects';\n" +
 			"they follow, see `kaged lsp`. `kaged kill PID` sends a signal to a command.",
 		Example: "  kaged ps\n  kaged ps --session 01K0000000000000000000000A --json",

@@ -31,7 +31,8 @@ func sayAgents(ctx context.Context, a kit.App, c *client.Client, f runFlags, ses
 		return err
 	}
 	var may struct{ Agents []agentView }
-	if err := c.Do(ctx, http.MethodGet, "/api/v1/projects/"+url.PathEscape(of.ProjectID)+"/capabilities", nil, &may); err != nil {
+	if err := c.Do(ctx, http.MethodGet, "/api/v1/projects/"+url.PathEscape(of.ProjectID)+"/capabilities", nil,
+		&may); err != nil {
 		return err
 	}
 	for _, agent := range may.Agents {

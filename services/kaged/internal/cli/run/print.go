@@ -156,7 +156,8 @@ func (p *printer) held(f client.Frame, run string) {
 	case json.Unmarshal(f.Payload, &m) != nil || m.RunID != run:
 	case m.Path != dsl.InstructionsPath:
 		p.step(
-			"! the prompt %s changed, and agents can write it: the accepted text is used; `kaged project approve` accepts the new one",
+			"! the prompt %s changed, and agents can write it: the accepted text is used; `kaged project approve` accepts "+
+				"the new one",
 			termtext.Line(m.Path),
 		)
 	case m.Accepted == "":

@@ -33,16 +33,19 @@ func TestPrinter(t *testing.T) {
 		frame(t, "output", "message.delta", `{"kind":"text","delta":"Hello\u001b[2J\u202e"}`),
 		frame(t, "output", "message.tool_call", `{"id":"1","name":"file.read","input":{"path":"a\tb"}}`),
 		frame(t, "output", "message.tool_result",
-			`{"tool_call_id":"1","name":"file.read","output":"{\"error\":{\"code\":\"file_not_found\",\"message\":\"It is not there.\",\"hint\":\"List the folder.\"}}","is_error":true}`),
+			`{"tool_call_id":"1","name":"file.read","output":"{\"error\":{\"code\":\"file_not_found\",\"message\":\"It is `+
+				`not there.\",\"hint\":\"List the folder.\"}}","is_error":true}`),
 		frame(t, "events", "run.cage",
-			`{"run_id":"R","cage_status":"caged","tier":"userns","policy":"fs rw project:/","best_effort":["Memory is watched."],"notes":["Not searched: the deepest folders."]}`),
+			`{"run_id":"R","cage_status":"caged","tier":"userns","policy":"fs rw project:/","best_effort":["Memory is `+
+				`watched."],"notes":["Not searched: the deepest folders."]}`),
 		frame(t, "events", "net.attempt",
 			`{"run_id":"R","target":"a.example:443","allowed":false,"rule":"No rule allows it.","count":3}`),
 		frame(t, "events", "net.attempt",
 			`{"run_id":"R","target":"b.example:443","allowed":true,"rule":"b.example:443","count":1}`),
 		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"caged","ended":"walltime"}`),
 		frame(t, "events", "run.cage",
-			`{"run_id":"R","cage_status":"caged","found":[{"kind":"name","path":"/p/.envrc","text":"./.envrc was made.\u001b[2J"}]}`),
+			`{"run_id":"R","cage_status":"caged","found":[{"kind":"name","path":"/p/.envrc","text":"./.envrc was `+
+				`made.\u001b[2J"}]}`),
 		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"uncaged"}`),
 		frame(t, "output", "message.retract", `{"message_id":"M","step":1,"reason":"It broke\u001b[2J off."}`),
 		frame(t, "events", "run.retry", `{"error":{"code":"provider_rate_limited","message":"Slow down."},"delay_ms":1500}`),
@@ -61,7 +64,8 @@ func TestPrinter(t *testing.T) {
 		t,
 		"events",
 		"run.ended",
-		`{"run_id":"R","outcome":"failed","error":{"code":"interrupted","message":"It broke off.","details":{"reason":"The line was cut."}}}`,
+		`{"run_id":"R","outcome":"failed","error":{"code":"interrupted","message":"It broke `+
+			`off.","details":{"reason":"The line was cut."}}}`,
 	), "R")
 	if !over || outcome != "failed" {
 		t.Errorf("the end gave %v %q", over, outcome)
@@ -70,12 +74,15 @@ func TestPrinter(t *testing.T) {
 		t.Errorf("stdout: %q", got)
 	}
 	for _, want := range []string{
-		"model p:m (rehearsal: a script plays the model)", "→ file.read path=\"a b\"", "✗ file.read It is not there. (file_not_found)",
+		"model p:m (rehearsal: a script plays the model)", "→ file.read path=\"a b\"",
+		"✗ file.read It is not there. (file_not_found)",
 		`! the answer broke off, so the text above it counts no more: It broke\x1b[2J off.`,
 		"retrying in 1.5 s: Slow down. (provider_rate_limited)", "3 tokens in, 3 out, $0.5000, stopped at the output limit",
 		"failed: It broke off. The line was cut. (interrupted)",
-		"caged (userns): fs rw project:/", "  best effort: Memory is watched.", "! refused: a.example:443 (3 times): No rule allows it.",
-		"  ! Not searched: the deepest folders.", "! the cage ended: walltime", "! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do",
+		"caged (userns): fs rw project:/", "  best effort: Memory is watched.",
+		"! refused: a.example:443 (3 times): No rule allows it.",
+		"  ! Not searched: the deepest folders.", "! the cage ended: walltime",
+		"! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do",
 	} {
 		if !strings.Contains(progress.String(), want+"\n") {
 			t.Errorf("stderr lacks %q:\n%s", want, progress.String())
@@ -91,11 +98,14 @@ func TestPrinterTree(t *testing.T) {
 	p := newPrinter(&out, &progress, false)
 	for _, f := range []client.Frame{
 		frame(t, "events", "run.cage",
-			`{"run_id":"R","invocation_id":"B","agent_path":"primary.subagents.tester","cage_status":"caged","tier":"userns","policy":"fs ro project:/"}`),
+			`{"run_id":"R","invocation_id":"B","agent_path":"primary.subagents.tester","cage_status":"caged","tier":"userns",`+
+				`"policy":"fs ro project:/"}`),
 		frame(t, "output", "subagent.start",
-			`{"invocation_id":"A","parent_invocation_id":null,"run_id":"R","name":"writer","agent_path":"primary.subagents.writer"}`),
+			`{"invocation_id":"A","parent_invocation_id":null,"run_id":"R","name":"writer",`+
+				`"agent_path":"primary.subagents.writer"}`),
 		frame(t, "output", "subagent.start",
-			`{"invocation_id":"B","parent_invocation_id":null,"run_id":"R","name":"tester","agent_path":"primary.subagents.tester"}`),
+			`{"invocation_id":"B","parent_invocation_id":null,"run_id":"R","name":"tester",`+
+				`"agent_path":"primary.subagents.tester"}`),
 		frame(t, "output", "subagent.start",
 			`{"invocation_id":"C","parent_invocation_id":"B","run_id":"R","name":"helper\u001b[2J","agent_path":"x"}`),
 		frame(t, "output", "subagent.output", `{"invocation_id":"A","stream":"stdout","kind":"text","text":"Private."}`),
@@ -104,13 +114,16 @@ func TestPrinterTree(t *testing.T) {
 			`{"invocation_id":"C","tool_call_id":"1","name":"file.read","output":"package a","is_error":false}`),
 		frame(t, "output", "subagent.retract", `{"invocation_id":"A","step":1,"reason":"It broke off."}`),
 		frame(t, "events", "approval.requested",
-			`{"run_id":"R","invocation_id":"A","approval_id":"Q","subject":{"tool":"shell.bash","agent_path":"primary.subagents.writer","command":"make","reasons":["Why."]}}`),
+			`{"run_id":"R","invocation_id":"A","approval_id":"Q","subject":{"tool":"shell.bash",`+
+				`"agent_path":"primary.subagents.writer","command":"make","reasons":["Why."]}}`),
 		frame(t, "output", "subagent.end",
 			`{"invocation_id":"C","exit":130,"outcome":"cancelled","steps":1,"usage":{"input":0,"output":0},"cost_usd":null}`),
 		frame(t, "output", "subagent.end",
-			`{"invocation_id":"A","exit":0,"outcome":"completed","steps":2,"usage":{"input":7,"cache_read":3,"output":5},"cost_usd":0.25,"files_changed":["a.go"]}`),
+			`{"invocation_id":"A","exit":0,"outcome":"completed","steps":2,"usage":{"input":7,"cache_read":3,"output":5},`+
+				`"cost_usd":0.25,"files_changed":["a.go"]}`),
 		frame(t, "output", "subagent.end",
-			`{"invocation_id":"B","exit":1,"outcome":"failed","error":{"code":"interrupted","message":"No."},"steps":3,"cost_usd":null}`),
+			`{"invocation_id":"B","exit":1,"outcome":"failed","error":{"code":"interrupted","message":"No."},"steps":3,`+
+				`"cost_usd":null}`),
 		frame(t, "output", "subagent.end", `{"invocation_id":"other","exit":0,"outcome":"completed"}`),
 	} {
 		p.frame(f, "R")

@@ -66,18 +66,25 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		Use:   "run [flags] PROMPT...|-",
 		Short: "Send a prompt to the project's agent and stream its work",
 		Long: "Posts the prompt to a session of the project and shows the agent's work: its text on stdout, its steps on\n" +
-			"stderr. Uses the daemon that runs on the data directory, or starts a temporary one, which ends with the last command\n" +
-			"that uses it. Without --project the project is the nearest folder with a project file, from the working folder upwards.\n\n" +
-			"The arguments are joined by spaces. Piped standard input is added below them; where it stays silent for " + firstInput.String() + ", the\n" +
+			"stderr. Uses the daemon that runs on the data directory, or starts a temporary one, which ends with the last " +
+			"command\n" +
+			"that uses it. Without --project the project is the nearest folder with a project file, from the working folder " +
+			"upwards.\n\n" +
+			"The arguments are joined by spaces. Piped standard input is added below them; where it stays silent for " +
+			firstInput.String() + ", the\n" +
 			"prompt goes without it. An argument - stands for standard input and waits for its end.\n\n" +
 			"A call that needs approval is asked about on the terminal, and denied without one; --yes approves it.\n" +
-			"Project files that grant more than was approved are shown and asked about first; without a terminal it exits 2, and\n" +
+			"Project files that grant more than was approved are shown and asked about first; without a terminal it exits " +
+			"2, and\n" +
 			"`kaged project approve` approves them.\n" +
-			"On a terminal the agent's text loses control, bidi and other invisible characters; a pipe and --json get it exactly.\n" +
+			"On a terminal the agent's text loses control, bidi and other invisible characters; a pipe and --json get it " +
+			"exactly.\n" +
 			"Approvals show such characters as escapes.\n" +
-			"Before anything runs, stderr says of each agent in which cage it works. With --json, stdout carries the frames of the\n" +
+			"Before anything runs, stderr says of each agent in which cage it works. With --json, stdout carries the frames " +
+			"of the\n" +
 			"session's socket as JSON lines; the first line has the type \"session\" and names the session and the run.\n\n" +
-			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file does not\n" +
+			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file " +
+			"does not\n" +
 			"compile, 130 when it was cancelled.",
 		Example: "  kaged run fix the failing test\n  git diff | kaged run \"review this change\"\n" +
 			"  kaged run -c \"now add a test\"\n" +
@@ -109,10 +116,12 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().BoolVarP(&f.last, "continue", "c", false,
 		"continue the project's session that was used last and has not ended")
 	cmd.Flags().StringVar(&f.URL, "url", "",
-		"a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN (default: the one on the data directory)")
+		"a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN (default: the one on the data "+
+			"directory)")
 	cmd.Flags().StringVar(&f.model, "model", "", "PROVIDER:MODEL instead of the project's alias")
 	cmd.Flags().IntVar(&f.maxSteps, "max-steps", 0, "the most model calls, 1 to 100 (default: the project's)")
-	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0, "the most output tokens of a model call (default: the project's)")
+	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0,
+		"the most output tokens of a model call (default: the project's)")
 	cmd.Flags().Int64Var(&f.issue, "issue", 0,
 		"the number of the issue that the session works on (default: none, or the one it has)")
 	cmd.Flags().Float64Var(&f.budgetUSD, "budget-usd", 0, "give the session a budget in US dollars")
@@ -120,7 +129,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().DurationVar(&f.budgetWalltime, "budget-walltime", 0,
 		"give the session a budget in time of work, such as 30m")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve every call that needs approval")
-	cmd.Flags().BoolVar(&f.takeover, "takeover", false, "attach to the session even if another client is attached; its connection ends")
+	cmd.Flags().BoolVar(&f.takeover, "takeover", false,
+		"attach to the session even if another client is attached; its connection ends")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the session's frames as JSON lines instead of text")
 	return cmd
 }
@@ -265,7 +275,8 @@ func lastSession(ctx context.Context, a kit.App, c *client.Client, dir string) (
 		cursor = *page.NextCursor
 	}
 	if found.ID == "" {
-		return "", fault.New(fault.NotFound, "The project %s has no session that could be continued; run without -c.", loaded.ID)
+		return "",
+			fault.New(fault.NotFound, "The project %s has no session that could be continued; run without -c.", loaded.ID)
 	}
 	return found.ID, nil
 }
@@ -286,7 +297,10 @@ func newSession(ctx context.Context, a kit.App, c *client.Client, dir string, is
 	if loaded.State != "ready" {
 		var missing []string
 		for _, al := range loaded.Unresolved.Aliases {
-			missing = append(missing, fmt.Sprintf("the model alias %s is not bound; `kaged config set models.%s PROVIDER:MODEL` binds it", al.Name, al.Name))
+			missing = append(
+				missing, fmt.Sprintf("the model alias %s is not bound; `kaged config set models.%s PROVIDER:MODEL` binds it",
+					al.Name, al.Name),
+			)
 		}
 		for _, pr := range loaded.Unresolved.Prompts {
 			missing = append(missing, "the prompt "+pr.Path+" is missing")
@@ -307,7 +321,9 @@ const cancelTimeout = 15 * time.Second
 
 // follow shows the session's frames until the run has ended, and cancels the run when ctx ends. Asked to hurry, it
 // does not wait for the end.
-func follow(ctx context.Context, a kit.App, c *client.Client, socket *client.Socket, session, run string, yes bool, show *printer) (outcome string, err error) {
+func follow(
+	ctx context.Context, a kit.App, c *client.Client, socket *client.Socket, session, run string, yes bool, show *printer,
+) (outcome string, err error) {
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
@@ -319,7 +335,8 @@ func follow(ctx context.Context, a kit.App, c *client.Client, socket *client.Soc
 		fmt.Fprintln(a.Stderr, "kaged: cancelling; Ctrl-C again leaves without waiting")
 		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
-		if err := c.Do(cctx, http.MethodPost, "/api/v1/sessions/"+session+"/runs/"+run+"/cancel", map[string]any{}, nil); err != nil && !errors.Is(err, fault.Conflict) {
+		if err := c.Do(cctx, http.MethodPost, "/api/v1/sessions/"+session+"/runs/"+run+"/cancel", map[string]any{},
+			nil); err != nil && !errors.Is(err, fault.Conflict) {
 			fmt.Fprintln(a.Stderr, "kaged: cancelling:", kit.Sentence(err))
 			socket.Close()
 		}

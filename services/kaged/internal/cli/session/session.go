@@ -112,7 +112,8 @@ func writeSessions(w io.Writer, list []sessionView, now time.Time) error {
 		if s.Name != nil {
 			name = kit.Brief(*s.Name, 80)
 		}
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s ago\t%s\n", s.ID, s.ProjectID, s.State, s.MessageCount, kit.Ago(now, s.UpdatedAt), name)
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%d\t%s ago\t%s\n", s.ID, s.ProjectID, s.State, s.MessageCount,
+			kit.Ago(now, s.UpdatedAt), name)
 	}
 	return tab.Flush()
 }
@@ -208,8 +209,9 @@ func CancelCommand(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SESSION",
 		Short: "Stop the run of a session",
-		Long:  "Cancels the run of a session and returns when it is over. The session and its messages stay, and take the next message.",
-		Args:  oneSession,
+		Long: "Cancels the run of a session and returns when it is over. The session and its messages stay, and take the " +
+			"next message.",
+		Args: oneSession,
 		RunE: func(cmd *cobra.Command, list []string) error {
 			return a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
 				path := "/api/v1/sessions/" + url.PathEscape(list[0])
@@ -221,7 +223,8 @@ func CancelCommand(a kit.App, p *kit.Places) *cobra.Command {
 					return fault.New(fault.Conflict, "No run is in progress in session %s; it is %s.", s.ID, s.State)
 				}
 				var over struct{ State string }
-				if err := c.Do(ctx, http.MethodPost, path+"/runs/"+url.PathEscape(*s.CurrentRun)+"/cancel", map[string]any{}, &over); err != nil {
+				if err := c.Do(ctx, http.MethodPost, path+"/runs/"+url.PathEscape(*s.CurrentRun)+"/cancel", map[string]any{},
+					&over); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(a.Stdout, "run %s: %s\n", *s.CurrentRun, over.State)
@@ -238,11 +241,13 @@ func sessionEnd(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm SESSION",
 		Short: "End a session",
-		Long:  "Ends a session for good: cancels its run, and kills its commands and cages. Its messages and records stay readable.",
-		Args:  oneSession,
+		Long: "Ends a session for good: cancels its run, and kills its commands and cages. Its messages and records stay " +
+			"readable.",
+		Args: oneSession,
 		RunE: func(cmd *cobra.Command, list []string) error {
 			return a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
-				if err := c.Do(ctx, http.MethodDelete, "/api/v1/sessions/"+url.PathEscape(list[0])+"?confirm=true", nil, nil); err != nil {
+				if err := c.Do(ctx, http.MethodDelete, "/api/v1/sessions/"+url.PathEscape(list[0])+"?confirm=true", nil,
+					nil); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(a.Stdout, "session %s: ended\n", list[0])

@@ -28,12 +28,17 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Make a folder a kaged project",
-		Long: "Writes .kaged/project.yaml, .kaged/prompts/primary.md and .kaged/.gitignore, and binds the recommended model\n" +
-			"aliases in the operator's configuration to the first of Anthropic, OpenAI, Gemini and Ollama it finds. Existing files\n" +
+		Long: "Writes .kaged/project.yaml, .kaged/prompts/primary.md and .kaged/.gitignore, and binds the recommended " +
+			"model\n" +
+			"aliases in the operator's configuration to the first of Anthropic, OpenAI, Gemini and Ollama it finds. Existing " +
+			"files\n" +
 			"and bound aliases stay.\n\n" +
-			"The agent gets a cage for the languages of the project if a cage can be made on this machine: it may write the project,\n" +
-			"read the machine's programs, and reach the package registries of those languages. Toolchains and module caches outside\n" +
-			"the system's folders are granted in .kaged/project.local.yaml, which is for this machine only and not committed. With\n" +
+			"The agent gets a cage for the languages of the project if a cage can be made on this machine: it may write the " +
+			"project,\n" +
+			"read the machine's programs, and reach the package registries of those languages. Toolchains and module caches " +
+			"outside\n" +
+			"the system's folders are granted in .kaged/project.local.yaml, which is for this machine only and not " +
+			"committed. With\n" +
 			"--cage none, or where no cage can be made, the file says `cage: disabled` and why.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) > 1 {
@@ -68,7 +73,8 @@ func makeProject(ctx context.Context, a kit.App, p *kit.Places, dir string, f in
 		)
 	}
 	made, err := scaffold.Write(scaffold.Project{
-		Dir: dir, Slug: f.name, Force: f.force, Cage: cageFor(ctx, a, p, dir, f.cage), Forbidden: []ownpath.Path{p.DataDir, p.Config},
+		Dir: dir, Slug: f.name, Force: f.force, Cage: cageFor(ctx, a, p, dir, f.cage),
+		Forbidden: []ownpath.Path{p.DataDir, p.Config},
 	})
 	if err != nil {
 		return err
@@ -113,7 +119,8 @@ func cageFor(ctx context.Context, a kit.App, p *kit.Places, dir, choice string) 
 	}
 	if reason := doctor.Uncageable(ctx, a, p); reason != "" {
 		return scaffold.Cage{
-			Off: "No cage can be made on the machine where `kaged init` made this file: " + reason + " `kaged doctor` says how to fix it;" +
+			Off: "No cage can be made on the machine where `kaged init` made this file: " + reason +
+				" `kaged doctor` says how to fix it;" +
 				" `kaged init --force` then writes a cage.",
 		}
 	}
@@ -147,7 +154,8 @@ func sayBinding(a kit.App, p *kit.Places, b scaffold.Binding) {
 	case !b.Usable:
 		fmt.Fprintf(
 			a.Stdout,
-			"\nNo model is configured yet. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or start Ollama, then run\n"+
+			"\nNo model is configured yet. Set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or start Ollama, "+
+				"then run\n"+
 				"`kaged init` again; or bind the alias yourself, to any OpenAI-compatible server too (driver openai-chat):\n"+
 				"  kaged config set models.%s PROVIDER:MODEL\n"+
 				"Without a key a script can play the model: see docs/reference/rehearsal.md of kaged.\n",

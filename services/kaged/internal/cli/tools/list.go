@@ -21,7 +21,8 @@ func toolsList(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List every tool: which an agent can use, and why the rest is off",
-		Long: "Lists the catalogue with the reason of each tool's state for one agent of the project: the defaults of a root\n" +
+		Long: "Lists the catalogue with the reason of each tool's state for one agent of the project: the defaults of " +
+			"a root\n" +
 			"agent, the operator's [default_tools], the agent's tools and profile, its cage. Without a project it is about\n" +
 			"the defaults. No daemon is needed.",
 		Example: "  kaged tools list\n  kaged tools list --agent primary.subagents.reviewer\n  kaged tools list --json",

@@ -18,12 +18,16 @@ import (
 func WriteReference(w io.Writer, l workbench.Listing) {
 	fmt.Fprint(
 		w,
-		"# The tools of agents\n\nGenerated from the catalogue itself; `kaged tools list --json` says the same of the kaged you run, with the commands its\n"+
+		"# The tools of agents\n\nGenerated from the catalogue itself; `kaged tools list --json` says the same of the "+
+			"kaged you run, with the commands its\n"+
 			"operator declares ([how](../howto/give-agents-a-command.md)).\n\n"+
-			"A call passes one dispatcher: resolve, validate, principal scope, permission, approval, lock, run, audit. A refusal of a tool is a\n"+
-			"result, `{\"error\": {\"code\", \"message\", \"hint\", \"details\", \"rpc_code\"}}`, with a code of [errors.md](errors.md).\n\n"+
+			"A call passes one dispatcher: resolve, validate, principal scope, permission, approval, lock, run, audit. A "+
+			"refusal of a tool is a\n"+
+			"result, `{\"error\": {\"code\", \"message\", \"hint\", \"details\", \"rpc_code\"}}`, with a code of "+
+			"[errors.md](errors.md).\n\n"+
 			"*Root* says whether a root agent has the tool by default; other agents start without tools. A tool of category\n"+
-			"*read* only looks, one of *write* changes files or runs commands, one of *admin* needs an operator's approval each time.\n\n"+
+			"*read* only looks, one of *write* changes files or runs commands, one of *admin* needs an operator's approval "+
+			"each time.\n\n"+
 			"| tool | category | root | aliases |\n|---|---|---|---|\n",
 	)
 	for _, t := range l.Tools {
@@ -47,8 +51,10 @@ func WriteReference(w io.Writer, l workbench.Listing) {
 func writeFlat(w io.Writer, l workbench.Listing) {
 	fmt.Fprint(
 		w,
-		"\nAn agent with `tools_profile: flat20` has these instead of the defaults, and is shown them under these names; one that is not the\n"+
-			"root has those that only look. A name no tool answers to yet gives nothing.\n\n| flat name | group | not only the root | tool |\n|---|---|---|---|\n",
+		"\nAn agent with `tools_profile: flat20` has these instead of the defaults, and is shown them under these names; "+
+			"one that is not the\n"+
+			"root has those that only look. A name no tool answers to yet gives nothing.\n\n| flat name | group | not only "+
+			"the root | tool |\n|---|---|---|---|\n",
 	)
 	for _, f := range dsl.Flat20Tools() {
 		i := slices.IndexFunc(l.Tools, func(t workbench.Tool) bool { return slices.Contains(t.AliasNames(), f.Name) })

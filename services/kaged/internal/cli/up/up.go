@@ -33,7 +33,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run kaged: every service in this process",
-		Long: "Runs every service in this process until Ctrl-C; runs may then finish their step, unless Ctrl-C comes twice.\n" +
+		Long: "Runs every service in this process until Ctrl-C; runs may then finish their step, unless Ctrl-C comes " +
+			"twice.\n" +
 			"Without --database-url and --nats-url it starts a private Postgres under the data directory and NATS in the\n" +
 			"process. Once it serves, it prints one line on stdout:\n\n" +
 			"  kaged ready URL\n\nThe URL signs a browser in, once; `kaged auth launch` prints another.",
@@ -72,19 +73,26 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	cmd.Flags().
-		StringVar(&f.listen, "listen", config.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen), "the HTTP address; port 0 picks one (KAGED_LISTEN)")
+		StringVar(&f.listen, "listen", config.Or(a.Getenv("KAGED_LISTEN"), config.DefaultListen),
+			"the HTTP address; port 0 picks one (KAGED_LISTEN)")
 	cmd.Flags().
-		StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"), "the address people see kaged under, such as http://NAME.localhost:7420 (KAGED_UI_URL)")
+		StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"),
+			"the address people see kaged under, such as http://NAME.localhost:7420 (KAGED_UI_URL)")
 	cmd.Flags().
-		StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"), "a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
+		StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"),
+			"a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
 	cmd.Flags().
-		StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"), "a NATS to use instead of the embedded one (KAGED_NATS_URL)")
+		StringVar(&f.natsURL, "nats-url", a.Getenv("KAGED_NATS_URL"),
+			"a NATS to use instead of the embedded one (KAGED_NATS_URL)")
 	cmd.Flags().
-		BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")), "disable sign-in: every client that reaches the address has full control (KAGED_INSECURE)")
+		BoolVar(&f.insecure, "insecure", config.True(a.Getenv("KAGED_INSECURE")),
+			"disable sign-in: every client that reaches the address has full control (KAGED_INSECURE)")
 	cmd.Flags().
-		BoolVar(&f.anywhere, "insecure-anywhere", config.True(a.Getenv("KAGED_INSECURE_ANYWHERE")), "allow --insecure on an address that other machines reach (KAGED_INSECURE_ANYWHERE)")
+		BoolVar(&f.anywhere, "insecure-anywhere", config.True(a.Getenv("KAGED_INSECURE_ANYWHERE")),
+			"allow --insecure on an address that other machines reach (KAGED_INSECURE_ANYWHERE)")
 	cmd.Flags().
-		BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")), "ignore cages: run agents unconfined (KAGED_NO_SANDBOX)")
+		BoolVar(&f.noSandbox, "no-sandbox", config.True(a.Getenv("KAGED_NO_SANDBOX")),
+			"ignore cages: run agents unconfined (KAGED_NO_SANDBOX)")
 	cmd.Flags().
 		StringVar(&f.rateLimits, "rate-limits", config.Or(a.Getenv("KAGED_RATE_LIMITS"), "on"),
 			"on, or off for requests without a limit (KAGED_RATE_LIMITS)")
@@ -101,7 +109,8 @@ func warnAbsent(a kit.App, cmd *cobra.Command, path string) {
 
 func daemonOptions(a kit.App, p *kit.Places, f upFlags) daemon.Options {
 	return daemon.Options{
-		ConfigPath: p.Config, DataDir: p.DataDir, Listen: f.listen, UIURL: f.uiURL, Insecure: f.insecure, InsecureAnywhere: f.anywhere, NoSandbox: f.noSandbox,
+		ConfigPath: p.Config, DataDir: p.DataDir, Listen: f.listen, UIURL: f.uiURL, Insecure: f.insecure,
+		InsecureAnywhere: f.anywhere, NoSandbox: f.noSandbox,
 		RateLimitsOff: config.Off(f.rateLimits),
 		DatabaseURL:   f.databaseURL, DatabaseAppURL: a.Getenv("KAGED_DATABASE_APP_URL"), NATSURL: f.natsURL,
 		Getenv: a.Getenv, Stderr: a.Stderr, Modules: a.Modules, Hurry: a.Hurry,

@@ -25,7 +25,8 @@ func (t *table) answer(query []byte) (response []byte, denied string) {
 		return nil, ""
 	}
 	header := dnsmessage.Header{
-		ID: asked.ID, Response: true, OpCode: asked.OpCode, RecursionDesired: asked.RecursionDesired, RecursionAvailable: true,
+		ID: asked.ID, Response: true, OpCode: asked.OpCode, RecursionDesired: asked.RecursionDesired,
+		RecursionAvailable: true,
 	}
 	if asked.OpCode != 0 {
 		header.RCode = dnsmessage.RCodeNotImplemented

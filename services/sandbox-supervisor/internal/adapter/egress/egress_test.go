@@ -67,13 +67,19 @@ func TestPlan(t *testing.T) {
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]scope{
-		"93.184.216.34": public, "8.8.8.8": public, "2606:4700:4700::1111": public, "64:ff9b::5db8:d822": public, "172.32.0.1": public, "100.128.0.1": public,
+		"93.184.216.34": public, "8.8.8.8": public, "2606:4700:4700::1111": public, "64:ff9b::5db8:d822": public,
+		"172.32.0.1": public, "100.128.0.1": public,
 		"10.0.0.1": private, "172.16.0.1": private, "172.31.255.255": private, "192.168.1.1": private, "100.64.0.1": private,
-		"fc00::1": private, "fd12::1": private, "127.0.0.1": private, "127.8.8.8": private, "::1": private, "64:ff9b::a00:1": private,
-		"169.254.169.254": never, "169.254.1.1": never, "100.100.100.200": never, "fd00:ec2::254": never, "168.63.129.16": never, "fe80::1": never,
-		"fe80::1%eth0": never, "0.0.0.0": never, "0.1.2.3": never, "::": never, "255.255.255.255": never, "240.0.0.1": never, "224.0.0.1": never,
-		"ff02::1": never, "198.18.0.1": never, "198.19.255.255": never, "::ffff:8.8.8.8": never, "::ffff:127.0.0.1": never, "::127.0.0.1": never,
-		"2002:7f00:1::1": never, "2001::1": never, "64:ff9b:1::1": never, "64:ff9b::a9fe:a9fe": never, "2001:db8::1": never, "fec0::1": never,
+		"fc00::1": private, "fd12::1": private, "127.0.0.1": private, "127.8.8.8": private, "::1": private,
+		"64:ff9b::a00:1":  private,
+		"169.254.169.254": never, "169.254.1.1": never, "100.100.100.200": never, "fd00:ec2::254": never,
+		"168.63.129.16": never, "fe80::1": never,
+		"fe80::1%eth0": never, "0.0.0.0": never, "0.1.2.3": never, "::": never, "255.255.255.255": never, "240.0.0.1": never,
+		"224.0.0.1": never,
+		"ff02::1":   never, "198.18.0.1": never, "198.19.255.255": never, "::ffff:8.8.8.8": never, "::ffff:127.0.0.1": never,
+		"::127.0.0.1":    never,
+		"2002:7f00:1::1": never, "2001::1": never, "64:ff9b:1::1": never, "64:ff9b::a9fe:a9fe": never, "2001:db8::1": never,
+		"fec0::1":     never,
 		"192.0.0.192": never, "192.88.99.1": never, "4000::1": never,
 	} {
 		if got, what := classify(netip.MustParseAddr(address)); got != want || (what == "") != (want == public) {
@@ -163,7 +169,8 @@ func TestSecret(t *testing.T) {
 	text := "abcdefgh123 abcdefgh1234abcdefgh1234 Bearer abcdefgh1234Beare Bearer abcdefgh"
 	want := "abcdefgh123 ************************ *******************Beare Bearer abcdefgh"
 	for name, pieces := range map[string]io.Reader{
-		"whole": strings.NewReader(text), "bytes": iotest.OneByteReader(strings.NewReader(text)), "halves": iotest.HalfReader(strings.NewReader(text)),
+		"whole": strings.NewReader(text), "bytes": iotest.OneByteReader(strings.NewReader(text)),
+		"halves":       iotest.HalfReader(strings.NewReader(text)),
 		"with its end": iotest.DataErrReader(strings.NewReader(text)),
 	} {
 		ended := 0

@@ -122,7 +122,10 @@ func TestRebinding(t *testing.T) {
 	if out, code := g.Run(t, "curl", "-sS", "http://api.example.com/"); code != 0 || !strings.HasPrefix(out, "public") {
 		t.Errorf("the first time: %q, exit %d", out, code)
 	}
-	for _, bad := range []string{"127.0.0.1", "::1", "10.0.0.8", "169.254.169.254", "::ffff:10.0.0.1", "fd00::5", "0.0.0.0", "198.18.0.2", "64:ff9b::7f00:1", "2002:7f00:1::1"} {
+	for _, bad := range []string{
+		"127.0.0.1", "::1", "10.0.0.8", "169.254.169.254", "::ffff:10.0.0.1", "fd00::5", "0.0.0.0", "198.18.0.2",
+		"64:ff9b::7f00:1", "2002:7f00:1::1",
+	} {
 		w.mu.Lock()
 		w.names["api.example.com"] = []netip.Addr{netip.MustParseAddr(bad)}
 		w.mu.Unlock()
@@ -207,7 +210,9 @@ func TestLookupsByStream(t *testing.T) {
 		}
 	}
 	g.expect(t, "b.example", false, "no rule for b.example")
-	for name, query := range map[string][]byte{"too long": {0xff, 0xff}, "nothing": {0, 0}, "half a header": {0, 3, 1, 2, 3}} {
+	for name, query := range map[string][]byte{
+		"too long": {0xff, 0xff}, "nothing": {0, 0}, "half a header": {0, 3, 1, 2, 3},
+	} {
 		conn := dial()
 		_, _ = conn.Write(query) // may meet the end
 		if got, _ := io.ReadAll(conn); len(got) > 0 {

@@ -164,7 +164,8 @@ func guard(t testing.TB, way netnstest.Way, w *world, rules []string, change fun
 	t.Helper()
 	g := &guarded{journal: &journal{}}
 	opts := Options{
-		Limits: limits(), Outside: Outside{Lookup: w.lookup, Dial: w.dial}, Attempt: g.add, Log: slog.New(slog.DiscardHandler),
+		Limits: limits(), Outside: Outside{Lookup: w.lookup, Dial: w.dial}, Attempt: g.add,
+		Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&opts)

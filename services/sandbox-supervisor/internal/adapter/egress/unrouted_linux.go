@@ -12,7 +12,8 @@ import (
 const (
 	targetUDP  = "UDP"
 	targetUDP6 = "UDP over IPv6"
-	whyUDP     = "UDP does not leave a cage; the kernel counts what it refuses, datagrams and the connecting of UDP sockets, " +
+	whyUDP     = "UDP does not leave a cage; the kernel counts what it refuses, datagrams and the connecting of UDP " +
+		"sockets, " +
 		"and does not tell where to"
 )
 

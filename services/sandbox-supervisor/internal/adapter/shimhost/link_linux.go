@@ -119,7 +119,8 @@ func (s *shimProcess) awaitReady() error {
 	}
 	if err != nil {
 		return fmt.Errorf(
-			"the shim is not ready (every program that runs the sandbox supervisor must begin with shim.Main if shim.Invoked): %w",
+			"the shim is not ready (every program that runs the sandbox supervisor must begin with shim.Main if "+
+				"shim.Invoked): %w",
 			err,
 		)
 	}

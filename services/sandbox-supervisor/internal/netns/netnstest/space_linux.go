@@ -311,7 +311,9 @@ func files() error {
 	if err := unix.Mount("tmpfs", "/tmp", "tmpfs", 0, ""); err != nil {
 		return fmt.Errorf("tmpfs: %w", err)
 	}
-	for name, text := range map[string]string{"resolv.conf": netns.ResolvConf, "nsswitch.conf": netns.Nsswitch, "hosts": netns.Hosts("cage")} {
+	for name, text := range map[string]string{
+		"resolv.conf": netns.ResolvConf, "nsswitch.conf": netns.Nsswitch, "hosts": netns.Hosts("cage"),
+	} {
 		if err := os.WriteFile("/tmp/"+name, []byte(text), 0o644); err != nil {
 			return err
 		}

@@ -25,7 +25,8 @@ func debug(run string, e contract.DebugEvent) proto.Message {
 	case e.Running != nil:
 		return &apiv1.DebugSession{
 			RunId: run, InvocationId: e.Invocation, AgentPath: name(e.Agent), DebugSessionId: name(e.ID),
-			Runtime: name(e.Running.Runtime), Program: cut(e.Running.Program, targetShare), Moved: move(e.Running.Moved), At: e.At,
+			Runtime: name(e.Running.Runtime), Program: cut(e.Running.Program, targetShare), Moved: move(e.Running.Moved),
+			At: e.At,
 		}
 	case e.Stop != nil:
 		return stop(run, e)

@@ -90,22 +90,26 @@ func message(p frames.Payload) proto.Message {
 		return &apiv1.RunStarted{RunId: p.RunID, MessageId: p.MessageID}
 	case frames.RunEnded:
 		return &apiv1.RunEnded{
-			RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error), Steps: int32(p.Steps), TokensIn: p.TokensIn, TokensOut: p.TokensOut,
-			CostUsd: p.CostUSD,
+			RunId: p.RunID, Outcome: p.Outcome, Error: failure(p.Error), Steps: int32(p.Steps), TokensIn: p.TokensIn,
+			TokensOut: p.TokensOut,
+			CostUsd:   p.CostUSD,
 		}
 	case frames.SubagentStart:
 		return &apiv1.SubagentStart{
-			InvocationId: p.InvocationID, ParentInvocationId: unlessEmpty(p.ParentID), RunId: p.RunID, ToolCallId: name(p.ToolCallID),
-			Name: name(p.Name), AgentPath: name(p.AgentPath), CageStatus: name(p.CageStatus), StartedAt: p.StartedAt,
+			InvocationId: p.InvocationID, ParentInvocationId: unlessEmpty(p.ParentID), RunId: p.RunID,
+			ToolCallId: name(p.ToolCallID),
+			Name:       name(p.Name), AgentPath: name(p.AgentPath), CageStatus: name(p.CageStatus), StartedAt: p.StartedAt,
 		}
 	case frames.SubagentEnd:
 		return &apiv1.SubagentEnd{
-			InvocationId: p.InvocationID, Exit: int32(p.Exit), Outcome: p.Outcome, Error: failure(p.Error), Steps: int32(p.Steps),
+			InvocationId: p.InvocationID, Exit: int32(p.Exit), Outcome: p.Outcome, Error: failure(p.Error),
+			Steps: int32(p.Steps),
 			Usage: wire.FrameUsage(&p.Usage), CostUsd: p.CostUSD, FilesChanged: fitting(p.FilesChanged), EndedAt: p.EndedAt,
 		}
 	case frames.RunCage:
 		return &apiv1.RunCage{
-			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status), Tier: name(p.Tier), BestEffort: few(p.BestEffort),
+			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status),
+			Tier: name(p.Tier), BestEffort: few(p.BestEffort),
 			Policy: cut(p.Policy, policyShare), Ended: name(p.Ended),
 			Notes: few(p.Notes), Found: findings(p.Found),
 		}
@@ -123,7 +127,8 @@ func message(p frames.Payload) proto.Message {
 		return &apiv1.PromptHeld{RunId: p.RunID, Path: cut(p.Path, targetShare), AcceptedSha256: p.Accepted, Sha256: p.Found}
 	case frames.ApprovalResolved:
 		return &apiv1.ApprovalResolved{
-			ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, ToolCallId: name(p.ToolCallID), State: p.State,
+			ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, ToolCallId: name(p.ToolCallID),
+			State:      p.State,
 			ResolvedBy: unlessEmpty(name(p.ResolvedBy)), Comment: cut(p.Comment, errorShare), ResolvedAt: p.ResolvedAt,
 			StandingApprovalId: p.StandingID,
 		}
@@ -143,12 +148,14 @@ func told(p frames.Told) proto.Message {
 	switch e := p.Event.(type) {
 	case contract.Retry:
 		return &apiv1.RunRetry{
-			RunId: p.RunID, InvocationId: p.InvocationID, Error: failure(e.Err), Attempt: int32(e.Attempt), DelayMs: e.DelayMS, Provider: name(e.Provider),
-			Model: name(e.Model),
+			RunId: p.RunID, InvocationId: p.InvocationID, Error: failure(e.Err), Attempt: int32(e.Attempt), DelayMs: e.DelayMS,
+			Provider: name(e.Provider),
+			Model:    name(e.Model),
 		}
 	case contract.NetworkTried:
 		return &apiv1.NetworkAttempted{
-			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(e.Audit.Agent), At: e.Attempt.At, Target: cut(e.Attempt.Target, targetShare),
+			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(e.Audit.Agent), At: e.Attempt.At,
+			Target:  cut(e.Attempt.Target, targetShare),
 			Allowed: e.Attempt.Allowed, Rule: cut(e.Attempt.Rule, targetShare), Count: e.Attempt.Count,
 		}
 	case contract.DebugEvent:
@@ -225,7 +232,8 @@ const (
 func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	start := len(dst)
 	m := &apiv1.ApprovalRequested{
-		ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, MessageId: p.MessageID, ToolCallId: name(p.ToolCallID), Subject: p.Subject.Proto(),
+		ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, MessageId: p.MessageID,
+		ToolCallId: name(p.ToolCallID), Subject: p.Subject.Proto(),
 		RequestedAt: p.RequestedAt, ExpiresAt: p.ExpiresAt, Hash: p.Subject.Fingerprint(),
 	}
 	dst, err := wirejson.Append(dst, m)

@@ -39,7 +39,8 @@ func appendSubagentCall(dst []byte, p frames.SubagentToolCall) ([]byte, error) {
 
 func appendSubagentResult(dst []byte, p frames.SubagentToolResult) ([]byte, error) {
 	m := &apiv1.SubagentToolResult{
-		InvocationId: p.InvocationID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name), Output: cut(p.Result.Content, outputShare),
+		InvocationId: p.InvocationID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name),
+		Output:  cut(p.Result.Content, outputShare),
 		IsError: p.Result.IsError, DurationMs: p.DurationMS,
 	}
 	m.Truncated = len(m.GetOutput()) < len(p.Result.Content)

@@ -93,7 +93,8 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 		return nil, because(ctx, err)
 	}
 	st := &stream{grpc: grpcStream, ctx: ctx, cancel: cancel}
-	if err := st.begin(h.start(s, compiled), transcript.History(s.Stored, compiled.GetRoot().GetIncludeToolResultsInContext())); err != nil {
+	if err := st.begin(h.start(s, compiled), transcript.History(s.Stored, compiled.GetRoot().
+		GetIncludeToolResultsInContext())); err != nil {
 		cancel(nil)
 		return nil, because(ctx, err)
 	}
@@ -113,10 +114,14 @@ func because(ctx context.Context, err error) error {
 
 func (h *Harness) start(s runs.Start, compiled *harnessv1.CompiledProject) *harnessv1.RunStart {
 	out := &harnessv1.RunStart{
-		RunId: s.Run.ID, SessionId: s.Session.ID, MessageId: s.Run.MessageID, ProjectId: s.Session.ProjectID, OperatorId: s.Session.Owner,
-		RequestId: s.RequestID, Compiled: compiled, Prompts: s.Inputs.Prompts, Routes: harnesswire.Routes(s.Routes), ProjectRoot: s.Session.ProjectPath,
-		Workspace: s.Session.Workspace, NoSandbox: h.noSandbox, DefaultTools: harnesswire.Switches(s.Inputs.Config.ToolRules()),
-		AuditHead: harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue, OpenTodos: harnesswire.OpenTodos(s.Todos),
+		RunId: s.Run.ID, SessionId: s.Session.ID, MessageId: s.Run.MessageID, ProjectId: s.Session.ProjectID,
+		OperatorId: s.Session.Owner,
+		RequestId:  s.RequestID, Compiled: compiled, Prompts: s.Inputs.Prompts, Routes: harnesswire.Routes(s.Routes),
+		ProjectRoot: s.Session.ProjectPath,
+		Workspace:   s.Session.Workspace, NoSandbox: h.noSandbox,
+		DefaultTools: harnesswire.Switches(s.Inputs.Config.ToolRules()),
+		AuditHead:    harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue,
+		OpenTodos:  harnesswire.OpenTodos(s.Todos),
 		LiveAgents: int32(s.Inputs.Config.Limits().LiveAgents), Metered: s.Metered(),
 		SupersededTurns: int32(transcript.SupersededTurns(s.Stored)), Ledger: harnesswire.Ledger(s.Ledger),
 		First: s.First, Injections: harnesswire.Injections(s.Session.Injections),

@@ -43,7 +43,9 @@ func (s *script) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harne
 	return s.run(stream)
 }
 
-func connect(t *testing.T, run func(grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error) *grpc.ClientConn {
+func connect(
+	t *testing.T, run func(grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error,
+) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(rpc.ServerOptions(slog.New(slog.DiscardHandler))...)
@@ -84,7 +86,9 @@ func spec(t *testing.T, root *harnessv1.AgentNode) runs.Start {
 			Overrides: record.Overrides{MaxSteps: 3, MaxOutputTokens: 77},
 		},
 		Run: record.Run{ID: "r", MessageID: "m"}, RequestID: "q",
-		Inputs: projects.Inputs{Snapshot: &projects.Snapshot{Hash: "x", Compiled: compiled}, Config: cfg, Prompts: map[string]string{"p.md": "Hi."}},
+		Inputs: projects.Inputs{
+			Snapshot: &projects.Snapshot{Hash: "x", Compiled: compiled}, Config: cfg, Prompts: map[string]string{"p.md": "Hi."},
+		},
 	}}
 }
 
@@ -94,21 +98,43 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	detail, _ := structpb.NewStruct(map[string]any{"status": 503.0})
 	events := []*harnessv1.RunEvent{
-		{Event: &harnessv1.RunEvent_MessageStart{MessageStart: &harnessv1.MessageStart{Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5}}},
+		{
+			Event: &harnessv1.RunEvent_MessageStart{
+				MessageStart: &harnessv1.MessageStart{Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5},
+			},
+		},
 		{}, // of a kind this build does not know
-		{Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Kind: harnessv1.DeltaKind_DELTA_KIND_THINKING, Text: "hm"}}},
-		{Event: &harnessv1.RunEvent_ToolCall{ToolCall: &harnessv1.ToolCallStarted{Step: 1, Call: &harnessv1.ToolCall{Id: "c", Name: "n", Input: "{}"}}}},
-		{Event: &harnessv1.RunEvent_ToolOutput{ToolOutput: &harnessv1.ToolCallOutput{ToolCallId: "c", Stream: "stdout", Text: "x"}}},
+		{
+			Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Kind: harnessv1.DeltaKind_DELTA_KIND_THINKING, Text: "hm"}},
+		},
+		{
+			Event: &harnessv1.RunEvent_ToolCall{
+				ToolCall: &harnessv1.ToolCallStarted{Step: 1, Call: &harnessv1.ToolCall{Id: "c", Name: "n", Input: "{}"}},
+			},
+		},
+		{
+			Event: &harnessv1.RunEvent_ToolOutput{
+				ToolOutput: &harnessv1.ToolCallOutput{ToolCallId: "c", Stream: "stdout", Text: "x"},
+			},
+		},
 		{Event: &harnessv1.RunEvent_ToolResult{ToolResult: &harnessv1.ToolCallFinished{
 			Step: 1, Result: &harnessv1.ToolResult{ToolCallId: "c", Content: "out"}, Input: "{}", DurationMs: 4,
 			Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 1}},
 		}}},
 		{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{Hash: "h2", Items: 9}}},
-		{Event: &harnessv1.RunEvent_Retry{Retry: &harnessv1.Retry{Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_RATE_LIMITED, Message: "Slow."}, Attempt: 1, DelayMs: 5, Provider: "p", Model: "o"}}},
+		{
+			Event: &harnessv1.RunEvent_Retry{
+				Retry: &harnessv1.Retry{
+					Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_RATE_LIMITED, Message: "Slow."}, Attempt: 1,
+					DelayMs: 5, Provider: "p", Model: "o",
+				},
+			},
+		},
 		{Event: &harnessv1.RunEvent_Approval{Approval: &harnessv1.ApprovalRequested{
 			ApprovalId: "a", ToolCallId: "c", Step: 1, Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 1}},
 			Subject: &commonv1.ApprovalSubject{
-				Tool: "t", AgentPath: "primary", Reasons: []string{"r"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
+				Tool: "t", AgentPath: "primary", Reasons: []string{"r"}, Command: "x", Cwd: "./", Paths: []string{"./p"},
+				Preview: "+d",
 			},
 		}}},
 		{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: 1}}},
@@ -121,7 +147,8 @@ func TestRun(t *testing.T) {
 				return err
 			}
 			asked = append(asked, strings.TrimPrefix(strings.Fields(req.String())[0], " "))
-			if s := req.GetStart(); s != nil && (s.GetMaxSteps() != 3 || s.GetMaxOutputTokens() != 77 || s.GetAuditHead().GetItems() != 2 || !s.GetNoSandbox()) {
+			if s := req.GetStart(); s != nil && (s.GetMaxSteps() != 3 || s.GetMaxOutputTokens() != 77 ||
+				s.GetAuditHead().GetItems() != 2 || !s.GetNoSandbox()) {
 				t.Errorf("start = %v", s)
 			}
 			if req.GetGo() != nil {
@@ -133,7 +160,9 @@ func TestRun(t *testing.T) {
 			}
 		}
 		return stream.Send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{Finished: &harnessv1.RunFinished{
-			Outcome: harnessv1.Outcome_OUTCOME_FAILED, Error: &commonv1.Error{Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "No."},
+			Outcome: harnessv1.Outcome_OUTCOME_FAILED, Error: &commonv1.Error{
+				Code: commonv1.ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE, Message: "No.",
+			},
 			Detail: detail, ClosingText: "bye",
 		}}})
 	})
@@ -160,10 +189,13 @@ func TestRun(t *testing.T) {
 	question := contract.ApprovalRequested{ID: "a", CallID: "c", Subject: contract.Subject{
 		Tool: "t", Agent: "primary", Reasons: []string{"r"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
 	}}
-	if q := got[7].(contract.ApprovalRequested); q.ID != question.ID || q.CallID != question.CallID || !cmp.Equal(q.Subject, question.Subject) || len(q.Audit) != 1 {
+	if q := got[7].(contract.ApprovalRequested); q.ID != question.ID || q.CallID != question.CallID ||
+		!cmp.Equal(q.Subject, question.Subject) || len(q.Audit) != 1 {
 		t.Errorf("question = %#v", q)
 	}
-	if s := got[0].(contract.MessageStart); s != (contract.MessageStart{Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5}) {
+	if s := got[0].(contract.MessageStart); s != (contract.MessageStart{
+		Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5,
+	}) {
 		t.Errorf("start = %#v", s)
 	}
 	if d := got[1].(contract.Delta); d != (contract.Delta{Text: "hm", Thinking: true}) {
@@ -196,7 +228,10 @@ func TestRun(t *testing.T) {
 		f.ClosingText != "bye" || f.Stop != llm.StopError {
 		t.Errorf("finished = %#v, %v", ev, err)
 	}
-	want := []string{"start:{run_id:\"r\"", "history:{messages:{role:ROLE_USER", "begin:{hold:true}", "go:{}", "stored:{step:1", "stored:{step:1", "decision:{approval_id:\"a\"", "cancel:{reason:\"enough\"}"}
+	want := []string{
+		"start:{run_id:\"r\"", "history:{messages:{role:ROLE_USER", "begin:{hold:true}", "go:{}", "stored:{step:1",
+		"stored:{step:1", "decision:{approval_id:\"a\"", "cancel:{reason:\"enough\"}",
+	}
 	for i := range asked {
 		asked[i] = strings.ReplaceAll(asked[i], " ", "")
 	}
@@ -247,7 +282,8 @@ func TestPieces(t *testing.T) {
 	text := func(s string) llm.Block { return llm.Block{Text: &llm.Text{Text: s}} }
 	result := func(id string) llm.Block { return llm.Block{Result: &llm.ToolResult{CallID: id, Content: big}} }
 	history := []transcript.Message{
-		message(llm.RoleUser, text("a")), message(llm.RoleAssistant, text(big)), message(llm.RoleTool, result("1"), result("2"), result("3")),
+		message(llm.RoleUser, text("a")), message(llm.RoleAssistant, text(big)),
+		message(llm.RoleTool, result("1"), result("2"), result("3")),
 		message(llm.RoleAssistant, text(big+big)), message(llm.RoleUser, text("b")),
 	}
 	var roles []string

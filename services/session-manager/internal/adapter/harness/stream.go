@@ -141,12 +141,16 @@ func (s *stream) Decide(approvalID string, d contract.Decision) error {
 
 // Grant implements [runs.Stream].
 func (s *stream) Grant(invocation string, g contract.CallGranted) error {
-	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Granted{Granted: harnesswire.Granted(g, invocation)}})
+	return s.send(&harnessv1.RunRequest{
+		Request: &harnessv1.RunRequest_Granted{Granted: harnesswire.Granted(g, invocation)},
+	})
 }
 
 // Cancel implements [runs.Stream].
 func (s *stream) Cancel(reason string) error {
-	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: reason}}})
+	return s.send(&harnessv1.RunRequest{
+		Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: reason}},
+	})
 }
 
 // CancelInvocation implements [runs.Stream].

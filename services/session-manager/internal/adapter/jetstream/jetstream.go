@@ -139,7 +139,8 @@ func (s *Stream) Append(ctx context.Context, m frames.Message) (frames.Ack, erro
 		return frames.Ack{}, err
 	}
 	ack, err := f.Publish(ctx, bus.Batch{
-		Session: m.Session, Channel: m.Channel.String(), Epoch: m.Epoch, Seq: m.First, Count: m.Count, Body: m.Data, MsgID: m.ID,
+		Session: m.Session, Channel: m.Channel.String(), Epoch: m.Epoch, Seq: m.First, Count: m.Count, Body: m.Data,
+		MsgID:      m.ID,
 		ExpectLast: &m.After,
 	})
 	if errors.Is(err, fault.StaleLease) {

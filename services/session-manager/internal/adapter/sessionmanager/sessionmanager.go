@@ -24,6 +24,7 @@ func (p *Peers) EndSession(ctx context.Context, address, session string) error {
 	if err != nil {
 		return err
 	}
-	_, err = sessionmanagerv1.NewSessionServiceClient(conn).EndSession(ctx, &apiv1.EndSessionRequest{Id: session, Confirm: true})
+	_, err = sessionmanagerv1.NewSessionServiceClient(conn).
+		EndSession(ctx, &apiv1.EndSessionRequest{Id: session, Confirm: true})
 	return err
 }

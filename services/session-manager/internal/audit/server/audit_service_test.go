@@ -32,7 +32,9 @@ func TestRecordAndQuery(t *testing.T) {
 	payload, _ := structpb.NewStruct(map[string]any{"ip": "127.0.0.1"})
 	_, err := s.RecordAudit(t.Context(), &sessionmanagerv1.RecordAuditRequest{
 		UserId: "ada", RequestId: "r1",
-		Records: []*commonv1.AuditRecord{{EventType: "auth.login", Ts: 5, Payload: payload}, {EventType: "auth.logout", Ts: 6, AgentPath: "primary"}},
+		Records: []*commonv1.AuditRecord{
+			{EventType: "auth.login", Ts: 5, Payload: payload}, {EventType: "auth.logout", Ts: 6, AgentPath: "primary"},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +43,17 @@ func TestRecordAndQuery(t *testing.T) {
 	if err != nil || len(first.GetItems()) != 1 || !first.GetHasMore() || first.NextCursor == nil {
 		t.Fatalf("first = %v, %v", first, err)
 	}
-	second, err := s.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{EventType: "auth.*", Limit: 1, Cursor: first.GetNextCursor()})
+	second, err := s.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{
+		EventType: "auth.*", Limit: 1, Cursor: first.GetNextCursor(),
+	})
 	if err != nil || len(second.GetItems()) != 1 || second.GetHasMore() || second.NextCursor != nil {
 		t.Fatalf("second = %v, %v", second, err)
 	}
 	want := []*apiv1.AuditEntry{
-		{Id: first.GetItems()[0].GetId(), Ts: 6, EventType: "auth.logout", UserId: "ada", RequestId: "r1", AgentPath: "primary", Payload: &structpb.Struct{}},
+		{
+			Id: first.GetItems()[0].GetId(), Ts: 6, EventType: "auth.logout", UserId: "ada", RequestId: "r1",
+			AgentPath: "primary", Payload: &structpb.Struct{},
+		},
 		{Id: second.GetItems()[0].GetId(), Ts: 5, EventType: "auth.login", UserId: "ada", RequestId: "r1", Payload: payload},
 	}
 	if d := cmp.Diff(want, append(first.GetItems(), second.GetItems()...), protocmp.Transform()); d != "" {
@@ -57,7 +64,8 @@ func TestRecordAndQuery(t *testing.T) {
 			t.Errorf("%q sees %d, %v", user, len(got.GetItems()), err)
 		}
 	}
-	if got, err := s.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{ProjectId: "none"}); err != nil || len(got.GetItems()) != 0 || got.GetHasMore() {
+	if got, err := s.QueryAudit(as(t, "ada"), &apiv1.QueryAuditRequest{ProjectId: "none"}); err != nil ||
+		len(got.GetItems()) != 0 || got.GetHasMore() {
 		t.Errorf("an empty project: %v, %v", got, err)
 	}
 }

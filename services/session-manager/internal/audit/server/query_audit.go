@@ -15,5 +15,6 @@ func (s *Server) QueryAudit(ctx context.Context, req *apiv1.QueryAuditRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.QueryAuditResponse{Items: page.Map(p, entry).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &apiv1.QueryAuditResponse{Items: page.Map(p, entry).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()},
+		nil
 }

@@ -73,7 +73,8 @@ func (a *Audit) Query(ctx context.Context, q audit.Query) ([]audit.Record, bool,
 	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (audit.Record, error) {
 		var r audit.Record
 		var payload []byte
-		err := row.Scan(&r.ID, &r.TS, &r.EventType, &r.UserID, &r.RequestID, &r.ProjectID, &r.SessionID, &r.RunID, &r.AgentPath, &payload, &total)
+		err := row.Scan(&r.ID, &r.TS, &r.EventType, &r.UserID, &r.RequestID, &r.ProjectID, &r.SessionID, &r.RunID,
+			&r.AgentPath, &payload, &total)
 		if err == nil && json.Unmarshal(payload, &r.Payload) != nil {
 			r.Payload = map[string]any{"unreadable": database.Unreadable("The payload of this record")}
 		}
@@ -102,7 +103,8 @@ func auditSQL(q audit.Query) (string, []any) {
 	}
 	limit := b.arg(q.Limit + 1)
 	scan := func(user string) string {
-		return "(select * from audit where " + strings.Join(append([]string{"user_id = " + b.arg(user)}, b.conditions...), " and ") +
+		return "(select * from audit where " + strings.Join(append([]string{"user_id = " + b.arg(user)}, b.conditions...),
+			" and ") +
 			" order by ts desc, id desc limit " + limit + ")"
 	}
 	source := scan("")

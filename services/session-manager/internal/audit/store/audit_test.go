@@ -69,8 +69,11 @@ func types(t *testing.T, a *store.Audit, q audit.Query) string {
 func TestAuditRoundTrip(t *testing.T) {
 	a, _ := newAudit(t)
 	whole := audit.Record{
-		ID: ident.New(), TS: 1716300000000, EventType: "tool.called", UserID: "ada", RequestID: "r", ProjectID: "p", SessionID: "s",
-		RunID: "run", AgentPath: "primary", Payload: map[string]any{"tool": "file.read", "n": 1.5, "nested": map[string]any{"a": []any{"b", nil}}},
+		ID: ident.New(), TS: 1716300000000, EventType: "tool.called", UserID: "ada", RequestID: "r", ProjectID: "p",
+		SessionID: "s",
+		RunID:     "run", AgentPath: "primary", Payload: map[string]any{
+			"tool": "file.read", "n": 1.5, "nested": map[string]any{"a": []any{"b", nil}},
+		},
 	}
 	appendAll(t, a, whole)
 	got, more, err := a.Query(t.Context(), audit.Query{Owner: "ada", Limit: 10})
@@ -159,7 +162,8 @@ func TestAuditPageBytes(t *testing.T) {
 	a, _ := newAudit(t)
 	big := map[string]any{"text": strings.Repeat("x", 700_000)}
 	huge := map[string]any{"text": strings.Repeat("y", 3<<20)}
-	appendAll(t, a, audit.Record{TS: 1, EventType: "huge", Payload: huge}, audit.Record{TS: 2, EventType: "big", Payload: big},
+	appendAll(t, a, audit.Record{TS: 1, EventType: "huge", Payload: huge},
+		audit.Record{TS: 2, EventType: "big", Payload: big},
 		audit.Record{TS: 3, EventType: "big", Payload: big})
 	for _, c := range []struct {
 		after *page.Key
@@ -183,7 +187,8 @@ func TestAuditHostilePayload(t *testing.T) {
 	appendAll(t, a, audit.Record{
 		EventType: "e\x00", UserID: "\xff", ProjectID: "p\x00", TS: math.MaxInt64,
 		Payload: map[string]any{
-			"nul\x00key": "a\x00b", "bad": "\xc3\x28", "inf": math.Inf(1), "huge": json.Number("1e999999"), "long": strings.Repeat("😀", 3<<20),
+			"nul\x00key": "a\x00b", "bad": "\xc3\x28", "inf": math.Inf(1), "huge": json.Number("1e999999"),
+			"long": strings.Repeat("😀", 3<<20),
 			"deep": deep, "raw": json.RawMessage(`{"s":"\u0000\udc00"}`),
 		},
 	}, audit.Record{EventType: "before time", TS: -5})
@@ -243,7 +248,9 @@ func TestAuditRefusesTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
-	for _, statement := range []string{"update session_manager.audit set event_type = 'x'", "delete from session_manager.audit_default"} {
+	for _, statement := range []string{
+		"update session_manager.audit set event_type = 'x'", "delete from session_manager.audit_default",
+	} {
 		if _, err := conn.Exec(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "append-only") {
 			t.Errorf("%s: %v", statement, err)
 		}
@@ -262,7 +269,9 @@ func TestAuditPartitions(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	appendAll(t, a, audit.Record{EventType: "now"}, audit.Record{EventType: "soon", TS: time.Now().AddDate(0, 2, 0).UnixMilli()},
+	appendAll(t, a, audit.Record{EventType: "now"}, audit.Record{
+		EventType: "soon", TS: time.Now().AddDate(0, 2, 0).UnixMilli(),
+	},
 		audit.Record{EventType: "long ago", TS: 1})
 	rows, err := pool.Query(t.Context(), "select event_type, tableoid::regclass::text from audit order by ts desc")
 	if err != nil {
@@ -278,7 +287,9 @@ func TestAuditPartitions(t *testing.T) {
 	}
 	now := time.Now().UTC()
 	soon := now.AddDate(0, 2, 0)
-	want := []string{"soon in audit_" + soon.Format("200601"), "now in audit_" + now.Format("200601"), "long ago in audit_default"}
+	want := []string{
+		"soon in audit_" + soon.Format("200601"), "now in audit_" + now.Format("200601"), "long ago in audit_default",
+	}
 	if d := cmp.Diff(want, where); d != "" {
 		t.Error(d)
 	}

@@ -7,7 +7,9 @@ import (
 )
 
 // ConsumeLaunchToken uses a token up.
-func (s *Server) ConsumeLaunchToken(ctx context.Context, req *sessionmanagerv1.ConsumeLaunchTokenRequest) (*sessionmanagerv1.ConsumeLaunchTokenResponse, error) {
+func (s *Server) ConsumeLaunchToken(
+	ctx context.Context, req *sessionmanagerv1.ConsumeLaunchTokenRequest,
+) (*sessionmanagerv1.ConsumeLaunchTokenResponse, error) {
 	if err := s.operator.ConsumeLaunchToken(ctx, req.GetToken()); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,9 @@ import (
 )
 
 // GetAuthEpoch returns the secret that cookies and CSRF tokens are derived from.
-func (s *Server) GetAuthEpoch(ctx context.Context, _ *sessionmanagerv1.GetAuthEpochRequest) (*sessionmanagerv1.GetAuthEpochResponse, error) {
+func (s *Server) GetAuthEpoch(
+	ctx context.Context, _ *sessionmanagerv1.GetAuthEpochRequest,
+) (*sessionmanagerv1.GetAuthEpochResponse, error) {
 	secret, err := s.operator.Epoch(ctx)
 	if err != nil {
 		return nil, err

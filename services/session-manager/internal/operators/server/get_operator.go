@@ -8,7 +8,11 @@ import (
 )
 
 // GetOperator returns the calling operator's configuration as far as the console shows it.
-func (s *Server) GetOperator(ctx context.Context, _ *sessionmanagerv1.GetOperatorRequest) (*sessionmanagerv1.GetOperatorResponse, error) {
+func (s *Server) GetOperator(
+	ctx context.Context, _ *sessionmanagerv1.GetOperatorRequest,
+) (*sessionmanagerv1.GetOperatorResponse, error) {
 	p := s.operator.Preferences(ctx, ident.CallerFrom(ctx).UserID)
-	return &sessionmanagerv1.GetOperatorResponse{OperatorName: p.OperatorName, Theme: p.Theme, Timezone: p.Timezone, Locale: p.Locale}, nil
+	return &sessionmanagerv1.GetOperatorResponse{
+		OperatorName: p.OperatorName, Theme: p.Theme, Timezone: p.Timezone, Locale: p.Locale,
+	}, nil
 }

@@ -7,7 +7,9 @@ import (
 )
 
 // IssueLaunchToken makes a single-use token.
-func (s *Server) IssueLaunchToken(ctx context.Context, _ *sessionmanagerv1.IssueLaunchTokenRequest) (*sessionmanagerv1.IssueLaunchTokenResponse, error) {
+func (s *Server) IssueLaunchToken(
+	ctx context.Context, _ *sessionmanagerv1.IssueLaunchTokenRequest,
+) (*sessionmanagerv1.IssueLaunchTokenResponse, error) {
 	token, err := s.operator.IssueLaunchToken(ctx)
 	if err != nil {
 		return nil, err

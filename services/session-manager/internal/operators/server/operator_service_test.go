@@ -52,7 +52,8 @@ func TestAuthEpoch(t *testing.T) {
 	}
 	rotated, err := s.RotateAuthEpoch(t.Context(), &sessionmanagerv1.RotateAuthEpochRequest{})
 	now, err2 := s.GetAuthEpoch(t.Context(), &sessionmanagerv1.GetAuthEpochRequest{})
-	if err != nil || err2 != nil || bytes.Equal(rotated.GetSecret(), first.GetSecret()) || !bytes.Equal(rotated.GetSecret(), now.GetSecret()) {
+	if err != nil || err2 != nil || bytes.Equal(rotated.GetSecret(), first.GetSecret()) ||
+		!bytes.Equal(rotated.GetSecret(), now.GetSecret()) {
 		t.Errorf("rotation: %v %v", err, err2)
 	}
 }
@@ -69,7 +70,9 @@ func TestLaunchToken(t *testing.T) {
 		tokens = append(tokens, resp.GetToken())
 	}
 	for _, token := range tokens {
-		if _, err := s.ConsumeLaunchToken(t.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: token}); err != nil {
+		if _, err := s.ConsumeLaunchToken(
+			t.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: token},
+		); err != nil {
 			t.Error(err)
 		}
 		_, err := s.ConsumeLaunchToken(t.Context(), &sessionmanagerv1.ConsumeLaunchTokenRequest{Token: token})

@@ -7,7 +7,9 @@ import (
 )
 
 // RotateAuthEpoch replaces the secret.
-func (s *Server) RotateAuthEpoch(ctx context.Context, _ *sessionmanagerv1.RotateAuthEpochRequest) (*sessionmanagerv1.RotateAuthEpochResponse, error) {
+func (s *Server) RotateAuthEpoch(
+	ctx context.Context, _ *sessionmanagerv1.RotateAuthEpochRequest,
+) (*sessionmanagerv1.RotateAuthEpochResponse, error) {
 	secret, err := s.operator.RotateEpoch(ctx)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 )
 
 // ApproveProject makes a project's files the approved version.
-func (s *Server) ApproveProject(ctx context.Context, req *apiv1.ApproveProjectRequest) (*apiv1.ApproveProjectResponse, error) {
+func (s *Server) ApproveProject(
+	ctx context.Context, req *apiv1.ApproveProjectRequest,
+) (*apiv1.ApproveProjectResponse, error) {
 	a, err := s.projects.Approve(ctx, owner(ctx), req.GetId(), req.GetHash())
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 )
 
 // GetProjectCapabilities returns the rights of a project's root agent.
-func (s *Server) GetProjectCapabilities(ctx context.Context, req *apiv1.GetProjectCapabilitiesRequest) (*apiv1.GetProjectCapabilitiesResponse, error) {
+func (s *Server) GetProjectCapabilities(
+	ctx context.Context, req *apiv1.GetProjectCapabilitiesRequest,
+) (*apiv1.GetProjectCapabilitiesResponse, error) {
 	c, err := s.projects.Capabilities(ctx, owner(ctx), req.GetId())
 	if err != nil {
 		return nil, err

@@ -8,10 +8,14 @@ import (
 )
 
 // ListProjects lists the registered projects by id, a page at a time.
-func (s *Server) ListProjects(ctx context.Context, req *apiv1.ListProjectsRequest) (*apiv1.ListProjectsResponse, error) {
+func (s *Server) ListProjects(
+	ctx context.Context, req *apiv1.ListProjectsRequest,
+) (*apiv1.ListProjectsResponse, error) {
 	p, err := s.projects.List(ctx, owner(ctx), req.GetLimit(), req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.ListProjectsResponse{Items: page.Map(p, summary).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &apiv1.ListProjectsResponse{
+		Items: page.Map(p, summary).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore(),
+	}, nil
 }

@@ -70,7 +70,9 @@ func (toolRunner) ListTools(context.Context, *toolrunnerv1.ListToolsRequest) (*t
 	}}, nil
 }
 
-func (r toolRunner) ReadProject(_ context.Context, req *toolrunnerv1.ReadProjectRequest) (*toolrunnerv1.ReadProjectResponse, error) {
+func (r toolRunner) ReadProject(
+	_ context.Context, req *toolrunnerv1.ReadProjectRequest,
+) (*toolrunnerv1.ReadProjectResponse, error) {
 	files, ok := r.folders[req.GetRoot()]
 	if !ok {
 		return nil, fault.New(fault.NotFound, "No folder.")
@@ -99,7 +101,9 @@ func serve(t *testing.T, register func(grpc.ServiceRegistrar)) *grpc.ClientConn 
 	register(server)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
-	options := append(rpc.DialOptions(), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	options := append(rpc.DialOptions(), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
 	conn, err := grpc.NewClient("passthrough:memory", options...)
 	if err != nil {
 		t.Fatal(err)
@@ -162,12 +166,17 @@ func TestLifeOfAProject(t *testing.T) {
 	}
 	at := loaded.GetProject().GetRegisteredAt()
 	want := &apiv1.RegisteredProject{
-		Id: "music", Path: "/m", State: apiv1.ProjectState_PROJECT_STATE_PENDING, RegisteredAt: at, Warnings: []string{"primary.compaction.strategy: " + dormant},
+		Id: "music", Path: "/m", State: apiv1.ProjectState_PROJECT_STATE_PENDING, RegisteredAt: at,
+		Warnings: []string{"primary.compaction.strategy: " + dormant},
 		Diagnostics: []*apiv1.ProjectDiagnostic{{
 			Code: "not_in_force", Severity: "warning", Message: dormant, Path: "primary.compaction.strategy",
 			File: ".kaged/project.yaml", Line: 12, Column: 26,
 		}},
-		Unresolved: &apiv1.Unresolved{Prompts: []*apiv1.UnresolvedPrompt{{Path: "p.md", UsedBy: []string{"primary.system_prompt", "primary.subagents.a.system_prompt"}}}},
+		Unresolved: &apiv1.Unresolved{
+			Prompts: []*apiv1.UnresolvedPrompt{
+				{Path: "p.md", UsedBy: []string{"primary.system_prompt", "primary.subagents.a.system_prompt"}},
+			},
+		},
 	}
 	if d := cmp.Diff(want, loaded.GetProject(), protocmp.Transform()); d != "" || !loaded.GetCreated() {
 		t.Error(d, loaded.GetCreated())
@@ -180,7 +189,8 @@ func TestLifeOfAProject(t *testing.T) {
 	}
 	got, err := c.GetProject(ctx, &apiv1.GetProjectRequest{Id: "music"})
 	full := &apiv1.Project{
-		Id: "music", Path: "/m", Description: "About music", State: apiv1.ProjectState_PROJECT_STATE_READY, RegisteredAt: at, DslVersion: 1,
+		Id: "music", Path: "/m", Description: "About music", State: apiv1.ProjectState_PROJECT_STATE_READY, RegisteredAt: at,
+		DslVersion:      1,
 		ResolvedAliases: map[string]string{"fast": "play:x"}, Diagnostics: want.Diagnostics,
 	}
 	if d := cmp.Diff(full, got.GetProject(), protocmp.Transform()); d != "" || err != nil {
@@ -192,7 +202,8 @@ func TestLifeOfAProject(t *testing.T) {
 		Network:    &apiv1.NetworkCapabilities{Mode: "isolated", Allowlist: []string{"b:2", "a:1"}},
 		Tools:      &apiv1.ToolCapabilities{Enabled: []string{"file.read", "search.grep"}, Disabled: []string{"shell.bash"}},
 		Agents: []*apiv1.AgentCapabilities{
-			{AgentPath: "primary", Caged: true, Summary: rootCage}, {AgentPath: "primary.subagents.a", Caged: true, Summary: rootCage},
+			{AgentPath: "primary", Caged: true, Summary: rootCage},
+			{AgentPath: "primary.subagents.a", Caged: true, Summary: rootCage},
 		},
 	}
 	if d := cmp.Diff(granted, may, protocmp.Transform()); d != "" || err != nil {
@@ -223,7 +234,8 @@ func TestRefusals(t *testing.T) {
 		t.Fatalf("err = %v, %v", err, first)
 	}
 	want := map[string]any{
-		"path": "primary.model", "line": 3.0, "column": 1.0, "reason": "model is required.", "file": ".kaged/project.yaml", "kind": "schema_violation",
+		"path": "primary.model", "line": 3.0, "column": 1.0, "reason": "model is required.", "file": ".kaged/project.yaml",
+		"kind": "schema_violation",
 	}
 	if d := cmp.Diff(want, first[0]); d != "" {
 		t.Error(d)

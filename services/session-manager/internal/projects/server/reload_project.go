@@ -7,7 +7,9 @@ import (
 )
 
 // ReloadProject reads a project's files again.
-func (s *Server) ReloadProject(ctx context.Context, req *apiv1.ReloadProjectRequest) (*apiv1.ReloadProjectResponse, error) {
+func (s *Server) ReloadProject(
+	ctx context.Context, req *apiv1.ReloadProjectRequest,
+) (*apiv1.ReloadProjectResponse, error) {
 	p, err := s.projects.Reload(ctx, owner(ctx), req.GetId())
 	if err != nil {
 		return nil, err

@@ -7,12 +7,15 @@ import (
 )
 
 // UnregisterProject removes a project from the registry and ends its sessions.
-func (s *Server) UnregisterProject(ctx context.Context, req *apiv1.UnregisterProjectRequest) (*apiv1.UnregisterProjectResponse, error) {
+func (s *Server) UnregisterProject(
+	ctx context.Context, req *apiv1.UnregisterProjectRequest,
+) (*apiv1.UnregisterProjectResponse, error) {
 	removed, err := s.unregister.Unregister(ctx, owner(ctx), req.GetId(), req.GetConfirm())
 	if err != nil {
 		return nil, err
 	}
 	return &apiv1.UnregisterProjectResponse{
-		Id: removed.ID, Path: removed.Path, SessionsEnded: int32(removed.SessionsEnded), UnregisteredAt: removed.UnregisteredAt,
+		Id: removed.ID, Path: removed.Path, SessionsEnded: int32(removed.SessionsEnded),
+		UnregisteredAt: removed.UnregisteredAt,
 	}, nil
 }

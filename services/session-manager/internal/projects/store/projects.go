@@ -122,7 +122,9 @@ func (s *Projects) List(ctx context.Context, owner, after string, limit int) ([]
 
 // Save implements projects.Registry.
 func (s *Projects) Save(
-	ctx context.Context, p projects.Project, was string, snapshot *projects.Snapshot, records func(created bool) []audit.Record,
+	ctx context.Context, p projects.Project, was string, snapshot *projects.Snapshot, records func(
+		created bool,
+	) []audit.Record,
 ) (projects.Project, bool, error) {
 	params, err := saveParams(p, was)
 	if err != nil {
@@ -167,7 +169,8 @@ func (s *Projects) Upgrade(ctx context.Context, p projects.Project, record audit
 	}
 	err = database.InTx(ctx, s.db, func(tx database.DB) error {
 		n, err := db.New(tx).UpgradeProject(ctx, db.UpgradeProjectParams{
-			ApprovedHash: p.ApprovedHash, ApprovedAt: p.ApprovedAt, ApprovedBy: p.ApprovedBy, AcceptedPrompts: accepted, Owner: p.Owner, ID: p.ID,
+			ApprovedHash: p.ApprovedHash, ApprovedAt: p.ApprovedAt, ApprovedBy: p.ApprovedBy, AcceptedPrompts: accepted,
+			Owner: p.Owner, ID: p.ID,
 		})
 		if err != nil || n == 0 {
 			return err
@@ -192,7 +195,9 @@ func (s *Projects) Accepted(ctx context.Context, owner, id string) (projects.Acc
 
 // Record implements projects.Approvals.
 func (s *Projects) Record(ctx context.Context, record audit.Record) error {
-	err := database.InTx(ctx, s.db, func(tx database.DB) error { return auditstore.Append(ctx, tx, []audit.Record{record}) })
+	err := database.InTx(ctx, s.db, func(tx database.DB) error {
+		return auditstore.Append(ctx, tx, []audit.Record{record})
+	})
 	return database.Fail(err, "append record")
 }
 
@@ -222,7 +227,9 @@ func (s *Projects) pathTaken(ctx context.Context, p projects.Project) error {
 }
 
 // Invalidate implements projects.Registry.
-func (s *Projects) Invalidate(ctx context.Context, owner, id string, diagnostics []projects.Diagnostic, now int64, record audit.Record) error {
+func (s *Projects) Invalidate(
+	ctx context.Context, owner, id string, diagnostics []projects.Diagnostic, now int64, record audit.Record,
+) error {
 	text, err := database.JSON(diagnostics)
 	if err != nil {
 		return database.Fail(err, "write diagnostics")

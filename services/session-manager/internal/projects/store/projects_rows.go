@@ -13,8 +13,9 @@ import (
 // saveParams is a project as its row. Text of project files is cleaned of characters that Postgres cannot hold.
 func saveParams(p projects.Project, was string) (db.SaveProjectParams, error) {
 	params := db.SaveProjectParams{
-		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: transcript.Storable(p.Description), DslVersion: int32(p.DSLVersion),
-		State: string(p.State), CompiledHash: p.CompiledHash, RulesHash: p.RulesHash, Workspace: p.Workspace,
+		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: transcript.Storable(p.Description),
+		DslVersion: int32(p.DSLVersion),
+		State:      string(p.State), CompiledHash: p.CompiledHash, RulesHash: p.RulesHash, Workspace: p.Workspace,
 		RegisteredAt: p.RegisteredAt, UpdatedAt: p.UpdatedAt,
 		ApprovedHash: p.ApprovedHash, ApprovedAt: p.ApprovedAt, ApprovedBy: p.ApprovedBy, WasApproved: was,
 	}
@@ -48,7 +49,8 @@ func saveParams(p projects.Project, was string) (db.SaveProjectParams, error) {
 func projectFromRow(row db.Project) projects.Project {
 	p := projects.Project{
 		Owner: row.OwnerUserID, ID: row.ID, Path: row.Path, Label: row.Label, Description: row.Description,
-		DSLVersion: int(row.DslVersion), State: projects.State(row.State), CompiledHash: row.CompiledHash, RulesHash: row.RulesHash,
+		DSLVersion: int(row.DslVersion), State: projects.State(row.State), CompiledHash: row.CompiledHash,
+		RulesHash: row.RulesHash,
 		Workspace: row.Workspace, RegisteredAt: row.RegisteredAt, UpdatedAt: row.UpdatedAt, LastOpenedAt: row.LastOpenedAt,
 		ApprovedHash: row.ApprovedHash, ApprovedAt: row.ApprovedAt, ApprovedBy: row.ApprovedBy,
 	}

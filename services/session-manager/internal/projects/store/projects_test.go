@@ -28,14 +28,19 @@ var _ interface {
 func whole(owner, id, path string) projects.Project {
 	return projects.Project{
 		Owner: owner, ID: id, Path: path, Description: "Music.", DSLVersion: 1, State: projects.Pending,
-		Unresolved:   projects.Unresolved{Aliases: []projects.Reference{{Name: "fast", UsedBy: []string{"primary"}}}},
-		Diagnostics:  []projects.Diagnostic{{Kind: "cage_disabled", Message: "It runs free.", Path: "primary", File: "f", Line: 3, Column: 5, Warning: true}},
+		Unresolved: projects.Unresolved{Aliases: []projects.Reference{{Name: "fast", UsedBy: []string{"primary"}}}},
+		Diagnostics: []projects.Diagnostic{
+			{Kind: "cage_disabled", Message: "It runs free.", Path: "primary", File: "f", Line: 3, Column: 5, Warning: true},
+		},
 		Warnings:     []string{"primary: It runs free."},
 		Aliases:      []projects.Reference{{Name: "fast", UsedBy: []string{"primary"}}},
 		Prompts:      []projects.Reference{{Name: "p.md", UsedBy: []string{"primary.system_prompt"}, SHA256: "abc"}},
-		CompiledHash: "hash-" + id, Sources: []dsl.File{{Path: ".kaged/project.yaml", Present: true, Content: []byte("a: \x00\xff")}},
+		CompiledHash: "hash-" + id, Sources: []dsl.File{
+			{Path: ".kaged/project.yaml", Present: true, Content: []byte("a: \x00\xff")},
+		},
 		RulesHash: "rules", RegisteredAt: 10, UpdatedAt: 11,
-		ApprovedHash: "approved", ApprovedAt: 9, ApprovedBy: projects.ByFirstLoad, AcceptedPrompts: map[string]string{"p.md": "abc"},
+		ApprovedHash: "approved", ApprovedAt: 9, ApprovedBy: projects.ByFirstLoad,
+		AcceptedPrompts: map[string]string{"p.md": "abc"},
 	}
 }
 
@@ -66,7 +71,8 @@ func recordSave(created bool) []audit.Record {
 
 func addSession(t *testing.T, pool *pgxpool.Pool, id, owner, project, state string) {
 	t.Helper()
-	_, err := pool.Exec(t.Context(), `insert into sessions (id, owner_user_id, project_id, state, compiled_hash, project_path, created_by, created_at, updated_at)
+	_, err := pool.Exec(t.Context(),
+		`insert into sessions (id, owner_user_id, project_id, state, compiled_hash, project_path, created_by, created_at, updated_at)
 		values ($1, $2, $3, $4, '', '', $2, 0, 0)`, id, owner, project, state)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +121,8 @@ func TestSaveAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := p
-	again.Description, again.State, again.RegisteredAt, again.UpdatedAt, again.Unresolved = "Other.", projects.Ready, 99, 99, projects.Unresolved{}
+	again.Description, again.State, again.RegisteredAt, again.UpdatedAt, again.Unresolved = "Other.", projects.Ready, 99,
+		99, projects.Unresolved{}
 	saved, created := saveProject(t, s, again)
 	label, opened := "Site", int64(50)
 	again.RegisteredAt, again.Label, again.LastOpenedAt = 10, &label, &opened
@@ -194,7 +201,8 @@ func TestEvaluated(t *testing.T) {
 		t.Errorf("stale: %v, %s", err, state())
 	}
 	diagnostics := []projects.Diagnostic{{Kind: "parse_error", Message: "NUL \x00 and \xff and \\u0000."}}
-	if err := s.Invalidate(t.Context(), "ada", "music", diagnostics, 12, audit.Record{EventType: "project.reloaded"}); err != nil {
+	if err := s.Invalidate(t.Context(), "ada", "music", diagnostics, 12,
+		audit.Record{EventType: "project.reloaded"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Evaluated(t.Context(), newer); err != nil || state() != projects.Invalid {

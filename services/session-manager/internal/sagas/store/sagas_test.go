@@ -112,7 +112,8 @@ func waitForLock(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		var waits bool
-		err := pool.QueryRow(t.Context(), "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')").
+		err := pool.QueryRow(t.Context(), "select exists (select from pg_stat_activity where datname = current_database() "+
+			"and wait_event_type = 'Lock')").
 			Scan(&waits)
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,9 @@ func NewAttach(s *sessions.Service, patience time.Duration) *AttachServer {
 }
 
 // Attach holds a session for a socket until the stream ends, in this goroutine alone.
-func (s *AttachServer) Attach(req *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) error {
+func (s *AttachServer) Attach(
+	req *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent],
+) error {
 	ctx := stream.Context()
 	hold, err := s.sessions.Attach(ctx, req.GetSessionId(), req.GetTakeover())
 	if err != nil {
@@ -41,7 +43,9 @@ func (s *AttachServer) Attach(req *sessionmanagerv1.AttachRequest, stream grpc.S
 	for c := range frames.Channels {
 		attached.ServerSeq[c.String()] = seq[c]
 	}
-	if err := stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Attached{Attached: attached}}); err != nil {
+	if err := stream.Send(&sessionmanagerv1.AttachEvent{
+		Event: &sessionmanagerv1.AttachEvent_Attached{Attached: attached},
+	}); err != nil {
 		return err
 	}
 	for {
@@ -66,7 +70,8 @@ func (s *AttachServer) seq(ctx context.Context, hold *sessions.Hold) ([frames.Ch
 	defer cancel()
 	seq, err := hold.Seq(bounded)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		err = fault.Wrap(err, fault.Unavailable, "The session's frames cannot be reached now; connect again shortly.").With("subsystem", "bus")
+		err = fault.Wrap(err, fault.Unavailable, "The session's frames cannot be reached now; connect again shortly.").
+			With("subsystem", "bus")
 	}
 	return seq, err
 }

@@ -34,8 +34,9 @@ func answered(id, output string) llm.Block {
 
 // shortened reports whether a part says that it is not whole, or shows its input as a text.
 func shortened(p *apiv1.MessagePart) bool {
-	return bytes.HasPrefix(p.GetInput(), []byte(`"`)) || slices.ContainsFunc([]string{p.GetText(), p.GetName(), p.GetOutput()},
-		func(s string) bool { return strings.HasSuffix(s, ellipsis) })
+	return bytes.HasPrefix(p.GetInput(), []byte(`"`)) ||
+		slices.ContainsFunc([]string{p.GetText(), p.GetName(), p.GetOutput()},
+			func(s string) bool { return strings.HasSuffix(s, ellipsis) })
 }
 
 // numbers is JSON of many small values.
@@ -47,9 +48,11 @@ func TestAnswersFit(t *testing.T) {
 	long := strings.Repeat("ö", 9<<20/2)
 	many := slices.Repeat([]llm.Block{called("c", "[]"), answered("c", "ok")}, 150_000)
 	for name, blocks := range map[string][]llm.Block{
-		"two long texts":         {said(long), said(long)},
-		"a list of numbers":      {called("c", numbers(7<<20)), answered("c", "ok")},
-		"lists of numbers":       {called("c", numbers(2<<20)), answered("c", "ok"), called("d", numbers(2<<20)), called("e", numbers(2<<20))},
+		"two long texts":    {said(long), said(long)},
+		"a list of numbers": {called("c", numbers(7<<20)), answered("c", "ok")},
+		"lists of numbers": {
+			called("c", numbers(2<<20)), answered("c", "ok"), called("d", numbers(2<<20)), called("e", numbers(2<<20)),
+		},
 		"long input and output":  {called("c", `"`+long+`"`), answered("c", long)},
 		"a long name and id":     {called(long, "{}"), answered(long, "ok"), {Call: &llm.ToolCall{Name: long}}},
 		"a result without call":  {answered("c", long+long)},
@@ -65,7 +68,9 @@ func TestAnswersFit(t *testing.T) {
 		short := record.Message{ID: "short", Content: "Hi."}
 		short.Blocks = []llm.Block{said("Hi."), called("s", `{"a":[1,2]}`), answered("s", "ok")}
 		want := message(short, math.MaxInt)
-		large := record.Message{ID: "large", Content: content, Blocks: blocks, Metadata: &transcript.Metadata{ErrorMessage: long}}
+		large := record.Message{
+			ID: "large", Content: content, Blocks: blocks, Metadata: &transcript.Metadata{ErrorMessage: long},
+		}
 		list := messages([]record.Message{short, large, large})
 		if n := proto.Size(&apiv1.ListMessagesResponse{Items: list}); n > rpc.MaxMessage {
 			t.Errorf("%s: a list takes %d bytes", name, n)
@@ -98,9 +103,12 @@ func TestAnswersFit(t *testing.T) {
 func TestAnswersAreWhole(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 3<<19)
-	blocks := []llm.Block{said(text), {Thinking: &llm.Thinking{Text: text}}, called("c", `{"a":"`+text+`"}`), answered("c", text)}
+	blocks := []llm.Block{
+		said(text), {Thinking: &llm.Thinking{Text: text}}, called("c", `{"a":"`+text+`"}`), answered("c", text),
+	}
 	got := messages([]record.Message{{Content: text, Blocks: blocks}})[0]
-	if got.GetContent() != text || len(got.GetParts()) != 4 || got.GetParts()[0].GetText() != text || got.GetParts()[1].GetText() != text ||
+	if got.GetContent() != text || len(got.GetParts()) != 4 || got.GetParts()[0].GetText() != text ||
+		got.GetParts()[1].GetText() != text ||
 		string(got.GetParts()[2].GetInput()) != `{"a":"`+text+`"}` || got.GetParts()[3].GetOutput() != text ||
 		!bytes.Equal(got.GetParts()[3].GetInput(), got.GetParts()[2].GetInput()) {
 		t.Errorf("a message of %d bytes is not whole", proto.Size(got))
@@ -127,7 +135,9 @@ func TestApprovalsFit(t *testing.T) {
 		Tool: "shell.bash", Command: long, Preview: long, Cwd: "./", Reasons: []string{"why", long},
 		Paths: slices.Repeat([]string{"./a"}, 100_000),
 	}}
-	small := record.Approval{ID: "small", Subject: contract.Subject{Tool: "shell.bash", Command: "rm -r x", Reasons: []string{"It removes."}}}
+	small := record.Approval{
+		ID: "small", Subject: contract.Subject{Tool: "shell.bash", Command: "rm -r x", Reasons: []string{"It removes."}},
+	}
 	got := approvals([]record.Approval{small, large, large, large, small})
 	if n := proto.Size(&apiv1.ListApprovalsResponse{Items: got}); n > rpc.MaxMessage {
 		t.Errorf("a list takes %d bytes", n)
@@ -135,7 +145,8 @@ func TestApprovalsFit(t *testing.T) {
 	if d := cmp.Diff(approval(small), got[4], protocmp.Transform()); d != "" {
 		t.Error(d)
 	}
-	if s := got[1].GetSubject(); !strings.HasSuffix(s.GetCommand(), ellipsis) || s.GetReasons()[0] != "why" || s.GetCwd() != "./" {
+	if s := got[1].GetSubject(); !strings.HasSuffix(s.GetCommand(), ellipsis) || s.GetReasons()[0] != "why" ||
+		s.GetCwd() != "./" {
 		t.Errorf("a long request is %.200v", s)
 	}
 	if d := cmp.Diff(approval(large), approvals([]record.Approval{large})[0], protocmp.Transform()); d != "" {

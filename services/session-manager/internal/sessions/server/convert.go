@@ -141,7 +141,8 @@ func approvals(list []record.Approval) []*apiv1.Approval {
 		}
 		s := a.GetSubject()
 		share := most / 8
-		s.Command, s.Preview, s.Cwd = shorten(s.GetCommand(), 4*share), shorten(s.GetPreview(), share), shorten(s.GetCwd(), share/2)
+		s.Command, s.Preview, s.Cwd = shorten(s.GetCommand(), 4*share), shorten(s.GetPreview(), share),
+			shorten(s.GetCwd(), share/2)
 		s.Reasons, s.Paths = few(s.GetReasons(), share), few(s.GetPaths(), share)
 	}
 	return out
@@ -182,8 +183,9 @@ func metadata(m *transcript.Metadata) *apiv1.MessageMetadata {
 	}
 	return &apiv1.MessageMetadata{
 		Provider: m.Provider, Model: m.Model, StopReason: string(m.StopReason), Usage: wire.FrameUsage(m.Usage),
-		Stats: wire.FrameStats(m.Stats), ErrorMessage: shorten(m.ErrorMessage, errorBytes), ErrorCode: m.ErrorCode, ErrorStatus: int32(m.ErrorStatus),
-		Kind: m.Kind,
+		Stats: wire.FrameStats(m.Stats), ErrorMessage: shorten(m.ErrorMessage, errorBytes), ErrorCode: m.ErrorCode,
+		ErrorStatus: int32(m.ErrorStatus),
+		Kind:        m.Kind,
 	}
 }
 
@@ -213,9 +215,11 @@ func duration(r record.Run) *int64 {
 func run(d sessions.RunDetail) *apiv1.Run {
 	r := d.Run
 	out := &apiv1.Run{
-		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, MessageId: r.MessageID, State: runStates[r.State],
-		Outcome: outcome(r), StopReason: text(string(r.StopReason)), CreatedAt: r.CreatedAt, StartedAt: unlessZero(r.StartedAt),
-		EndedAt: unlessZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
+		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, MessageId: r.MessageID,
+		State:   runStates[r.State],
+		Outcome: outcome(r), StopReason: text(string(r.StopReason)), CreatedAt: r.CreatedAt,
+		StartedAt: unlessZero(r.StartedAt),
+		EndedAt:   unlessZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
 		CostTotal: r.Totals.CostUSD, Error: r.Error.Proto(), CompiledHash: r.CompiledHash, PromptHashes: r.PromptHashes,
 		CageStatus: string(r.Cage),
 	}

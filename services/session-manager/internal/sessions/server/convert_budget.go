@@ -68,7 +68,8 @@ func budgetField(v *structpb.Value) (sessions.Field[contract.Budget], error) {
 				maxWalltime)
 		case key != "tokens" && key != "calls":
 			return f, check.Field(field, "budget has usd, tokens, calls, walltime_ms and unpriced.")
-		case !isNumber || n.NumberValue < 1 || n.NumberValue > dsl.MaxBudgetTokens || n.NumberValue != math.Trunc(n.NumberValue):
+		case !isNumber || n.NumberValue < 1 || n.NumberValue > dsl.MaxBudgetTokens ||
+			n.NumberValue != math.Trunc(n.NumberValue):
 			return f, check.Field(field+"."+key, "budget.%s must be a whole number from 1 to %d.", key, dsl.MaxBudgetTokens)
 		case key == "tokens":
 			b.Limit.Tokens = int64(n.NumberValue)

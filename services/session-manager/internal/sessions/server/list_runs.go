@@ -13,5 +13,6 @@ func (s *Server) ListRuns(ctx context.Context, req *apiv1.ListRunsRequest) (*api
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.ListRunsResponse{Items: page.Map(p, runSummary).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &apiv1.ListRunsResponse{Items: page.Map(p, runSummary).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()},
+		nil
 }

@@ -15,5 +15,7 @@ func (s *Server) ListSessions(
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.ListSessionsResponse{Items: page.Map(p, summary).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &apiv1.ListSessionsResponse{
+		Items: page.Map(p, summary).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore(),
+	}, nil
 }

@@ -20,7 +20,9 @@ type NoticesServer struct {
 func NewNotices(sender *notices.Sender) *NoticesServer { return &NoticesServer{notices: sender} }
 
 // CountRunning counts the caller's sessions with a run at work.
-func (s *NoticesServer) CountRunning(ctx context.Context, _ *apiv1.CountRunningRequest) (*apiv1.CountRunningResponse, error) {
+func (s *NoticesServer) CountRunning(
+	ctx context.Context, _ *apiv1.CountRunningRequest,
+) (*apiv1.CountRunningResponse, error) {
 	c, err := s.notices.Count(ctx, ident.CallerFrom(ctx).UserID)
 	if err != nil {
 		return nil, err

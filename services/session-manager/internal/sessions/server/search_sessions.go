@@ -17,7 +17,9 @@ func (s *Server) SearchSessions(
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.SearchSessionsResponse{Items: page.Map(p, found).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore()}, nil
+	return &apiv1.SearchSessionsResponse{
+		Items: page.Map(p, found).Items, NextCursor: p.NextCursor(), HasMore: p.HasMore(),
+	}, nil
 }
 
 func found(f sessions.Found) *apiv1.FoundSession {

@@ -29,7 +29,9 @@ func (s *Sessions) Approval(ctx context.Context, session, id string) (record.App
 }
 
 // Approvals implements [sessions.Store].
-func (s *Sessions) Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error) {
+func (s *Sessions) Approvals(
+	ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32,
+) ([]record.Approval, error) {
 	p := db.ListApprovalsParams{SessionID: session, State: string(state), BeforeAt: math.MaxInt64, RowLimit: limit}
 	if after != nil {
 		p.BeforeAt, p.BeforeID = after.N, after.S
@@ -83,8 +85,10 @@ func (s *Sessions) pending(ctx context.Context, run string) ([]record.Approval, 
 // approvalFromRow returns a stored request. A subject that cannot be read becomes a reason that says so.
 func approvalFromRow(row db.GetApprovalRow) record.Approval {
 	a := record.Approval{
-		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, CallID: row.ToolCallID, State: record.ApprovalState(row.State),
-		RequestedAt: row.RequestedAt, ExpiresAt: row.ExpiresAt, ResolvedAt: row.ResolvedAt, ResolvedBy: row.ResolvedBy, Comment: row.Comment,
+		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, CallID: row.ToolCallID,
+		State:       record.ApprovalState(row.State),
+		RequestedAt: row.RequestedAt, ExpiresAt: row.ExpiresAt, ResolvedAt: row.ResolvedAt, ResolvedBy: row.ResolvedBy,
+		Comment:      row.Comment,
 		InvocationID: row.InvocationID, StandingID: row.StandingID,
 	}
 	if err := json.Unmarshal(row.Subject, &a.Subject); err != nil {
@@ -101,7 +105,8 @@ func queueApprovals(ctx context.Context, q *db.Queries, c record.Change) error {
 			return err
 		}
 		if err := q.InsertApproval(ctx, db.InsertApprovalParams{
-			ID: a.ID, SessionID: a.SessionID, RunID: a.RunID, ToolCallID: transcript.Storable(a.CallID), Subject: string(subject),
+			ID: a.ID, SessionID: a.SessionID, RunID: a.RunID, ToolCallID: transcript.Storable(a.CallID),
+			Subject:     string(subject),
 			RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, InvocationID: a.InvocationID,
 		}); err != nil {
 			return err
@@ -138,7 +143,8 @@ func storableSubject(s contract.Subject) contract.Subject {
 	}
 	return contract.Subject{
 		Tool: transcript.Storable(s.Tool), Agent: transcript.Storable(s.Agent), Reasons: list(s.Reasons),
-		Command: transcript.Storable(s.Command), Cwd: transcript.Storable(s.Cwd), Paths: list(s.Paths), Preview: transcript.Storable(s.Preview),
+		Command: transcript.Storable(s.Command), Cwd: transcript.Storable(s.Cwd), Paths: list(s.Paths),
+		Preview:  transcript.Storable(s.Preview),
 		Standing: s.Standing, Words: list(s.Words), Cage: s.Cage,
 	}
 }

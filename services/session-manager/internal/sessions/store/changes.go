@@ -159,7 +159,8 @@ func lost(err error) error {
 	if err == nil || postgres.Refused(err) || pgconn.SafeToRetry(err) {
 		return err
 	}
-	return fault.Wrap(err, fault.Unavailable, "The database connection was lost while a change was being stored; it may or may not have been.").
+	return fault.Wrap(err, fault.Unavailable, "The database connection was lost while a change was being stored; it "+
+		"may or may not have been.").
 		With("subsystem", "storage").With(fault.CommitUnknown, true)
 }
 

@@ -61,8 +61,9 @@ func (s *Sessions) LiveInvocations(ctx context.Context, owner, session string) (
 	list := make([]record.Invocation, len(rows))
 	for i, row := range rows {
 		list[i] = record.Invocation{
-			ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, ParentID: row.ParentID, Name: row.Name, AgentPath: row.AgentPath,
-			State: record.InvocationState(row.State), Cage: contract.CageStatus(row.CageStatus), StartedAt: row.StartedAt,
+			ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, ParentID: row.ParentID, Name: row.Name,
+			AgentPath: row.AgentPath,
+			State:     record.InvocationState(row.State), Cage: contract.CageStatus(row.CageStatus), StartedAt: row.StartedAt,
 		}
 	}
 	return list, database.Fail(err, "list the agents at work")
@@ -97,7 +98,8 @@ func (s *Sessions) Cut(ctx context.Context, run string, calls []string) ([]recor
 // hides the others.
 func invocationFromRow(row db.GetInvocationRow) record.Invocation {
 	i := record.Invocation{
-		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, ParentID: row.ParentID, CallID: row.ToolCallID, Name: row.Name,
+		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, ParentID: row.ParentID, CallID: row.ToolCallID,
+		Name:      row.Name,
 		AgentPath: row.AgentPath, State: record.InvocationState(row.State), Cage: contract.CageStatus(row.CageStatus),
 		Prompt: row.Input, Output: row.Output, Truncated: row.Truncated, Error: failure(row.Error,
 			"The failure of this agent"),
@@ -166,8 +168,9 @@ func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error
 			return err
 		}
 		if err := q.EndInvocation(ctx, db.EndInvocationParams{
-			ID: i.ID, State: string(i.State), Exit: int16(i.State.Exit()), Output: transcript.Storable(i.Output), Truncated: i.Truncated,
-			Error: keptError(i.Error), Steps: int32(i.Steps), TokensIn: i.Totals.TokensIn, TokensOut: i.Totals.TokensOut,
+			ID: i.ID, State: string(i.State), Exit: int16(i.State.Exit()), Output: transcript.Storable(i.Output),
+			Truncated: i.Truncated,
+			Error:     keptError(i.Error), Steps: int32(i.Steps), TokensIn: i.Totals.TokensIn, TokensOut: i.Totals.TokensOut,
 			CostTotal: i.Totals.CostUSD, FilesChanged: files, EndedAt: i.EndedAt,
 		}); err != nil {
 			return err

@@ -24,7 +24,8 @@ func (s *Sessions) Take(ctx context.Context, session string, by lease.Holder, li
 			SessionID: session, Holder: by.Instance, Node: by.Node, Address: by.Address, Lifetime: lifetime,
 		})
 		if err == nil {
-			return lease.Taken{Fence: lease.Fence{Session: session, Holder: by.Instance, Epoch: row.Epoch}, Before: row.Before}, nil
+			return lease.Taken{Fence: lease.Fence{Session: session, Holder: by.Instance, Epoch: row.Epoch}, Before: row.Before},
+				nil
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return lease.Taken{}, database.Fail(err, "take lease")

@@ -59,7 +59,8 @@ func (s *Sessions) Messages(
 	total := 0
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (record.Message, error) {
 		var r db.HistoryRow
-		err := row.Scan(&r.ID, &r.Ordinal, &r.Role, &r.Content, &r.Blocks, &r.Metadata, &r.RunID, &r.AgentPath, &r.SubagentInvocationID,
+		err := row.Scan(&r.ID, &r.Ordinal, &r.Role, &r.Content, &r.Blocks, &r.Metadata, &r.RunID, &r.AgentPath,
+			&r.SubagentInvocationID,
 			&r.Superseded, &r.CostTotal, &r.CreatedAt, &r.AlwaysKeep, &total)
 		if err != nil {
 			return record.Message{}, err
@@ -113,8 +114,10 @@ func (s *Sessions) Ordinal(ctx context.Context, session, message string) (int64,
 // metadata says so: one row never hides the others.
 func messageFromRow(session string, row db.HistoryRow) record.Message {
 	m := record.Message{
-		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content, RunID: row.RunID,
-		AgentPath: row.AgentPath, SubagentInvocationID: row.SubagentInvocationID, Superseded: row.Superseded, Cost: cost(row.CostTotal),
+		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content,
+		RunID:     row.RunID,
+		AgentPath: row.AgentPath, SubagentInvocationID: row.SubagentInvocationID, Superseded: row.Superseded,
+		Cost:      cost(row.CostTotal),
 		CreatedAt: row.CreatedAt, AlwaysKeep: row.AlwaysKeep,
 	}
 	for i := range min(len(row.FromSteps), len(row.ToSteps)) {

@@ -54,7 +54,9 @@ func runFromRow(row db.GetRunRow) record.Run {
 		ID: row.ID, SessionID: row.SessionID, Owner: row.OwnerUserID, ProjectID: row.ProjectID,
 		TriggerMessageID: row.TriggerMessageID, MessageID: row.MessageID, State: record.RunState(row.State),
 		StopReason: llm.StopReason(row.StopReason), Steps: int(row.Steps), CompiledHash: row.CompiledHash,
-		Totals:    record.Totals{TokensIn: llm.AddCounts(row.TokensIn), TokensOut: llm.AddCounts(row.TokensOut), CostUSD: cost(row.CostTotal)},
+		Totals: record.Totals{
+			TokensIn: llm.AddCounts(row.TokensIn), TokensOut: llm.AddCounts(row.TokensOut), CostUSD: cost(row.CostTotal),
+		},
 		CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, EndedAt: row.EndedAt,
 		Cage: contract.CageStatus(row.CageStatus), CancelRequestedAt: row.CancelRequestedAt,
 	}

@@ -44,9 +44,11 @@ func (s *Sessions) search(ctx context.Context, p db.SearchNewestParams) (found [
 		found = make([]sessions.Found, len(rows))
 		for i, r := range rows {
 			found[i].Session = listed(db.ListSessionsRow{
-				ID: r.ID, OwnerUserID: r.OwnerUserID, ProjectID: r.ProjectID, Label: r.Label, State: r.State, ModelOverride: r.ModelOverride,
-				MaxStepsOverride: r.MaxStepsOverride, MaxOutputTokensOverride: r.MaxOutputTokensOverride, MessageCount: r.MessageCount,
-				CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, IssueNumber: r.IssueNumber,
+				ID: r.ID, OwnerUserID: r.OwnerUserID, ProjectID: r.ProjectID, Label: r.Label, State: r.State,
+				ModelOverride:    r.ModelOverride,
+				MaxStepsOverride: r.MaxStepsOverride, MaxOutputTokensOverride: r.MaxOutputTokensOverride,
+				MessageCount: r.MessageCount,
+				CreatedAt:    r.CreatedAt, UpdatedAt: r.UpdatedAt, IssueNumber: r.IssueNumber,
 			})
 			if r.SourceID != r.ID {
 				found[i].Message = r.SourceID

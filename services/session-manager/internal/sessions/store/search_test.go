@@ -60,7 +60,8 @@ func TestSearchOfTexts(t *testing.T) {
 	one := addOne(t, s, func(n *record.Session) { n.Label = "Größe of things"; n.CreatedAt = 1 })
 	two := addOne(t, s, func(n *record.Session) { n.CreatedAt = 2 })
 	three := addOne(t, s, func(n *record.Session) { n.CreatedAt = 3 })
-	ids := say(t, s, pool, one.ID, "Rename pkg/cage/view.go to sight.go", "<b>List</b><String> it's 'quoted' \\ back & | ! <-> x:*y")
+	ids := say(t, s, pool, one.ID, "Rename pkg/cage/view.go to sight.go",
+		"<b>List</b><String> it's 'quoted' \\ back & | ! <-> x:*y")
 	late := say(t, s, pool, two.ID, strings.Repeat("a ", 100<<10)+"beyond", strings.Repeat("ö", 102_400)+"ö tail")
 	say(t, s, pool, three.ID, hostile.String(), "Rename nothing")
 	for q, want := range map[string]string{
@@ -79,7 +80,9 @@ func TestSearchOfTexts(t *testing.T) {
 		"\U00004e00㐀":    three.ID,
 		"nothing rename": three.ID,
 	} {
-		found, err := s.Search(t.Context(), "ada", "", strings.FieldsFunc(q, func(r rune) bool { return strings.ContainsRune(" /.", r) }), nil, 10)
+		found, err := s.Search(t.Context(), "ada", "", strings.FieldsFunc(q, func(r rune) bool {
+			return strings.ContainsRune(" /.", r)
+		}), nil, 10)
 		if err != nil {
 			t.Errorf("%q: %v", q, err)
 		}
@@ -98,7 +101,8 @@ func TestSearchOfTexts(t *testing.T) {
 	if found, err := s.Search(t.Context(), "eve", "", []string{"rename"}, nil, 10); err != nil || len(found) != 0 {
 		t.Errorf("another operator finds %v, %v", found, err)
 	}
-	if found, err := s.Search(t.Context(), "ada", "elsewhere", []string{"rename"}, nil, 10); err != nil || len(found) != 0 {
+	if found, err := s.Search(t.Context(), "ada", "elsewhere", []string{"rename"}, nil, 10); err != nil ||
+		len(found) != 0 {
 		t.Errorf("another project has %v, %v", found, err)
 	}
 	for _, word := range []string{`'`, `\`, `\'`, `a'b`, `:*`, "!", "&", "\u2014", "\u202e"} {
@@ -168,7 +172,8 @@ func TestSearchPages(t *testing.T) {
 func BenchmarkSearch(b *testing.B) {
 	const many = 100_000
 	owner, app := pgtest.URLs(b)
-	pool, err := postgres.Open(b.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files, migrations.Schema)
+	pool, err := postgres.Open(b.Context(), postgres.Config{OwnerURL: owner, URL: app}, migrations.Files,
+		migrations.Schema)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -194,7 +199,9 @@ func BenchmarkSearch(b *testing.B) {
 	if _, err := tables.Exec(b.Context(), "analyze"); err != nil {
 		b.Fatal(err)
 	}
-	for name, words := range map[string][]string{"list": nil, "all": {"everybody"}, "hundredth": {"seldom"}, "one": {"unique"}, "none": {"absent"}} {
+	for name, words := range map[string][]string{
+		"list": nil, "all": {"everybody"}, "hundredth": {"seldom"}, "one": {"unique"}, "none": {"absent"},
+	} {
 		b.Run(name, func(b *testing.B) {
 			var took []time.Duration
 			for i := 0; b.Loop(); i++ {

@@ -147,7 +147,9 @@ func injectionsParam(list *[]contract.Injection) *string {
 }
 
 // List implements [sessions.Store].
-func (s *Sessions) List(ctx context.Context, owner, project string, after *page.Key, limit int32) ([]record.Session, error) {
+func (s *Sessions) List(
+	ctx context.Context, owner, project string, after *page.Key, limit int32,
+) ([]record.Session, error) {
 	p := db.ListSessionsParams{Owner: owner, ProjectID: project, BeforeAt: math.MaxInt64, RowLimit: limit}
 	if after != nil {
 		p.BeforeAt, p.BeforeID = after.N, after.S
@@ -177,7 +179,9 @@ func (s *Sessions) Workspaces(ctx context.Context, owner string) ([]string, erro
 }
 
 // ToolsToEnd implements [sessions.Store].
-func (s *Sessions) ToolsToEnd(ctx context.Context, endedUntil int64, except []string, limit int) ([]record.Untold, error) {
+func (s *Sessions) ToolsToEnd(
+	ctx context.Context, endedUntil int64, except []string, limit int,
+) ([]record.Untold, error) {
 	rows, err := db.New(s.db).ToolsToEnd(ctx, endedUntil, except, int32(limit))
 	list := make([]record.Untold, len(rows))
 	for i, row := range rows {
@@ -243,7 +247,8 @@ func (s *Sessions) ActiveRuns(ctx context.Context, owner, session string) ([]rec
 	list := make([]record.ActiveRun, len(rows))
 	for i, r := range rows {
 		list[i] = record.ActiveRun{
-			ID: r.ID, SessionID: r.SessionID, ProjectID: r.ProjectID, State: record.RunState(r.State), Cage: contract.CageStatus(r.CageStatus),
+			ID: r.ID, SessionID: r.SessionID, ProjectID: r.ProjectID, State: record.RunState(r.State),
+			Cage:      contract.CageStatus(r.CageStatus),
 			CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, Prompt: r.Prompt,
 		}
 	}

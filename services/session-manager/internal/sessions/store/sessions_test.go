@@ -124,8 +124,10 @@ func TestApply(t *testing.T) {
 		Stop: llm.StopToolUse, Usage: llm.Usage{Input: 1}, Stats: &llm.Stats{TTFT: &ttft}, Provider: "p", Model: "m",
 	}}
 	run := record.Run{
-		ID: ident.New(), SessionID: n.ID, Owner: "ada", ProjectID: "music", TriggerMessageID: "m1", MessageID: "m2", State: record.RunRunning,
-		CompiledHash: "hash", PromptHashes: map[string]string{"p.md": "abc"}, CreatedAt: 200, StartedAt: 200, Cage: contract.CagePending,
+		ID: ident.New(), SessionID: n.ID, Owner: "ada", ProjectID: "music", TriggerMessageID: "m1", MessageID: "m2",
+		State:        record.RunRunning,
+		CompiledHash: "hash", PromptHashes: map[string]string{"p.md": "abc"}, CreatedAt: 200, StartedAt: 200,
+		Cage: contract.CagePending,
 	}
 	begin := record.Change{
 		At: 200, NewRun: &run, Session: record.Patch{
@@ -157,7 +159,8 @@ func TestApply(t *testing.T) {
 			Totals: record.Totals{TokensIn: 3, TokensOut: 2, CostUSD: is(0.5)},
 		},
 		Messages: []record.Message{{
-			ID: "m2", SessionID: n.ID, Role: record.Primary, Content: "a\x00b", Blocks: turn.Blocks, RunID: run.ID, CreatedAt: 220, Cost: is(0.5),
+			ID: "m2", SessionID: n.ID, Role: record.Primary, Content: "a\x00b", Blocks: turn.Blocks, RunID: run.ID,
+			CreatedAt: 220, Cost: is(0.5),
 			Metadata: &transcript.Metadata{Provider: "p", Model: "m", StopReason: llm.StopError, ErrorMessage: "Cut\x00 off."},
 		}},
 	}

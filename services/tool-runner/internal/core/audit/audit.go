@@ -68,7 +68,8 @@ func Found(found []contract.Finding) map[string]any {
 // Fields are the payload of a record about it.
 func (c Command) Fields() map[string]any {
 	fields := map[string]any{
-		"command": c.Line, "cwd": c.Cwd, "timed_out": c.TimedOut, "timeout_ms": c.Timeout.Milliseconds(), "duration_ms": c.Duration.Milliseconds(),
+		"command": c.Line, "cwd": c.Cwd, "timed_out": c.TimedOut, "timeout_ms": c.Timeout.Milliseconds(),
+		"duration_ms": c.Duration.Milliseconds(),
 	}
 	if c.ExitCode != nil {
 		fields["exit_code"] = *c.ExitCode

@@ -66,8 +66,10 @@ func Join(sources ...[]*tool.Entry) ([]*tool.Entry, error) {
 					With("tool", name)
 			}
 			if other := owners[name]; other != nil {
-				return nil, fault.New(fault.Conflict, "The name %q of a tool of %s is taken by %s of %s.", name, origin(entry), other.Name(), origin(other)).
-					With("tool", name)
+				return nil,
+					fault.New(fault.Conflict, "The name %q of a tool of %s is taken by %s of %s.", name, origin(entry), other.Name(),
+						origin(other)).
+						With("tool", name)
 			}
 			owners[name] = entry
 		}
@@ -81,7 +83,8 @@ func checkNamespace(e *tool.Entry) error {
 	space := e.Namespace()
 	switch {
 	case e.Source == tool.CLI && space != cliNamespace, e.Source == tool.Builtin && space == cliNamespace:
-		return fault.New(fault.BadRequest, "The tool %s of %s does not belong into the namespace %s.", e.Name(), origin(e), space).
+		return fault.New(fault.BadRequest, "The tool %s of %s does not belong into the namespace %s.", e.Name(), origin(e),
+			space).
 			With("tool", e.Name())
 	case e.Source == tool.Plugin && slices.Contains(reserved, space):
 		return fault.New(fault.BadRequest, "The namespace %s is reserved: %s cannot declare %s.", space, origin(e), e.Name()).

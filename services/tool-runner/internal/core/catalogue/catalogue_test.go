@@ -51,8 +51,10 @@ func TestJoin(t *testing.T) {
 func TestCollisions(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string][2]*tool.Entry{
-		"two tools":                    {entry("file.read", tool.Builtin, ""), entry("file.read", tool.Builtin, "")},
-		"a command like an alias":      {entry("file.read", tool.Builtin, "", "read"), entry("cli.read", tool.CLI, "", "read")},
+		"two tools": {entry("file.read", tool.Builtin, ""), entry("file.read", tool.Builtin, "")},
+		"a command like an alias": {
+			entry("file.read", tool.Builtin, "", "read"), entry("cli.read", tool.CLI, "", "read"),
+		},
 		"a plugin like a command":      {entry("cli.go", tool.CLI, "", "go"), entry("go", tool.Plugin, "go")},
 		"an alias like the tool's own": {entry("debug", tool.Builtin, "", "debug"), entry("x", tool.Plugin, "x")},
 	} {
@@ -66,7 +68,10 @@ func TestCollisions(t *testing.T) {
 // No plugin has a namespace of kaged's or of another plugin (T-REG-21, T-REG-22).
 func TestReservedNamespaces(t *testing.T) {
 	t.Parallel()
-	for _, space := range []string{"file", "edit", "search", "code", "debug", "shell", "compute", "project", "kaged", "web", "discover", "media", "job", "session", "message", "memory", "cli"} {
+	for _, space := range []string{
+		"file", "edit", "search", "code", "debug", "shell", "compute", "project", "kaged", "web", "discover", "media", "job",
+		"session", "message", "memory", "cli",
+	} {
 		if _, err := catalogue.Join([]*tool.Entry{entry(space+".x", tool.Plugin, space)}); !errors.Is(
 			err,
 			fault.BadRequest,
@@ -78,7 +83,9 @@ func TestReservedNamespaces(t *testing.T) {
 	if got := len(catalogue.Reserved()); got != 17 {
 		t.Errorf("%d namespaces are reserved", got)
 	}
-	for _, e := range []*tool.Entry{entry("a.x", tool.Plugin, "b"), entry("x.y", tool.CLI, ""), entry("cli.y", tool.Builtin, "")} {
+	for _, e := range []*tool.Entry{
+		entry("a.x", tool.Plugin, "b"), entry("x.y", tool.CLI, ""), entry("cli.y", tool.Builtin, ""),
+	} {
 		if _, err := catalogue.Join([]*tool.Entry{e}); !errors.Is(err, fault.BadRequest) {
 			t.Errorf("%s: %v", e.Name(), err)
 		}
@@ -88,7 +95,10 @@ func TestReservedNamespaces(t *testing.T) {
 // A text that models or patterns would misread is no name.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "A", "1a", "a b", "a..b", ".a", "a.", "a__b", "agent-x", "a*", strings.Repeat("a", 65), "ab." + strings.Repeat("a", 61)} {
+	for _, bad := range []string{
+		"", "A", "1a", "a b", "a..b", ".a", "a.", "a__b", "agent-x", "a*", strings.Repeat("a", 65),
+		"ab." + strings.Repeat("a", 61),
+	} {
 		if catalogue.CheckName(bad) == "" {
 			t.Errorf("%q is a name", bad)
 		}

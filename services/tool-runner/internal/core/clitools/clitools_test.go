@@ -185,8 +185,10 @@ cli.deploy_app deploy_app cli cli 3 false capability:exec
 		t.Errorf("the tools are\n%s", strings.Join(got, ""))
 	}
 	schema, err := json.Marshal(b.entries[0].Parameters().Document())
-	if want := `{"additionalProperties":false,"properties":{"namespace":{"description":"The Kubernetes namespace","pattern":"^[a-z0-9-]+$","type":"string"},` +
-		`"resource":{"description":"The resource type","enum":["pods","services","deployments","configmaps","secrets","nodes","namespaces"],"type":"string"}},` +
+	if want := `{"additionalProperties":false,"properties":{"namespace":{"description":"The Kubernetes ` +
+		`namespace","pattern":"^[a-z0-9-]+$","type":"string"},` +
+		`"resource":{"description":"The resource type","enum":["pods","services","deployments","configmaps","secrets",` +
+		`"nodes","namespaces"],"type":"string"}},` +
 		`"required":["resource"],"type":"object"}`; err != nil ||
 		string(schema) != want {
 		t.Errorf("the schema is %s", schema)
@@ -195,7 +197,9 @@ cli.deploy_app deploy_app cli cli 3 false capability:exec
 	if got := b.args("kubectl_get", `{"resource":"pods"}`); got != "[kubectl]\n[get]\n[pods]" {
 		t.Errorf("arguments %s", got)
 	}
-	if got := b.args("cli.kubectl_get", `{"resource":"pods","namespace":"dev"}`); got != "[kubectl]\n[get]\n[pods]\n[-n]\n[dev]" {
+	if got := b.args(
+		"cli.kubectl_get", `{"resource":"pods","namespace":"dev"}`,
+	); got != "[kubectl]\n[get]\n[pods]\n[-n]\n[dev]" {
 		t.Errorf("arguments %s", got)
 	}
 	if got := b.args("kubectl_apply", `{"file":"m.yaml"}`); got != "[kubectl]\n[apply]\n[-f]\n[m.yaml]" {
@@ -214,7 +218,10 @@ cli.deploy_app deploy_app cli cli 3 false capability:exec
 func TestValuesAreArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one("args: [\"{{v}}\", \"a={{v}},{{ v }}\", \"{{.Names}}\", '$HOME *']\n"))
-	for _, value := range []string{"pods", "two words", ";ls", "$(id)", "`id`", "a\nb", "*", "~", "$HOME", "'\"\\", "{{v}}", "{{w}}", "", "ü\U0001F642", "a -x"} {
+	for _, value := range []string{
+		"pods", "two words", ";ls", "$(id)", "`id`", "a\nb", "*", "~", "$HOME", "'\"\\", "{{v}}", "{{w}}", "", "ü\U0001F642",
+		"a -x",
+	} {
 		input, err := json.Marshal(map[string]string{"v": value})
 		if err != nil {
 			t.Fatal(err)
@@ -264,7 +271,8 @@ func TestOptionInjection(t *testing.T) {
 	b := newBench(
 		t,
 		one(
-			"args: [\"{{a}}{{b}}\", \"{{n}}\"]\nparameters: {a: {type: string}, b: {type: string}, n: {type: number, default: 1}}\n",
+			"args: [\"{{a}}{{b}}\", \"{{n}}\"]\nparameters: {a: {type: string}, b: {type: string}, n: {type: number, "+
+				"default: 1}}\n",
 		),
 	)
 	b.fails(fault.InvalidParams, "t", `{"a":"","b":"-x"}`)
@@ -292,8 +300,9 @@ parameters:
   d: {type: string, default: x}
 `))
 	for input, want := range map[string]string{
-		`{}`: "[d=x]", `{"v":true}`: "[-v]\n[d=x]", `{"v":false}`: "[d=x]", `{"w":false}`: "[w=false]\n[d=x]", `{"z":3.0,"v":true}`: "[-z]\n[3]\n[-v]\n[d=x]",
-		`{"d":"y"}`: "[d=y]", `{"z":3e0}`: "[-z]\n[3]\n[d=x]",
+		`{}`: "[d=x]", `{"v":true}`: "[-v]\n[d=x]", `{"v":false}`: "[d=x]", `{"w":false}`: "[w=false]\n[d=x]",
+		`{"z":3.0,"v":true}`: "[-z]\n[3]\n[-v]\n[d=x]",
+		`{"d":"y"}`:          "[d=y]", `{"z":3e0}`: "[-z]\n[3]\n[d=x]",
 	} {
 		if got := b.args("t", input); got != "[argv]\n"+want {
 			t.Errorf("%s gave %s", input, got)
@@ -309,7 +318,8 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBench(
 		t,
-		"tools:\n  - {name: deploy, category: write, cmd: /usr/bin/env, env: {DEPLOY_TOKEN: \"${DEPLOY_TOKEN}\", TZ: UTC, MIX: \"a${DEPLOY_TOKEN}$HOME\"}}\n  - {name: other, category: read, cmd: /usr/bin/env}\n",
+		"tools:\n  - {name: deploy, category: write, cmd: /usr/bin/env, env: {DEPLOY_TOKEN: \"${DEPLOY_TOKEN}\", TZ: UTC, "+
+			"MIX: \"a${DEPLOY_TOKEN}$HOME\"}}\n  - {name: other, category: read, cmd: /usr/bin/env}\n",
 	)
 	unset := b.fails(fault.LocalConfigInvalid, "deploy", `{}`)
 	if !strings.Contains(unset.Msg, "DEPLOY_TOKEN") || b.entries[0].Unavailable() == nil ||
@@ -321,7 +331,9 @@ func TestEnvironment(t *testing.T) {
 		t.Error(why)
 	}
 	got := strings.Split(strings.TrimSpace(b.ok("deploy", `{}`).Stdout), "\n")
-	for _, want := range []string{"DEPLOY_TOKEN=abc", "TZ=UTC", "MIX=aabc$HOME", "PATH=" + b.bin, "HOME=" + b.env["HOME"]} {
+	for _, want := range []string{
+		"DEPLOY_TOKEN=abc", "TZ=UTC", "MIX=aabc$HOME", "PATH=" + b.bin, "HOME=" + b.env["HOME"],
+	} {
 		if !strings.Contains("\n"+strings.Join(got, "\n")+"\n", "\n"+want+"\n") {
 			t.Errorf("no %s in %q", want, got)
 		}
@@ -339,7 +351,8 @@ func TestRefusedBeforeAsked(t *testing.T) {
 	t.Parallel()
 	b := newBench(
 		t,
-		"tools:\n  - {name: drop, category: admin, cmd: /bin/echo, args: [\"{{what}}\"], parameters: {what: {type: string}}, env: {TOKEN: \"${TOKEN}\"}}\n",
+		"tools:\n  - {name: drop, category: admin, cmd: /bin/echo, args: [\"{{what}}\"], parameters: {what: {type: "+
+			"string}}, env: {TOKEN: \"${TOKEN}\"}}\n",
 	)
 	b.fails(fault.LocalConfigInvalid, "drop", `{"what":"table"}`)
 	b.env["TOKEN"] = "x"
@@ -467,7 +480,8 @@ func TestLoadRefuses(t *testing.T) {
 	entries, _, err := clitools.Load(
 		"/etc/kaged/tools.yaml",
 		[]byte(
-			"tools:\n  - {name: debug, category: read, cmd: x}\n  - {name: read, category: read, cmd: x}\n  - {name: agent-x, category: read, cmd: x}\n",
+			"tools:\n  - {name: debug, category: read, cmd: x}\n  - {name: read, category: read, cmd: x}\n  - {name: "+
+				"agent-x, category: read, cmd: x}\n",
 		),
 		builtin,
 		clitools.Deps{},
@@ -478,7 +492,10 @@ func TestLoadRefuses(t *testing.T) {
 		len(f.Details["errors"].([]any)) != 3 {
 		t.Fatalf("%v %v", entries, err)
 	}
-	for _, want := range []string{"tools.yaml:2:6: The name debug is that of a tool of kaged's own", "tools.yaml:3:6: The name read is an alias of debug", "tools.yaml:4:6: A tool cannot be called agent-x"} {
+	for _, want := range []string{
+		"tools.yaml:2:6: The name debug is that of a tool of kaged's own",
+		"tools.yaml:3:6: The name read is an alias of debug", "tools.yaml:4:6: A tool cannot be called agent-x",
+	} {
 		if !strings.Contains(f.Msg, want) {
 			t.Errorf("no %q in %s", want, f.Msg)
 		}

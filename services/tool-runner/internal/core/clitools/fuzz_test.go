@@ -43,7 +43,9 @@ func FuzzArguments(f *testing.F) {
 			t.Fatal(err)
 		}
 		entries, _, err := clitools.Load("tools.yaml", text, nil, clitools.Deps{
-			Commands: &sandboxtest.Shell{}, LookupEnv: func(string) (string, bool) { return "", false }, Limits: clitools.Limits{ValueBytes: 1 << 20},
+			Commands: &sandboxtest.Shell{}, LookupEnv: func(string) (string, bool) {
+				return "", false
+			}, Limits: clitools.Limits{ValueBytes: 1 << 20},
 		})
 		if err != nil {
 			return // not allowed in a file

@@ -38,7 +38,8 @@ func Load(
 		}
 		for _, text := range shellText(&commands[i]) {
 			diagnostics = append(diagnostics, dsl.Diagnostic{Kind: dsl.InvalidValue, Pos: commands[i].Pos, Message: fmt.Sprintf(
-				"In %q of %s a shell would read the value as commands; put it behind as an argument of its own, and write \"$1\" here.",
+				"In %q of %s a shell would read the value as commands; put it behind as an argument of its own, and write "+
+					"\"$1\" here.",
 				text,
 				commands[i].Name,
 			)})

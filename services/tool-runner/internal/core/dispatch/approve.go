@@ -63,8 +63,10 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 	for _, c := range commands {
 		verdict := judged(guard.In(folder(call), call.Space.Root()), c)
 		if verdict.Class == shellguard.Blocked {
-			return 0, nil, fault.New(fault.CommandBlocked, "The command was not run. %s", strings.Join(verdict.Reasons(shellguard.Blocked), " ")).
-				With("required", "command:"+verdict.Findings[0].Command)
+			return 0, nil,
+				fault.New(fault.CommandBlocked, "The command was not run. %s",
+					strings.Join(verdict.Reasons(shellguard.Blocked), " ")).
+					With("required", "command:"+verdict.Findings[0].Command)
 		}
 		ask.Reasons = append(ask.Reasons, verdict.Reasons(shellguard.Destructive)...)
 	}
@@ -178,6 +180,7 @@ func unlisted(entry *tool.Entry, category tool.Category, ask *contract.Subject) 
 	if category == tool.Admin {
 		why = strings.TrimSuffix(ask.Reasons[0], ".")
 	}
-	return fault.New(fault.ApprovalRequired, "The job's policy does not list %s and nobody attends: %s.", entry.Name(), why).
+	return fault.New(fault.ApprovalRequired, "The job's policy does not list %s and nobody attends: %s.", entry.Name(),
+		why).
 		With("required", "approval:"+entry.Name())
 }

@@ -81,7 +81,9 @@ func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]
 		return "diff of " + call.Paths[0].Show, nil
 	}
 	run.Needs = func(*runParams) []tool.Requirement { return []tool.Requirement{tool.WorkIn("cwd", ".")} }
-	run.Commands = func(p *runParams) []tool.Command { return []tool.Command{{Shell: p.Command, Argv: p.Argv, Env: p.Env}} }
+	run.Commands = func(p *runParams) []tool.Command {
+		return []tool.Command{{Shell: p.Command, Argv: p.Argv, Env: p.Env}}
+	}
 	guard, err := shellguard.New(shellguard.Rules{
 		Blocked: []string{"rm"}, Destructive: []string{"git push --force"}, System: []string{outside, ".git/hooks"},
 	})
@@ -131,12 +133,15 @@ func TestEffectiveCategory(t *testing.T) {
 			Standing: []contract.StandingKind{contract.SameCommand},
 			Reasons:  []string{"git push --force: git push --force is on the operator's list of destructive commands."},
 		}},
-		{"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0, &contract.Subject{
-			Tool: "x.run", Agent: "primary", Cwd: "./",
-			Command:  "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
-			Standing: []contract.StandingKind{contract.SameCommand},
-			Reasons:  []string{"git push --force is on the operator's list of destructive commands."},
-		}},
+		{
+			"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0,
+			&contract.Subject{
+				Tool: "x.run", Agent: "primary", Cwd: "./",
+				Command:  "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
+				Standing: []contract.StandingKind{contract.SameCommand},
+				Reasons:  []string{"git push --force is on the operator's list of destructive commands."},
+			},
+		},
 		{"x.run", `{"command":"git push --force 'a;b'"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "git push --force 'a;b'", Cwd: "./",
 			Reasons:  []string{"git push --force is on the operator's list of destructive commands."},
@@ -150,26 +155,40 @@ func TestEffectiveCategory(t *testing.T) {
 			Reasons: []string{"git push --force is on the operator's list of destructive commands."},
 		}},
 		{"x.run", `{"command":"$X"}`, 0, &contract.Subject{
-			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./", Reasons: []string{"the name of the command is made when it runs."},
+			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./",
+			Reasons:  []string{"the name of the command is made when it runs."},
 			Standing: []contract.StandingKind{contract.SameCommand},
 		}},
 		{"x.write", `{"path":"` + outside + `/f"}`, 0, &contract.Subject{
 			Tool: "x.write", Agent: "primary", Paths: []string{outside + "/f"}, Preview: "diff of " + outside + "/f",
-			Reasons: []string{outside + "/f is a system path: what is in " + outside + " decides what programs outside the agent's reach do."},
+			Reasons: []string{
+				outside + "/f is a system path: what is in " + outside + " decides what programs outside the agent's reach do.",
+			},
 		}},
 		{"x.write", `{"path":".git/hooks/pre-commit"}`, 0, &contract.Subject{
-			Tool: "x.write", Agent: "primary", Paths: []string{"./.git/hooks/pre-commit"}, Preview: "diff of ./.git/hooks/pre-commit",
-			Reasons: []string{"./.git/hooks/pre-commit is a system path: what is in .git/hooks decides what programs outside the agent's reach do."},
+			Tool: "x.write", Agent: "primary", Paths: []string{"./.git/hooks/pre-commit"},
+			Preview: "diff of ./.git/hooks/pre-commit",
+			Reasons: []string{
+				"./.git/hooks/pre-commit is a system path: what is in .git/hooks decides what programs outside the agent's " +
+					"reach do.",
+			},
 		}},
 		{"x.write", `{"path":"vendor/x/.git/hooks"}`, 0, &contract.Subject{
-			Tool: "x.write", Agent: "primary", Paths: []string{"./vendor/x/.git/hooks"}, Preview: "diff of ./vendor/x/.git/hooks",
-			Reasons: []string{"./vendor/x/.git/hooks is a system path: what is in .git/hooks decides what programs outside the agent's reach do."},
+			Tool: "x.write", Agent: "primary", Paths: []string{"./vendor/x/.git/hooks"},
+			Preview: "diff of ./vendor/x/.git/hooks",
+			Reasons: []string{
+				"./vendor/x/.git/hooks is a system path: what is in .git/hooks decides what programs outside the agent's reach do.",
+			},
 		}},
 		{"x.write", `{"path":"x.git/hooks/.git/hooks.md"}`, 0, nil},
 		// The boundary is first (C34), and a call that would fail is not asked about.
 		{"x.write", `{"path":"/etc/passwd"}`, fault.InvalidParams, nil},
 		{"x.write", `{"path":"` + outside + `/bad"}`, fault.FileNotRead, nil},
-		{"x.admin", `{}`, 0, &contract.Subject{Tool: "x.admin", Agent: "primary", Reasons: []string{"Every call of x.admin needs approval."}}},
+		{
+			"x.admin", `{}`, 0, &contract.Subject{
+				Tool: "x.admin", Agent: "primary", Reasons: []string{"Every call of x.admin needs approval."},
+			},
+		},
 	} {
 		out, err := d.Dispatch(t.Context(), judgedCall(t, root, c.tool, c.input))
 		if err != nil || c.code == 0 && out.Fault != nil || c.code != 0 && !errors.Is(out.Fault, c.code) {

@@ -29,11 +29,22 @@ func TestAvailable(t *testing.T) {
 		cage  *dsl.Cage
 		want  string // the tools that cannot be used and why
 	}{
-		"the root agent":  {tool.RootAgent, nil, ""},
-		"another agent":   {"primary.subagents.x", nil, "kaged.secret=principal_scope_violation"},
-		"an empty cage":   {tool.RootAgent, &dsl.Cage{}, "x.write=capability_denied kaged.secret=capability_denied x.trace=seccomp_insufficient x.net=capability_denied x.shell=capability_denied"},
-		"a readable cage": {tool.RootAgent, &dsl.Cage{FS: src(false), Seccomp: "relaxed"}, "x.write=capability_denied kaged.secret=capability_denied x.net=capability_denied x.shell=capability_denied"},
-		"a wide cage":     {tool.RootAgent, &dsl.Cage{FS: src(true), Seccomp: "relaxed", Net: []string{"example.org:443"}, Capabilities: []string{"shell"}}, ""},
+		"the root agent": {tool.RootAgent, nil, ""},
+		"another agent":  {"primary.subagents.x", nil, "kaged.secret=principal_scope_violation"},
+		"an empty cage": {
+			tool.RootAgent, &dsl.Cage{},
+			"x.write=capability_denied kaged.secret=capability_denied x.trace=seccomp_insufficient x.net=capability_denied " +
+				"x.shell=capability_denied",
+		},
+		"a readable cage": {
+			tool.RootAgent, &dsl.Cage{FS: src(false), Seccomp: "relaxed"},
+			"x.write=capability_denied kaged.secret=capability_denied x.net=capability_denied x.shell=capability_denied",
+		},
+		"a wide cage": {
+			tool.RootAgent, &dsl.Cage{
+				FS: src(true), Seccomp: "relaxed", Net: []string{"example.org:443"}, Capabilities: []string{"shell"},
+			}, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

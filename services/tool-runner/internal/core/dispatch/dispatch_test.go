@@ -68,7 +68,8 @@ func tools(run func(context.Context, *tool.Call, *echoParams) (echoResult, error
 	return []*tool.Entry{
 		tool.Define(
 			write,
-		), tool.Define(root), tool.Define(slow), tool.Define(spec("x.trace", tool.Requirement{Kind: tool.Seccomp, Name: "relaxed"})),
+		), tool.Define(root), tool.Define(slow),
+		tool.Define(spec("x.trace", tool.Requirement{Kind: tool.Seccomp, Name: "relaxed"})),
 		tool.Define(
 			spec("x.net", tool.Requirement{Kind: tool.Net, Name: "example.org:443"}),
 		), tool.Define(spec("x.shell", tool.Can("shell"))),
@@ -188,7 +189,9 @@ func TestEveryRequirementIsEnforced(t *testing.T) {
 		"x.net":   {fault.CapabilityDenied, "net:example.org:443", dsl.Cage{Net: []string{"example.org:443"}}},
 		"x.shell": {fault.CapabilityDenied, "capability:shell", dsl.Cage{Capabilities: []string{"shell"}}},
 	} {
-		for policy, allowed := range map[*dsl.Cage]bool{nil: true, {}: false, {FS: []dsl.Mount{{Mode: "ro", Path: "./src"}}}: false, &denied.cage: true} {
+		for policy, allowed := range map[*dsl.Cage]bool{
+			nil: true, {}: false, {FS: []dsl.Mount{{Mode: "ro", Path: "./src"}}}: false, &denied.cage: true,
+		} {
 			call := newCall(t, root, name, `{"path":"./src/a"}`)
 			call.From.Cage = policy
 			out, err := d.Dispatch(t.Context(), call)

@@ -88,7 +88,8 @@ func protected(need tool.Requirement, space *paths.Space, place string) *fault.E
 	if rel, err := filepath.Rel(space.Root(), place); err == nil && filepath.IsLocal(rel) {
 		name = paths.Show(rel)
 	}
-	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s: %s is protected, because tools outside the cage run code that they find there. "+
+	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s: %s is protected, because tools "+
+		"outside the cage run code that they find there. "+
 		"Leave it as it is, or ask the operator to name it in the cage.", need, name).
 		With("required", need.String()).
 		With("protected", name)

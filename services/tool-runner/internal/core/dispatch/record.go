@@ -68,7 +68,8 @@ func named(entry *tool.Entry, call *tool.Call, fields map[string]any) map[string
 // denial returns the missing requirement of a refused call, and whether it was refused at all.
 func denial(err error) (string, bool) {
 	for _, code := range [...]fault.Code{
-		fault.CapabilityDenied, fault.SeccompInsufficient, fault.PrincipalScopeViolation, fault.CommandBlocked, fault.ApprovalRequired,
+		fault.CapabilityDenied, fault.SeccompInsufficient, fault.PrincipalScopeViolation, fault.CommandBlocked,
+		fault.ApprovalRequired,
 	} {
 		if errors.Is(err, code) {
 			required, _ := fault.From(err).Details["required"].(string)

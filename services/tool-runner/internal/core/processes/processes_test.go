@@ -244,17 +244,23 @@ func TestEnds(t *testing.T) {
 		reason processes.Reason
 		code   int
 	}{
-		"itself":  {contract.Exit{Code: 3}, processes.Exited, "", 3},
-		"signal":  {contract.Exit{Code: 143, Signal: "SIGTERM"}, processes.Exited, "", 143},
-		"time":    {contract.Exit{Code: 143, Signal: "SIGTERM", Reason: contract.ReasonTimeout}, processes.Exited, processes.TimedOut, 137},
-		"told":    {contract.Exit{Code: 137, Reason: contract.ReasonCancelled}, processes.Exited, processes.Killed, 137},
-		"session": {contract.Exit{Code: 137, Reason: contract.ReasonOwnerEnded}, processes.Exited, processes.SessionEnded, 137},
-		"memory":  {contract.Exit{Code: 137, Reason: contract.ReasonOOM}, processes.Exited, processes.OutOfMemory, 137},
-		"pids":    {contract.Exit{Code: 137, Reason: contract.ReasonPIDs}, processes.Exited, processes.TooManyProcesses, 137},
-		"agent":   {contract.Exit{Code: 143, Reason: contract.ReasonWalltime}, processes.Exited, processes.OutOfTime, 143},
-		"disk":    {contract.Exit{Code: 137, Reason: contract.ReasonDisk}, processes.Exited, processes.DiskFull, 137},
-		"calls":   {contract.Exit{Code: 159, Reason: contract.ReasonSeccomp}, processes.Exited, processes.BadSystemCall, 159},
-		"lost":    {contract.Exit{Code: 137, Reason: contract.ReasonLost}, processes.Lost, "", 0},
+		"itself": {contract.Exit{Code: 3}, processes.Exited, "", 3},
+		"signal": {contract.Exit{Code: 143, Signal: "SIGTERM"}, processes.Exited, "", 143},
+		"time": {
+			contract.Exit{Code: 143, Signal: "SIGTERM", Reason: contract.ReasonTimeout},
+			processes.Exited, processes.TimedOut,
+			137,
+		},
+		"told": {contract.Exit{Code: 137, Reason: contract.ReasonCancelled}, processes.Exited, processes.Killed, 137},
+		"session": {
+			contract.Exit{Code: 137, Reason: contract.ReasonOwnerEnded}, processes.Exited, processes.SessionEnded, 137,
+		},
+		"memory": {contract.Exit{Code: 137, Reason: contract.ReasonOOM}, processes.Exited, processes.OutOfMemory, 137},
+		"pids":   {contract.Exit{Code: 137, Reason: contract.ReasonPIDs}, processes.Exited, processes.TooManyProcesses, 137},
+		"agent":  {contract.Exit{Code: 143, Reason: contract.ReasonWalltime}, processes.Exited, processes.OutOfTime, 143},
+		"disk":   {contract.Exit{Code: 137, Reason: contract.ReasonDisk}, processes.Exited, processes.DiskFull, 137},
+		"calls":  {contract.Exit{Code: 159, Reason: contract.ReasonSeccomp}, processes.Exited, processes.BadSystemCall, 159},
+		"lost":   {contract.Exit{Code: 137, Reason: contract.ReasonLost}, processes.Lost, "", 0},
 	} {
 		h, dir := newHost(), t.TempDir()
 		table := open(h, dir)

@@ -208,7 +208,8 @@ func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from in
 	}
 	head, _ := clip.Runes(string(raw), limit)
 	return Page{
-		Process: p, Output: readable([]byte(head), e.Terminal), From: start, Next: start + int64(len(head)), Omitted: max(0, start-from),
+		Process: p, Output: readable([]byte(head), e.Terminal), From: start, Next: start + int64(len(head)),
+		Omitted: max(0, start-from),
 	}, nil
 }
 

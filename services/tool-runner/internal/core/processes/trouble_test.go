@@ -84,7 +84,10 @@ func TestBrokenStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, content := range []string{"", "{", string(whole[:len(whole)/2]), "null", "[]", `{"session":"other"}`, `{"session":"s","processes":[null]}`, `{"session":"s","processes":[{"id":7}]}`} {
+	for _, content := range []string{
+		"", "{", string(whole[:len(whole)/2]), "null", "[]", `{"session":"other"}`, `{"session":"s","processes":[null]}`,
+		`{"session":"s","processes":[{"id":7}]}`,
+	} {
 		if err := os.WriteFile(files[0], []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -139,8 +139,9 @@ func cut(text string, n int) string {
 	return kept + "\n" + note
 }
 
-// foldersAbove returns the folders above a project up to the root of its repository, that one first, and no folder for a
-// project outside of a repository or at its root. The folders and the repository must be of the project's owner.
+// foldersAbove returns the folders above a project up to the root of its repository, that one first, and no folder
+// for a project outside of a repository or at its root. The folders and the repository must be of the project's
+// owner.
 func foldersAbove(root string) []string {
 	owner, ok := ownerOf(root)
 	if !ok {

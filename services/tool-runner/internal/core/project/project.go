@@ -61,8 +61,9 @@ type File struct {
 // root is no folder and with bad_request if too many files are asked for; never for one file.
 func Read(ctx context.Context, opts Options, req Request) (string, []File, error) {
 	if len(req.Paths) > opts.Files {
-		return "", nil, fault.New(fault.BadRequest, "At most %d files can be read at once, not %d.", opts.Files, len(req.Paths)).
-			With("limit", opts.Files)
+		return "", nil,
+			fault.New(fault.BadRequest, "At most %d files can be read at once, not %d.", opts.Files, len(req.Paths)).
+				With("limit", opts.Files)
 	}
 	space, err := paths.Open(req.Root, paths.Rules{})
 	if err != nil {

@@ -87,7 +87,8 @@ func (r *Records) Check(session, agent, path, show string, content Hash) error {
 	case !ok:
 		return fault.New(fault.FileNotRead, "Read the file before overwriting it.").With("path", show)
 	case seen != content:
-		return fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", show).With("path", show)
+		return fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", show).
+			With("path", show)
 	}
 	return nil
 }

@@ -73,7 +73,8 @@ func (s *Schema) Decode(input []byte, into any) error {
 		input = []byte("{}")
 	}
 	if depth := jsondepth.Of(input); depth > jsondepth.Max {
-		return fault.New(fault.InvalidParams, "The input nests %d levels deep, and the limit is %d. Pass a flatter value, or the nested one as a text.",
+		return fault.New(fault.InvalidParams, "The input nests %d levels deep, and the limit is %d. Pass a flatter value, "+
+			"or the nested one as a text.",
 			depth, jsondepth.Max).
 			With("limit", jsondepth.Max)
 	}

@@ -69,8 +69,10 @@ func TestDecodeNamesEachField(t *testing.T) {
 	t.Parallel()
 	s := schema.Of[params]()
 	for input, want := range map[string]map[string]any{
-		``:                               {"path": "is required"},
-		`{"offset":"1","extra":2}`:       {"path": "is required", "offset": "got string, want integer", "extra": "is not a parameter"},
+		``: {"path": "is required"},
+		`{"offset":"1","extra":2}`: {
+			"path": "is required", "offset": "got string, want integer", "extra": "is not a parameter",
+		},
 		`{"path":1}`:                     {"path": "got number, want string"},
 		`{"path":"x","offset":0}`:        {"offset": "minimum: got 0, want 1"},
 		`{"path":"x","offset":1.5}`:      {"offset": "got number, want integer"},
@@ -112,7 +114,9 @@ func TestDecodeTellsOnlySoMuch(t *testing.T) {
 		fmt.Fprintf(&many, `"name%d":1,`, i)
 	}
 	long := strings.Repeat("\u00e9", 100_000)
-	for _, input := range []string{`{` + many.String() + `"path":"x"}`, `{"` + long + `":1,"path":"x"}`, `{"path":"x","env":{"` + long + `":1}}`} {
+	for _, input := range []string{
+		`{` + many.String() + `"path":"x"}`, `{"` + long + `":1,"path":"x"}`, `{"path":"x","env":{"` + long + `":1}}`,
+	} {
 		err := schema.Of[params]().Decode([]byte(input), new(params))
 		f := fault.From(err)
 		text, marshalled := json.Marshal(f.Details)

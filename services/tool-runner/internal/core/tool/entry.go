@@ -266,7 +266,8 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 	return &Entry{
 		Action: action,
 		Effect: effect, Preview: preview,
-		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, Named: named, RootOnly: s.RootOnly,
+		Tool: t, Source: Builtin, Category: s.Category, Requires: s.Requires, Needs: needs, Commands: commands, Named: named,
+		RootOnly:    s.RootOnly,
 		DefaultRoot: s.DefaultRoot, Parallel: s.Parallel, ReadWhen: s.ReadWhen, WaitWhen: s.WaitWhen,
 		OwnTimeout: s.OwnTimeout, Output: schema.Of[R](), Aliases: s.Aliases,
 		Limits: s.Limits, decode: t.decode,

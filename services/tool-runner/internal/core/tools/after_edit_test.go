@@ -145,7 +145,9 @@ func TestAfterEditWithoutAnswer(t *testing.T) {
 		}
 	}
 	b, c := newChecked(t, "ready")
-	if got := b.errorsOf("edit.ast", in{"path": ".", "rewrites": map[string]string{"a": "b"}, "lang": "go"}); got != "absent" || len(c.asked) > 0 {
+	if got := b.errorsOf("edit.ast", in{
+		"path": ".", "rewrites": map[string]string{"a": "b"}, "lang": "go",
+	}); got != "absent" || len(c.asked) > 0 {
 		t.Errorf("a dry run: %q", got)
 	}
 	off := newBench(t, func(b *bench) { b.languages = c })

@@ -28,7 +28,10 @@ func TestAvailabilityByCage(t *testing.T) {
 		{name: "default", cage: &dsl.Cage{FS: mounts}, caged: true},
 		{name: "default with shell", cage: &dsl.Cage{FS: mounts, Capabilities: shell}, caged: true, shell: true},
 		{name: "relaxed", cage: &dsl.Cage{FS: mounts, Seccomp: "relaxed"}, caged: true},
-		{name: "relaxed with shell", cage: &dsl.Cage{FS: mounts, Seccomp: "relaxed", Capabilities: shell}, caged: true, shell: true},
+		{
+			name: "relaxed with shell", cage: &dsl.Cage{FS: mounts, Seccomp: "relaxed", Capabilities: shell}, caged: true,
+			shell: true,
+		},
 	}
 	for _, who := range callers {
 		t.Run(who.name, func(t *testing.T) {

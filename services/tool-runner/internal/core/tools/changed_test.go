@@ -37,7 +37,10 @@ func TestChangesAreObserved(t *testing.T) {
 		{"edit.ast", in{"path": "code.go", "rewrites": rewrites, "dry_run": false}, []string{"changed code.go"}},
 		{
 			"edit.patch",
-			in{"patch": "*** Begin Patch\n*** Update File: patched.txt\n*** Move to: moved.txt\n@@\n-old\n+new\n*** Delete File: new.txt\n*** End Patch"},
+			in{
+				"patch": "*** Begin Patch\n*** Update File: patched.txt\n*** Move to: moved.txt\n@@\n-old\n+new\n*** Delete " +
+					"File: new.txt\n*** End Patch",
+			},
 			[]string{"moved moved.txt", "changed moved.txt", "removed new.txt"},
 		},
 		{"file.read", in{"path": "moved.txt"}, nil},
@@ -48,7 +51,8 @@ func TestChangesAreObserved(t *testing.T) {
 		}
 	}
 	got = nil
-	if o, err := b.do(t.Context(), "file.create", in{"path": "moved.txt", "content": "x"}); err != nil || o.Fault == nil || got != nil {
+	if o, err := b.do(t.Context(), "file.create", in{"path": "moved.txt", "content": "x"}); err != nil || o.Fault == nil ||
+		got != nil {
 		t.Errorf("got %v, %v and the events %q, want a failure without events", o.Fault, err, got)
 	}
 }

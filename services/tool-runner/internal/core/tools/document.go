@@ -43,7 +43,8 @@ func (d Deps) decode(doc *document, data []byte) (err error) {
 	var ok bool
 	doc.text, doc.encoding, ok = text.Decode(data)
 	if binary, _ := text.Binary(data[:min(len(data), text.HeadSize)], d.Sniff); binary || !ok {
-		return fault.New(fault.FileNotText, "%s is not a text file and cannot be edited.", doc.path.Show).With("path", doc.path.Show)
+		return fault.New(fault.FileNotText, "%s is not a text file and cannot be edited.", doc.path.Show).
+			With("path", doc.path.Show)
 	}
 	return nil
 }
@@ -85,7 +86,8 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version
 	switch {
 	case err == nil:
 		// The file grows while it is read; the text read so far is not its content.
-		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).With("path", path.Show)
+		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).
+			With("path", path.Show)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return data[:n], was, nil
 	}

@@ -65,15 +65,18 @@ func TestEditAstShowsFirst(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
 	r := b.rewrite(in{"rewrites": log, "lang": "typescript"})
-	if r.Applied || r.TotalReplacements != 3 || r.FilesTouched != 2 || r.FilesSearched != 2 || r.LimitReached || len(r.ParseErrors) != 0 {
+	if r.Applied || r.TotalReplacements != 3 || r.FilesTouched != 2 || r.FilesSearched != 2 || r.LimitReached ||
+		len(r.ParseErrors) != 0 {
 		t.Errorf("%+v", r)
 	}
 	c := r.Changes[0]
-	if c.Path != "./src/a.ts" || c.Before != `console.log("a")` || c.After != `logger.debug("a")` || c.ByteStart != 8 || c.ByteEnd != 24 ||
+	if c.Path != "./src/a.ts" || c.Before != `console.log("a")` || c.After != `logger.debug("a")` || c.ByteStart != 8 ||
+		c.ByteEnd != 24 ||
 		c.StartLine != 2 || c.StartColumn != 2 || c.EndLine != 2 || c.EndColumn != 18 {
 		t.Errorf("%+v", c)
 	}
-	want := "--- a/src/a.ts\n+++ b/src/a.ts\n@@ -1,3 +1,3 @@\n é();\n-  console.log(\"a\");\n+  logger.debug(\"a\");\n-console.log( \"b\" );\n+logger.debug(\"b\");\n"
+	want := "--- a/src/a.ts\n+++ b/src/a.ts\n@@ -1,3 +1,3 @@\n é();\n-  console.log(\"a\");\n+  " +
+		"logger.debug(\"a\");\n-console.log( \"b\" );\n+logger.debug(\"b\");\n"
 	if !strings.HasPrefix(r.Diff, want) {
 		t.Errorf("diff %q", r.Diff)
 	}
@@ -110,7 +113,8 @@ func TestEditAstApplies(t *testing.T) {
 	}
 	b.ok("edit.text", in{"path": "src/b.ts", "old_string": "x", "new_string": "y"}, nil)
 	o := b.ok("edit.ast", in{"rewrites": log, "path": "src", "glob": "*.ts", "dry_run": false}, nil)
-	if b.content("src/a.ts") != "é();\n  logger.debug(\"a\");\nlogger.debug(\"b\");\n" || b.content("src/c.tsx") != "console.log(x)\n" {
+	if b.content("src/a.ts") != "é();\n  logger.debug(\"a\");\nlogger.debug(\"b\");\n" ||
+		b.content("src/c.tsx") != "console.log(x)\n" {
 		t.Errorf("a.ts %q, c.tsx %q", b.content("src/a.ts"), b.content("src/c.tsx"))
 	}
 	edited := 0
@@ -176,13 +180,16 @@ func TestEditAstInfersTheLanguage(t *testing.T) {
 func TestEditAstLimits(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
-	if r := b.rewrite(in{"rewrites": log, "lang": "typescript", "max_replacements": 1, "dry_run": false}); r.TotalReplacements != 1 || !r.LimitReached {
+	if r := b.rewrite(in{
+		"rewrites": log, "lang": "typescript", "max_replacements": 1, "dry_run": false,
+	}); r.TotalReplacements != 1 || !r.LimitReached {
 		t.Errorf("%+v", r)
 	}
 	if got := b.content("src/a.ts"); got != "é();\n  logger.debug(\"a\");\nconsole.log( \"b\" );\n" {
 		t.Errorf("a.ts %q", got)
 	}
-	if r := b.rewrite(in{"rewrites": log, "lang": "typescript", "max_files": 1, "dry_run": false}); r.FilesTouched != 1 || !r.LimitReached {
+	if r := b.rewrite(in{"rewrites": log, "lang": "typescript", "max_files": 1, "dry_run": false}); r.FilesTouched != 1 ||
+		!r.LimitReached {
 		t.Errorf("%+v", r)
 	}
 	if b.content("src/b.ts") != "console.log(x)\n" {
@@ -219,14 +226,16 @@ func TestEditAstLeavesSystemPathsAlone(t *testing.T) {
 	b.write(".kaged/quiet.ts", "f(x)\n")
 	for _, dry := range []bool{true, false} {
 		r := b.rewrite(in{"rewrites": log, "lang": "typescript", "dry_run": dry})
-		if r.FilesTouched != 2 || len(r.ParseErrors) != 1 || r.ParseErrors[0].Path != "./.kaged/x.ts" || !strings.Contains(r.ParseErrors[0].Message, "system path") {
+		if r.FilesTouched != 2 || len(r.ParseErrors) != 1 || r.ParseErrors[0].Path != "./.kaged/x.ts" ||
+			!strings.Contains(r.ParseErrors[0].Message, "system path") {
 			t.Errorf("%+v", r)
 		}
 	}
 	for _, path := range []string{".kaged", ".kaged/x.ts", "src/../.kaged"} {
 		params := in{"rewrites": log, "lang": "typescript", "path": path, "dry_run": false}
 		o, err := b.do(t.Context(), "edit.ast", params)
-		if err != nil || o.Approval == nil || len(o.Approval.Reasons) != 1 || !strings.Contains(o.Approval.Preview, "+logger.debug(x)") {
+		if err != nil || o.Approval == nil || len(o.Approval.Reasons) != 1 ||
+			!strings.Contains(o.Approval.Preview, "+logger.debug(x)") {
 			t.Fatalf("%s: %+v %v", path, o, err)
 		}
 		if got := b.content(".kaged/x.ts"); got != "console.log(x)\n" {
@@ -272,7 +281,9 @@ func TestEditAstInACage(t *testing.T) {
 	b := rewriteProject(t)
 	b.write("lib/x.ts", "console.log(x)\n")
 	b.write("out/x", "")
-	b.from.Agent, b.from.Cage = "primary.subagents.x", &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src"}, {Mode: "rw", Path: "./out"}}}
+	b.from.Agent, b.from.Cage = "primary.subagents.x", &dsl.Cage{
+		FS: []dsl.Mount{{Mode: "ro", Path: "./src"}, {Mode: "rw", Path: "./out"}},
+	}
 	r := b.rewrite(in{"rewrites": log, "lang": "typescript"})
 	for _, c := range r.Changes {
 		if strings.HasPrefix(c.Path, "./lib") {
@@ -314,7 +325,9 @@ func TestEditAstKeepsGrantedFiles(t *testing.T) {
 func TestEditAstAsksAboutWhatItWillDo(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t, func(b *bench) { b.system = []string{"src"} })
-	b.from.Agent, b.from.Cage = "primary.subagents.x", &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./src/a.ts"}}}
+	b.from.Agent, b.from.Cage = "primary.subagents.x", &dsl.Cage{
+		FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./src/a.ts"}},
+	}
 	o, err := b.do(t.Context(), "edit.ast", in{"rewrites": log, "lang": "typescript", "path": "src", "dry_run": false})
 	if err != nil || o.Approval == nil {
 		t.Fatalf("%+v, %v", o, err)
@@ -334,11 +347,15 @@ func TestEditAstNeverOverlaps(t *testing.T) {
 		t.Errorf("wrote %q", got)
 	}
 	b.write("b.js", "a(b(c(1)));\n")
-	o, err := b.do(t.Context(), "edit.ast", in{"path": "b.js", "dry_run": false, "rewrites": ordered(`{"b($X)": "B($X)", "a($X)": "A($X)", "c($X)": "C($X)"}`)})
+	o, err := b.do(t.Context(), "edit.ast", in{
+		"path": "b.js", "dry_run": false, "rewrites": ordered(`{"b($X)": "B($X)", "a($X)": "A($X)", "c($X)": "C($X)"}`),
+	})
 	if err != nil || o.Fault != nil || b.content("b.js") != "a(B(c(1)));\n" {
 		t.Errorf("%v %v %q", err, o.Fault, b.content("b.js"))
 	}
-	if f := b.fails(fault.InvalidParams, "edit.ast", in{"path": "b.js", "rewrites": ordered(`{"a": "b", "a": "c"}`)}); !strings.Contains(f.Error(), "twice") {
+	if f := b.fails(fault.InvalidParams, "edit.ast", in{
+		"path": "b.js", "rewrites": ordered(`{"a": "b", "a": "c"}`),
+	}); !strings.Contains(f.Error(), "twice") {
 		t.Error(f)
 	}
 }
@@ -352,9 +369,13 @@ func (o ordered) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 func TestEditAstKeepsLayout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.write("a.go", "package a\n\nfunc f() {\n\tif x {\n\t\tg(func() {\n\t\t\ta()\n\n\t\t\tb(`raw\n  text`)\n\t\t})\n\t}\n}\n")
-	b.rewrite(in{"dry_run": false, "rewrites": map[string]string{"g($F)": "if ok {\n  h(\n    $F,\n  )\n}"}, "path": "a.go"})
-	want := "package a\n\nfunc f() {\n\tif x {\n\t\tif ok {\n\t\t\th(\n\t\t\t\tfunc() {\n\t\t\t\t\ta()\n\n\t\t\t\t\tb(`raw\n  text`)\n\t\t\t\t},\n\t\t\t)\n\t\t}\n\t}\n}\n"
+	b.write("a.go", "package a\n\nfunc f() {\n\tif x {\n\t\tg(func() {\n\t\t\ta()\n\n\t\t\tb(`raw\n  "+
+		"text`)\n\t\t})\n\t}\n}\n")
+	b.rewrite(in{
+		"dry_run": false, "rewrites": map[string]string{"g($F)": "if ok {\n  h(\n    $F,\n  )\n}"}, "path": "a.go",
+	})
+	want := "package a\n\nfunc f() {\n\tif x {\n\t\tif ok {\n\t\t\th(\n\t\t\t\tfunc() " +
+		"{\n\t\t\t\t\ta()\n\n\t\t\t\t\tb(`raw\n  text`)\n\t\t\t\t},\n\t\t\t)\n\t\t}\n\t}\n}\n"
 	if d := cmp.Diff(want, b.content("a.go")); d != "" {
 		t.Error(d)
 	}
@@ -373,7 +394,8 @@ func TestEditAstBounds(t *testing.T) {
 	big := "f(\"" + strings.Repeat("x", 100<<10) + "\")\n"
 	b.write("one/a.ts", big)
 	grow := func(n int) map[string]string { return map[string]string{"f($A)": strings.Repeat("$A\n", n)} }
-	if f := b.fails(fault.InvalidParams, "edit.ast", in{"rewrites": grow(16_000), "path": "one"}); !strings.Contains(f.Msg, "too large") {
+	if f := b.fails(fault.InvalidParams, "edit.ast", in{"rewrites": grow(16_000), "path": "one"}); !strings.Contains(f.Msg,
+		"too large") {
 		t.Error(f)
 	}
 	b.fails(fault.InvalidPattern, "edit.ast", in{"rewrites": grow(100_000), "path": "one"})

@@ -68,7 +68,8 @@ func (d Deps) parse(p *editPatchParams) (*patch.Patch, error) {
 	p.read = true
 	p.parsed, p.err = patch.Parse(p.Patch)
 	if p.err == nil && len(p.parsed.Sections) > d.Limits.PatchFiles {
-		p.err = fault.New(fault.PatchInvalid, "The patch has %d sections; at most %d are taken at once.", len(p.parsed.Sections), d.Limits.PatchFiles).
+		p.err = fault.New(fault.PatchInvalid, "The patch has %d sections; at most %d are taken at once.",
+			len(p.parsed.Sections), d.Limits.PatchFiles).
 			With("limit", d.Limits.PatchFiles).With("line", p.parsed.Sections[d.Limits.PatchFiles].Line)
 	}
 	return p.parsed, p.err

@@ -40,7 +40,8 @@ func editText(d Deps) *tool.Entry {
 		Requires: []tool.Requirement{tool.ChangePath("path", tool.CallerPath)},
 		Needs:    func(p *editTextParams) []tool.Requirement { return []tool.Requirement{tool.ChangePath("path", p.Path)} },
 		Aliases: []tool.Alias{
-			tool.AliasOf("edit", "Replace old_text, which must occur exactly once in the file, by new_text. Read the file before.",
+			tool.AliasOf("edit", "Replace old_text, which must occur exactly once in the file, by new_text. Read the file "+
+				"before.",
 				func(p flatEditParams) editTextParams {
 					return editTextParams{Path: p.Path, OldString: p.OldText, NewString: p.NewText}
 				}),

@@ -54,12 +54,14 @@ func TestEditRefuses(t *testing.T) {
 	b.read("f.go")
 	b.fails(fault.NoChange, "edit.text", edit("one", "one"))
 	b.fails(fault.InvalidParams, "edit.text", edit("", "x"))
-	if f := b.fails(fault.MultipleMatches, "edit.text", edit("x", "y")); f.Details["count"] != 3 || !strings.Contains(f.Msg, "3") {
+	if f := b.fails(fault.MultipleMatches, "edit.text", edit("x", "y")); f.Details["count"] != 3 ||
+		!strings.Contains(f.Msg, "3") {
 		t.Errorf("%s %v", f.Msg, f.Details)
 	}
 	b.fails(fault.MultipleMatches, "edit", in{"path": "f.go", "old_text": "func", "new_text": "fn"})
 	f := b.fails(fault.OldStringNotFound, "edit.text", edit("func two() {\n\treturn 2\n}", "y"))
-	if f.Details["nearest_line"] != 5 || f.Details["nearest_text"] != "func two() {\n\treturn  2\n}" || !strings.Contains(f.Msg, "white space") {
+	if f.Details["nearest_line"] != 5 || f.Details["nearest_text"] != "func two() {\n\treturn  2\n}" ||
+		!strings.Contains(f.Msg, "white space") {
 		t.Errorf("%s %v", f.Msg, f.Details)
 	}
 	f = b.fails(fault.OldStringNotFound, "edit.text", edit("\tretrun 1", "y"))
@@ -133,7 +135,9 @@ func TestEditOnlyText(t *testing.T) {
 	}
 	b.write("big", strings.Repeat("x", 1001))
 	b.read("big")
-	if f := b.fails(fault.FileTooLarge, "edit.text", in{"path": "big", "old_string": "x", "new_string": "y"}); f.Details["limit_bytes"] != int64(1000) {
+	if f := b.fails(fault.FileTooLarge, "edit.text", in{
+		"path": "big", "old_string": "x", "new_string": "y",
+	}); f.Details["limit_bytes"] != int64(1000) {
 		t.Errorf("details %v", f.Details)
 	}
 	var r writeResult
@@ -219,8 +223,12 @@ func TestEditTextBounds(t *testing.T) {
 	content := strings.Repeat("a b\n", 50_000)
 	b.write("f", content)
 	b.ok("file.read", in{"path": "f"}, nil)
-	b.fails(fault.FileTooLarge, "edit.text", in{"path": "f", "old_string": "a", "new_string": strings.Repeat("x", 1<<20), "replace_all": true})
-	b.fails(fault.FileTooLarge, "edit.text", in{"path": "f", "old_string": "a", "new_string": strings.Repeat("x", 20), "replace_all": true})
+	b.fails(fault.FileTooLarge, "edit.text", in{
+		"path": "f", "old_string": "a", "new_string": strings.Repeat("x", 1<<20), "replace_all": true,
+	})
+	b.fails(fault.FileTooLarge, "edit.text", in{
+		"path": "f", "old_string": "a", "new_string": strings.Repeat("x", 20), "replace_all": true,
+	})
 	if b.content("f") != content {
 		t.Error("a refused edit was made")
 	}

@@ -75,7 +75,9 @@ func (d Deps) listFolder(ctx context.Context, call *tool.Call, _ *fileListParams
 		if err != nil {
 			continue // it is gone
 		}
-		result.Entries = append(result.Entries, dirEntry{strings.ToValidUTF8(e.Name(), "\uFFFD"), typeOf(info.Mode), info.Size})
+		result.Entries = append(result.Entries, dirEntry{
+			strings.ToValidUTF8(e.Name(), "\uFFFD"), typeOf(info.Mode), info.Size,
+		})
 	}
 	result.Count = len(result.Entries)
 	return result, nil

@@ -56,7 +56,8 @@ func fileRead(d Deps) *tool.Entry {
 		Requires: []tool.Requirement{tool.ReadPath("path", tool.CallerPath)},
 		Needs:    func(p *fileReadParams) []tool.Requirement { return []tool.Requirement{tool.ReadPath("path", p.Path)} },
 		Aliases: []tool.Alias{
-			tool.AliasOf("read", "Read a file with line numbers. offset counts from 0. Without limit a page of 50 KB is returned; the text says where to go on.", d.flatRead),
+			tool.AliasOf("read", "Read a file with line numbers. offset counts from 0. Without limit a page of 50 KB is "+
+				"returned; the text says where to go on.", d.flatRead),
 			tool.AliasOf("read_file", fileReadText, func(p fileReadParams) fileReadParams { return p }),
 		},
 		Limits: []tool.Limit{

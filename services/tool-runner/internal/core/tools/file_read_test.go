@@ -40,11 +40,13 @@ func TestReadAFile(t *testing.T) {
 	b.write("src/a.txt", "a\nb")
 	var r readResult
 	o := b.ok("file.read", in{"path": "./src/a.txt"}, &r)
-	if want := `{"path":"./src/a.txt","type":"file","content":"1: a\n2: b","total_lines":2,"truncated":false}`; o.Result.Content != want {
+	if want := `{"path":"./src/a.txt","type":"file","content":"1: a\n2: b","total_lines":2,"truncated":false}`; o.Result.Content !=
+		want {
 		t.Errorf("content %s", o.Result.Content)
 	}
 	for content, want := range map[string]string{
-		"": "", "\n": "1: ", "x\r\ny\r\n": "1: x\n2: y", "<a> & \"b\"\n": `1: <a> & "b"`, "\xff\xfe\x00": "1: \uFFFD", "caf\xe9\n": "1: caf\uFFFD",
+		"": "", "\n": "1: ", "x\r\ny\r\n": "1: x\n2: y", "<a> & \"b\"\n": `1: <a> & "b"`, "\xff\xfe\x00": "1: \uFFFD",
+		"caf\xe9\n":         "1: caf\uFFFD",
 		"\xef\xbb\xbfbom\n": "1: bom", "\r\r\n": "1: \r",
 	} {
 		b.write("b.txt", content)
@@ -90,12 +92,14 @@ func TestReadIsBounded(t *testing.T) {
 	b.write("wide", strings.Repeat(strings.Repeat("w", 1000)+"\n", 1500))
 	var r readResult
 	b.ok("file.read", in{"path": "wide"}, &r)
-	if len(r.Content) > 512<<10 || len(r.Content) < 500<<10 || !*r.Truncated || *r.NextOffset != strings.Count(r.Content, "\n")+2 {
+	if len(r.Content) > 512<<10 || len(r.Content) < 500<<10 || !*r.Truncated ||
+		*r.NextOffset != strings.Count(r.Content, "\n")+2 {
 		t.Errorf("%d bytes, next %v", len(r.Content), r.NextOffset)
 	}
 	b.write("long", strings.Repeat("x", 5000)+"\n"+strings.Repeat("é", 2000)+"\nshort\n")
 	b.ok("file.read", in{"path": "long"}, &r)
-	if want := "1: " + strings.Repeat("x", 2000) + "[truncated]\n2: " + strings.Repeat("é", 2000) + "\n3: short"; r.Content != want {
+	if want := "1: " + strings.Repeat("x", 2000) + "[truncated]\n2: " + strings.Repeat("é", 2000) +
+		"\n3: short"; r.Content != want {
 		t.Errorf("long lines read %.60q ... %q", r.Content, r.Content[len(r.Content)-30:])
 	}
 }
@@ -124,7 +128,8 @@ func TestReadAsTheFlatTool(t *testing.T) {
 	if strings.Count(flat.Content, "\n") != 2047 || *flat.Truncated {
 		t.Errorf("by lines: %d line breaks, truncated %v", strings.Count(flat.Content, "\n"), *flat.Truncated)
 	}
-	if called := b.record(o, "tool.called"); called["tool_name"] != "file.read" || called["alias"] != "read" || o.Tool != "file.read" {
+	if called := b.record(o, "tool.called"); called["tool_name"] != "file.read" || called["alias"] != "read" ||
+		o.Tool != "file.read" {
 		t.Errorf("record %v", called)
 	}
 	b.ok("read_file", in{"path": "big", "offset": 1, "limit": 1}, nil)
@@ -135,16 +140,20 @@ func TestReadBinary(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for content, mime := range map[string]string{
-		"\x89PNG\x0D\x0A\x1A\x0A\x00\x00": "image/png", "text\x00more": "application/octet-stream", "%PDF-1.4\nx": "application/pdf",
+		"\x89PNG\x0D\x0A\x1A\x0A\x00\x00": "image/png", "text\x00more": "application/octet-stream",
+		"%PDF-1.4\nx":          "application/pdf",
 		"\x1f\x8b\x08\xff\xff": "application/x-gzip", "BM\xff\xfe\xfd": "image/bmp",
 	} {
 		b.write("f", content)
 		var r readResult
-		if b.ok("file.read", in{"path": "f"}, &r); r.Type != "binary" || r.MIME != mime || *r.Size != int64(len(content)) || r.TotalLines != nil {
+		if b.ok("file.read", in{"path": "f"}, &r); r.Type != "binary" || r.MIME != mime || *r.Size != int64(len(content)) ||
+			r.TotalLines != nil {
 			t.Errorf("%q: %+v", content, r)
 		}
 	}
-	for _, content := range []string{"BMW is a car\n", "GIF89a is how a file may begin\n", "\x01 odd\n", "\x1b[31mred\x1b[0m\n"} {
+	for _, content := range []string{
+		"BMW is a car\n", "GIF89a is how a file may begin\n", "\x01 odd\n", "\x1b[31mred\x1b[0m\n",
+	} {
 		b.write("f", content)
 		var r readResult
 		if b.ok("file.read", in{"path": "f"}, &r); r.Type != "file" {
@@ -222,9 +231,11 @@ func TestReadRefuses(t *testing.T) {
 	b.link("gone", "dangling")
 	b.write("file", "x")
 	for path, code := range map[string]fault.Code{
-		"./nope": fault.FileNotFound, "file/x": fault.FileNotFound, "dangling": fault.FileNotFound, "pipe": fault.FileNotRegular,
+		"./nope": fault.FileNotFound, "file/x": fault.FileNotFound, "dangling": fault.FileNotFound,
+		"pipe":   fault.FileNotRegular,
 		"socket": fault.FileNotRegular, "device": fault.InvalidParams, "loop": fault.InvalidParams, "": fault.InvalidParams,
-		"a\x00b": fault.InvalidParams, strings.Repeat("d/", 3000): fault.InvalidParams, "../x": fault.InvalidParams, "/etc/passwd": fault.InvalidParams,
+		"a\x00b": fault.InvalidParams, strings.Repeat("d/", 3000): fault.InvalidParams, "../x": fault.InvalidParams,
+		"/etc/passwd": fault.InvalidParams,
 	} {
 		b.fails(code, "file.read", in{"path": path})
 	}
@@ -241,13 +252,16 @@ func TestReadThroughLinks(t *testing.T) {
 	b.link("src/../../../../../../../etc/passwd", "escape")
 	b.link("/etc", "etc")
 	var r readResult
-	for _, path := range []string{"relative", "./absolute", "folder/real.txt", real, "folder/../src/real.txt", "./folder//./real.txt"} {
+	for _, path := range []string{
+		"relative", "./absolute", "folder/real.txt", real, "folder/../src/real.txt", "./folder//./real.txt",
+	} {
 		if b.ok("file.read", in{"path": path}, &r); r.Content != "1: here" {
 			t.Errorf("%s reads %q", path, r.Content)
 		}
 	}
 	for _, path := range []string{"escape", "etc/passwd", "../../../../../../etc/passwd"} {
-		if f := b.fails(fault.InvalidParams, "file.read", in{"path": path}); f.Details["resolved"] != "/etc/passwd" || !strings.Contains(f.Msg, "/etc/passwd") {
+		if f := b.fails(fault.InvalidParams, "file.read", in{"path": path}); f.Details["resolved"] != "/etc/passwd" ||
+			!strings.Contains(f.Msg, "/etc/passwd") {
 			t.Errorf("%s: %v %v", path, f.Msg, f.Details)
 		}
 	}
@@ -257,14 +271,18 @@ func TestReadThroughLinks(t *testing.T) {
 func TestReadInACage(t *testing.T) {
 	t.Parallel()
 	for _, seccomp := range []string{"", "default", "relaxed"} {
-		b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src"}, {Mode: "rw", Path: "project:/lib"}}, Seccomp: seccomp})
+		b := caged(t, &dsl.Cage{
+			FS: []dsl.Mount{{Mode: "ro", Path: "./src"}, {Mode: "rw", Path: "project:/lib"}}, Seccomp: seccomp,
+		})
 		for _, name := range []string{"src/main.ts", "src2/main.ts", "data/secrets.json", "lib/x"} {
 			b.write(name, "x\n")
 		}
 		b.link("../data/secrets.json", "src/leak")
 		b.ok("file.read", in{"path": "./src/main.ts"}, nil)
 		b.ok("file.read", in{"path": "lib/x"}, nil)
-		for _, path := range []string{"./data/secrets.json", "./src2/main.ts", "./src/leak", "./src/../data/secrets.json", "."} {
+		for _, path := range []string{
+			"./data/secrets.json", "./src2/main.ts", "./src/leak", "./src/../data/secrets.json", ".",
+		} {
 			f := b.fails(fault.CapabilityDenied, "file.read", in{"path": path})
 			if f.Details["required"] != "ro:fs:"+path {
 				t.Errorf("%s: details %v", path, f.Details)

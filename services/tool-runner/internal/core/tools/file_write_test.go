@@ -58,7 +58,10 @@ func TestWriteNeedsARead(t *testing.T) {
 	if err := os.Chmod(path, 0o751); err != nil {
 		t.Fatal(err)
 	}
-	if f := b.fails(fault.FileNotRead, "file.write", in{"path": "f", "content": "new"}); f.Msg != "Read the file before overwriting it." {
+	if f := b.fails(fault.FileNotRead, "file.write", in{
+		"path":    "f",
+		"content": "new",
+	}); f.Msg != "Read the file before overwriting it." {
 		t.Errorf("message %q", f.Msg)
 	}
 	b.ok("file.read", in{"path": "f", "limit": 1}, nil)
@@ -176,14 +179,19 @@ func TestProtectedInACage(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "."}}}
 	b := caged(t, policy)
-	for _, name := range []string{".git/config", ".git/HEAD", ".git/objects/x", ".git/refs/x", ".git/hooks/pre-commit", ".kaged/project.yaml", ".envrc"} {
+	for _, name := range []string{
+		".git/config", ".git/HEAD", ".git/objects/x", ".git/refs/x", ".git/hooks/pre-commit", ".kaged/project.yaml", ".envrc",
+	} {
 		b.write(name, "old\n")
 	}
 	for path, place := range map[string]string{
-		".git/config": "./.git/config", "./.git/hooks/pre-commit": "./.git/hooks", ".git/hooks/post-merge": "./.git/hooks", ".git/commondir": "./.git/commondir",
+		".git/config": "./.git/config", "./.git/hooks/pre-commit": "./.git/hooks", ".git/hooks/post-merge": "./.git/hooks",
+		".git/commondir":      "./.git/commondir",
 		".kaged/project.yaml": "./.kaged", ".envrc": "./.envrc", ".vscode/tasks.json": "./.vscode",
-		".mcp.json": "./.mcp.json", "mise.local.toml": "./mise.local.toml", "lefthook-local.yml": "./lefthook-local.yml", ".nvim.lua": "./.nvim.lua",
-		".GIT/config": "./.GIT/config", ".Kaged/project.yaml": "./.Kaged", "deep/.ENVRC": "./deep/.ENVRC", "deep/.git/HEAD": "./deep/.git",
+		".mcp.json": "./.mcp.json", "mise.local.toml": "./mise.local.toml", "lefthook-local.yml": "./lefthook-local.yml",
+		".nvim.lua":   "./.nvim.lua",
+		".GIT/config": "./.GIT/config", ".Kaged/project.yaml": "./.Kaged", "deep/.ENVRC": "./deep/.ENVRC",
+		"deep/.git/HEAD":    "./deep/.git",
 		".husky/pre-commit": "./.husky", "deep/.husky/pre-commit": "./deep/.husky", ".opencode/opencode.json": "./.opencode",
 	} {
 		for tool, params := range map[string]in{
@@ -191,13 +199,16 @@ func TestProtectedInACage(t *testing.T) {
 			"edit.patch": {"patch": "*** Begin Patch\n*** Add File: " + path + "\n+x\n*** End Patch\n"},
 		} {
 			f := b.fails(fault.CapabilityDenied, tool, params)
-			if f.Details["protected"] != place || !strings.Contains(f.Msg, place+" is protected, because tools outside the cage run code") {
+			if f.Details["protected"] != place ||
+				!strings.Contains(f.Msg, place+" is protected, because tools outside the cage run code") {
 				t.Errorf("%s %s: %v", tool, path, f)
 			}
 		}
 	}
 	b.write("movable", "old\n")
-	b.fails(fault.CapabilityDenied, "edit.patch", in{"patch": "*** Begin Patch\n*** Update File: movable\n*** Move to: deep/.mcp.json\n@@\n-old\n+x\n*** End Patch\n"})
+	b.fails(fault.CapabilityDenied, "edit.patch", in{
+		"patch": "*** Begin Patch\n*** Update File: movable\n*** Move to: deep/.mcp.json\n@@\n-old\n+x\n*** End Patch\n",
+	})
 	if b.content(".git/config") != "old\n" || b.content(".vscode/tasks.json") != "(none)" {
 		t.Error("a denied write wrote")
 	}
@@ -222,7 +233,8 @@ func TestGrantedFileStaysItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tool, params := range map[string]in{
-		"file.write": {"path": "notes", "content": "old and new\n"}, "edit.text": {"path": "notes", "old_string": "old", "new_string": "old and newer"},
+		"file.write": {"path": "notes", "content": "old and new\n"},
+		"edit.text":  {"path": "notes", "old_string": "old", "new_string": "old and newer"},
 	} {
 		b.ok("file.read", in{"path": "notes"}, nil)
 		b.ok(tool, params, nil)
@@ -256,7 +268,8 @@ func TestPolicyThatCannotBe(t *testing.T) {
 	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./gone"}}})
 	b.write("src/x", "x\n")
 	for tool, params := range map[string]in{
-		"file.read": {"path": "src/x"}, "file.write": {"path": "src/y", "content": ""}, "search.grep": {"pattern": "x"}, "file.list": {"path": "src"},
+		"file.read": {"path": "src/x"}, "file.write": {"path": "src/y", "content": ""}, "search.grep": {"pattern": "x"},
+		"file.list": {"path": "src"},
 	} {
 		f := b.fails(fault.CagePolicyInvalid, tool, params)
 		if f.Details["field"] != "cage.fs[1].path" || !strings.Contains(f.Msg, "nothing at ./gone") {
@@ -264,7 +277,8 @@ func TestPolicyThatCannotBe(t *testing.T) {
 		}
 	}
 	b.link("src", "gone")
-	if f := b.fails(fault.CagePolicyInvalid, "file.read", in{"path": "src/x"}); !strings.Contains(f.Msg, "is a link; a cage grants real paths: write "+b.root+"/src") {
+	if f := b.fails(fault.CagePolicyInvalid, "file.read",
+		in{"path": "src/x"}); !strings.Contains(f.Msg, "is a link; a cage grants real paths: write "+b.root+"/src") {
 		t.Error(f)
 	}
 }
@@ -273,7 +287,9 @@ func TestPolicyThatCannotBe(t *testing.T) {
 // T-FILE-WRITE-06, T-FILE-CREATE-04, T-EDIT-TEXT-09, T-FM-08).
 func TestWriteInACage(t *testing.T) {
 	t.Parallel()
-	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./src/vendor"}, {Mode: "ro", Path: "./docs"}}})
+	b := caged(t, &dsl.Cage{
+		FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./src/vendor"}, {Mode: "ro", Path: "./docs"}},
+	})
 	b.write("docs/a.md", "a\n")
 	b.write("src/vendor/v", "v\n")
 	b.write("src2/x", "x\n")
@@ -317,7 +333,10 @@ func TestOperatorsBoundaries(t *testing.T) {
 		b.ok("file.write", in{"path": path, "content": "x"}, nil)
 		b.ok("file.read", in{"path": path}, nil)
 	}
-	for _, path := range []string{"secrets/key", "secrets", "sub/.env", "innocent/key", filepath.Join(extra, "denied/x"), "out/denied/x", filepath.Join(home, "shared/key")} {
+	for _, path := range []string{
+		"secrets/key", "secrets", "sub/.env", "innocent/key", filepath.Join(extra, "denied/x"), "out/denied/x",
+		filepath.Join(home, "shared/key"),
+	} {
 		f := b.fails(fault.CapabilityDenied, "file.write", in{"path": path, "content": "x"})
 		if f.Details["required"] != "rw:fs:"+path || f.Details["denied_by"] == nil {
 			t.Errorf("%s: %v", path, f.Details)
@@ -358,7 +377,10 @@ func TestDeniedWinsOverEverythingAllowed(t *testing.T) {
 	})
 	home := b.env["HOME"]
 	b.link(home, "home")
-	for _, path := range []string{"/etc/shadow", "/etc/passwd", "/etc/../etc/passwd", home + "/.ssh/id", home + "/.gnupg", "../home/.ssh/id", "home/.ssh/new", "home/../home/.ssh"} {
+	for _, path := range []string{
+		"/etc/shadow", "/etc/passwd", "/etc/../etc/passwd", home + "/.ssh/id", home + "/.gnupg", "../home/.ssh/id",
+		"home/.ssh/new", "home/../home/.ssh",
+	} {
 		b.fails(fault.CapabilityDenied, "read_file", in{"path": path})
 		b.fails(fault.CapabilityDenied, "write_file", in{"path": path, "content": "x"})
 		b.fails(fault.CapabilityDenied, "list_directory", in{"path": path})
@@ -412,7 +434,8 @@ func TestList(t *testing.T) {
 	}
 	b.ok("ls", in{"path": "d"}, &r)
 	want := []entry{{"file", "file", 5}, {"link", "link", 4}, {"pipe", "other", 0}}
-	if len(r.Entries) != 4 || r.Entries[0] != want[0] || r.Entries[1] != want[1] || r.Entries[2] != want[2] || r.Entries[3].Type != "dir" || r.Truncated {
+	if len(r.Entries) != 4 || r.Entries[0] != want[0] || r.Entries[1] != want[1] || r.Entries[2] != want[2] ||
+		r.Entries[3].Type != "dir" || r.Truncated {
 		t.Errorf("listed %+v", r)
 	}
 	b.write("d/zz", "")

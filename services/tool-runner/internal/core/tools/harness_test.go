@@ -59,7 +59,8 @@ type bench struct {
 // limits are the service's defaults.
 func limits() tools.Limits {
 	return tools.Limits{
-		ReadBytes: 512 << 10, PageBytes: 50 << 10, LineRunes: 2000, ReadFile: 1 << 30, EditFile: 32 << 20, DiffBytes: 16 << 10, ListEntries: 2000,
+		ReadBytes: 512 << 10, PageBytes: 50 << 10, LineRunes: 2000, ReadFile: 1 << 30, EditFile: 32 << 20,
+		DiffBytes: 16 << 10, ListEntries: 2000,
 		PatchFiles: 200, PatchBytes: 128 << 20,
 		Search: tools.SearchLimits{Workers: 2, Timeout: time.Minute, OutputBytes: 256 << 10, LineRunes: 2000, GlobFiles: 100},
 		Memory: tools.MemoryLimits{Notes: memories.Limits{
@@ -68,8 +69,9 @@ func limits() tools.Limits {
 		}, SnippetRunes: 700},
 		Syntax: tools.SyntaxLimits{FileBytes: 4 << 20, Nodes: 8 << 20, Parsers: 2},
 		Shell: tools.ShellLimits{
-			CommandBytes: 64 << 10, EnvEntries: 64, DefaultTimeout: 2 * time.Minute, MinTimeout: time.Second, MaxTimeout: 10 * time.Minute,
-			Grace: 15 * time.Second, OutputBytes: 1 << 20, BashOutputBytes: 200 << 10, AuditRunes: 200,
+			CommandBytes: 64 << 10, EnvEntries: 64, DefaultTimeout: 2 * time.Minute, MinTimeout: time.Second,
+			MaxTimeout: 10 * time.Minute,
+			Grace:      15 * time.Second, OutputBytes: 1 << 20, BashOutputBytes: 200 << 10, AuditRunes: 200,
 		},
 	}
 }
@@ -81,7 +83,10 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, root: filepath.Join(root, "project"), shell: &sandboxtest.Shell{KillGrace: 200 * time.Millisecond}, limits: limits()}
+	b := &bench{
+		t: t, root: filepath.Join(root, "project"), shell: &sandboxtest.Shell{KillGrace: 200 * time.Millisecond},
+		limits: limits(),
+	}
 	b.env = map[string]string{"PATH": os.Getenv("PATH"), "HOME": filepath.Join(root, "home")}
 	for _, dir := range []string{b.root, b.env["HOME"]} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -95,7 +100,8 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	t.Cleanup(parsers.Close)
 	b.catalogue = tools.Catalogue(tools.Deps{
 		Files: change.NewWriter(nil, b.changed), Reads: reads.New(100,
-			1000), Parsers: parsers, Notes: memories.NewShelf(b.limits.Memory.Notes, http.DetectContentType, b.embed), Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
+			1000), Parsers: parsers, Notes: memories.NewShelf(b.limits.Memory.Notes, http.DetectContentType, b.embed),
+		Sniff: http.DetectContentType, Commands: b.shell, Limits: b.limits,
 		Languages: b.languages, Told: new(language.Told),
 		LookupEnv: func(name string) (string, bool) { v, ok := b.env[name]; return v, ok },
 	})
@@ -104,7 +110,8 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 		t.Fatal(err)
 	}
 	b.dispatcher, err = dispatch.New(b.catalogue, dispatch.Options{
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Guard: guard, Rules: b.rules, LockWait: 5 * time.Second, Timeout: time.Minute, AuditValue: 1 << 10,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Guard: guard, Rules: b.rules, LockWait: 5 * time.Second,
+		Timeout: time.Minute, AuditValue: 1 << 10,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +237,8 @@ func (b *bench) record(o dispatch.Outcome, event string) map[string]any {
 	if i < 0 {
 		b.t.Fatalf("no %s in %v", event, o.Records)
 	}
-	if r := o.Records[i]; r.At == 0 || r.Agent != b.from.Agent || r.Payload["request_id"] != "q" || r.Payload["caller"] != b.from.Agent {
+	if r := o.Records[i]; r.At == 0 || r.Agent != b.from.Agent || r.Payload["request_id"] != "q" ||
+		r.Payload["caller"] != b.from.Agent {
 		b.t.Errorf("record %+v", r)
 	}
 	return maps.Clone(o.Records[i].Payload)

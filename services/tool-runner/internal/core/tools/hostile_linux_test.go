@@ -49,14 +49,16 @@ func TestFoldersThatBecomeLinks(t *testing.T) {
 	b.from.KnowsFiles = true
 	outside := filepath.Join(filepath.Dir(b.root), "outside")
 	for _, name := range []string{"edit", "gone", "moved"} {
-		if err := errors.Join(os.MkdirAll(outside, 0o755), os.WriteFile(filepath.Join(outside, name), []byte("secret\n"), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(outside, 0o755),
+			os.WriteFile(filepath.Join(outside, name), []byte("secret\n"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.write("dir/edit", "a\n")
 	b.link(outside, "link")
 	swap := func() error {
-		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(b.root, "dir"), unix.AT_FDCWD, filepath.Join(b.root, "link"), unix.RENAME_EXCHANGE)
+		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(b.root, "dir"), unix.AT_FDCWD, filepath.Join(b.root, "link"),
+			unix.RENAME_EXCHANGE)
 	}
 	during(t, swap, func() {
 		for i := range 300 {
@@ -65,7 +67,8 @@ func TestFoldersThatBecomeLinks(t *testing.T) {
 				"file.write":  {"path": "dir/edit", "content": "a\n"},
 				"file.create": {"path": fmt.Sprintf("dir/new/%d", i), "content": "x"},
 				"edit.text":   {"path": "dir/edit", "old_string": "secret", "new_string": "taken"},
-				"edit.patch":  envelope("*** Update File: dir/edit\n-secret\n+taken\n", "*** Delete File: dir/gone\n", "*** Update File: dir/moved\n*** Move to: stolen\n"),
+				"edit.patch": envelope("*** Update File: dir/edit\n-secret\n+taken\n", "*** Delete File: dir/gone\n",
+					"*** Update File: dir/moved\n*** Move to: stolen\n"),
 			} {
 				o, err := b.do(t.Context(), name, params)
 				if err != nil {
@@ -156,7 +159,9 @@ func TestFilesThatChangeWhileRead(t *testing.T) {
 		for range 50 {
 			var r readResult
 			b.ok("file.read", in{"path": "log"}, &r)
-			o, err := b.do(t.Context(), "edit.text", in{"path": "log", "old_string": "0 line\n", "new_string": "taken\n", "replace_all": true})
+			o, err := b.do(t.Context(), "edit.text", in{
+				"path": "log", "old_string": "0 line\n", "new_string": "taken\n", "replace_all": true,
+			})
 			if err != nil || o.Fault != nil && o.Fault.Code != fault.FileChangedSinceRead {
 				t.Fatalf("%v %v", err, o.Fault)
 			}
@@ -239,7 +244,8 @@ func TestWriteKeepsTheFilesForm(t *testing.T) {
 		var r writeResult
 		b.ok("file.write", in{"path": "f", "content": c.content}, &r)
 		info, err := os.Stat(path + "2")
-		if b.content("f") != c.after || b.content("f2") != c.after || r.BytesWritten != len(c.after) || err != nil || info.Mode() != 0o750|fs.ModeSetuid {
+		if b.content("f") != c.after || b.content("f2") != c.after || r.BytesWritten != len(c.after) || err != nil ||
+			info.Mode() != 0o750|fs.ModeSetuid {
 			t.Errorf("%s: %q, and %q under the other name; %+v, %v", name, b.content("f"), b.content("f2"), r, info.Mode())
 		}
 		if err := os.Remove(path + "2"); err != nil {

@@ -120,7 +120,8 @@ func (w *planned) file(path paths.Path) *planFile {
 func (w *planned) apply(ctx context.Context, s *patch.Section, file, to *planFile) error {
 	if s.Op == patch.Add {
 		if file.now != nil {
-			return fault.New(fault.FileExists, "The patch adds %s, and there is already something; update it instead.", file.path.Show).With("path", file.path.Show)
+			return fault.New(fault.FileExists, "The patch adds %s, and there is already something; update it instead.",
+				file.path.Show).With("path", file.path.Show)
 		}
 		file.now = &planContent{data: []byte(s.Content)}
 		diff := edit.DiffTexts(file.path.Show, "", s.Content, w.room())
@@ -131,11 +132,13 @@ func (w *planned) apply(ctx context.Context, s *patch.Section, file, to *planFil
 		return fault.New(fault.FileNotFound, "There is no file at %s.", file.path.Show).With("path", file.path.Show)
 	}
 	if (s.Op == patch.Delete || to != nil) && file.path.Linked {
-		return fault.New(fault.FileNotRegular, "%s is a link to %s; delete or move the file itself by its own name, or the link by a command.",
+		return fault.New(fault.FileNotRegular, "%s is a link to %s; delete or move the file itself by its own name, or "+
+			"the link by a command.",
 			file.path.Show, file.path.Abs()).With("path", file.path.Show)
 	}
 	if to != nil && to.now != nil {
-		return fault.New(fault.FileExists, "The patch moves %s to %s, and there is already something.", file.path.Show, to.path.Show).With("path", to.path.Show)
+		return fault.New(fault.FileExists, "The patch moves %s to %s, and there is already something.", file.path.Show,
+			to.path.Show).With("path", to.path.Show)
 	}
 	if err := w.look(ctx, file); err != nil {
 		return err
@@ -164,7 +167,8 @@ func (w *planned) look(ctx context.Context, file *planFile) error {
 		return err
 	default:
 		if w.read += was.Size; w.read > w.d.Limits.PatchBytes {
-			return fault.New(fault.FileTooLarge, "The files of the patch are larger than %d bytes together; send it in parts.", w.d.Limits.PatchBytes).
+			return fault.New(fault.FileTooLarge, "The files of the patch are larger than %d bytes together; send it in parts.",
+				w.d.Limits.PatchBytes).
 				With("limit_bytes", w.d.Limits.PatchBytes)
 		}
 		from.was, from.hash, file.now.data = was, reads.Sum(data), data

@@ -91,11 +91,14 @@ const (
 func checkGlob(field, glob string) error {
 	switch {
 	case len(glob) > maxGlob || strings.ContainsRune(glob, 0):
-		return fault.New(fault.InvalidParams, "The glob in %s is longer than %d bytes or holds a NUL.", field, maxGlob).With("field", field)
+		return fault.New(fault.InvalidParams, "The glob in %s is longer than %d bytes or holds a NUL.", field, maxGlob).
+			With("field", field)
 	case choices(glob) > maxChoices:
-		return fault.New(fault.InvalidParams, "The braces of the glob in %s can be read in more than %d ways.", field, maxChoices).With("field", field)
+		return fault.New(fault.InvalidParams, "The braces of the glob in %s can be read in more than %d ways.", field,
+			maxChoices).With("field", field)
 	case !doublestar.ValidatePattern(glob):
-		return fault.New(fault.InvalidParams, "The glob %q in %s is not valid: a bracket or brace is not closed.", glob, field).With("field", field)
+		return fault.New(fault.InvalidParams, "The glob %q in %s is not valid: a bracket or brace is not closed.", glob,
+			field).With("field", field)
 	}
 	return nil
 }

@@ -51,8 +51,9 @@ type astMatch struct {
 func searchAst(d Deps) *tool.Entry {
 	limits := d.Limits
 	return tool.Define(tool.Spec[searchAstParams, searchAstResult]{
-		Name: "search.ast", Description: searchAstText, Category: tool.Read, DefaultRoot: true, Parallel: true, OwnTimeout: true,
-		Requires: []tool.Requirement{tool.SearchPath("paths", tool.CallerPath)},
+		Name: "search.ast", Description: searchAstText, Category: tool.Read, DefaultRoot: true, Parallel: true,
+		OwnTimeout: true,
+		Requires:   []tool.Requirement{tool.SearchPath("paths", tool.CallerPath)},
 		Needs: func(p *searchAstParams) []tool.Requirement {
 			needs := []tool.Requirement{}
 			for _, path := range p.places() {
@@ -142,7 +143,8 @@ func hint(p *astgrep.Pattern) string {
 	}
 	text := "The pattern was read as " + kind + "; it matches nodes of that kind only."
 	if p.Language().Name == "go" && kind == "type_conversion_expression" {
-		text += " In Go a lone qualified call with one argument reads like a conversion: put it into a statement, such as $X := pkg.F($A) or return pkg.F($A), or use $$$ARGS for the arguments."
+		text += " In Go a lone qualified call with one argument reads like a conversion: put it into a statement, such as " +
+			"$X := pkg.F($A) or return pkg.F($A), or use $$$ARGS for the arguments."
 	}
 	return text
 }
@@ -232,7 +234,8 @@ func (s *codeSearch) entry(file paths.Path, tree *syntax.Tree, at *lines, m astg
 	most := s.deps.Limits.LineRunes
 	content := excerptOf(tree.Text[start:end], most)
 	e := astMatch{
-		File: file.Show, Line: from.line, Column: from.column, EndLine: to.line, EndColumn: to.column, ByteStart: start, ByteEnd: end,
+		File: file.Show, Line: from.line, Column: from.column, EndLine: to.line, EndColumn: to.column, ByteStart: start,
+		ByteEnd: end,
 		Content: &content, MetaVariables: map[string]string{},
 	}
 	for i, name := range s.names {
@@ -244,7 +247,9 @@ func (s *codeSearch) entry(file paths.Path, tree *syntax.Tree, at *lines, m astg
 		}
 	}
 	if s.context > 0 {
-		e.ContextBefore, e.ContextAfter = at.around(start, end, s.context, func(line []byte) string { return excerptOf(line, most) })
+		e.ContextBefore, e.ContextAfter = at.around(start, end, s.context, func(line []byte) string {
+			return excerptOf(line, most)
+		})
 	}
 	return e
 }

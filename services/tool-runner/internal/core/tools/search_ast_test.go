@@ -90,18 +90,24 @@ func TestSearchAst(t *testing.T) {
 	if d := cmp.Diff(want, got.flat()); d != "" || got.Count != 3 || got.Truncated {
 		t.Error(d, got.Count)
 	}
-	if m := got.Matches[0]; m.Column != 10 || m.EndLine != 3 || m.EndColumn != 1 || m.ByteStart != 13 || m.ByteEnd != 13+len(*m.Content) {
+	if m := got.Matches[0]; m.Column != 10 || m.EndLine != 3 || m.EndColumn != 1 || m.ByteStart != 13 ||
+		m.ByteEnd != 13+len(*m.Content) {
 		t.Errorf("places %+v", m)
 	}
-	if r := search(in{"pattern": "f($A)", "lang": "typescript"}); len(r.Matches) != 1 || r.Matches[0].MetaVariables["A"] != "3" {
+	if r := search(in{"pattern": "f($A)", "lang": "typescript"}); len(r.Matches) != 1 ||
+		r.Matches[0].MetaVariables["A"] != "3" {
 		t.Errorf("f($A): %v", r.flat())
 	}
-	if r := search(in{"pattern": "f($$$ARGS)", "lang": "typescript"}); len(r.Matches) != 2 || r.Matches[0].MetaVariables["ARGS"] != "1,2" {
+	if r := search(in{"pattern": "f($$$ARGS)", "lang": "typescript"}); len(r.Matches) != 2 ||
+		r.Matches[0].MetaVariables["ARGS"] != "1,2" {
 		t.Errorf("f($$$): %v", r.flat())
 	}
-	r := search(in{"pattern": "console.log($MSG)", "lang": "typescript", "paths": []string{"src/main.ts", "src", "./src"}, "context": 2})
+	r := search(in{
+		"pattern": "console.log($MSG)", "lang": "typescript", "paths": []string{"src/main.ts", "src", "./src"}, "context": 2,
+	})
 	for _, m := range r.Matches {
-		if m.File == "./src/main.ts" && !slices.Equal(m.ContextBefore, []string{"  x: 1,", "});"}) || len(m.ContextAfter) > 2 {
+		if m.File == "./src/main.ts" && !slices.Equal(m.ContextBefore, []string{"  x: 1,", "});"}) ||
+			len(m.ContextAfter) > 2 {
 			t.Errorf("context %q %q", m.ContextBefore, m.ContextAfter)
 		}
 	}
@@ -109,11 +115,13 @@ func TestSearchAst(t *testing.T) {
 		t.Errorf("found %d in folders that lie in each other", r.Count)
 	}
 	for _, globs := range [][]string{{"*.ts", "!*.test.ts"}, {"!*.test.ts", "!*.mts"}, {"main.ts"}, {"**/main.ts"}} {
-		if r := search(in{"pattern": "console.log($_)", "lang": "typescript", "globs": globs}); len(r.Matches) != 1 || r.Matches[0].File != "./src/main.ts" {
+		if r := search(in{"pattern": "console.log($_)", "lang": "typescript", "globs": globs}); len(r.Matches) != 1 ||
+			r.Matches[0].File != "./src/main.ts" {
 			t.Errorf("%v: %v", globs, r.flat())
 		}
 	}
-	if r := search(in{"pattern": "nothing($X)", "lang": "typescript"}); r.Count != 0 || !strings.Contains(r.Hint, "call_expression") {
+	if r := search(in{"pattern": "nothing($X)", "lang": "typescript"}); r.Count != 0 ||
+		!strings.Contains(r.Hint, "call_expression") {
 		t.Errorf("no match: %+v", r)
 	}
 	var alias astResult
@@ -127,16 +135,21 @@ func TestSearchAstInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	cases := map[string][3]string{ // file, source, pattern
 		"bash": {"a.sh", "echo hello\n", "echo $A"}, "c": {"a.c", "int main(void) { return f(1); }\n", "return $A;"},
-		"cpp": {"a.cc", "int main() { std::move(x); }\n", "std::move($A);"}, "csharp": {"a.cs", "class A { void F() { g.H(1); } }\n", "g.H($A)"},
-		"css": {"a.css", ".a { color: red; }\n", ".a { color: $C; }"}, "go": {"a.go", "package a\n\nfunc f() { return g() }\n", "func $F() { $$$ }"},
-		"hcl":  {"a.tf", "resource \"a\" \"b\" {\n  c = 1\n}\n", "resource \"a\" \"b\" { $$$ }"},
-		"html": {"a.html", "<p class=\"x\">y</p>\n", "<p class=\"x\">$A</p>"}, "java": {"A.java", "class A { void f() { g(1); } }\n", "g($A)"},
+		"cpp":        {"a.cc", "int main() { std::move(x); }\n", "std::move($A);"},
+		"csharp":     {"a.cs", "class A { void F() { g.H(1); } }\n", "g.H($A)"},
+		"css":        {"a.css", ".a { color: red; }\n", ".a { color: $C; }"},
+		"go":         {"a.go", "package a\n\nfunc f() { return g() }\n", "func $F() { $$$ }"},
+		"hcl":        {"a.tf", "resource \"a\" \"b\" {\n  c = 1\n}\n", "resource \"a\" \"b\" { $$$ }"},
+		"html":       {"a.html", "<p class=\"x\">y</p>\n", "<p class=\"x\">$A</p>"},
+		"java":       {"A.java", "class A { void f() { g(1); } }\n", "g($A)"},
 		"javascript": {"a.mjs", "f(1)\n", "f($A)"}, "json": {"a.json", "{\"a\": {\"b\": [1, 2]}, \"c\": 3}\n", "{\"b\": $V}"},
 		"kotlin": {"a.kt", "fun f() { g(1) }\n", "g($A)"}, "lua": {"a.lua", "local x = f(1)\n", "f($A)"},
 		"php": {"a.php", "<?php\n$x = f(1);\n", "f($A)"}, "python": {"a.py", "x = f(1, y)\n", "f($$$A)"},
-		"ruby": {"a.rb", "class A\n  def f\n    g(1)\n  end\nend\n", "class $C\n  $$$\nend"}, "rust": {"a.rs", "fn f() { g(1); }\n", "g($A)"},
+		"ruby":  {"a.rb", "class A\n  def f\n    g(1)\n  end\nend\n", "class $C\n  $$$\nend"},
+		"rust":  {"a.rs", "fn f() { g(1); }\n", "g($A)"},
 		"swift": {"a.swift", "let x = f(1)\n", "f($A)"}, "tsx": {"a.tsx", "const a = <p b={c}>d</p>\n", "<p $$$>$X</p>"},
-		"typescript": {"a.ts", "import { a } from \"b\"\n", "import { $A } from $B"}, "yaml": {"a.yaml", "a:\n  b: 1\n", "b: $V"},
+		"typescript": {"a.ts", "import { a } from \"b\"\n", "import { $A } from $B"},
+		"yaml":       {"a.yaml", "a:\n  b: 1\n", "b: $V"},
 	}
 	b := newBench(t)
 	for _, lang := range syntax.Languages() {
@@ -158,10 +171,12 @@ func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t)
 	for pattern, says := range map[string]string{
-		"console.log(": "such as", "": "no code", "a b": "typescript code", "$$$A": "something around it", "f($A": "typescript code",
+		"console.log(": "such as", "": "no code", "a b": "typescript code", "$$$A": "something around it",
+		"f($A":                 "typescript code",
 		"let x = 1; let y = 2": "more than one node",
 	} {
-		if f := b.fails(fault.InvalidPattern, "search.ast", in{"pattern": pattern, "lang": "typescript"}); !strings.Contains(f.Error(), says) {
+		if f := b.fails(fault.InvalidPattern, "search.ast",
+			in{"pattern": pattern, "lang": "typescript"}); !strings.Contains(f.Error(), says) {
 			t.Errorf("%q: %v", pattern, f)
 		}
 	}
@@ -169,7 +184,9 @@ func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x"})
 	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x", "lang": "go", "paths": []string{"../x"}})
 	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x", "lang": "go", "globs": []string{"["}})
-	b.fails(fault.InvalidParams, "search.ast", in{"pattern": "x", "lang": "go", "globs": slices.Repeat([]string{"*.go"}, 101)})
+	b.fails(fault.InvalidParams, "search.ast", in{
+		"pattern": "x", "lang": "go", "globs": slices.Repeat([]string{"*.go"}, 101),
+	})
 	b.fails(fault.FileNotFound, "search.ast", in{"pattern": "x", "lang": "go", "paths": []string{"nope"}})
 }
 
@@ -182,12 +199,18 @@ func TestSearchAstInACage(t *testing.T) {
 	b.from.Agent, b.from.Cage = "primary.subagents.x", policy
 	var r astResult
 	b.ok("search.ast", in{"pattern": "console.log($M)", "lang": "typescript", "context": 1}, &r)
-	want := []string{"./src/deep/d.mts:1:console.log(\n  a,\n) M=a", "./src/main.test.ts:1 outside", "./src/main.ts:4 outside"}
+	want := []string{
+		"./src/deep/d.mts:1:console.log(\n  a,\n) M=a", "./src/main.test.ts:1 outside", "./src/main.ts:4 outside",
+	}
 	if d := cmp.Diff(want, r.flat()); d != "" || r.Matches[1].ContextAfter != nil {
 		t.Error(d)
 	}
-	b.fails(fault.CapabilityDenied, "search.ast", in{"pattern": "x", "lang": "typescript", "paths": []string{"src/main.ts"}})
-	b.fails(fault.CapabilityDenied, "search.ast", in{"pattern": "x", "lang": "typescript", "paths": []string{"src/deep", "gen"}})
+	b.fails(fault.CapabilityDenied, "search.ast", in{
+		"pattern": "x", "lang": "typescript", "paths": []string{"src/main.ts"},
+	})
+	b.fails(fault.CapabilityDenied, "search.ast", in{
+		"pattern": "x", "lang": "typescript", "paths": []string{"src/deep", "gen"},
+	})
 	hiding := codeProject(t, func(b *bench) { b.limits.Search.HideOutside = true })
 	hiding.from.Cage = policy
 	r = astResult{}

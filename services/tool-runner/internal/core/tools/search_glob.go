@@ -34,8 +34,9 @@ type searchGlobResult struct {
 
 func searchGlob(d Deps) *tool.Entry {
 	return tool.Define(tool.Spec[searchGlobParams, searchGlobResult]{
-		Name: "search.glob", Description: searchGlobText, Category: tool.Read, DefaultRoot: true, Parallel: true, OwnTimeout: true,
-		Requires: []tool.Requirement{tool.SearchPath("path", tool.CallerPath)},
+		Name: "search.glob", Description: searchGlobText, Category: tool.Read, DefaultRoot: true, Parallel: true,
+		OwnTimeout: true,
+		Requires:   []tool.Requirement{tool.SearchPath("path", tool.CallerPath)},
 		Needs: func(p *searchGlobParams) []tool.Requirement {
 			return []tool.Requirement{tool.SearchPath("path", p.Path)}
 		},
@@ -83,8 +84,10 @@ func globBelow(pattern string) (string, error) {
 	case pattern == "":
 		return "", fault.New(fault.InvalidParams, "The pattern is empty.").With("field", "pattern")
 	case strings.HasPrefix(pattern, "/"), slices.Contains(strings.Split(pattern, "/"), ".."):
-		return "", fault.New(fault.InvalidParams, "The pattern %q leaves the folder that is searched; put the folder into path.", pattern).
-			With("field", "pattern")
+		return "",
+			fault.New(fault.InvalidParams, "The pattern %q leaves the folder that is searched; put the folder into path.",
+				pattern).
+				With("field", "pattern")
 	}
 	return pattern, checkGlob("pattern", pattern)
 }

@@ -53,13 +53,15 @@ type grepMatch struct {
 
 func searchGrep(d Deps) *tool.Entry {
 	return tool.Define(tool.Spec[searchGrepParams, searchGrepResult]{
-		Name: "search.grep", Description: searchGrepText, Category: tool.Read, DefaultRoot: true, Parallel: true, OwnTimeout: true,
-		Requires: []tool.Requirement{tool.SearchPath("path", tool.CallerPath)},
+		Name: "search.grep", Description: searchGrepText, Category: tool.Read, DefaultRoot: true, Parallel: true,
+		OwnTimeout: true,
+		Requires:   []tool.Requirement{tool.SearchPath("path", tool.CallerPath)},
 		Needs: func(p *searchGrepParams) []tool.Requirement {
 			return []tool.Requirement{tool.SearchPath("path", p.Path)}
 		},
 		Aliases: []tool.Alias{
-			tool.AliasOf("grep", "Search file contents by regular expression (RE2) and return the matching lines with paths and line numbers.",
+			tool.AliasOf("grep", "Search file contents by regular expression (RE2) and return the matching lines with paths "+
+				"and line numbers.",
 				func(p flatGrepParams) searchGrepParams {
 					return searchGrepParams{Pattern: p.Pattern, Path: p.Path, Include: p.Include, OutputMode: modeContent}
 				}),
@@ -90,14 +92,18 @@ func (d Deps) grep(ctx context.Context, call *tool.Call, p *searchGrepParams) (s
 	}
 	pattern, err := search.Compile(p.Pattern)
 	if err != nil {
-		return searchGrepResult{}, fault.New(fault.InvalidParams, "The pattern is not a regular expression: %v.", err).With("field", "pattern")
+		return searchGrepResult{}, fault.New(fault.InvalidParams, "The pattern is not a regular expression: %v.", err).
+			With("field", "pattern")
 	}
 	want, err := includes("include", p.Include, start)
 	if err != nil {
 		return searchGrepResult{}, err
 	}
 	limits := d.Limits.Search
-	g := &grep{call: call, pattern: pattern, mode: p.OutputMode, limits: limits, found: newMatches[grepMatch](limits.OutputBytes, int(p.HeadLimit))}
+	g := &grep{
+		call: call, pattern: pattern, mode: p.OutputMode, limits: limits,
+		found: newMatches[grepMatch](limits.OutputBytes, int(p.HeadLimit)),
+	}
 	bounded, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
 	if start.Mode.IsDir() {

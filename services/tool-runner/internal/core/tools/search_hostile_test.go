@@ -22,7 +22,15 @@ import (
 func TestSearchInAHostileTree(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
-	for _, l := range [][2]string{{".", "src/self"}, {"..", "src/up"}, {"/etc", "etc"}, {"/etc/passwd", "passwd"}, {"gone", "dangling"}, {"loop2", "loop"}, {"loop", "loop2"}} {
+	for _, l := range [][2]string{
+		{".", "src/self"},
+		{"..", "src/up"},
+		{"/etc", "etc"},
+		{"/etc/passwd", "passwd"},
+		{"gone", "dangling"},
+		{"loop2", "loop"},
+		{"loop", "loop2"},
+	} {
 		b.link(l[0], l[1])
 	}
 	for _, name := range []string{"pipe", "docs/.gitignore", "out/.git"} {
@@ -36,7 +44,8 @@ func TestSearchInAHostileTree(t *testing.T) {
 	}
 	defer listener.Close()
 	// Only root may make a device; reading from the terminal's would block.
-	if err := unix.Mknod(filepath.Join(b.root, "device"), unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil && os.Getuid() == 0 {
+	if err := unix.Mknod(filepath.Join(b.root, "device"), unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil &&
+		os.Getuid() == 0 {
 		t.Logf("no device was made: %v", err)
 	}
 	b.write("new\nline", "TODO odd\n")

@@ -14,9 +14,14 @@ import (
 func TestSizeOfAnEntry(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"a", "é", "\u2028", "\x00", "\t", `"`, `\`, "<&>", "\xff", "日"})
-	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 20).Draw(t, "pieces"), "") })
+	text := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(piece, 0, 20).Draw(t, "pieces"), "")
+	})
 	rapid.Check(t, func(t *rapid.T) {
-		m := grepMatch{File: text.Draw(t, "file"), Line: rapid.IntRange(0, 20_000).Draw(t, "line"), Count: rapid.IntRange(0, 99).Draw(t, "count")}
+		m := grepMatch{
+			File: text.Draw(t, "file"), Line: rapid.IntRange(0, 20_000).Draw(t, "line"),
+			Count: rapid.IntRange(0, 99).Draw(t, "count"),
+		}
 		if rapid.Bool().Draw(t, "inside") {
 			content := strings.ToValidUTF8(text.Draw(t, "content"), "\uFFFD")
 			m.Content = &content

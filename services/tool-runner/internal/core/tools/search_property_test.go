@@ -53,7 +53,10 @@ func (b *bench) randomTree(t *rapid.T) map[string]string {
 			}
 		}
 	}
-	word := rapid.SampledFrom([]string{"alpha", "Beta", "gamma_DELTA", "x", "foo()", "bar = 12345", "TODO(ann)", "é", "\u212A", "\t", "\r", "\n", "\n", "\r\n", "\xff"})
+	word := rapid.SampledFrom([]string{
+		"alpha", "Beta", "gamma_DELTA", "x", "foo()", "bar = 12345", "TODO(ann)", "é", "\u212A", "\t", "\r", "\n", "\n",
+		"\r\n", "\xff",
+	})
 	text := rapid.Custom(func(t *rapid.T) string {
 		body := strings.Join(rapid.SliceOfN(word, 0, 30).Draw(t, "words"), " ")
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
@@ -67,10 +70,13 @@ func (b *bench) randomTree(t *rapid.T) map[string]string {
 	part := rapid.SampledFrom([]string{"a", "b", "out", "B", ".h"})
 	name := rapid.Custom(func(t *rapid.T) string {
 		folders := rapid.SliceOfN(part, 0, 3).Draw(t, "folders")
-		return path.Join(append(folders, rapid.SampledFrom([]string{"f.go", "g.ts", "a.log", "b", "h.go", "i \n.ts"}).Draw(t, "file"))...)
+		return path.Join(append(folders, rapid.SampledFrom([]string{"f.go", "g.ts", "a.log", "b", "h.go", "i \n.ts"}).
+			Draw(t, "file"))...)
 	})
 	files := rapid.MapOfN(name, text, 0, 25).Draw(t, "files")
-	rules := rapid.SliceOfN(rapid.SampledFrom([]string{"*.log", "!a.log", "out/", "/a/b", "!out", "*.ts", "**/h.go", "B/*", "!B/f.go"}), 0, 3)
+	rules := rapid.SliceOfN(rapid.SampledFrom([]string{
+		"*.log", "!a.log", "out/", "/a/b", "!out", "*.ts", "**/h.go", "B/*", "!B/f.go",
+	}), 0, 3)
 	for _, folder := range []string{"", "a/", "a/out/"} {
 		if lines := rules.Draw(t, "rules in "+folder); len(lines) > 0 {
 			files[folder+".gitignore"] = strings.Join(lines, "\n")
@@ -108,7 +114,8 @@ func TestGrepEqualsNaiveOnRandomTrees(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)
 	patterns := []string{
-		"alpha", "(?i)beta", "alpha|TODO", `\w+_[A-Z]+`, `\d{4,}`, "^$", "x $", "é", `o\(\)`, ".", "zzz", `^\s*x`, `\bx\b`, "(?i)k", `a\s*$`, `[^a-z]+ x`, "",
+		"alpha", "(?i)beta", "alpha|TODO", `\w+_[A-Z]+`, `\d{4,}`, "^$", "x $", "é", `o\(\)`, ".", "zzz", `^\s*x`, `\bx\b`,
+		"(?i)k", `a\s*$`, `[^a-z]+ x`, "",
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		files := b.randomTree(rt)
@@ -147,7 +154,8 @@ func TestGrepEqualsNaiveOnRandomTrees(t *testing.T) {
 			var r grepResult
 			o := b.ok("search.grep", params, &r)
 			if d := cmp.Diff(want, r.flat()); d != "" || r.TotalMatches != wantTotal || r.Truncated != (len(want) < all) {
-				rt.Fatalf("%q, %s: total %d of %d, truncated %v (- naive, + grep):\n%s", pattern, mode, r.TotalMatches, wantTotal, r.Truncated, d)
+				rt.Fatalf("%q, %s: total %d of %d, truncated %v (- naive, + grep):\n%s", pattern, mode, r.TotalMatches, wantTotal,
+					r.Truncated, d)
 			}
 			if again := b.ok("search.grep", params, nil); again.Result != o.Result {
 				rt.Fatal("two searches differ")
@@ -161,7 +169,10 @@ func TestGrepEqualsNaiveOnRandomTrees(t *testing.T) {
 func TestGlobEqualsNaiveOnRandomTrees(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)
-	patterns := []string{"*", "**", "**/*", "*.go", "**/*.go", "a/**", "**/a/*", "a/*/f.go", "{a,b}/**/*.{go,ts}", "**/[a-g].*", "**/?", "*/*", "out/**/b", ".h/*", "**/.gitignore", "**/[!f]*.go"}
+	patterns := []string{
+		"*", "**", "**/*", "*.go", "**/*.go", "a/**", "**/a/*", "a/*/f.go", "{a,b}/**/*.{go,ts}", "**/[a-g].*", "**/?", "*/*",
+		"out/**/b", ".h/*", "**/.gitignore", "**/[!f]*.go",
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		b.randomTree(rt)
 		pattern := rapid.SampledFrom(patterns).Draw(rt, "pattern")
@@ -252,7 +263,9 @@ func TestGrepNeverQuotesOutsideTheCage(t *testing.T) {
 			return // nothing is granted, and a search is denied
 		}
 		granted := func(file string) bool {
-			return slices.ContainsFunc(policy.FS, func(m dsl.Mount) bool { return file == m.Path || strings.HasPrefix(file, m.Path+"/") })
+			return slices.ContainsFunc(policy.FS, func(m dsl.Mount) bool {
+				return file == m.Path || strings.HasPrefix(file, m.Path+"/")
+			})
 		}
 		var want, inside []string
 		for _, m := range uncaged.Matches {

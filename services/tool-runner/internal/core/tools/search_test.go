@@ -52,9 +52,12 @@ func (r grepResult) flat() []string {
 func searchProject(t testing.TB, change ...func(*bench)) *bench {
 	b := newBench(t, change...)
 	for name, content := range map[string]string{
-		"src/main.ts": "import x\n// TODO: one\n// FIXME: two\n", "src/b.tsx": "TODO\r\n", "src/c.js": "TODO\n", "src/deep/d.ts": "no\nTODO",
-		"docs/e.md": "todo\n", "ignored.log": "TODO\n", ".gitignore": "*.log\nout/\n", "out/f.ts": "TODO\n", "image.png": "\x89PNG\x00TODO\n",
-		".hidden/g.ts": "TODO hidden\n", ".git/config": "TODO\n", "src/.gitignore": "!keep.log\n", "src/keep.log": "TODO kept\n",
+		"src/main.ts": "import x\n// TODO: one\n// FIXME: two\n", "src/b.tsx": "TODO\r\n", "src/c.js": "TODO\n",
+		"src/deep/d.ts": "no\nTODO",
+		"docs/e.md":     "todo\n", "ignored.log": "TODO\n", ".gitignore": "*.log\nout/\n", "out/f.ts": "TODO\n",
+		"image.png":    "\x89PNG\x00TODO\n",
+		".hidden/g.ts": "TODO hidden\n", ".git/config": "TODO\n", "src/.gitignore": "!keep.log\n",
+		"src/keep.log": "TODO kept\n",
 	} {
 		b.write(name, content)
 	}
@@ -67,7 +70,10 @@ func TestGrepModes(t *testing.T) {
 	b := searchProject(t)
 	var r grepResult
 	b.ok("search.grep", in{"pattern": "TODO|FIXME", "output_mode": "content", "path": "./src"}, &r)
-	want := []string{"./src/b.tsx:1:TODO", "./src/c.js:1:TODO", "./src/deep/d.ts:2:TODO", "./src/keep.log:1:TODO kept", "./src/main.ts:2:// TODO: one", "./src/main.ts:3:// FIXME: two"}
+	want := []string{
+		"./src/b.tsx:1:TODO", "./src/c.js:1:TODO", "./src/deep/d.ts:2:TODO", "./src/keep.log:1:TODO kept",
+		"./src/main.ts:2:// TODO: one", "./src/main.ts:3:// FIXME: two",
+	}
 	if d := cmp.Diff(want, r.flat()); d != "" || r.TotalMatches != 6 || r.Truncated {
 		t.Errorf("%s (total %d)", d, r.TotalMatches)
 	}
@@ -106,8 +112,9 @@ func TestGrepInclude(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
 	for include, want := range map[string][]string{
-		"*.ts": {"./src/deep/d.ts", "./src/main.ts"}, "*.{ts,tsx}": {"./src/b.tsx", "./src/deep/d.ts", "./src/main.ts"}, "deep/*.ts": {"./src/deep/d.ts"},
-		"./**/d.*": {"./src/deep/d.ts"}, "main.ts": {"./src/main.ts"}, "src/*.ts": nil,
+		"*.ts": {"./src/deep/d.ts", "./src/main.ts"}, "*.{ts,tsx}": {"./src/b.tsx", "./src/deep/d.ts", "./src/main.ts"},
+		"deep/*.ts": {"./src/deep/d.ts"},
+		"./**/d.*":  {"./src/deep/d.ts"}, "main.ts": {"./src/main.ts"}, "src/*.ts": nil,
 	} {
 		var r grepResult
 		b.ok("search.grep", in{"pattern": "TODO", "path": "src", "include": include}, &r)
@@ -149,10 +156,12 @@ func TestGrepIsBounded(t *testing.T) {
 	b.write("b", strings.Repeat("needle\n", 60))
 	var r grepResult
 	b.ok("search.grep", in{"pattern": "needle", "output_mode": "content", "head_limit": 70}, &r)
-	if len(r.Matches) != 70 || r.Matches[69].File != "./b" || r.Matches[69].Line != 10 || r.TotalMatches != 120 || !r.Truncated {
+	if len(r.Matches) != 70 || r.Matches[69].File != "./b" || r.Matches[69].Line != 10 || r.TotalMatches != 120 ||
+		!r.Truncated {
 		t.Errorf("%d matches of %d, truncated %v", len(r.Matches), r.TotalMatches, r.Truncated)
 	}
-	if b.ok("search.grep", in{"pattern": "needle", "head_limit": 1}, &r); len(r.Matches) != 1 || r.TotalMatches != 2 || !r.Truncated {
+	if b.ok("search.grep", in{"pattern": "needle", "head_limit": 1}, &r); len(r.Matches) != 1 || r.TotalMatches != 2 ||
+		!r.Truncated {
 		t.Errorf("%d files of %d, truncated %v", len(r.Matches), r.TotalMatches, r.Truncated)
 	}
 	for i := range 50 {
@@ -168,7 +177,8 @@ func TestGrepIsBounded(t *testing.T) {
 	b.write("long", strings.Repeat("é", 5000)+"pin"+strings.Repeat("x", 5000)+"\n")
 	b.ok("search.grep", in{"pattern": "pin", "output_mode": "content"}, &r)
 	line := *r.Matches[0].Content
-	if !strings.HasPrefix(line, "[truncated]éé") || !strings.Contains(line, "épinx") || !strings.HasSuffix(line, "x[truncated]") || len([]rune(line)) != 2022 {
+	if !strings.HasPrefix(line, "[truncated]éé") || !strings.Contains(line, "épinx") ||
+		!strings.HasSuffix(line, "x[truncated]") || len([]rune(line)) != 2022 {
 		t.Errorf("%d characters: %.30q ... %q", len([]rune(line)), line, line[len(line)-30:])
 	}
 }
@@ -206,7 +216,9 @@ func TestGrepInACage(t *testing.T) {
 	b.from.Agent, b.from.Cage = "primary.subagents.x", policy
 	var r grepResult
 	b.ok("search.grep", in{"pattern": "TODO", "output_mode": "content", "include": "*.{js,ts}"}, &r)
-	want := []string{"./.hidden/g.ts:1 outside", "./src/c.js:1 outside", "./src/deep/d.ts:2:TODO", "./src/main.ts:2 outside"}
+	want := []string{
+		"./.hidden/g.ts:1 outside", "./src/c.js:1 outside", "./src/deep/d.ts:2:TODO", "./src/main.ts:2 outside",
+	}
 	if d := cmp.Diff(want, r.flat()); d != "" {
 		t.Error(d)
 	}
@@ -239,7 +251,9 @@ func TestGlob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	now := time.Now()
-	for i, name := range []string{"a.test.ts", "src/b.test.ts", "src/c.ts", "node_modules/d.test.ts", "src/deep/e.test.ts", ".h/f.test.ts"} {
+	for i, name := range []string{
+		"a.test.ts", "src/b.test.ts", "src/c.ts", "node_modules/d.test.ts", "src/deep/e.test.ts", ".h/f.test.ts",
+	} {
 		path := b.write(name, "")
 		if err := os.Chtimes(path, now, now.Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
@@ -248,7 +262,8 @@ func TestGlob(t *testing.T) {
 	b.write(".gitignore", "node_modules\n")
 	for pattern, want := range map[string][]string{
 		"**/*.test.ts": {"./.h/f.test.ts", "./src/deep/e.test.ts", "./src/b.test.ts", "./a.test.ts"}, "*.ts": {"./a.test.ts"},
-		"./src/*.ts": {"./src/c.ts", "./src/b.test.ts"}, "src/**/{b,e}.test.ts": {"./src/deep/e.test.ts", "./src/b.test.ts"}, "*.go": {},
+		"./src/*.ts": {"./src/c.ts", "./src/b.test.ts"}, "src/**/{b,e}.test.ts": {"./src/deep/e.test.ts", "./src/b.test.ts"},
+		"*.go": {},
 	} {
 		var r globResult
 		b.ok("search.glob", in{"pattern": pattern}, &r)
@@ -257,7 +272,8 @@ func TestGlob(t *testing.T) {
 		}
 	}
 	var r globResult
-	if b.ok("glob", in{"pattern": "*.ts", "path": "src"}, &r); !slices.Equal(r.Files, []string{"./src/c.ts", "./src/b.test.ts"}) {
+	if b.ok("glob", in{"pattern": "*.ts", "path": "src"},
+		&r); !slices.Equal(r.Files, []string{"./src/c.ts", "./src/b.test.ts"}) {
 		t.Errorf("below src: %v", r.Files)
 	}
 	for i := range 150 {
@@ -266,7 +282,8 @@ func TestGlob(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b.ok("search.glob", in{"pattern": "n/*"}, &r); r.Count != 100 || !r.Truncated || r.Files[0] != "./n/149" || r.Files[99] != "./n/050" {
+	if b.ok("search.glob", in{"pattern": "n/*"}, &r); r.Count != 100 || !r.Truncated || r.Files[0] != "./n/149" ||
+		r.Files[99] != "./n/050" {
 		t.Errorf("%d files from %s to %s, truncated %v", r.Count, r.Files[0], r.Files[99], r.Truncated)
 	}
 	for _, pattern := range []string{"", "[", "/etc/*", "../*", "a/../../*"} {
@@ -278,7 +295,10 @@ func TestGlob(t *testing.T) {
 
 // Any glob ends soon, with files of the project or a refusal.
 func FuzzGlob(f *testing.F) {
-	for _, seed := range []string{"**/*.go", "{a,b}{c,d}/**", "[!a]", `\*`, "**/**/**/**/a", strings.Repeat("*a", 100), strings.Repeat("{a,a}", 9), "a/../b", "{", "[", "[]a]", "\xff"} {
+	for _, seed := range []string{
+		"**/*.go", "{a,b}{c,d}/**", "[!a]", `\*`, "**/**/**/**/a", strings.Repeat("*a", 100), strings.Repeat("{a,a}", 9),
+		"a/../b", "{", "[", "[]a]", "\xff",
+	} {
 		f.Add(seed)
 	}
 	b := newBench(f)

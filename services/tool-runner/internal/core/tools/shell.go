@@ -55,7 +55,8 @@ func (d Deps) spec(call *tool.Call, job shellJob) sandbox.Spec {
 		environment = env.Caged
 	}
 	return sandbox.Spec{
-		Owner: call.Owner(), Argv: []string{"/bin/sh", "-c", job.command}, Dir: job.cwd.Abs(), Env: environment(d.LookupEnv, job.env),
+		Owner: call.Owner(), Argv: []string{"/bin/sh", "-c", job.command}, Dir: job.cwd.Abs(),
+		Env:      environment(d.LookupEnv, job.env),
 		Terminal: job.terminal, Stderr: job.stderr, Timeout: job.timeout,
 		Cage: call.From.Cage, CageID: call.From.CageID, Root: call.Space.Root(), Refused: job.refused,
 	}
@@ -68,7 +69,9 @@ func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (contr
 	defer cancel()
 	began := time.Now()
 	exit, err := d.Commands.Run(bounded, d.spec(call, job), job.output)
-	record := audit.Command{Line: d.Limits.Shell.recorded(job.command), Cwd: job.cwd.Show, Timeout: job.timeout, Duration: time.Since(began)}
+	record := audit.Command{
+		Line: d.Limits.Shell.recorded(job.command), Cwd: job.cwd.Show, Timeout: job.timeout, Duration: time.Since(began),
+	}
 	if err == nil {
 		if exit.Reason == contract.ReasonTimeout {
 			exit.Code = sandbox.KilledCode

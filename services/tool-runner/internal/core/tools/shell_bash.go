@@ -79,12 +79,16 @@ func (d Deps) runShell(ctx context.Context, call *tool.Call, p *shellBashParams)
 	screen := text.NewScreen(keep, func(s string) { call.Emit("stdout", s) })
 	var refused refusals
 	exit, err := d.execute(ctx, call, shellJob{
-		command: p.Command, cwd: cwd, env: p.Env, timeout: timeout, terminal: true, output: screen.Write, refused: refused.add,
+		command: p.Command, cwd: cwd, env: p.Env, timeout: timeout, terminal: true, output: screen.Write,
+		refused: refused.add,
 	})
 	if err != nil {
 		return shellBashResult{}, err
 	}
-	result := shellBashResult{Stdout: screen.Finish(), ExitCode: exit.Code, TimedOut: exit.Reason == contract.ReasonTimeout}
-	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), sandbox.Explain(exit.Reason, call.From.Cage), refused
+	result := shellBashResult{
+		Stdout: screen.Finish(), ExitCode: exit.Code, TimedOut: exit.Reason == contract.ReasonTimeout,
+	}
+	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), sandbox.Explain(exit.Reason, call.From.Cage),
+		refused
 	return result, nil
 }

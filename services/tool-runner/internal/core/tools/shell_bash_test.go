@@ -27,7 +27,8 @@ func TestShellRuns(t *testing.T) {
 	b := newBench(t)
 	for command, want := range map[string]shellResult{
 		"echo hello": {Stdout: "hello\n"}, "exit 42": {ExitCode: 42}, "echo a; echo b >&2": {Stdout: "a\nb\n"},
-		"test -t 1 && test -t 0 && echo tty": {Stdout: "tty\n"}, "printf 'x\\r\\ny\\rz'": {Stdout: "x\ny\rz"}, "kill -9 $$": {ExitCode: 137},
+		"test -t 1 && test -t 0 && echo tty": {Stdout: "tty\n"}, "printf 'x\\r\\ny\\rz'": {Stdout: "x\ny\rz"},
+		"kill -9 $$": {ExitCode: 137},
 		"printf 'caf\\303'; printf '\\251 \\377'": {Stdout: "café \uFFFD"}, "cat; echo end": {Stdout: "end\n"},
 		"read -r x || echo nobody": {Stdout: "nobody\n"}, "true": {},
 	} {
@@ -43,13 +44,16 @@ func TestShellIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.write("sub/x", "")
-	o := b.ok("shell.bash", in{"command": "exit 3 # TOKEN=abcdefgh " + strings.Repeat("é", 500), "cwd": "sub", "timeout": 999_999}, nil)
+	o := b.ok("shell.bash", in{
+		"command": "exit 3 # TOKEN=abcdefgh " + strings.Repeat("é", 500), "cwd": "sub", "timeout": 999_999,
+	}, nil)
 	r := b.record(o, "shell.executed")
 	command := r["command"].(string)
 	if n := len([]rune(command)); n != 200 || !strings.HasPrefix(command, "exit 3 # TOKEN=[masked] ") {
 		t.Errorf("%d characters: %.40q", n, command)
 	}
-	if r["cwd"] != "./sub" || r["exit_code"] != 3 || r["timed_out"] != false || r["duration_ms"] == nil || r["timeout_ms"] != int64(600_000) {
+	if r["cwd"] != "./sub" || r["exit_code"] != 3 || r["timed_out"] != false || r["duration_ms"] == nil ||
+		r["timeout_ms"] != int64(600_000) {
 		t.Errorf("record %v", r)
 	}
 }
@@ -120,7 +124,9 @@ func TestShellEnvironment(t *testing.T) {
 	b := newBench(t)
 	b.env["OPENAI_API_KEY"], b.env["SECRET_X"], b.env["TZ"], b.env["LANG"] = "sk-leak", "leak", "Europe/Berlin", "C"
 	var r shellResult
-	b.ok("shell.bash", in{"command": "env; echo $FOO", "env": in{"FOO": "bar", "TZ": "UTC", "QUOTED": "${SECRET_X} $(id)"}}, &r)
+	b.ok("shell.bash", in{
+		"command": "env; echo $FOO", "env": in{"FOO": "bar", "TZ": "UTC", "QUOTED": "${SECRET_X} $(id)"},
+	}, &r)
 	var names []string
 	for line := range strings.Lines(r.Stdout) {
 		name, _, _ := strings.Cut(line, "=")
@@ -169,7 +175,9 @@ func TestShellTimeoutIsClamped(t *testing.T) {
 	for _, spec := range b.shell.Specs() {
 		got = append(got, spec.Timeout)
 	}
-	if want := []time.Duration{time.Second, time.Second, 30 * time.Second, 600 * time.Second, 600 * time.Second, 120 * time.Second}; !slices.Equal(got, want) {
+	if want := []time.Duration{
+		time.Second, time.Second, 30 * time.Second, 600 * time.Second, 600 * time.Second, 120 * time.Second,
+	}; !slices.Equal(got, want) {
 		t.Errorf("timeouts %v, want %v", got, want)
 	}
 }
@@ -182,7 +190,8 @@ func TestShellOutputIsBounded(t *testing.T) {
 	const marker = "\n[output truncated \u2014 1 MB limit]"
 	var r shellResult
 	b.ok("shell.bash", in{"command": "yes ééé | head -c 3000000; touch done; exit 7"}, &r)
-	if n := len(r.Stdout) - len(marker); n > 1<<20 || n < 1<<20-4 || !strings.HasSuffix(r.Stdout, marker) || r.ExitCode != 7 {
+	if n := len(r.Stdout) - len(marker); n > 1<<20 || n < 1<<20-4 || !strings.HasSuffix(r.Stdout, marker) ||
+		r.ExitCode != 7 {
 		t.Errorf("%d bytes, exit %d, end in %q", n, r.ExitCode, r.Stdout[len(r.Stdout)-60:])
 	}
 	if strings.ContainsRune(r.Stdout, '\uFFFD') || b.content("done") != "" {
@@ -192,7 +201,8 @@ func TestShellOutputIsBounded(t *testing.T) {
 		t.Errorf("%d bytes were shown while it ran", b.emitted.Len())
 	}
 	b.ok("bash", in{"command": "yes | head -c 300000"}, &r)
-	if want := "\n[output truncated \u2014 200 KB limit]"; len(r.Stdout) != 200<<10+len(want) || !strings.HasSuffix(r.Stdout, want) {
+	if want := "\n[output truncated \u2014 200 KB limit]"; len(r.Stdout) != 200<<10+len(want) ||
+		!strings.HasSuffix(r.Stdout, want) {
 		t.Errorf("%d bytes, end in %q", len(r.Stdout), r.Stdout[len(r.Stdout)-60:])
 	}
 }
@@ -236,16 +246,19 @@ func TestShellInACage(t *testing.T) {
 	b.write("src/x", "")
 	b.write("doc/x", "")
 	b.ok("shell.bash", in{"command": "true", "cwd": "src"}, nil)
-	if spec := b.shell.Specs()[0]; spec.Cage != b.from.Cage || spec.Root != b.root || spec.Owner.SessionID != "s" || spec.Owner.RunID != "r" {
+	if spec := b.shell.Specs()[0]; spec.Cage != b.from.Cage || spec.Root != b.root || spec.Owner.SessionID != "s" ||
+		spec.Owner.RunID != "r" {
 		t.Errorf("the sandbox was asked for %+v", spec)
 	}
 	for _, cwd := range []string{"doc", "."} {
-		if f := b.fails(fault.CapabilityDenied, "shell.bash", in{"command": "true", "cwd": cwd}); f.Details["required"] != "rw:fs:"+cwd {
+		if f := b.fails(fault.CapabilityDenied, "shell.bash",
+			in{"command": "true", "cwd": cwd}); f.Details["required"] != "rw:fs:"+cwd {
 			t.Errorf("%s: %v", cwd, f.Details)
 		}
 	}
 	b.from.Cage = &dsl.Cage{FS: src}
-	if f := b.fails(fault.CapabilityDenied, "shell.bash", in{"command": "true", "cwd": "src"}); f.Details["required"] != "capability:shell" {
+	if f := b.fails(fault.CapabilityDenied, "shell.bash",
+		in{"command": "true", "cwd": "src"}); f.Details["required"] != "capability:shell" {
 		t.Errorf("details %v", f.Details)
 	}
 }
@@ -285,5 +298,7 @@ func TestShellRefusesBeforeItAsks(t *testing.T) {
 		}
 	}
 	b.fails(fault.InvalidParams, "shell.process", in{"action": "input", "input": asked + "\n"})
-	b.fails(fault.InvalidParams, "shell.process", in{"action": "input", "process_id": "x", "input": strings.Repeat(asked+"\n", 64<<10)})
+	b.fails(fault.InvalidParams, "shell.process", in{
+		"action": "input", "process_id": "x", "input": strings.Repeat(asked+"\n", 64<<10),
+	})
 }

@@ -77,7 +77,8 @@ func shellExec(d Deps) *tool.Entry {
 		Aliases: []tool.Alias{
 			tool.AliasOf("exec", execText, func(p execParams) shellExecParams {
 				return shellExecParams{
-					Command: p.Command, Cwd: p.Workdir, Env: p.Env, Background: p.Background, Timeout: fromSeconds(p.Timeout), field: "workdir",
+					Command: p.Command, Cwd: p.Workdir, Env: p.Env, Background: p.Background, Timeout: fromSeconds(p.Timeout),
+					field: "workdir",
 				}
 			}),
 		},
@@ -132,9 +133,12 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	}
 	stdout.Finish()
 	stderr.Finish()
-	result := shellExecResult{Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: exit.Reason == contract.ReasonTimeout}
+	result := shellExecResult{
+		Status: string(processes.Exited), ExitCode: &exit.Code, TimedOut: exit.Reason == contract.ReasonTimeout,
+	}
 	result.Stdout, result.Stderr = share(stdout, stderr, limits.OutputRunes)
-	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), sandbox.Explain(exit.Reason, call.From.Cage), refused
+	result.Killed, result.Note, result.NetworkRefused = exit.Reason.Word(), sandbox.Explain(exit.Reason, call.From.Cage),
+		refused
 	return result, nil
 }
 

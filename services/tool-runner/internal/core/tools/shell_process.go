@@ -176,9 +176,11 @@ func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) 
 	var err error
 	if p.Offset != nil {
 		if *p.Offset < 0 {
-			return shellProcessResult{}, fault.New(fault.InvalidParams, "offset is %d; the first byte is number 0.", *p.Offset).With("field", "offset")
+			return shellProcessResult{}, fault.New(fault.InvalidParams, "offset is %d; the first byte is number 0.", *p.Offset).
+				With("field", "offset")
 		}
-		page, err = d.Processes.ReadAt(ctx, call.From.SessionID, call.From.Agent, p.ProcessID, int64(*p.Offset), limits.OutputRunes)
+		page, err = d.Processes.ReadAt(ctx, call.From.SessionID, call.From.Agent, p.ProcessID, int64(*p.Offset),
+			limits.OutputRunes)
 	} else {
 		page, err = d.Processes.Poll(ctx, call.From.SessionID, call.From.Agent, p.ProcessID, limits.OutputRunes,
 			clamp(p.Wait, limits.PollWait, 0, limits.MaxWait), func(s string) { call.Emit("stdout", s) })
@@ -187,7 +189,8 @@ func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) 
 		return shellProcessResult{}, err
 	}
 	result := d.described(call, page.Process)
-	result.Output, result.Offset, result.NextOffset, result.OmittedBytes = &page.Output, &page.From, &page.Next, page.Omitted
+	result.Output, result.Offset, result.NextOffset, result.OmittedBytes = &page.Output, &page.From, &page.Next,
+		page.Omitted
 	return result, nil
 }
 
@@ -195,7 +198,8 @@ func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) 
 func (l ProcessLimits) check(p *shellProcessParams) error {
 	switch {
 	case p.Action != "list" && p.ProcessID == "":
-		return fault.New(fault.InvalidParams, "process_id is required for the action %s.", p.Action).With("field", "process_id")
+		return fault.New(fault.InvalidParams, "process_id is required for the action %s.", p.Action).
+			With("field", "process_id")
 	case p.Action == "input" && p.Input == "" && !p.EOF:
 		return fault.New(fault.InvalidParams, "input is required for the action input, or eof.").With("field", "input")
 	case p.Action == "input" && len(p.Input) > l.InputBytes:
@@ -217,7 +221,8 @@ func (d Deps) signal(ctx context.Context, call *tool.Call, p *shellProcessParams
 	name := strings.ToUpper(p.Signal)
 	switch {
 	case name == "":
-		return shellProcessResult{}, fault.New(fault.InvalidParams, "signal is required for the action signal.").With("field", "signal")
+		return shellProcessResult{}, fault.New(fault.InvalidParams, "signal is required for the action signal.").
+			With("field", "signal")
 	case !strings.HasPrefix(name, "SIG"):
 		name = "SIG" + name
 	}
@@ -234,7 +239,8 @@ func (d Deps) signal(ctx context.Context, call *tool.Call, p *shellProcessParams
 
 // notes explain a status that does not explain itself.
 var notes = map[processes.Status]string{
-	processes.Lost: "The service that ran it was restarted, which ended it; how it ended is not known and its output is gone.",
+	processes.Lost: "The service that ran it was restarted, which ended it; how it ended is not known and its output " +
+		"is gone.",
 }
 
 // note explains a process's status or the reason of its end.
@@ -260,12 +266,15 @@ func (l ShellLimits) EndRecord(p processes.Process) contract.Record {
 	}}
 	if p.Status != processes.Lost {
 		r.Type, r.Payload = audit.ShellExecuted, audit.Command{
-			Line: l.recorded(p.Command), Cwd: p.Cwd, ExitCode: &p.ExitCode, TimedOut: p.Reason == processes.TimedOut, Timeout: p.Timeout,
+			Line: l.recorded(p.Command), Cwd: p.Cwd, ExitCode: &p.ExitCode, TimedOut: p.Reason == processes.TimedOut,
+			Timeout:  p.Timeout,
 			Duration: time.Duration(p.EndedAt-p.StartedAt) * time.Millisecond, Process: p.ID,
 			Killed: contract.ReasonOf(string(p.Reason)).Word(),
 		}.Fields()
 	}
-	for name, value := range map[string]string{"session_id": p.Session, "run_id": p.Run, "call_id": p.Call, "caller": p.Agent} {
+	for name, value := range map[string]string{
+		"session_id": p.Session, "run_id": p.Run, "call_id": p.Call, "caller": p.Agent,
+	} {
 		r.Payload[name] = value
 	}
 	return r
@@ -278,8 +287,10 @@ func (d Deps) described(call *tool.Call, p processes.Process) shellProcessResult
 	}
 	d.recordEnd(call, p)
 	return shellProcessResult{
-		ProcessID: p.ID, Status: string(p.Status), Note: note(call, p), Command: p.Command, Cwd: p.Cwd, StartedAt: p.StartedAt, EndedAt: p.EndedAt,
-		ExitCode: exitCode(p), Signal: p.Signal, Reason: string(p.Reason), TimedOut: p.Reason == processes.TimedOut, UnreadBytes: &p.Unread,
+		ProcessID: p.ID, Status: string(p.Status), Note: note(call, p), Command: p.Command, Cwd: p.Cwd,
+		StartedAt: p.StartedAt, EndedAt: p.EndedAt,
+		ExitCode: exitCode(p), Signal: p.Signal, Reason: string(p.Reason), TimedOut: p.Reason == processes.TimedOut,
+		UnreadBytes: &p.Unread,
 	}
 }
 
@@ -296,7 +307,8 @@ func (d Deps) listed(call *tool.Call, list []processes.Process) shellProcessResu
 	for _, p := range list {
 		d.recordEnd(call, p)
 		entries = append(entries, processEntry{
-			ProcessID: p.ID, Status: string(p.Status), Command: p.Command, Cwd: p.Cwd, Agent: p.Agent, StartedAt: p.StartedAt, EndedAt: p.EndedAt,
+			ProcessID: p.ID, Status: string(p.Status), Command: p.Command, Cwd: p.Cwd, Agent: p.Agent, StartedAt: p.StartedAt,
+			EndedAt:  p.EndedAt,
 			ExitCode: exitCode(p), Reason: string(p.Reason), UnreadBytes: p.Unread,
 		})
 	}

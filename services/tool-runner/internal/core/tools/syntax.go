@@ -29,7 +29,9 @@ type SyntaxLimits struct {
 }
 
 // compile compiles a pattern for one call.
-func (d Deps) compile(ctx context.Context, lang *syntax.Language, pattern, field string) (compiled *astgrep.Pattern, err error) {
+func (d Deps) compile(
+	ctx context.Context, lang *syntax.Language, pattern, field string,
+) (compiled *astgrep.Pattern, err error) {
 	err = d.Parsers.Use(ctx, func(p *syntax.Parser) error {
 		compiled, err = astgrep.Compile(ctx, p, lang, pattern)
 		return err
@@ -44,7 +46,8 @@ func syntaxFailure(err error, field string) error {
 	case errors.As(err, &bad):
 		return fault.New(fault.InvalidPattern, "%s", bad.Error()).With("field", field).With("pattern", bad.Pattern)
 	case errors.Is(err, syntax.ErrUnavailable):
-		return fault.New(fault.Unavailable, "Structural search is not available here: this kaged was built without cgo. Use search.grep.")
+		return fault.New(fault.Unavailable, "Structural search is not available here: this kaged was built without cgo. "+
+			"Use search.grep.")
 	}
 	return err
 }
@@ -126,7 +129,9 @@ func globs(field string, list []string, start paths.Path) (func(paths.Path, stri
 		with  bool
 	}
 	if len(list) > maxGlobs {
-		return nil, fault.New(fault.InvalidParams, "There are %d globs in %s; at most %d are taken.", len(list), field, maxGlobs).With("field", field)
+		return nil,
+			fault.New(fault.InvalidParams, "There are %d globs in %s; at most %d are taken.", len(list), field, maxGlobs).
+				With("field", field)
 	}
 	var rules []rule
 	positive := false

@@ -15,7 +15,8 @@ func TestStructuralToolsWithoutCgo(t *testing.T) {
 	b := newBench(t)
 	b.write("a.go", "package a\n")
 	for name, params := range map[string]in{
-		"search.ast": {"pattern": "f($A)", "lang": "go"}, "edit.ast": {"rewrites": map[string]string{"f($A)": "g($A)"}, "lang": "go"},
+		"search.ast": {"pattern": "f($A)", "lang": "go"},
+		"edit.ast":   {"rewrites": map[string]string{"f($A)": "g($A)"}, "lang": "go"},
 	} {
 		if f := b.fails(fault.Unavailable, name, params); !strings.Contains(f.Error(), "without cgo") {
 			t.Errorf("%s: %v", name, f)

@@ -75,7 +75,12 @@ func answers(t *testing.T) string {
 		{"file.create", in{"path": "c.txt", "content": "three\n"}},
 		{"file.read", in{"path": "new/b.txt"}},
 		{"edit.text", in{"path": "new/b.txt", "old_string": "two", "new_string": "2"}},
-		{"edit.patch", in{"patch": "*** Begin Patch\n*** Update File: new/b.txt\n*** Move to: d.txt\n@@\n-one\n+1\n*** Delete File: c.txt\n*** End Patch\n"}},
+		{
+			"edit.patch", in{
+				"patch": "*** Begin Patch\n*** Update File: new/b.txt\n*** Move to: d.txt\n@@\n-one\n+1\n*** Delete File: " +
+					"c.txt\n*** End Patch\n",
+			},
+		},
 		{"edit.ast", in{"rewrites": map[string]string{"old($A)": "fresh($A)"}, "path": "src", "dry_run": false}},
 		{"search.grep", in{"pattern": "fresh|1"}},
 		{"search.glob", in{"pattern": "**"}},

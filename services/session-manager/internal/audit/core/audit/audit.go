@@ -63,7 +63,9 @@ func (r Record) Clean() Record {
 	if r.TS == 0 {
 		r.TS = time.Now().UnixMilli()
 	}
-	for _, field := range []*string{&r.EventType, &r.UserID, &r.RequestID, &r.ProjectID, &r.SessionID, &r.RunID, &r.AgentPath} {
+	for _, field := range []*string{
+		&r.EventType, &r.UserID, &r.RequestID, &r.ProjectID, &r.SessionID, &r.RunID, &r.AgentPath,
+	} {
 		*field = cleanField(*field)
 	}
 	return r
@@ -116,7 +118,8 @@ const maxBatch = 1000
 // record without a type and for more than 1000 at once.
 func (s *Service) Record(ctx context.Context, records []Record) error {
 	if len(records) > maxBatch {
-		return fault.New(fault.ValidationFailed, "At most %d records can be appended at once.", maxBatch).With("fields", []string{"records"})
+		return fault.New(fault.ValidationFailed, "At most %d records can be appended at once.", maxBatch).
+			With("fields", []string{"records"})
 	}
 	for _, r := range records {
 		if r.EventType == "" {

@@ -81,7 +81,9 @@ func TestQuery(t *testing.T) {
 	if err != nil || len(first.Items) != 2 || !first.HasMore() {
 		t.Fatalf("first page = %+v, %v", first, err)
 	}
-	want := audit.Query{Owner: "ada", Since: 1, Until: 9, ProjectID: "p", SessionID: "s", Types: []string{"auth.*", "prompt.edit"}, Limit: 2}
+	want := audit.Query{
+		Owner: "ada", Since: 1, Until: 9, ProjectID: "p", SessionID: "s", Types: []string{"auth.*", "prompt.edit"}, Limit: 2,
+	}
 	if d := cmp.Diff(want, m.query); d != "" {
 		t.Error(d)
 	}
@@ -104,7 +106,9 @@ func TestQueryRefuses(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, err := s.Query(t.Context(), "ada", audit.Filter{EventType: strings.Repeat("a", check.MaxID+1)}, 0, ""); !errors.Is(err, fault.ValidationFailed) {
+	if _, err := s.Query(t.Context(), "ada", audit.Filter{
+		EventType: strings.Repeat("a", check.MaxID+1),
+	}, 0, ""); !errors.Is(err, fault.ValidationFailed) {
 		t.Errorf("a long type: %v", err)
 	}
 	if _, err := s.Query(t.Context(), "ada", audit.Filter{}, 0, "garbage"); !errors.Is(err, fault.ValidationFailed) {
@@ -115,7 +119,8 @@ func TestQueryRefuses(t *testing.T) {
 // A payload of ordinary values reads back as it was.
 func TestEncode(t *testing.T) {
 	payload := map[string]any{
-		"text": "a \"quoted\" \\ line\n\r\t\x01 ünï😀", "int": 7, "big": int64(1) << 60, "small": int32(-3), "float": 0.25, "exp": 1e300,
+		"text": "a \"quoted\" \\ line\n\r\t\x01 ünï😀", "int": 7, "big": int64(1) << 60, "small": int32(-3), "float": 0.25,
+		"exp": 1e300,
 		"nil": nil, "yes": true, "list": []any{"a", 1, map[string]any{}}, "names": []string{"x", "y"},
 		"raw": json.RawMessage(`{"n":12345678901234567890,"s":"\u00e4"}`), "struct": struct {
 			A int `json:"a"`
@@ -148,11 +153,13 @@ func TestEncodeHostile(t *testing.T) {
 		deep = map[string]any{"d": deep}
 	}
 	payload := map[string]any{
-		"nul\x00": "a\x00b", "bad": "\xff\xfe", "nan": math.NaN(), "inf": math.Inf(-1), "deep": deep, "huge": json.Number("1e999999"),
+		"nul\x00": "a\x00b", "bad": "\xff\xfe", "nan": math.NaN(), "inf": math.Inf(-1), "deep": deep,
+		"huge": json.Number("1e999999"),
 		"chan": make(chan int), "raw": json.RawMessage(`"\u0000\ud800"`), "broken": json.RawMessage(`{`),
 	}
 	got := audit.Encode(payload, audit.MaxPayload)
-	if !json.Valid(got) || !utf8.Valid(got) || strings.Contains(string(got), `\u0000`) || strings.Contains(string(got), `\ud8`) {
+	if !json.Valid(got) || !utf8.Valid(got) || strings.Contains(string(got), `\u0000`) ||
+		strings.Contains(string(got), `\ud8`) {
 		t.Errorf("encoded to %.300s", got)
 	}
 	if string(audit.Encode(nil, 100)) != "{}" {

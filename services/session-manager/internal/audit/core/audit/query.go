@@ -26,7 +26,9 @@ const list = "audit"
 
 // Query returns a page of the entries that owner may see, newest first: those of owner and those without an
 // operator. It fails with validation_failed naming the parameter that makes no sense.
-func (s *Service) Query(ctx context.Context, owner string, f Filter, limit int32, cursor string) (page.Page[Record], error) {
+func (s *Service) Query(
+	ctx context.Context, owner string, f Filter, limit int32, cursor string,
+) (page.Page[Record], error) {
 	req, err := page.Parse(list, limit, cursor)
 	if err != nil {
 		return page.Page[Record]{}, err

@@ -110,7 +110,8 @@ func (c *Config) Binding(alias string) (string, bool) {
 func (c *Config) Route(alias string) (contract.Route, error) {
 	targets, ok := c.models[alias]
 	if !ok {
-		return contract.Route{}, fault.New(fault.ModelAliasNotFound, "Model alias '%s' not found in local config.", alias).With("alias", alias)
+		return contract.Route{}, fault.New(fault.ModelAliasNotFound, "Model alias '%s' not found in local config.", alias).
+			With("alias", alias)
 	}
 	route := contract.Route{Alias: alias, Targets: make([]contract.Target, len(targets))}
 	for i, t := range targets {

@@ -67,7 +67,8 @@ base_url = "http://127.0.0.1:11434/v1"
 			Headers: map[string]string{"X-Team": "one-s3cret"},
 		}},
 		{Target: llm.Target{
-			Provider: "box", Model: "qwen3:32b", Driver: "openai-chat", BaseURL: "http://127.0.0.1:11434/v1", Headers: map[string]string{},
+			Provider: "box", Model: "qwen3:32b", Driver: "openai-chat", BaseURL: "http://127.0.0.1:11434/v1",
+			Headers: map[string]string{},
 		}},
 	}}
 	if d := cmp.Diff(want, route); d != "" {
@@ -82,7 +83,8 @@ base_url = "http://127.0.0.1:11434/v1"
 func TestUnknownAlias(t *testing.T) {
 	_, source := file(t, "")
 	_, err := read(t, source).Route("fast")
-	if !errors.Is(err, fault.ModelAliasNotFound) || fault.From(err).Msg != "Model alias 'fast' not found in local config." {
+	if !errors.Is(err, fault.ModelAliasNotFound) ||
+		fault.From(err).Msg != "Model alias 'fast' not found in local config." {
 		t.Errorf("err = %v", err)
 	}
 	if _, ok := read(t, source).Binding("fast"); ok {
@@ -149,7 +151,8 @@ script = "none.yaml"
 			}
 			continue
 		}
-		if !errors.Is(got.Unusable, fault.ProviderNotConfigured) || !strings.HasPrefix(got.Unusable.Msg, sentence) || got.Unusable.Details["provider"] != got.Provider {
+		if !errors.Is(got.Unusable, fault.ProviderNotConfigured) || !strings.HasPrefix(got.Unusable.Msg, sentence) ||
+			got.Unusable.Details["provider"] != got.Provider {
 			t.Errorf("%s: %+v", target, got.Unusable)
 		}
 	}
@@ -210,7 +213,8 @@ func TestBrokenFile(t *testing.T) {
 	write(t, path, "[models]\nfast = \"a:1\"\n\n[modles]\n")
 	_, err := source.Config(t.Context(), "ada")
 	f := fault.From(err)
-	if !errors.Is(err, fault.LocalConfigInvalid) || f.Details["line"] != 4 || f.Details["path"] != path || !strings.Contains(f.Msg, "modles") {
+	if !errors.Is(err, fault.LocalConfigInvalid) || f.Details["line"] != 4 || f.Details["path"] != path ||
+		!strings.Contains(f.Msg, "modles") {
 		t.Errorf("err = %v, details %v", err, f.Details)
 	}
 	write(t, path, "[models]\nfast = \"a:2\"\n")
@@ -232,7 +236,8 @@ func TestRehearsalScript(t *testing.T) {
 		t.Errorf("script = %q, %v", got.Script, got.Unusable)
 	}
 	write(t, script, "two")
-	if got := read(t, source); string(got.RouteTo("play:x").Targets[0].Script) != "two" || got.Revision() == first.Revision() {
+	if got := read(t, source); string(got.RouteTo("play:x").Targets[0].Script) != "two" ||
+		got.Revision() == first.Revision() {
 		t.Error("the script's edit was not seen")
 	}
 	write(t, script, strings.Repeat("x", 1<<20+1))
@@ -253,14 +258,17 @@ func TestRawKeyIsWarnedOf(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("a reference is warned of: %s", &log)
 	}
-	write(t, path, "[providers.anthropic]\napi_key = \"sk-ant-0123\"\n[providers.proxy]\ndriver = \"openai\"\nbase_url = \"http://x\"\n"+
+	write(t, path, "[providers.anthropic]\napi_key = \"sk-ant-0123\"\n[providers.proxy]\ndriver = \"openai\"\nbase_url "+
+		"= \"http://x\"\n"+
 		"headers = {Authorization = \"Bearer sk-ant-4567\", X-Team = \"blue\"}\n")
-	if target := read(t, source).RouteTo("anthropic:x").Targets[0]; target.APIKey != "sk-ant-0123" || target.Unusable != nil {
+	if target := read(t, source).RouteTo("anthropic:x").Targets[0]; target.APIKey != "sk-ant-0123" ||
+		target.Unusable != nil {
 		t.Errorf("a raw key leads to %+v", target)
 	}
 	read(t, source)
 	got := log.String()
-	if strings.Count(got, "providers.anthropic.api_key") != 1 || strings.Count(got, "providers.proxy.headers.Authorization") != 1 ||
+	if strings.Count(got, "providers.anthropic.api_key") != 1 ||
+		strings.Count(got, "providers.proxy.headers.Authorization") != 1 ||
 		strings.Count(got, "level=WARN") != 2 || strings.Contains(got, "sk-ant") {
 		t.Errorf("the log says %q", got)
 	}
@@ -268,13 +276,16 @@ func TestRawKeyIsWarnedOf(t *testing.T) {
 
 // Rules keep the order of the file, and an operator without a configuration has an empty one.
 func TestRulesAndLimits(t *testing.T) {
-	_, source := file(t, "[default_tools]\n\"shell.*\" = {enabled = true}\n\"file.*\" = {enabled = false}\n[limits]\nmax_steps = 7\nlive_agents = 3\n[ui]\ntheme = \"dark\"\n")
+	_, source := file(t, "[default_tools]\n\"shell.*\" = {enabled = true}\n\"file.*\" = {enabled = "+
+		"false}\n[limits]\nmax_steps = 7\nlive_agents = 3\n[ui]\ntheme = \"dark\"\n")
 	c := read(t, source)
 	want := []catalogue.Switch{{Pattern: "shell.*", Enabled: true}, {Pattern: "file.*"}}
-	if d := cmp.Diff(want, c.ToolRules()); d != "" || c.Limits().MaxSteps != 7 || c.Limits().LiveAgents != 3 || c.Preferences().Theme != "dark" {
+	if d := cmp.Diff(want, c.ToolRules()); d != "" || c.Limits().MaxSteps != 7 || c.Limits().LiveAgents != 3 ||
+		c.Preferences().Theme != "dark" {
 		t.Error(d, c.Limits(), c.Preferences())
 	}
-	if empty := read(t, localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))); len(empty.ToolRules()) != 0 || empty.Preferences() != (localconfig.Preferences{}) {
+	if empty := read(t, localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))); len(empty.ToolRules()) != 0 ||
+		empty.Preferences() != (localconfig.Preferences{}) {
 		t.Errorf("no file: %+v", empty)
 	}
 }

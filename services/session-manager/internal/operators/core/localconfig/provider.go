@@ -48,7 +48,8 @@ func (c *Config) target(target string) contract.Target {
 	if expanded, missing := config.Expand(model); len(missing) == 0 {
 		t.Model = expanded
 	} else if unusable == nil {
-		unusable = notConfigured(name, "The model %s refers to ${%s}, which is not set where kaged runs.", target, missing[0]).
+		unusable = notConfigured(name, "The model %s refers to ${%s}, which is not set where kaged runs.", target,
+			missing[0]).
 			With("variable", missing[0])
 	}
 	t.Facts = p.facts[t.Model]
@@ -93,7 +94,8 @@ func resolve(name string, p config.Provider, readScript func(path string) ([]byt
 		r.unusable = notConfigured(name, "providers.%s.base_url ends in %s, which the driver adds itself: leave it out.",
 			name, version(out.target))
 	case out.target.APIKey == "" && needsKey(out.target):
-		r.unusable = notConfigured(name, "The provider %q has no API key: set providers.%s.api_key in local.toml.", name, name)
+		r.unusable = notConfigured(name, "The provider %q has no API key: set providers.%s.api_key in local.toml.", name,
+			name)
 	}
 	out.unusable, out.facts = r.unusable, factsOf(p.Models)
 	return out
@@ -121,7 +123,8 @@ type resolver struct {
 func (r *resolver) expand(key, value string) string {
 	expanded, missing := config.Expand(value)
 	if len(missing) > 0 && r.unusable == nil {
-		r.unusable = notConfigured(r.name, "providers.%s.%s refers to ${%s}, which is not set where kaged runs.", r.name, key, missing[0]).
+		r.unusable = notConfigured(r.name, "providers.%s.%s refers to ${%s}, which is not set where kaged runs.", r.name, key,
+			missing[0]).
 			With("variable", missing[0])
 	}
 	return expanded
@@ -145,7 +148,9 @@ func script(name, path string, read func(path string) ([]byte, error)) ([]byte, 
 	}
 	data, err := read(path)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.ProviderNotConfigured, "The script %s of the provider %q cannot be read.", path, name).With("provider", name)
+		return nil,
+			fault.Wrap(err, fault.ProviderNotConfigured, "The script %s of the provider %q cannot be read.", path, name).
+				With("provider", name)
 	}
 	return data, nil
 }

@@ -78,7 +78,8 @@ func (s *Service) RotateEpoch(ctx context.Context) ([]byte, error) {
 func (s *Service) IssueLaunchToken(ctx context.Context) (string, error) {
 	token := base64.RawURLEncoding.EncodeToString(newSecret())
 	now := time.Now()
-	if err := s.Store.PutLaunchToken(ctx, hashOf(token), now.UnixMilli(), now.Add(s.LaunchTokenTTL).UnixMilli()); err != nil {
+	if err := s.Store.PutLaunchToken(ctx, hashOf(token), now.UnixMilli(), now.Add(s.LaunchTokenTTL).
+		UnixMilli()); err != nil {
 		return "", err
 	}
 	return token, nil
@@ -92,7 +93,8 @@ func (s *Service) ConsumeLaunchToken(ctx context.Context, token string) error {
 		return err
 	}
 	if !taken {
-		return fault.New(fault.Unauthenticated, "The launch token is not valid. Open a fresh launch URL.").With("reason", "invalid_launch_token")
+		return fault.New(fault.Unauthenticated, "The launch token is not valid. Open a fresh launch URL.").
+			With("reason", "invalid_launch_token")
 	}
 	return nil
 }

@@ -56,7 +56,8 @@ func service(t *testing.T, toml string) (*operator.Service, *memory) {
 	}
 	m := &memory{tokens: map[string]int64{}}
 	return operator.New(operator.Deps{
-		Store: m, Config: localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler), LaunchTokenTTL: time.Hour,
+		Store: m, Config: localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler),
+		LaunchTokenTTL: time.Hour,
 	}), m
 }
 
@@ -81,7 +82,8 @@ func TestEpoch(t *testing.T) {
 	if err != nil || !bytes.Equal(m.epoch, rotated) {
 		t.Errorf("rotate: %v", err)
 	}
-	if last := m.records[len(m.records)-1]; last.EventType != "auth.epoch_rotated" || last.UserID != "ada" || len(last.Payload) != 0 {
+	if last := m.records[len(m.records)-1]; last.EventType != "auth.epoch_rotated" || last.UserID != "ada" ||
+		len(last.Payload) != 0 {
 		t.Errorf("recorded %+v", last)
 	}
 }
@@ -133,7 +135,8 @@ func TestLaunchTokens(t *testing.T) {
 // The console shows the operator's name and preferences, and leaves them empty while the configuration cannot be
 // read.
 func TestPreferences(t *testing.T) {
-	s, _ := service(t, "operator_name = \"Ada\"\n[ui]\ntheme = \"dark\"\ntimezone = \"Europe/Budapest\"\nlocale = \"en-US\"\n")
+	s, _ := service(t, "operator_name = \"Ada\"\n[ui]\ntheme = \"dark\"\ntimezone = \"Europe/Budapest\"\nlocale = "+
+		"\"en-US\"\n")
 	want := localconfig.Preferences{OperatorName: "Ada", Theme: "dark", Timezone: "Europe/Budapest", Locale: "en-US"}
 	if got := s.Preferences(t.Context(), "ada"); got != want {
 		t.Errorf("preferences = %+v", got)

@@ -115,7 +115,9 @@ func (v Version) Writable(prompt string) bool {
 			return false
 		}
 		kaged := path.Join(v.Root, ".kaged")
-		return !inside(at, kaged) || v.grants(a, func(granted string) bool { return inside(granted, kaged) && inside(at, granted) })
+		return !inside(at, kaged) || v.grants(a, func(granted string) bool {
+			return inside(granted, kaged) && inside(at, granted)
+		})
 	})
 }
 

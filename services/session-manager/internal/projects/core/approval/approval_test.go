@@ -28,7 +28,10 @@ func version(agents ...approval.Agent) approval.Version {
 }
 
 func agent(change func(*approval.Agent)) approval.Agent {
-	a := approval.Agent{Path: "primary", Model: "smart", Prompt: ".kaged/p.md", Tools: []string{"file.read"}, Cage: &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}}
+	a := approval.Agent{
+		Path: "primary", Model: "smart", Prompt: ".kaged/p.md", Tools: []string{"file.read"},
+		Cage: &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}},
+	}
 	if change != nil {
 		change(&a)
 	}
@@ -49,19 +52,33 @@ func TestWidened(t *testing.T) {
 		change func(*approval.Agent)
 		want   string
 	}{
-		"nothing":                     {nil, ""},
-		"no cage":                     {func(a *approval.Agent) { a.Cage = nil }, "primary cage: fs rw project:/; net none; seccomp default; capabilities none → disabled"},
-		"a tool":                      {func(a *approval.Agent) { a.Tools = []string{"file.read", "shell.bash"} }, "primary tools:  → shell.bash"},
-		"no tool":                     {func(a *approval.Agent) { a.Tools = nil }, ""},
-		"another model there":         {func(a *approval.Agent) { a.Model = "cheap" }, ""},
-		"a model that is not bound":   {func(a *approval.Agent) { a.Model = "none" }, ""},
-		"another provider":            {func(a *approval.Agent) { a.Model = "far" }, "primary model: smart → far (provider b)"},
+		"nothing": {nil, ""},
+		"no cage": {
+			func(a *approval.Agent) {
+				a.Cage = nil
+			}, "primary cage: fs rw project:/; net none; seccomp default; capabilities none → disabled",
+		},
+		"a tool": {
+			func(a *approval.Agent) { a.Tools = []string{"file.read", "shell.bash"} }, "primary tools:  → shell.bash",
+		},
+		"no tool":                   {func(a *approval.Agent) { a.Tools = nil }, ""},
+		"another model there":       {func(a *approval.Agent) { a.Model = "cheap" }, ""},
+		"a model that is not bound": {func(a *approval.Agent) { a.Model = "none" }, ""},
+		"another provider": {
+			func(a *approval.Agent) { a.Model = "far" }, "primary model: smart → far (provider b)",
+		},
 		"more steps than by default":  {func(a *approval.Agent) { a.MaxSteps = 21 }, "primary max_steps: 20 → 21"},
 		"fewer steps than by default": {func(a *approval.Agent) { a.MaxSteps = 19 }, ""},
-		"a number of tokens":          {func(a *approval.Agent) { a.MaxOutputTokens = 9 }, "primary max_output_tokens: the provider's → 9"},
-		"unreviewed todos":            {func(a *approval.Agent) { a.AutoTodos = true }, "primary todo_review: review → auto"},
-		"going on after a crash":      {func(a *approval.Agent) { a.ResumeOnCrash = true }, "primary on_crash: stop → resume"},
-		"a budget":                    {func(a *approval.Agent) { a.Budget = &dsl.Budget{Calls: 9, AllowUnpriced: true} }, ""},
+		"a number of tokens": {
+			func(a *approval.Agent) { a.MaxOutputTokens = 9 }, "primary max_output_tokens: the provider's → 9",
+		},
+		"unreviewed todos": {func(a *approval.Agent) { a.AutoTodos = true }, "primary todo_review: review → auto"},
+		"going on after a crash": {
+			func(a *approval.Agent) { a.ResumeOnCrash = true }, "primary on_crash: stop → resume",
+		},
+		"a budget": {
+			func(a *approval.Agent) { a.Budget = &dsl.Budget{Calls: 9, AllowUnpriced: true} }, "",
+		},
 		"a host and a limit gone": {
 			func(a *approval.Agent) { a.Cage.Net = []string{"x.y:1"} },
 			"primary cage.net.allow:  → x.y:1",
@@ -95,7 +112,8 @@ func TestWidened(t *testing.T) {
 		}
 	}
 	child := agent(func(a *approval.Agent) { a.Path = "primary.subagents.x" })
-	if got := said(approval.Widened(version(agent(nil)), version(agent(nil), child))); !strings.HasPrefix(got, "primary.subagents.x agent:  → model smart; tools file.read; cage fs rw") {
+	if got := said(approval.Widened(version(agent(nil)), version(agent(nil), child))); !strings.HasPrefix(got,
+		"primary.subagents.x agent:  → model smart; tools file.read; cage fs rw") {
 		t.Errorf("a new agent: %q", got)
 	}
 	if got := said(approval.Widened(version(agent(nil), child), version(agent(nil)))); got != "" {
@@ -218,7 +236,10 @@ func TestPoliciesWiden(t *testing.T) {
 func TestDormantKeysWiden(t *testing.T) {
 	parse := func(extra string) map[approval.Place]string {
 		r := dsl.Parse([]dsl.File{
-			{Path: dsl.ProjectFile, Present: true, Content: []byte("version: 1\nproject: x\nprimary:\n  model: m\n  system_prompt: ./p.md\n" + extra)},
+			{
+				Path: dsl.ProjectFile, Present: true,
+				Content: []byte("version: 1\nproject: x\nprimary:\n  model: m\n  system_prompt: ./p.md\n" + extra),
+			},
 			{Path: dsl.OverlayFile},
 			{Path: "p.md", Present: true},
 			{Path: "s.md", Present: true},
@@ -262,14 +283,16 @@ func TestWritable(t *testing.T) {
 		prompt string
 		want   bool
 	}{
-		"no cage, tools that read":         {approval.Agent{}, "p.md", false},
-		"no cage, tools that write":        {approval.Agent{Writes: true}, ".kaged/p.md", true},
-		"the project":                      {caged(rw("project:/")), "prompts/p.md", true},
-		"the project, by its name":         {caged(rw("/home/p")), "prompts/p.md", true},
-		"the project, its .kaged":          {caged(rw("project:/")), ".kaged/prompts/p.md", false},
-		"a name that begins like .kaged":   {caged(rw("project:/")), ".kaged-old/p.md", true},
-		"a folder beside":                  {caged(rw("project:/src")), "prompts/p.md", false},
-		"read-only":                        {caged(rw("project:/"), dsl.Mount{Mode: "ro", Path: "project:/prompts"}), "prompts/p.md", false},
+		"no cage, tools that read":       {approval.Agent{}, "p.md", false},
+		"no cage, tools that write":      {approval.Agent{Writes: true}, ".kaged/p.md", true},
+		"the project":                    {caged(rw("project:/")), "prompts/p.md", true},
+		"the project, by its name":       {caged(rw("/home/p")), "prompts/p.md", true},
+		"the project, its .kaged":        {caged(rw("project:/")), ".kaged/prompts/p.md", false},
+		"a name that begins like .kaged": {caged(rw("project:/")), ".kaged-old/p.md", true},
+		"a folder beside":                {caged(rw("project:/src")), "prompts/p.md", false},
+		"read-only": {
+			caged(rw("project:/"), dsl.Mount{Mode: "ro", Path: "project:/prompts"}), "prompts/p.md", false,
+		},
 		".kaged, named":                    {caged(rw("project:/.kaged/prompts")), ".kaged/prompts/p.md", true},
 		".kaged, another part named":       {caged(rw("project:/.kaged/other")), ".kaged/prompts/p.md", false},
 		".kaged of a project inside":       {caged(rw("project:/")), "lib/.kaged/p.md", true},
@@ -304,7 +327,8 @@ func TestNothingWidenedMeansNothingMore(t *testing.T) {
 			more := slices.ContainsFunc(after.Tools, func(tool string) bool { return !slices.Contains(before.Tools, tool) })
 			uncaged := before.Cage != nil && (after.Cage == nil || len(dsl.Wider(root, before.Cage, after.Cage)) > 0)
 			steps := func(n int) int { return map[int]int{0: 20}[n] + n }
-			if more || uncaged || steps(after.MaxSteps) > steps(before.MaxSteps) || after.ResumeOnCrash && !before.ResumeOnCrash && after.Path == "primary" {
+			if more || uncaged || steps(after.MaxSteps) > steps(before.MaxSteps) || after.ResumeOnCrash &&
+				!before.ResumeOnCrash && after.Path == "primary" {
 				t.Errorf("seed %d: %+v grants more than %+v", seed, after, before)
 				return false
 			}
@@ -324,7 +348,9 @@ func randomAgents(r *rand.Rand) []approval.Agent {
 	paths := []string{"primary", "primary.subagents.a"}
 	var list []approval.Agent
 	for _, path := range paths[:1+r.IntN(2)] {
-		a := approval.Agent{Path: path, Model: pick("smart", "cheap"), Prompt: pick("p.md", ".kaged/p.md"), ResumeOnCrash: r.IntN(4) == 0}
+		a := approval.Agent{
+			Path: path, Model: pick("smart", "cheap"), Prompt: pick("p.md", ".kaged/p.md"), ResumeOnCrash: r.IntN(4) == 0,
+		}
 		for _, tool := range []string{"file.read", "file.write"} {
 			if r.IntN(3) > 0 {
 				a.Tools = append(a.Tools, tool)
@@ -444,9 +470,21 @@ func TestReferenceHasTheTable(t *testing.T) {
 // A diff names files that came and went, is valid UTF-8 for any content, and ends with the omitted part if it is
 // cut.
 func TestDiff(t *testing.T) {
-	got := approval.Diff([]approval.Text{{Path: "a", Content: "1\n2\n"}, {Path: "gone", Content: "x\n"}, {Path: "same", Content: "s"}, {Path: "never", Absent: true}},
-		[]approval.Text{{Path: "a", Content: "1\n\xff3\n"}, {Path: "new", Content: "y\n"}, {Path: "same", Content: "s"}, {Path: "gone", Absent: true}})
-	for _, want := range []string{"--- a/a\n+++ b/a\n", " 1\n-2\n+\uFFFD3\n", "--- a/gone\n+++ /dev/null\n", "--- /dev/null\n+++ b/new\n"} {
+	got := approval.Diff([]approval.Text{
+		{Path: "a", Content: "1\n2\n"},
+		{Path: "gone", Content: "x\n"},
+		{Path: "same", Content: "s"},
+		{Path: "never", Absent: true},
+	},
+		[]approval.Text{
+			{Path: "a", Content: "1\n\xff3\n"},
+			{Path: "new", Content: "y\n"},
+			{Path: "same", Content: "s"},
+			{Path: "gone", Absent: true},
+		})
+	for _, want := range []string{
+		"--- a/a\n+++ b/a\n", " 1\n-2\n+\uFFFD3\n", "--- a/gone\n+++ /dev/null\n", "--- /dev/null\n+++ b/new\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the diff lacks %q:\n%s", want, got)
 		}
@@ -454,9 +492,13 @@ func TestDiff(t *testing.T) {
 	if strings.Contains(got, "same") || strings.Contains(got, "never") {
 		t.Errorf("the diff shows what did not change:\n%s", got)
 	}
-	for name, text := range map[string]string{"lines": strings.Repeat("line\n", 1<<18), "one line": strings.Repeat("x", 1<<20), "no more than fits": strings.Repeat("line\n", 100)} {
+	for name, text := range map[string]string{
+		"lines": strings.Repeat("line\n", 1<<18), "one line": strings.Repeat("x", 1<<20),
+		"no more than fits": strings.Repeat("line\n", 100),
+	} {
 		diff := approval.Diff(nil, []approval.Text{{Path: "a", Content: text}})
-		if cut := strings.Contains(diff, "bytes more are not shown]\n"); len(diff) > approval.MaxDiff || cut != (len(text) > approval.MaxDiff) {
+		if cut := strings.Contains(diff, "bytes more are not shown]\n"); len(diff) > approval.MaxDiff ||
+			cut != (len(text) > approval.MaxDiff) {
 			t.Errorf("%s: %d bytes, cut %t", name, len(diff), cut)
 		}
 	}

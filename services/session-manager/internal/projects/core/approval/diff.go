@@ -29,7 +29,11 @@ func Diff(from, to []Text) string {
 		if old.Content == now.Content && (was && !old.Absent) == (is && !now.Absent) {
 			continue
 		}
-		b.WriteString(strings.ToValidUTF8(diffOf(name("a/", p, was && !old.Absent), name("b/", p, is && !now.Absent), old.Content, now.Content), "\uFFFD"))
+		b.WriteString(
+			strings.ToValidUTF8(
+				diffOf(name("a/", p, was && !old.Absent), name("b/", p, is && !now.Absent), old.Content, now.Content), "\uFFFD",
+			),
+		)
 	}
 	return bounded(b.String())
 }

@@ -28,7 +28,8 @@ var Rules = []Rule{
 	{agentKey, "an agent that was not there", "an agent that is gone", newAgent},
 	{"cage", "`disabled`, where there was a cage", "a cage, where there was none", cage("")},
 	{
-		"cage.fs", "a path that could not be seen, or could only be read; a grant to write that names what stays read-only otherwise",
+		"cage.fs",
+		"a path that could not be seen, or could only be read; a grant to write that names what stays read-only otherwise",
 		"fewer paths, `ro` instead of `rw`, the same in another spelling", cage("fs"),
 	},
 	{"cage.net.allow", "another host or port", "fewer", cage("net.allow")},
@@ -38,12 +39,20 @@ var Rules = []Rule{
 	{"cage.state", "`persistent`", "`ephemeral`", cage("state")},
 	{"cage.env", "a new variable, or another value", "fewer variables", cage("env")},
 	{"cage.limits.*", "a higher limit, or none any more", "a lower one, or one where there was none", cage("limits.")},
-	{"tools", "a tool that the agent did not have, as it is resolved with `default_tools` of now", "fewer tools, other aliases of them", tools},
 	{
-		"model", "an alias that leads to a provider, and its credentials, that no agent of the approved version reached, as `[models]` binds them now",
+		"tools", "a tool that the agent did not have, as it is resolved with `default_tools` of now",
+		"fewer tools, other aliases of them", tools,
+	},
+	{
+		"model",
+		"an alias that leads to a provider, and its credentials, that no agent of the approved version reached, as " +
+			"`[models]` binds them now",
 		"an alias that is not bound, or leads to providers that were reached already; what the operator binds", model,
 	},
-	{"system_prompt", "a file that agents can write and whose text was never accepted", "a file that they cannot write, or that is missing", nil},
+	{
+		"system_prompt", "a file that agents can write and whose text was never accepted",
+		"a file that they cannot write, or that is missing", nil,
+	},
 	{
 		"instructions", "a text of `AGENTS.md` that was never accepted, or its loss; it is held and refuses no files",
 		"the key", nil,
@@ -342,7 +351,9 @@ func DormantIn(p *dsl.Project) map[Place]string {
 			put(a.Path, "plugins."+plugin.Slot, plugin)
 		}
 		if c := a.Compaction; c != nil && (c.SummarizeModel != "" || c.SummarizePrompt != "" || c.DelegatePlugin != "") {
-			put(a.Path, "compaction", map[string]string{"model": c.SummarizeModel, "prompt": c.SummarizePrompt, "delegate": c.DelegatePlugin})
+			put(a.Path, "compaction", map[string]string{
+				"model": c.SummarizeModel, "prompt": c.SummarizePrompt, "delegate": c.DelegatePlugin,
+			})
 		}
 	}
 	return values

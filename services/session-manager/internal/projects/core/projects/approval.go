@@ -75,7 +75,10 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 	if steps == 0 {
 		steps = defaultSteps
 	}
-	x.version = approval.Version{Root: c.root, Agents: c.Snapshot.Agents, Dormant: dormantIn(c.sources), DefaultSteps: steps, Providers: map[string][]string{}}
+	x.version = approval.Version{
+		Root: c.root, Agents: c.Snapshot.Agents, Dormant: dormantIn(c.sources), DefaultSteps: steps,
+		Providers: map[string][]string{},
+	}
 	x.version.LanguageServers, x.version.Debugging = c.Snapshot.LanguageServers, c.Snapshot.Debugging
 	for _, a := range x.version.Agents {
 		x.version.Providers[a.Model] = providers(cfg, a.Model)
@@ -147,7 +150,9 @@ func (x *candidate) takePrompt(ref Reference, now, accepted string, writable, as
 	case !writable, accepted == now:
 		x.keeps[ref.Name] = now
 	case accepted != "" && accepted != acceptedAbsent:
-		x.held = append(x.held, approval.Widening{Place: place, From: ref.Name + " sha256:" + accepted, To: ref.Name + " sha256:" + now})
+		x.held = append(x.held, approval.Widening{
+			Place: place, From: ref.Name + " sha256:" + accepted, To: ref.Name + " sha256:" + now,
+		})
 	case accepted == "", asks:
 		x.widened = append(x.widened, approval.Widening{Place: place, To: ref.Name + " sha256:" + now})
 	default:
@@ -277,12 +282,15 @@ const (
 
 // conflict refuses the files with their widenings and the way to approve them.
 func (x *candidate) conflict(reason, id string) *fault.Error {
-	say := "The project's files grant more than was approved (%s); it goes on with the approved version. `kaged project approve` shows and approves them."
+	say := "The project's files grant more than was approved (%s); it goes on with the approved version. `kaged " +
+		"project approve` shows and approves them."
 	if reason == approvalChanged {
-		say = "The project's files are not those that were to be approved (now: %s); look at them again, and approve their hash."
+		say = "The project's files are not those that were to be approved (now: %s); look at them again, and approve " +
+			"their hash."
 	}
 	return fault.New(fault.Conflict, say, summary(x.all())).
-		With("reason", reason).With("project_id", id).With("hash", x.hash).With("widened", widenings(x.all())).With("diff", x.diff())
+		With("reason", reason).With("project_id", id).With("hash", x.hash).With("widened", widenings(x.all())).
+		With("diff", x.diff())
 }
 
 // all are the widenings that an approval of the files would allow.
@@ -429,7 +437,9 @@ const saveTries = 5
 var ErrOvertaken = fault.New(fault.Conflict, "Another version of the project was approved meanwhile; try again.")
 
 // approve stores the files of x as the approved version of p.
-func (s *Service) approve(ctx context.Context, cfg *localconfig.Config, p Project, x candidate, by string) (Project, bool, error) {
+func (s *Service) approve(
+	ctx context.Context, cfg *localconfig.Config, p Project, x candidate, by string,
+) (Project, bool, error) {
 	if err := s.storeTexts(ctx, x.texts); err != nil {
 		return p, false, err
 	}
@@ -523,7 +533,9 @@ func (s *Service) await(ctx context.Context, p Project, x candidate) error {
 	p.Diagnostics, p.Warnings = x.Diagnostics, warnings(x.Diagnostics)
 	p.Aliases, p.State, p.UpdatedAt = x.Aliases, Pending, now()
 	_, _, err := s.Registry.Save(ctx, p, "", nil, func(bool) []audit.Record {
-		return []audit.Record{record(ctx, p, "project.approval_required", map[string]any{"hash": x.hash, "widened": widenings(x.all())})}
+		return []audit.Record{
+			record(ctx, p, "project.approval_required", map[string]any{"hash": x.hash, "widened": widenings(x.all())}),
+		}
 	})
 	if err != nil {
 		return err
@@ -608,7 +620,9 @@ func (s *Service) approvedHash(ctx context.Context, p Project) (string, error) {
 }
 
 // promptTexts returns the texts of the prompts that are there, by path.
-func (s *Service) promptTexts(ctx context.Context, workspace, root string, refs []Reference) (map[string]string, error) {
+func (s *Service) promptTexts(
+	ctx context.Context, workspace, root string, refs []Reference,
+) (map[string]string, error) {
 	texts := map[string]string{}
 	if len(refs) == 0 {
 		return texts, nil

@@ -49,10 +49,13 @@ func TestWideningNeedsApproval(t *testing.T) {
 	_, _, load := f.Load(f.ctx, "ada", dir)
 	for how, err := range map[string]error{"reload": reload, "load": load} {
 		d := refused(t, err, fault.Conflict)
-		if d["reason"] != "approval_required" || d["project_id"] != "music" || !strings.Contains(fmt.Sprint(d["diff"]), "+          - {mode: rw, path: \"project:/\"}") {
+		if d["reason"] != "approval_required" || d["project_id"] != "music" ||
+			!strings.Contains(fmt.Sprint(d["diff"]), "+          - {mode: rw, path: \"project:/\"}") {
 			t.Errorf("%s: details %v", how, d)
 		}
-		if got := fmt.Sprint(d["widened"]); got != "[map[agent_path:primary.subagents.writer from:<nil> key:cage.fs to:rw project:/]]" {
+		if got := fmt.Sprint(
+			d["widened"],
+		); got != "[map[agent_path:primary.subagents.writer from:<nil> key:cage.fs to:rw project:/]]" {
 			t.Errorf("%s: widened %s", how, got)
 		}
 		if d["hash"] != f.approval().PendingHash {
@@ -80,7 +83,8 @@ func TestWideningNeedsApproval(t *testing.T) {
 	if d := f.get("music"); d.CompiledHash == first.CompiledHash || d.ApprovedHash != done.Hash || f.approval().Required {
 		t.Errorf("after the approval: %+v", d.Project)
 	}
-	const want = "project.loaded project.approved project.approval_required project.approval_required project.reloaded project.approved"
+	const want = "project.loaded project.approved project.approval_required project.approval_required project.reloaded " +
+		"project.approved"
 	if got := f.recorded(); got != want {
 		t.Errorf("recorded %q, want %q", got, want)
 	}
@@ -93,7 +97,8 @@ func TestNarrowingNeedsNoApproval(t *testing.T) {
 	first := f.load(dir)
 	write(t, filepath.Join(dir, yamlPath), strings.ReplaceAll(music, narrow, "fs: []"))
 	p, err := f.Reload(f.ctx, "ada", "music")
-	if err != nil || p.CompiledHash == first.CompiledHash || p.ApprovedHash == first.ApprovedHash || p.ApprovedBy != projects.ByFirstLoad {
+	if err != nil || p.CompiledHash == first.CompiledHash || p.ApprovedHash == first.ApprovedHash ||
+		p.ApprovedBy != projects.ByFirstLoad {
 		t.Fatalf("narrowed: %+v, %v", p, err)
 	}
 	write(t, filepath.Join(dir, yamlPath), music)
@@ -124,10 +129,14 @@ func TestApprovalOfAnotherFile(t *testing.T) {
 	f.load(dir)
 	widen(f, dir)
 	shown := f.approval().PendingHash
-	write(t, filepath.Join(dir, yamlPath), strings.ReplaceAll(music, "      cage:\n        "+narrow+"\n", "      cage: disabled\n"))
+	write(
+		t, filepath.Join(dir, yamlPath), strings.ReplaceAll(music, "      cage:\n        "+narrow+"\n",
+			"      cage: disabled\n"),
+	)
 	_, err := f.Approve(f.ctx, "ada", "music", shown)
 	d := refused(t, err, fault.Conflict)
-	if d["reason"] != "approval_changed" || d["hash"] == shown || d["hash"] != f.approval().PendingHash || !strings.Contains(fmt.Sprint(d["diff"]), "+      cage: disabled") {
+	if d["reason"] != "approval_changed" || d["hash"] == shown || d["hash"] != f.approval().PendingHash ||
+		!strings.Contains(fmt.Sprint(d["diff"]), "+      cage: disabled") {
 		t.Errorf("details %v", d)
 	}
 	for _, hash := range []string{"", "nonsense"} {
@@ -180,7 +189,8 @@ func TestFirstLoadAsks(t *testing.T) {
 	dir := f.musicFolder()
 	for range 2 {
 		_, _, err := f.Load(f.ctx, "ada", dir)
-		if d := refused(t, err, fault.Conflict); d["reason"] != "approval_required" || !strings.Contains(fmt.Sprint(d["diff"]), "+project: music") {
+		if d := refused(t, err, fault.Conflict); d["reason"] != "approval_required" ||
+			!strings.Contains(fmt.Sprint(d["diff"]), "+project: music") {
 			t.Errorf("details %v", d)
 		}
 	}
@@ -209,7 +219,8 @@ func TestFirstLoadAsks(t *testing.T) {
 // no second approval.
 func TestFirstLoadOfWhatAgentsWrote(t *testing.T) {
 	const inner = "version: 1\nproject: inner\nprimary: {model: fast, system_prompt: ./p.md, cage: disabled}\n"
-	const outer = "version: 1\nproject: outer\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  cage: {fs: [{mode: rw, path: \"project:/\"}]}\n"
+	const outer = "version: 1\nproject: outer\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  cage: {fs: [{mode: " +
+		"rw, path: \"project:/\"}]}\n"
 	nested := strings.Replace(outer, "  cage:", "  subagents: {lib: {path: ./sub}}\n  cage:", 1)
 	for _, tt := range []struct {
 		name, outer, at string
@@ -219,11 +230,20 @@ func TestFirstLoadOfWhatAgentsWrote(t *testing.T) {
 		{"deep below one", outer, "a/b/c", true},
 		{"below what is read-only", strings.Replace(outer, "mode: rw", "mode: ro", 1), "sub", false},
 		{"beside the folder that is writable", strings.Replace(outer, "project:/", "project:/src", 1), "sub", false},
-		{"the folder that is writable, whose .kaged is held", strings.Replace(outer, "project:/", "project:/sub", 1), "sub", false},
-		{"the folder that is writable, and its .kaged is named", strings.Replace(outer, "project:/", "project:/sub/.kaged", 1), "sub", true},
+		{
+			"the folder that is writable, whose .kaged is held", strings.Replace(outer, "project:/", "project:/sub", 1), "sub",
+			false,
+		},
+		{
+			"the folder that is writable, and its .kaged is named",
+			strings.Replace(outer, "project:/", "project:/sub/.kaged", 1), "sub", true,
+		},
 		{"a nested project of the writable one", nested, "sub", false},
 		{"a nested project that was changed", nested, "sub", true},
-		{"below an agent without a cage", strings.Replace(outer, "{fs: [{mode: rw, path: \"project:/\"}]}", "disabled", 1), "sub", false},
+		{
+			"below an agent without a cage", strings.Replace(outer, "{fs: [{mode: rw, path: \"project:/\"}]}", "disabled", 1),
+			"sub", false,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
@@ -259,7 +279,8 @@ func TestFirstLoadOfWhatAgentsWrote(t *testing.T) {
 }
 
 // writers makes the root agent one that can write every file of the project.
-var writers = strings.ReplaceAll(music, "  cage: disabled\n  sub", "  cage: disabled\n  tools: {file.write: {enabled: true}}\n  sub")
+var writers = strings.ReplaceAll(music, "  cage: disabled\n  sub",
+	"  cage: disabled\n  tools: {file.write: {enabled: true}}\n  sub")
 
 // A prompt that agents can write counts as it was accepted, though its file changes: runs go on with the accepted
 // text and say so until the change is approved. Its reload is no conflict.
@@ -274,7 +295,8 @@ func TestPromptThatAgentsCanWriteIsHeld(t *testing.T) {
 	write(t, filepath.Join(dir, "prompts/primary.md"), "You obey.")
 	for _, how := range []string{"at once", "after a reload", "after a restart"} {
 		in := f.prepare(pin)
-		if in.Prompts["prompts/primary.md"] != "You play." || len(in.HeldPrompts) != 1 || in.HeldPrompts[0].Found != hashOf([]byte("You obey.")) || in.ChangedPrompts != nil {
+		if in.Prompts["prompts/primary.md"] != "You play." || len(in.HeldPrompts) != 1 ||
+			in.HeldPrompts[0].Found != hashOf([]byte("You obey.")) || in.ChangedPrompts != nil {
 			t.Errorf("%s: %v, held %v", how, in.Prompts, in.HeldPrompts)
 		}
 		if how == "at once" {
@@ -285,7 +307,8 @@ func TestPromptThatAgentsCanWriteIsHeld(t *testing.T) {
 		}
 	}
 	a := f.approval()
-	if !a.Required || len(a.Widened) != 1 || a.Widened[0].Key != "system_prompt" || a.Widened[0].AgentPath != "primary" || !strings.Contains(a.Diff, "-You play.") || !strings.Contains(a.Diff, "+You obey.") {
+	if !a.Required || len(a.Widened) != 1 || a.Widened[0].Key != "system_prompt" || a.Widened[0].AgentPath != "primary" ||
+		!strings.Contains(a.Diff, "-You play.") || !strings.Contains(a.Diff, "+You obey.") {
 		t.Errorf("the approval: %+v", a)
 	}
 	if _, err := f.Approve(f.ctx, "ada", "music", a.PendingHash); err != nil {
@@ -325,7 +348,8 @@ func TestPromptThatALaterVersionNames(t *testing.T) {
 	write(t, filepath.Join(dir, "evil.md"), "You obey.")
 	_, err := f.Reload(f.ctx, "ada", "music")
 	d := refused(t, err, fault.Conflict)
-	if got := fmt.Sprint(d["widened"]); !strings.Contains(got, "key:system_prompt") || !strings.Contains(fmt.Sprint(d["diff"]), "+You obey.") {
+	if got := fmt.Sprint(d["widened"]); !strings.Contains(got, "key:system_prompt") ||
+		!strings.Contains(fmt.Sprint(d["diff"]), "+You obey.") {
 		t.Errorf("details %v", d)
 	}
 	if d := f.get("music"); d.State != projects.Pending {
@@ -358,7 +382,8 @@ func TestUpgrade(t *testing.T) {
 			dir := f.musicFolder()
 			f.load(dir)
 			pin := f.pin()
-			if _, err := f.pool.Exec(t.Context(), "update projects set approved_hash = '', approved_at = 0, approved_by = '', accepted_prompts = '{}'"); err != nil {
+			if _, err := f.pool.Exec(t.Context(), "update projects set approved_hash = '', approved_at = 0, approved_by = "+
+				"'', accepted_prompts = '{}'"); err != nil {
 				t.Fatal(err)
 			}
 			f.restart("1.0")

@@ -45,7 +45,9 @@ func (s *Service) compileWith(
 // compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it
 // holds no project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds
 // the known parts.
-func (s *Service) compileFolder(ctx context.Context, workspace, folder string, rules []catalogue.Switch) (compilation, error) {
+func (s *Service) compileFolder(
+	ctx context.Context, workspace, folder string, rules []catalogue.Switch,
+) (compilation, error) {
 	return s.compileOn(ctx, compilation{}, workspace, folder, rules)
 }
 
@@ -144,7 +146,8 @@ func (s *Service) readSources(ctx context.Context, c *compilation, workspace, fo
 
 // isProjectFile tells the files a compiler reads from prompts, of which only presence counts.
 func isProjectFile(p string) bool {
-	return p == dsl.LaunchFile || p == dsl.ProjectFile || p == dsl.OverlayFile || strings.HasSuffix(p, "/"+dsl.ProjectFile) || strings.HasSuffix(p, "/"+dsl.OverlayFile)
+	return p == dsl.LaunchFile || p == dsl.ProjectFile || p == dsl.OverlayFile ||
+		strings.HasSuffix(p, "/"+dsl.ProjectFile) || strings.HasSuffix(p, "/"+dsl.OverlayFile)
 }
 
 func noProject(folder string) *fault.Error {
@@ -152,7 +155,9 @@ func noProject(folder string) *fault.Error {
 }
 
 // readFiles reads any number of files, a batch at a time.
-func (s *Service) readFiles(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error) {
+func (s *Service) readFiles(
+	ctx context.Context, workspace, root string, paths []string, known map[string]string,
+) (Folder, error) {
 	var all Folder
 	for start := 0; start == 0 || start < len(paths); start += readBatch {
 		batch := paths[start:min(start+readBatch, len(paths))]

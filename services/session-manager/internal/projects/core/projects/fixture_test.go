@@ -96,7 +96,9 @@ func (w *workspace) loseTools(err error) {
 	w.toolsErr = err
 }
 
-func (w *workspace) ReadProject(_ context.Context, _, root string, paths []string, known map[string]string) (projects.Folder, error) {
+func (w *workspace) ReadProject(
+	_ context.Context, _, root string, paths []string, known map[string]string,
+) (projects.Folder, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -199,7 +201,8 @@ const bound = "[models]\nfast = \"play:x\"\nslow = [\"play:y\", \"play:z\"]\n"
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{
-		t: t, ctx: ident.WithCaller(t.Context(), ident.Caller{UserID: "ada", RequestID: "r1"}), pool: pgtest.New(t, migrations.Files, migrations.Schema),
+		t: t, ctx: ident.WithCaller(t.Context(), ident.Caller{UserID: "ada", RequestID: "r1"}),
+		pool:      pgtest.New(t, migrations.Files, migrations.Schema),
 		workspace: &workspace{}, toml: filepath.Join(t.TempDir(), "local.toml"),
 	}
 	f.configure(bound)

@@ -108,7 +108,8 @@ func (s *Service) Reload(ctx context.Context, owner, id string) (Project, error)
 // Renamed refuses a folder with a project file of another id than the one it is registered under: sessions hang on
 // the id.
 func Renamed(folder, existing, incoming string) *fault.Error {
-	return fault.New(fault.Conflict, "The folder is registered as project %q and its file now says %q; unregister %q first.", existing, incoming, existing).
+	return fault.New(fault.Conflict, "The folder is registered as project %q and its file now says %q; unregister "+
+		"%q first.", existing, incoming, existing).
 		With("existing_id", existing).With("incoming_id", incoming).With("path", folder)
 }
 
@@ -132,7 +133,9 @@ func (s *Service) broken(ctx context.Context, p Project, c compilation, failure 
 
 // save evaluates a compilation and stores it, with the record of its approval if that is not nil, unless another
 // version was approved meanwhile than was: then it fails with [ErrOvertaken].
-func (s *Service) save(ctx context.Context, cfg *localconfig.Config, p Project, was string, x candidate, approved map[string]any) (Project, bool, error) {
+func (s *Service) save(
+	ctx context.Context, cfg *localconfig.Config, p Project, was string, x candidate, approved map[string]any,
+) (Project, bool, error) {
 	p = p.compiled(x, s.rulesHash(cfg.ToolRules()))
 	p.evaluate(cfg, p.missingPrompts())
 	saved, created, err := s.Registry.Save(ctx, p, was, x.Snapshot, func(created bool) []audit.Record {
@@ -169,7 +172,9 @@ func reloaded(ctx context.Context, p Project) audit.Record {
 
 // record is about p, with the fields of more.
 func record(ctx context.Context, p Project, eventType string, more map[string]any) audit.Record {
-	payload := map[string]any{"path": p.Path, "state": string(p.State), "compiled_hash": p.CompiledHash, "approved_hash": p.ApprovedHash}
+	payload := map[string]any{
+		"path": p.Path, "state": string(p.State), "compiled_hash": p.CompiledHash, "approved_hash": p.ApprovedHash,
+	}
 	maps.Copy(payload, more)
 	r := audit.New(ctx, eventType, payload)
 	r.UserID, r.ProjectID = p.Owner, p.ID
@@ -190,11 +195,15 @@ func (s *Service) refresh(ctx context.Context, cfg *localconfig.Config, p Projec
 	if out.Snapshot == nil {
 		p.State, p.Diagnostics = Invalid, out.Diagnostics
 		if !failed(p.Diagnostics) {
-			p.Diagnostics = []Diagnostic{{Kind: "reload_needed", Message: "This version of kaged reads more of the project; reload it."}}
+			p.Diagnostics = []Diagnostic{
+				{Kind: "reload_needed", Message: "This version of kaged reads more of the project; reload it."},
+			}
 		}
 		return p, s.Registry.Invalidate(ctx, p.Owner, p.ID, p.Diagnostics, now(), reloaded(ctx, p))
 	}
-	x := candidate{compilation: compilation{root: p.Path, sources: p.Sources, hashes: map[string]string{}, CompileOutput: out}}
+	x := candidate{
+		compilation: compilation{root: p.Path, sources: p.Sources, hashes: map[string]string{}, CompileOutput: out},
+	}
 	x.version = approval.Version{Root: p.Path, Agents: out.Snapshot.Agents}
 	for _, ref := range p.Prompts {
 		x.hashes[ref.Name] = ref.SHA256

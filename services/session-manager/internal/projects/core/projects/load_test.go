@@ -23,7 +23,8 @@ func TestLoadReady(t *testing.T) {
 	if err != nil || !created {
 		t.Fatal(created, err)
 	}
-	if p.ID != "music" || p.Path != dir || p.State != projects.Ready || p.Label != nil || p.Description != "Makes music." || p.DSLVersion != 1 {
+	if p.ID != "music" || p.Path != dir || p.State != projects.Ready || p.Label != nil ||
+		p.Description != "Makes music." || p.DSLVersion != 1 {
 		t.Errorf("project = %+v", p)
 	}
 	if p.RegisteredAt == 0 || p.CompiledHash == "" || !p.Unresolved.Empty() {
@@ -41,7 +42,9 @@ func TestLoadPending(t *testing.T) {
 	p := f.load(f.folder(yamlPath, music, "prompts/primary.md", "You play."))
 	want := projects.Unresolved{
 		Aliases: []projects.Reference{{Name: "slow", UsedBy: []string{"primary.subagents.writer"}}},
-		Prompts: []projects.Reference{{Name: "prompts/writer.md", UsedBy: []string{"primary.subagents.writer.system_prompt"}}},
+		Prompts: []projects.Reference{
+			{Name: "prompts/writer.md", UsedBy: []string{"primary.subagents.writer.system_prompt"}},
+		},
 	}
 	if d := cmp.Diff(want, p.Unresolved); d != "" || p.State != projects.Pending {
 		t.Error(d, p.State)
@@ -179,7 +182,8 @@ func TestReload(t *testing.T) {
 		t.Error("an edit counted before the operator reloaded")
 	}
 	p, err := f.Reload(f.ctx, "ada", "music")
-	if err != nil || p.State != projects.Pending || p.Unresolved.Aliases[0].Name != "newer" || p.CompiledHash == first.CompiledHash {
+	if err != nil || p.State != projects.Pending || p.Unresolved.Aliases[0].Name != "newer" ||
+		p.CompiledHash == first.CompiledHash {
 		t.Fatalf("reloaded %+v, %v", p, err)
 	}
 	write(t, filepath.Join(dir, yamlPath), "version: [")
@@ -192,7 +196,8 @@ func TestReload(t *testing.T) {
 	if d := f.get("music"); d.State != projects.Invalid {
 		t.Errorf("mended without a reload: %s", d.State)
 	}
-	if p, err := f.Reload(f.ctx, "ada", "music"); err != nil || p.State != projects.Ready || p.CompiledHash != first.CompiledHash || p.RegisteredAt != first.RegisteredAt {
+	if p, err := f.Reload(f.ctx, "ada", "music"); err != nil || p.State != projects.Ready ||
+		p.CompiledHash != first.CompiledHash || p.RegisteredAt != first.RegisteredAt {
 		t.Errorf("mended: %+v, %v", p, err)
 	}
 	if got := f.recorded(); got != "project.loaded project.approved project.reloaded project.reloaded project.reloaded" {
@@ -276,7 +281,8 @@ func TestLoadWhenThingsAreAway(t *testing.T) {
 func TestLoadTooManyFiles(t *testing.T) {
 	f := newFixture(t)
 	var b strings.Builder
-	b.WriteString("version: 1\nproject: big\ndescription: d\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  cage: disabled\n  subagents:\n")
+	b.WriteString("version: 1\nproject: big\ndescription: d\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  cage: " +
+		"disabled\n  subagents:\n")
 	for i := range 1100 {
 		fmt.Fprintf(&b, "    a%d: {model: fast, system_prompt: ./p%d.md, description: d, cage: disabled}\n", i, i)
 	}

@@ -12,7 +12,9 @@ import (
 )
 
 // compile compiles files with the tools of a workspace.
-func (s *Service) compile(ctx context.Context, workspace string, files []dsl.File, rules []catalogue.Switch) (CompileOutput, error) {
+func (s *Service) compile(
+	ctx context.Context, workspace string, files []dsl.File, rules []catalogue.Switch,
+) (CompileOutput, error) {
 	compiled, err := compile.Compile(compile.Input{
 		Files: files, OperatorTools: rules,
 		Catalogue: func() (catalogue.Tools, error) { return s.Workspace.Catalogue(ctx, workspace) },
@@ -62,7 +64,9 @@ func outlineOf(p *compile.Project) Outline {
 	}
 	aliases, prompts := users{}, users{}
 	for a := range p.Root.Agents {
-		out.Capabilities.Agents = append(out.Capabilities.Agents, AgentCage{Path: a.Path, Caged: a.Cage != nil, Summary: a.Cage.Summary()})
+		out.Capabilities.Agents = append(out.Capabilities.Agents, AgentCage{
+			Path: a.Path, Caged: a.Cage != nil, Summary: a.Cage.Summary(),
+		})
 		aliases.add(a.Model, a.Path)
 		prompts.add(a.PromptPath, a.Path+".system_prompt")
 		if a.AgentsMD {

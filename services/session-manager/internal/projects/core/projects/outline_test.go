@@ -19,7 +19,8 @@ func TestOutline(t *testing.T) {
 		t.Fatal(err)
 	}
 	cage := &dsl.Cage{
-		FS: []dsl.Mount{{Mode: "rw", Path: "project:/src", At: ".kaged/project.yaml:15:30"}}, Seccomp: "default", State: "ephemeral",
+		FS: []dsl.Mount{{Mode: "rw", Path: "project:/src", At: ".kaged/project.yaml:15:30"}}, Seccomp: "default",
+		State: "ephemeral",
 	}
 	want := projects.Outline{
 		RootModel: "fast",

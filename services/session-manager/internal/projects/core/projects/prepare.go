@@ -79,7 +79,10 @@ func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	if err != nil {
 		return Inputs{}, err
 	}
-	in := Inputs{Snapshot: snapshot, Config: cfg, Routes: routes, Prompts: map[string]string{}, PromptHashes: map[string]string{}, HeldPrompts: held}
+	in := Inputs{
+		Snapshot: snapshot, Config: cfg, Routes: routes, Prompts: map[string]string{}, PromptHashes: map[string]string{},
+		HeldPrompts: held,
+	}
 	for path, p := range prompts {
 		in.Prompts[path], in.PromptHashes[path] = p.text, p.sha256
 		if was := pin.KnownPrompts[path]; was != "" && was != p.sha256 {
@@ -163,7 +166,9 @@ func optional(path string) bool { return path == dsl.InstructionsPath }
 
 // hold replaces the prompts that agents can write, in the session's version or in the project's, by their accepted
 // texts. It returns those that were replaced, and those that have no accepted text.
-func (s *Service) hold(ctx context.Context, pin Pin, snapshot *Snapshot, prompts map[string]prompt) (map[string]prompt, []HeldPrompt, []Reference, error) {
+func (s *Service) hold(
+	ctx context.Context, pin Pin, snapshot *Snapshot, prompts map[string]prompt,
+) (map[string]prompt, []HeldPrompt, []Reference, error) {
 	if len(prompts) == 0 {
 		return prompts, nil, nil, nil
 	}
@@ -246,7 +251,8 @@ func (b Bounds) check(prompts map[string]string) error {
 		size += len(text)
 	}
 	if size > b.Prompts {
-		return fault.New(fault.PayloadTooLarge, "The project's prompts have %d bytes together; %d is the most.", size, b.Prompts).
+		return fault.New(fault.PayloadTooLarge, "The project's prompts have %d bytes together; %d is the most.", size,
+			b.Prompts).
 			With("limit_bytes", b.Prompts)
 	}
 	return nil

@@ -39,17 +39,21 @@ func TestPrepare(t *testing.T) {
 	f.load(f.musicFolder())
 	pin := f.pin()
 	in := f.prepare(pin)
-	if d := cmp.Diff(map[string]string{"prompts/primary.md": "You play.", "prompts/writer.md": "You write."}, in.Prompts); d != "" {
+	if d := cmp.Diff(map[string]string{
+		"prompts/primary.md": "You play.", "prompts/writer.md": "You write.",
+	}, in.Prompts); d != "" {
 		t.Error(d)
 	}
-	if in.PromptHashes["prompts/primary.md"] != hashOf([]byte("You play.")) || in.Snapshot.Hash != pin.CompiledHash || in.ChangedPrompts != nil {
+	if in.PromptHashes["prompts/primary.md"] != hashOf([]byte("You play.")) || in.Snapshot.Hash != pin.CompiledHash ||
+		in.ChangedPrompts != nil {
 		t.Errorf("inputs = %+v", in)
 	}
 	if len(in.Routes) != 2 || in.Routes["slow"].Targets[1].Model != "z" || in.Config == nil {
 		t.Errorf("routes = %+v", in.Routes)
 	}
 	var content string
-	err := f.pool.QueryRow(t.Context(), "select content from prompts where sha256 = $1", in.PromptHashes["prompts/writer.md"]).Scan(&content)
+	err := f.pool.QueryRow(t.Context(), "select content from prompts where sha256 = $1",
+		in.PromptHashes["prompts/writer.md"]).Scan(&content)
 	if err != nil || content != "You write." {
 		t.Errorf("a hash leads to %q, %v", content, err)
 	}
@@ -90,7 +94,8 @@ func TestPrepareOverride(t *testing.T) {
 	pin := f.pin()
 	pin.ModelOverride = "nobody:big"
 	routes := f.prepare(pin).Routes
-	if r := routes[contract.RootRoute]; r.Alias != "nobody:big" || r.Targets[0].Model != "big" || r.Targets[0].Unusable == nil {
+	if r := routes[contract.RootRoute]; r.Alias != "nobody:big" || r.Targets[0].Model != "big" ||
+		r.Targets[0].Unusable == nil {
 		t.Errorf("the root goes to %+v", r)
 	}
 	if r := routes["slow"]; r.Alias != "slow" || len(r.Targets) != 2 {
@@ -108,7 +113,8 @@ func TestPrepareNotReady(t *testing.T) {
 	expect := func(message string) {
 		t.Helper()
 		_, err := f.Prepare(f.ctx, pin)
-		if details := refused(t, err, fault.ProjectNotReady); details["reason"] != "project_not_ready" || fault.From(err).Msg != message {
+		if details := refused(t, err, fault.ProjectNotReady); details["reason"] != "project_not_ready" ||
+			fault.From(err).Msg != message {
 			t.Errorf("err = %v", err)
 		}
 	}
@@ -180,7 +186,8 @@ func TestRoutesOfAnOverride(t *testing.T) {
 func TestPromptsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	var yaml strings.Builder
-	yaml.WriteString("version: 1\nproject: music\ndescription: d\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  cage: disabled\n  subagents:\n")
+	yaml.WriteString("version: 1\nproject: music\ndescription: d\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  " +
+		"cage: disabled\n  subagents:\n")
 	files := []string{"p.md", "p"}
 	for i := range 12 {
 		fmt.Fprintf(&yaml, "    a%02d: {model: fast, system_prompt: ./p%d.md, description: d, cage: disabled}\n", i, i)

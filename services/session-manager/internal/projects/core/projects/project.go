@@ -187,7 +187,8 @@ func notReady(state State, missing Unresolved) *fault.Error {
 
 // unapproved says that work cannot start before the project's first approval.
 func unapproved() *fault.Error {
-	return fault.New(fault.ProjectNotReady, "The project's files have not been approved yet; `kaged project approve` shows and approves them.").
+	return fault.New(fault.ProjectNotReady, "The project's files have not been approved yet; `kaged project approve` "+
+		"shows and approves them.").
 		With("reason", "project_not_ready").With("state", string(Pending)).With("unresolved", Unresolved{}.details())
 }
 
@@ -202,7 +203,8 @@ func dslInvalid(diagnostics []Diagnostic) *fault.Error {
 			"path": d.Path, "line": d.Line, "column": d.Column, "reason": d.Message, "file": d.File, "kind": d.Kind,
 		})
 	}
-	return fault.New(fault.DSLInvalid, "The project file does not compile: %s", firstError(diagnostics)).With("errors", errors)
+	return fault.New(fault.DSLInvalid, "The project file does not compile: %s", firstError(diagnostics)).
+		With("errors", errors)
 }
 
 func firstError(diagnostics []Diagnostic) string {
@@ -232,7 +234,9 @@ func (p Project) withConfig(cfg *localconfig.Config) Project {
 	}
 	p.Diagnostics, p.Warnings = slices.Clone(p.Diagnostics), slices.Clone(p.Warnings)
 	for _, d := range cfg.Dormant() {
-		p.Diagnostics = append(p.Diagnostics, Diagnostic{Kind: string(dsl.NotInForce), Message: d.Message, Path: d.Key, File: "local.toml", Warning: true})
+		p.Diagnostics = append(p.Diagnostics, Diagnostic{
+			Kind: string(dsl.NotInForce), Message: d.Message, Path: d.Key, File: "local.toml", Warning: true,
+		})
 		p.Warnings = append(p.Warnings, "local.toml: "+d.Message)
 	}
 	return p

@@ -88,7 +88,8 @@ func TestList(t *testing.T) {
 	f := newFixture(t)
 	dirs := map[string]string{}
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
-		dirs[id] = f.folder(yamlPath, strings.ReplaceAll(music, "project: music", "project: "+id), "prompts/primary.md", "p", "prompts/writer.md", "w")
+		dirs[id] = f.folder(yamlPath, strings.ReplaceAll(music, "project: music", "project: "+id), "prompts/primary.md", "p",
+			"prompts/writer.md", "w")
 		f.load(dirs[id])
 	}
 	if err := os.Remove(filepath.Join(dirs["b"], "prompts/writer.md")); err != nil {
@@ -132,7 +133,8 @@ func TestCurrent(t *testing.T) {
 	p := f.load(dir)
 	for range 2 {
 		r, err := f.Current(f.ctx, "ada", "music")
-		if err != nil || r.Snapshot.Hash != p.CompiledHash || r.Path != dir || r.Snapshot.RootModel != "fast" || len(r.Snapshot.Prompts) != 2 {
+		if err != nil || r.Snapshot.Hash != p.CompiledHash || r.Path != dir || r.Snapshot.RootModel != "fast" ||
+			len(r.Snapshot.Prompts) != 2 {
 			t.Errorf("runtime = %+v, %v", r, err)
 		}
 		f.restart("1.0")
@@ -158,7 +160,8 @@ func TestCurrentNotReady(t *testing.T) {
 	}
 	f.configure("")
 	unresolved := expect("pending", "Model alias 'fast' not found in local config.")["unresolved"].(map[string]any)
-	if len(unresolved["aliases"].([]any)) != 2 || len(unresolved["plugins"].([]any)) != 0 || len(unresolved["prompts"].([]any)) != 0 {
+	if len(unresolved["aliases"].([]any)) != 2 || len(unresolved["plugins"].([]any)) != 0 ||
+		len(unresolved["prompts"].([]any)) != 0 {
 		t.Errorf("unresolved = %v", unresolved)
 	}
 	f.configure(bound)
@@ -185,14 +188,17 @@ func TestCurrentFollowsTheRules(t *testing.T) {
 	write(t, filepath.Join(dir, yamlPath), strings.ReplaceAll(music, "Makes music.", "Edited by an agent."))
 	f.configure(bound + "[default_tools]\n\"shell.*\" = {enabled = true}\n")
 	r, err := f.Current(f.ctx, "ada", "music")
-	if err != nil || r.Snapshot.Hash == first.CompiledHash || r.Description != "Makes music." || r.RegisteredAt != first.RegisteredAt {
+	if err != nil || r.Snapshot.Hash == first.CompiledHash || r.Description != "Makes music." ||
+		r.RegisteredAt != first.RegisteredAt {
 		t.Fatalf("runtime = %+v, %v", r, err)
 	}
-	if tools := strings.Join(r.Snapshot.Capabilities.Tools, " "); tools != "file.read shell.bash" || strings.Contains(string(r.Snapshot.Compiled), "Edited") {
+	if tools := strings.Join(r.Snapshot.Capabilities.Tools, " "); tools != "file.read shell.bash" ||
+		strings.Contains(string(r.Snapshot.Compiled), "Edited") {
 		t.Errorf("the snapshot's tools are %q of %q", tools, r.Snapshot.Compiled)
 	}
 	calls := f.workspace.listed()
-	if again, err := f.Current(f.ctx, "ada", "music"); err != nil || again.Snapshot.Hash != r.Snapshot.Hash || f.workspace.listed() != calls {
+	if again, err := f.Current(f.ctx, "ada", "music"); err != nil || again.Snapshot.Hash != r.Snapshot.Hash ||
+		f.workspace.listed() != calls {
 		t.Errorf("again = %+v, %d compilations, %v", again, f.workspace.listed()-calls, err)
 	}
 	if old, err := f.Snapshot(f.ctx, first.CompiledHash); err != nil || old.Hash != first.CompiledHash {

@@ -35,7 +35,9 @@ type Workspace interface {
 	// LanguageServers returns the language servers of a project in a folder, or of all where both are empty.
 	LanguageServers(ctx context.Context, workspace, project, root string) ([]contract.RunningLanguageServer, error)
 	// StopLanguageServers ends those of a project in a folder, of one language or, for "", of all, and returns them.
-	StopLanguageServers(ctx context.Context, workspace, project, root, lang string) ([]contract.RunningLanguageServer, error)
+	StopLanguageServers(
+		ctx context.Context, workspace, project, root, lang string,
+	) ([]contract.RunningLanguageServer, error)
 }
 
 // Folder is a project as read.
@@ -99,7 +101,9 @@ type Registry interface {
 	// stay. It returns p as it is now and whether it was not registered before. It fails with [ErrOvertaken] if the
 	// approved version is another than was, and with conflict if the id belongs to another folder (details
 	// existing_path, incoming_id) or the folder to another id (details existing_id, incoming_id, path).
-	Save(ctx context.Context, p Project, was string, snapshot *Snapshot, records func(created bool) []audit.Record) (Project, bool, error)
+	Save(
+		ctx context.Context, p Project, was string, snapshot *Snapshot, records func(created bool) []audit.Record,
+	) (Project, bool, error)
 	// Invalidate marks a registered project invalid, and appends the record of it.
 	Invalidate(ctx context.Context, owner, id string, diagnostics []Diagnostic, now int64, record audit.Record) error
 	// Evaluated stores p's state and its unresolved parts, unless the project was saved in between.

@@ -70,8 +70,9 @@ const maxEndings = 5
 // request goes on from there.
 func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (Removed, error) {
 	if !confirm {
-		return Removed{}, fault.New(fault.BadRequest, "Unregistering a project ends its sessions; repeat the request with confirm=true.").
-			With("reason", "confirm_required")
+		return Removed{},
+			fault.New(fault.BadRequest, "Unregistering a project ends its sessions; repeat the request with confirm=true.").
+				With("reason", "confirm_required")
 	}
 	p, err := s.projects.Find(ctx, owner, id)
 	if err != nil {

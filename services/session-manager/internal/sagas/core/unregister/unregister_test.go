@@ -66,7 +66,8 @@ func TestUnregister(t *testing.T) {
 		return 3, nil
 	})
 	removed, err := s.Unregister(ada(t), "ada", "music", true)
-	if err != nil || removed.ID != "music" || removed.Path != "/music" || removed.SessionsEnded != 3 || removed.UnregisteredAt == 0 {
+	if err != nil || removed.ID != "music" || removed.Path != "/music" || removed.SessionsEnded != 3 ||
+		removed.UnregisteredAt == 0 {
 		t.Errorf("got %+v and %v, want music at /music with 3 ended sessions", removed, err)
 	}
 	if err := projectsstore.NewProjects(pool).Known(t.Context(), "ada", "music"); !errors.Is(err, fault.NotFound) {
@@ -117,7 +118,8 @@ func TestUnregisterRace(t *testing.T) {
 		if left--; left < 0 {
 			return 1, nil
 		}
-		_, err := pool.Exec(ctx, `insert into sessions (id, owner_user_id, project_id, compiled_hash, project_path, created_by, created_at, updated_at)
+		_, err := pool.Exec(ctx,
+			`insert into sessions (id, owner_user_id, project_id, compiled_hash, project_path, created_by, created_at, updated_at)
 			values ($1, 'ada', 'music', '', '', 'ada', 0, 0)`, fmt.Sprint("s", left))
 		return 1, err
 	})

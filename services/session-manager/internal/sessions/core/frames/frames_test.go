@@ -196,7 +196,8 @@ func frame(i int) frames.Frame {
 
 func durable(n int64, kind string) frames.Durable {
 	return frames.Durable{
-		Frame: frames.Frame{Channel: frames.Events, Type: kind, Payload: fmt.Appendf(nil, `{"n":%d}`, n)}, N: n, ID: fmt.Sprint("r.", n),
+		Frame: frames.Frame{Channel: frames.Events, Type: kind, Payload: fmt.Appendf(nil, `{"n":%d}`, n)}, N: n,
+		ID: fmt.Sprint("r.", n),
 	}
 }
 
@@ -439,7 +440,9 @@ func TestFaults(t *testing.T) {
 
 // A frame reads the same however long its number is.
 func TestAppendFrame(t *testing.T) {
-	got := string(frames.AppendFrame(nil, 1234, frames.Frame{Channel: frames.Events, Type: "run.started", Payload: []byte(`{}`)}))
+	got := string(frames.AppendFrame(nil, 1234, frames.Frame{
+		Channel: frames.Events, Type: "run.started", Payload: []byte(`{}`),
+	}))
 	if want := `{"channel":"events","seq":1234,"type":"run.started","payload":{}}`; got != want {
 		t.Errorf("got %s", got)
 	}
@@ -456,7 +459,10 @@ func TestAppendFrame(t *testing.T) {
 func BenchmarkEmit(b *testing.B) {
 	s := newStream()
 	w := open(b, s, 1, frames.Start{})
-	f := frames.Frame{Channel: frames.Output, Type: "message.delta", Payload: []byte(`{"message_id":"01K0000000000000000000000A","delta":"word ","kind":"text"}`)}
+	f := frames.Frame{
+		Channel: frames.Output, Type: "message.delta",
+		Payload: []byte(`{"message_id":"01K0000000000000000000000A","delta":"word ","kind":"text"}`),
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Emit(b.Context(), f)

@@ -98,7 +98,9 @@ func (w *Writer) settle(m *Message) (ack Ack, stored bool, err error) {
 		m.After = tail.Place
 		return Ack{}, false, nil
 	}
-	return Ack{}, false, fault.New(fault.StaleLease, "The frames of session %s were published up to %d by somebody else.", m.Session, tail.Last)
+	return Ack{}, false,
+		fault.New(fault.StaleLease, "The frames of session %s were published up to %d by somebody else.", m.Session,
+			tail.Last)
 }
 
 // tail reads a channel's last message, trying until the writer is closed.

@@ -72,7 +72,8 @@ type batch struct {
 }
 
 // errClosed is a closed writer's error.
-var errClosed = fault.New(fault.Unavailable, "The session is being handed over; try again.").With("subsystem", "session-manager")
+var errClosed = fault.New(fault.Unavailable, "The session is being handed over; try again.").
+	With("subsystem", "session-manager")
 
 // buffers are reused between batches; an idle session keeps no buffer.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}

@@ -52,7 +52,9 @@ func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Durat
 		select {
 		case <-before.gone:
 		case <-enough.C:
-			return nil, fault.New(fault.SessionAttached, "Another client is attached to this session; close it, or attach with --takeover (takeover=1).")
+			return nil,
+				fault.New(fault.SessionAttached, "Another client is attached to this session; close it, or attach with "+
+					"--takeover (takeover=1).")
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -73,7 +73,8 @@ func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 		err = g.endInterrupted(ctx, s, l, steps, record.Idle, resume)
 	}
 	if err != nil && !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.StaleLease) && ctx.Err() == nil {
-		g.Log.Error("an interrupted run cannot be put in order; the session has failed", "session", s.ID, "run", l.Run.ID, "error", err)
+		g.Log.Error("an interrupted run cannot be put in order; the session has failed", "session", s.ID, "run", l.Run.ID,
+			"error", err)
 		err = g.endInterrupted(ctx, s, l, nil, record.Failed, false)
 	}
 	if err != nil {
@@ -114,7 +115,9 @@ func (g *Registry) resumes(ctx context.Context, l Loaded) (bool, error) {
 }
 
 // endInterrupted ends a run with the steps that are kept of it.
-func (g *Registry) endInterrupted(ctx context.Context, s *Session, l Loaded, steps []transcript.Step, next record.State, resume bool) error {
+func (g *Registry) endInterrupted(
+	ctx context.Context, s *Session, l Loaded, steps []transcript.Step, next record.State, resume bool,
+) error {
 	change, err := runs.Interrupted(g.Runs.Renderer, l.Session, *l.Run, steps, next, resume)
 	if err != nil {
 		return err

@@ -45,7 +45,8 @@ func (g *Registry) resume(s *Session, was interrupted) {
 		return
 	}
 	g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
-	if err := g.persist(g.ctx, s, func() error { return g.giveUp(s, was, err) }); err != nil && !errors.Is(err, errUnwanted) {
+	if err := g.persist(g.ctx, s, func() error { return g.giveUp(s, was, err) }); err != nil &&
+		!errors.Is(err, errUnwanted) {
 		g.Log.Warn("that an interrupted run is not resumed was not noted; trying again later", "session", s.ID, "error", err)
 	}
 }
@@ -77,7 +78,8 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 		Cage: runs.CageAtStart(inputs.Snapshot), CreatedAt: at, StartedAt: at, Issue: before.Issue,
 	}
 	spec := runs.Spec{
-		Session: before, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1, Stored: record.History(history),
+		Session: before, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1,
+		Stored: record.History(history),
 		Ledger: ledger,
 	}
 	ready := s.Ready(spec)

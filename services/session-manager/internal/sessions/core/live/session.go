@@ -148,13 +148,16 @@ func (s *Session) Reserve(ctx context.Context, c record.Claim) (record.Verdict, 
 // unavailable if the store is away or the session leaves this process. If it cannot be found out whether the change
 // was committed, or the store refuses a change that is valid here, the session is dropped: the next holder reads it
 // from the store.
-func (s *Session) Update(ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func()) error {
+func (s *Session) Update(
+	ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func(),
+) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.unlock()
 	if s.left() {
-		return fault.New(fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
+		return fault.New(fault.Unavailable, "The session leaves this process; ask again shortly.").
+			With("subsystem", "session-manager")
 	}
 	c, err := decide(s.Record())
 	if err == nil {

@@ -64,5 +64,6 @@ func ApprovalNotFound(id string) *fault.Error {
 
 // ApprovalOver is the answer to an answer that comes too late.
 func ApprovalOver(state ApprovalState) *fault.Error {
-	return fault.New(fault.Conflict, "There is nothing to answer: the request is %s.", state).With("current_state", string(state))
+	return fault.New(fault.Conflict, "There is nothing to answer: the request is %s.", state).
+		With("current_state", string(state))
 }

@@ -89,7 +89,8 @@ func (i Invocation) Result() llm.ToolResult {
 		answer.Cost = &llm.Cost{Total: *i.Totals.CostUSD}
 	}
 	return llm.ToolResult{
-		CallID: i.CallID, Name: contract.AgentTool + i.Name, Content: answer.Content(), IsError: i.State != InvocationCompleted,
+		CallID: i.CallID, Name: contract.AgentTool + i.Name, Content: answer.Content(),
+		IsError: i.State != InvocationCompleted,
 	}
 }
 

@@ -69,7 +69,8 @@ func (s State) On(e Event) (State, error) {
 	if s == Ended {
 		return s, Gone()
 	}
-	return s, fault.New(fault.Conflict, "The session is %s, which does not allow this now.", s).With("current_state", string(s))
+	return s, fault.New(fault.Conflict, "The session is %s, which does not allow this now.", s).
+		With("current_state", string(s))
 }
 
 // Gone is the answer to a change of an ended session.

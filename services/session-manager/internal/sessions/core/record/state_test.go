@@ -65,7 +65,8 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("%s by %s: %s, %v; want %s", from, event, to, err, want)
 			case !ok && from == record.Ended && !errors.Is(err, fault.Gone):
 				t.Errorf("ended by %s: %v", event, err)
-			case !ok && from != record.Ended && (!errors.Is(err, fault.Conflict) || fault.From(err).Details["current_state"] != string(from)):
+			case !ok && from != record.Ended && (!errors.Is(err, fault.Conflict) ||
+				fault.From(err).Details["current_state"] != string(from)):
 				t.Errorf("%s by %s: %v", from, event, err)
 			}
 		}

@@ -115,8 +115,9 @@ func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
 		return errUnknownAgent
 	}
 	a := &agent{Invocation: record.Invocation{
-		ID: id, SessionID: l.spec.Session.ID, RunID: l.ID(), ParentID: e.ParentID, CallID: e.CallID, Name: e.Name, AgentPath: e.Audit.Agent,
-		State: record.InvocationRunning, Cage: e.Cage, Policy: policyOf(l.spec.Inputs.Snapshot,
+		ID: id, SessionID: l.spec.Session.ID, RunID: l.ID(), ParentID: e.ParentID, CallID: e.CallID, Name: e.Name,
+		AgentPath: e.Audit.Agent,
+		State:     record.InvocationRunning, Cage: e.Cage, Policy: policyOf(l.spec.Inputs.Snapshot,
 			e.Audit.Agent), Tools: e.Tools, Prompt: e.Prompt,
 		StartedAt: e.StartedAt,
 	}}
@@ -148,7 +149,8 @@ func policyOf(s *projects.Snapshot, path string) *dsl.Cage {
 
 // outcomesBelow are the states of invocations that ended so.
 var outcomesBelow = map[contract.Outcome]record.InvocationState{
-	contract.Completed: record.InvocationCompleted, contract.Failed: record.InvocationFailed, contract.Cancelled: record.InvocationCancelled,
+	contract.Completed: record.InvocationCompleted, contract.Failed: record.InvocationFailed,
+	contract.Cancelled: record.InvocationCancelled,
 }
 
 // agentEnded stores and shows the end of an invocation. It waits for neither: the result of its call, which comes at
@@ -324,7 +326,8 @@ func (o overAgent) write(render frames.Renderer, c *record.Change, s record.Sess
 	}
 	if o.Output != "" {
 		c.Messages = append(c.Messages, record.Message{
-			ID: o.message, SessionID: o.SessionID, Role: record.Subagent, Content: o.Output, RunID: o.RunID, AgentPath: o.AgentPath,
+			ID: o.message, SessionID: o.SessionID, Role: record.Subagent, Content: o.Output, RunID: o.RunID,
+			AgentPath:            o.AgentPath,
 			SubagentInvocationID: o.ID, Cost: o.Totals.CostUSD, CreatedAt: c.At,
 		})
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 var verdicts = map[record.ApprovalState]contract.Verdict{
-	record.ApprovalApproved: contract.Approved, record.ApprovalDenied: contract.Denied, record.ApprovalExpired: contract.Expired,
+	record.ApprovalApproved: contract.Approved, record.ApprovalDenied: contract.Denied,
+	record.ApprovalExpired: contract.Expired,
 }
 
 // question is an open approval.
@@ -48,7 +49,8 @@ func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) 
 	// The caller may leave; the answer is on its way all the same.
 	if err := r.writer.Commit(r.life, c, crash.ApprovalAnswered); err != nil {
 		if r.life.Err() != nil {
-			err = fault.Wrap(err, fault.Unavailable, "The session leaves this process; ask again shortly.").With("subsystem", "session-manager")
+			err = fault.Wrap(err, fault.Unavailable, "The session leaves this process; ask again shortly.").
+				With("subsystem", "session-manager")
 		}
 		return record.Approval{}, err
 	}
@@ -68,7 +70,8 @@ func (r *Run) claim(id string) (*question, error) {
 	defer r.mu.Unlock()
 	q := r.questions[id]
 	if q == nil {
-		return nil, fault.New(fault.Conflict, "There is nothing to answer any more: the request was answered, or its run is ending.")
+		return nil,
+			fault.New(fault.Conflict, "There is nothing to answer any more: the request was answered, or its run is ending.")
 	}
 	delete(r.questions, id)
 	r.worked.resume()
@@ -95,7 +98,8 @@ func (r *Run) closeQuestions() []record.Approval {
 func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
 	at := now()
 	q := &question{answered: make(chan struct{}), approval: record.Approval{
-		ID: e.ID, SessionID: l.spec.Session.ID, RunID: l.ID(), InvocationID: invocation, CallID: e.CallID, State: record.ApprovalPending,
+		ID: e.ID, SessionID: l.spec.Session.ID, RunID: l.ID(), InvocationID: invocation, CallID: e.CallID,
+		State:   record.ApprovalPending,
 		Subject: e.Subject, RequestedAt: at, ExpiresAt: at + l.ApprovalTimeout.Milliseconds(),
 	}}
 	j := job{question: q, now: true}
@@ -128,7 +132,8 @@ func (r *Run) asked(c *record.Change, q *question) error {
 	a := q.approval
 	c.Approvals = append(c.Approvals, a)
 	return announce(r.Renderer, c, a.ID, frames.ApprovalRequested{
-		ApprovalID: a.ID, RunID: a.RunID, InvocationID: a.InvocationID, MessageID: r.spec.Run.MessageID, ToolCallID: a.CallID, Subject: a.Subject,
+		ApprovalID: a.ID, RunID: a.RunID, InvocationID: a.InvocationID, MessageID: r.spec.Run.MessageID, ToolCallID: a.CallID,
+		Subject:     a.Subject,
 		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
 	})
 }
@@ -185,8 +190,9 @@ func resolved(s record.Session, requestID string, a record.Approval) audit.Recor
 		payload["standing_approval_id"] = a.StandingID
 	}
 	r := audit.Record{
-		TS: a.ResolvedAt, EventType: approvalEvents[a.State], UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID, SessionID: s.ID,
-		RunID: a.RunID, AgentPath: a.Subject.Agent, Payload: payload,
+		TS: a.ResolvedAt, EventType: approvalEvents[a.State], UserID: s.Owner, RequestID: requestID, ProjectID: s.ProjectID,
+		SessionID: s.ID,
+		RunID:     a.RunID, AgentPath: a.Subject.Agent, Payload: payload,
 	}
 	return r.Clean()
 }
@@ -194,7 +200,9 @@ func resolved(s record.Session, requestID string, a record.Approval) audit.Recor
 //convert:one resolvedFrame record.Approval frames.ApprovalResolved ID=ApprovalID CallID=ToolCallID
 
 // closing adds the closing of open questions to the end of a run or of an agent.
-func closing(render frames.Renderer, c *record.Change, s record.Session, requestID string, left []record.Approval) error {
+func closing(
+	render frames.Renderer, c *record.Change, s record.Session, requestID string, left []record.Approval,
+) error {
 	for _, a := range left {
 		a = a.Resolved(record.Resolution{State: record.ApprovalClosed}, c.At)
 		c.Audit = append(c.Audit, resolved(s, requestID, a))

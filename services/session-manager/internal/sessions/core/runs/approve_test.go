@@ -16,9 +16,12 @@ import (
 
 // question is a question of the harness to an operator.
 func question(id string) contract.ApprovalRequested {
-	return contract.ApprovalRequested{ID: id, CallID: "c", Subject: contract.Subject{Tool: "shell.bash", Command: "git push --force"}, Audit: []contract.Record{
-		{Type: "tool.called", Payload: map[string]any{}}, {Type: "tool.approval.requested", Payload: map[string]any{}},
-	}}
+	return contract.ApprovalRequested{
+		ID: id, CallID: "c",
+		Subject: contract.Subject{Tool: "shell.bash", Command: "git push --force"}, Audit: []contract.Record{
+			{Type: "tool.called", Payload: map[string]any{}}, {Type: "tool.approval.requested", Payload: map[string]any{}},
+		},
+	}
 }
 
 // sent returns the types of the frames a change sends.
@@ -41,10 +44,12 @@ func TestAnswer(t *testing.T) {
 		h.events <- question("a")
 		synctest.Wait()
 		asked := d.last()
-		if len(asked.Approvals) != 1 || sent(asked) != "approval.requested" || len(asked.Audit) != 2 || asked.Audit[1].Payload["approval_id"] != "a" {
+		if len(asked.Approvals) != 1 || sent(asked) != "approval.requested" || len(asked.Audit) != 2 ||
+			asked.Audit[1].Payload["approval_id"] != "a" {
 			t.Errorf("asked %+v", asked)
 		}
-		if a := asked.Approvals[0]; a.State != record.ApprovalPending || a.RunID != "r" || a.ExpiresAt-a.RequestedAt != time.Minute.Milliseconds() {
+		if a := asked.Approvals[0]; a.State != record.ApprovalPending || a.RunID != "r" ||
+			a.ExpiresAt-a.RequestedAt != time.Minute.Milliseconds() {
 			t.Errorf("approval %+v", a)
 		}
 		a, err := r.Answer("a", record.Resolution{State: record.ApprovalDenied, By: "ada", Comment: "no"})
@@ -52,7 +57,8 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%+v, %v", a, err)
 		}
 		answered := d.last()
-		if answered.Answered == nil || sent(answered) != "approval.resolved" || len(answered.Audit) != 1 || answered.Audit[0].EventType != "tool.approval.denied" {
+		if answered.Answered == nil || sent(answered) != "approval.resolved" || len(answered.Audit) != 1 ||
+			answered.Audit[0].EventType != "tool.approval.denied" {
 			t.Errorf("answered %+v", answered)
 		}
 		if d := <-h.decided; d != (decision{"a", contract.Decision{Verdict: contract.Denied, Comment: "no"}}) {
@@ -113,7 +119,8 @@ func TestEndClosesQuestions(t *testing.T) {
 			end(h, r)
 			<-r.Done()
 			last := d.last()
-			if last.EndRun == nil || strings.Count(sent(last), "approval.resolved") != 2 || !strings.HasSuffix(sent(last), "message.end run.ended session.state") {
+			if last.EndRun == nil || strings.Count(sent(last), "approval.resolved") != 2 ||
+				!strings.HasSuffix(sent(last), "message.end run.ended session.state") {
 				t.Errorf("%s: %s", name, sent(last))
 			}
 			closed := 0

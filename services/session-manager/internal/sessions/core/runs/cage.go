@@ -28,7 +28,8 @@ func (l *relay) cage(a *agent, e contract.CageChanged) error {
 	}
 	l.keep(j)
 	return l.emit(frames.RunCage{
-		RunID: l.ID(), InvocationID: a.ID, AgentPath: e.Audit.Agent, Status: string(e.Status), Tier: e.Tier, BestEffort: e.BestEffort,
-		Policy: e.Summary, Ended: e.Ended, Notes: e.Notes, Found: e.Found,
+		RunID: l.ID(), InvocationID: a.ID, AgentPath: e.Audit.Agent, Status: string(e.Status), Tier: e.Tier,
+		BestEffort: e.BestEffort,
+		Policy:     e.Summary, Ended: e.Ended, Notes: e.Notes, Found: e.Found,
 	})
 }

@@ -40,11 +40,14 @@ var outcomes = map[contract.Outcome]record.RunState{
 // describe writes the end of a run into a change.
 func (e *ending) describe(r *Run, c *record.Change) error {
 	// A run that is cancelled while it is cut off must not go on.
-	e.resume = e.Err != nil && e.Err.Code == fault.Interrupted && r.reason() == nil && r.Resumes(r.spec.Inputs.Snapshot, r.spec.Tries)
+	e.resume = e.Err != nil && e.Err.Code == fault.Interrupted && r.reason() == nil &&
+		r.Resumes(r.spec.Inputs.Snapshot, r.spec.Tries)
 	return e.write(r.Renderer, r.spec.Run, r.spec.Session, r.spec.RequestID, c)
 }
 
-func (e *ending) write(render frames.Renderer, run record.Run, s record.Session, requestID string, c *record.Change) error {
+func (e *ending) write(
+	render frames.Renderer, run record.Run, s record.Session, requestID string, c *record.Change,
+) error {
 	state := outcomes[e.Outcome]
 	if err := e.endAgents(render, s, requestID, c); err != nil {
 		return err
@@ -247,7 +250,9 @@ func Interrupted(
 
 // Announce adds the frames that say that a run has begun, and which prompts it does not take from their files, to
 // the change that begins it.
-func Announce(render frames.Renderer, c *record.Change, run record.Run, held []projects.HeldPrompt, blockedReason string) error {
+func Announce(
+	render frames.Renderer, c *record.Change, run record.Run, held []projects.HeldPrompt, blockedReason string,
+) error {
 	say := []frames.Payload{
 		frames.RunStarted{RunID: run.ID, MessageID: run.TriggerMessageID},
 		frames.SessionState{State: string(record.Running), BlockedReason: blockedReason},

@@ -184,7 +184,9 @@ func (l *relay) delta(d contract.Delta) error {
 		return l.emit(frames.MessageDelta{MessageID: l.spec.Run.MessageID, Delta: d.Text, Thinking: d.Thinking})
 	}
 	for _, piece := range clip.JSONPieces(d.Text, frames.MaxText) {
-		if err := l.emit(frames.MessageDelta{MessageID: l.spec.Run.MessageID, Delta: piece, Thinking: d.Thinking}); err != nil {
+		if err := l.emit(frames.MessageDelta{
+			MessageID: l.spec.Run.MessageID, Delta: piece, Thinking: d.Thinking,
+		}); err != nil {
 			return err
 		}
 	}
@@ -193,7 +195,9 @@ func (l *relay) delta(d contract.Delta) error {
 
 func (l *relay) output(o contract.ToolOutput) error {
 	for _, piece := range clip.JSONPieces(o.Text, frames.MaxText) {
-		err := l.emit(frames.MessageToolOutput{MessageID: l.spec.Run.MessageID, ToolCallID: o.CallID, Stream: o.Stream, Text: piece})
+		err := l.emit(frames.MessageToolOutput{
+			MessageID: l.spec.Run.MessageID, ToolCallID: o.CallID, Stream: o.Stream, Text: piece,
+		})
 		if err != nil {
 			return err
 		}
@@ -275,7 +279,9 @@ func inOrder(step *transcript.Step) {
 			place[b.Call.ID] = i
 		}
 	}
-	slices.SortStableFunc(step.Results, func(a, b llm.ToolResult) int { return cmp.Compare(place[a.CallID], place[b.CallID]) })
+	slices.SortStableFunc(step.Results, func(a, b llm.ToolResult) int {
+		return cmp.Compare(place[a.CallID], place[b.CallID])
+	})
 }
 
 // about returns a record of the harness as one of this run.
@@ -309,7 +315,9 @@ func (l *relay) early(err *fault.Error) ending {
 		l.refused(overtime(reason))
 		return l.failed(overtime(reason))
 	case errors.Is(reason, errInterrupted):
-		return l.failed(fault.New(fault.Interrupted, "The run was cut off because kaged stopped; its completed steps are kept."))
+		return l.failed(
+			fault.New(fault.Interrupted, "The run was cut off because kaged stopped; its completed steps are kept."),
+		)
 	}
 	return l.failed(err)
 }

@@ -33,8 +33,8 @@ func (l *relay) covering(of contract.Subject) *record.Standing {
 	return nil
 }
 
-// allowed adds a request that a standing approval answers to the change that stores it: no operator is asked, and clients
-// hear of the answer alone.
+// allowed adds a request that a standing approval answers to the change that stores it: no operator is asked, and
+// clients hear of the answer alone.
 func (r *Run) allowed(c *record.Change, q *question) error {
 	a := q.approval.Resolved(
 		record.Resolution{State: record.ApprovalApproved, By: q.by.CreatedBy, Standing: q.by}, q.approval.RequestedAt,

@@ -17,7 +17,9 @@ const maxComment = 2000
 
 // Approvals returns a page of the requests for approval of a session, newest first; with a state only those in it.
 // It fails with not_found and validation_failed.
-func (s *Service) Approvals(ctx context.Context, session, state string, limit int32, cursor string) (page.Page[record.Approval], error) {
+func (s *Service) Approvals(
+	ctx context.Context, session, state string, limit int32, cursor string,
+) (page.Page[record.Approval], error) {
 	req, err := parseApprovals("approvals", state, limit, cursor)
 	if err != nil {
 		return page.Page[record.Approval]{}, err

@@ -68,9 +68,11 @@ func (s *Service) stop(ctx context.Context, l *live.Session, run *runs.Run, reas
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fault.New(fault.Unavailable, "The run was told to stop and has not ended yet; try again shortly.").With("subsystem", "harness")
+	return fault.New(fault.Unavailable, "The run was told to stop and has not ended yet; try again shortly.").
+		With("subsystem", "harness")
 }
 
 func nothingToCancel(run record.Run) error {
-	return fault.New(fault.Conflict, "There is nothing to cancel: the run is %s.", run.State).With("current_state", string(run.State))
+	return fault.New(fault.Conflict, "There is nothing to cancel: the run is %s.", run.State).
+		With("current_state", string(run.State))
 }

@@ -49,8 +49,9 @@ func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, er
 	session := record.Session{
 		ID: ident.New(), Owner: owner, ProjectID: project.ID, Label: label, State: record.Idle, ResumeFrom: in.ResumeFrom,
 		Budget:       in.Budget,
-		CompiledHash: project.Snapshot.Hash, ProjectPath: project.Path, Workspace: project.Workspace, CreatedAt: at, UpdatedAt: at,
-		Issue: in.Issue,
+		CompiledHash: project.Snapshot.Hash, ProjectPath: project.Path, Workspace: project.Workspace, CreatedAt: at,
+		UpdatedAt: at,
+		Issue:     in.Issue,
 	}
 	payload := map[string]any{"label": label, "compiled_hash": session.CompiledHash}
 	if in.Budget.Set() {
@@ -109,7 +110,8 @@ func (s *Service) checkFork(ctx context.Context, in NewSession) error {
 		return fault.New(fault.NotFound, "There is no session %q to continue.", in.ResumeFrom).With("field", "resume_from")
 	}
 	if err == nil && source.ProjectID != in.ProjectID {
-		err = check.Field("resume_from", "resume_from is a session of the project %s; a conversation continues in its own project.", source.ProjectID)
+		err = check.Field("resume_from", "resume_from is a session of the project %s; a conversation continues in its own "+
+			"project.", source.ProjectID)
 	}
 	return err
 }

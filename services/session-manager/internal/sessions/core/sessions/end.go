@@ -84,7 +84,8 @@ func (s *Service) end(ctx context.Context, l *live.Session) error {
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "The session keeps being given work; try again.").With("current_state", string(record.Running))
+	return fault.New(fault.Conflict, "The session keeps being given work; try again.").
+		With("current_state", string(record.Running))
 }
 
 // endTools kills the commands of an ended session in its workspace. The session has ended even if that fails.

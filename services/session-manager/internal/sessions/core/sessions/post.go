@@ -159,7 +159,8 @@ func (s *Service) checkPost(in Post) (record.Patch, error) {
 	case in.Content == nil || strings.TrimSpace(*in.Content) == "":
 		return p, check.Field("content", "content must hold the message's text.")
 	case len(*in.Content) > s.MaxContent:
-		return p, fault.New(fault.PayloadTooLarge, "content must have at most %d bytes.", s.MaxContent).With("limit_bytes", s.MaxContent)
+		return p, fault.New(fault.PayloadTooLarge, "content must have at most %d bytes.", s.MaxContent).
+			With("limit_bytes", s.MaxContent)
 	}
 	if err := check.Text("content", *in.Content, 0); err != nil {
 		return p, err
@@ -242,8 +243,9 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 	at := now()
 	run := record.Run{
 		ID: p.run, SessionID: current.ID, Owner: current.Owner, ProjectID: current.ProjectID, TriggerMessageID: p.message,
-		MessageID: p.answer, State: record.RunRunning, CompiledHash: current.CompiledHash, PromptHashes: p.inputs.PromptHashes,
-		CreatedAt: at, StartedAt: at, Cage: runs.CageAtStart(p.inputs.Snapshot), Issue: current.Issue,
+		MessageID: p.answer, State: record.RunRunning, CompiledHash: current.CompiledHash,
+		PromptHashes: p.inputs.PromptHashes,
+		CreatedAt:    at, StartedAt: at, Cage: runs.CageAtStart(p.inputs.Snapshot), Issue: current.Issue,
 	}
 	message := record.Message{
 		ID: p.message, SessionID: current.ID, Role: record.Operator, Content: *p.in.Content, RunID: p.run, CreatedAt: at,
@@ -268,7 +270,9 @@ func notResumed(ctx context.Context, current record.Session, why string) []audit
 	if current.ResumeRun == "" {
 		return nil
 	}
-	r := about(ctx, current, "run.not_resumed", map[string]any{"error_code": fault.Cancelled.String(), "error_message": why})
+	r := about(ctx, current, "run.not_resumed", map[string]any{
+		"error_code": fault.Cancelled.String(), "error_message": why,
+	})
 	r.RunID = current.ResumeRun
 	return []audit.Record{r}
 }
@@ -290,7 +294,9 @@ func (p *posting) prompts(current record.Session) (records []audit.Record) {
 		records = append(records, r)
 	}
 	for _, h := range p.inputs.HeldPrompts {
-		r := about(p.ctx, current, "prompt.held", map[string]any{"path": h.Path, "accepted_sha256": h.Accepted, "sha256": h.Found})
+		r := about(p.ctx, current, "prompt.held", map[string]any{
+			"path": h.Path, "accepted_sha256": h.Accepted, "sha256": h.Found,
+		})
 		r.RunID = p.run
 		records = append(records, r)
 	}

@@ -23,7 +23,9 @@ func (s *Service) Use(ctx context.Context, id string) (record.Use, error) {
 }
 
 // List returns a page of a project's sessions, newest first. It fails with not_found and validation_failed.
-func (s *Service) List(ctx context.Context, project string, limit int32, cursor string) (page.Page[record.Session], error) {
+func (s *Service) List(
+	ctx context.Context, project string, limit int32, cursor string,
+) (page.Page[record.Session], error) {
 	req, err := page.Parse("sessions", limit, cursor)
 	if err != nil {
 		return page.Page[record.Session]{}, err
@@ -44,8 +46,9 @@ type MessageOrder struct {
 	NewestFirst bool
 }
 
-// Messages returns a page of a session's messages and, with NewestFirst, the number of the operator's messages before the
-// page. It fails with not_found, and with validation_failed for an unknown message and for a cursor of the other order.
+// Messages returns a page of a session's messages and, with NewestFirst, the number of the operator's messages
+// before the page. It fails with not_found, and with validation_failed for an unknown message and for a cursor of
+// the other order.
 func (s *Service) Messages(
 	ctx context.Context, id string, order MessageOrder, limit int32, cursor string,
 ) (page.Page[record.Message], *int32, error) {

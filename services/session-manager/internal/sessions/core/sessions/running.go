@@ -62,7 +62,9 @@ func (s *Service) inWorkspaces(ctx context.Context, id string) (Running, error) 
 	if err != nil {
 		return Running{}, err
 	}
-	slices.SortStableFunc(all.Processes, func(a, b contract.RunningProcess) int { return cmp.Compare(a.StartedAt, b.StartedAt) })
+	slices.SortStableFunc(all.Processes, func(a, b contract.RunningProcess) int {
+		return cmp.Compare(a.StartedAt, b.StartedAt)
+	})
 	slices.SortStableFunc(all.Cages, func(a, b contract.RunningCage) int { return cmp.Compare(a.StartedAt, b.StartedAt) })
 	return s.owned(ctx, all)
 }
@@ -85,7 +87,11 @@ func (s *Service) owned(ctx context.Context, all Running) (Running, error) {
 		return Running{}, err
 	}
 	return Running{Running: contract.Running{
-		Processes: slices.DeleteFunc(all.Processes, func(p contract.RunningProcess) bool { return !slices.Contains(mine, p.Owner.SessionID) }),
-		Cages:     slices.DeleteFunc(all.Cages, func(c contract.RunningCage) bool { return !slices.Contains(mine, c.Owner.SessionID) }),
+		Processes: slices.DeleteFunc(all.Processes, func(p contract.RunningProcess) bool {
+			return !slices.Contains(mine, p.Owner.SessionID)
+		}),
+		Cages: slices.DeleteFunc(all.Cages, func(c contract.RunningCage) bool {
+			return !slices.Contains(mine, c.Owner.SessionID)
+		}),
 	}}, nil
 }

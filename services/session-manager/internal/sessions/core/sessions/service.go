@@ -86,7 +86,9 @@ type Store interface {
 	// Approval returns a request for approval of a session. It fails with not_found.
 	Approval(ctx context.Context, session, id string) (record.Approval, error)
 	// Approvals returns up to limit requests of a session after a place, newest first; with a state only those in it.
-	Approvals(ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32) ([]record.Approval, error)
+	Approvals(
+		ctx context.Context, session string, state record.ApprovalState, after *page.Key, limit int32,
+	) ([]record.Approval, error)
 	// ApprovalsOf returns the same of all sessions of an operator.
 	ApprovalsOf(
 		ctx context.Context, owner string, state record.ApprovalState, after *page.Key, limit int32,
@@ -165,7 +167,9 @@ type Tools interface {
 	ControlDebug(ctx context.Context, workspace, operator string, m DebugMove) (DebugMoved, error)
 	// Watch gives the records of ends between calls in a workspace to store, one at a time, until ctx ends or the
 	// workspace is lost. A record that was stored is not given again; the same record has the same id.
-	Watch(ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error)) error
+	Watch(
+		ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error),
+	) error
 }
 
 // Issues are the issues of projects.

@@ -72,7 +72,8 @@ func TestRepair(t *testing.T) {
 	var content struct {
 		Error struct{ Code, Message string }
 	}
-	if err := json.Unmarshal([]byte(missing.Content), &content); err != nil || content.Error.Code != "cancelled" || content.Error.Message == "" ||
+	if err := json.Unmarshal([]byte(missing.Content), &content); err != nil || content.Error.Code != "cancelled" ||
+		content.Error.Message == "" ||
 		missing.Name != "file.read" {
 		t.Errorf("the missing result is %+v", missing)
 	}
@@ -81,7 +82,10 @@ func TestRepair(t *testing.T) {
 // A run's message is its turns with their results, the received part of an unfinished turn, and a closing word.
 func TestCompose(t *testing.T) {
 	steps := []transcript.Step{
-		{Turn: transcript.Turn{Turn: contract.Turn{Step: 1, Blocks: []llm.Block{text("a"), call("1")}}}, Results: []llm.ToolResult{*result("1").Result}, Done: true},
+		{
+			Turn:    transcript.Turn{Turn: contract.Turn{Step: 1, Blocks: []llm.Block{text("a"), call("1")}}},
+			Results: []llm.ToolResult{*result("1").Result}, Done: true,
+		},
 		{Turn: transcript.Turn{Turn: contract.Turn{Step: 2, Blocks: []llm.Block{call("2")}}}},
 	}
 	if got := show(transcript.Compose(steps, nil, "", fault.Interrupted)); got != "a !1 =1 !2 ~2" {
@@ -104,7 +108,11 @@ func TestCompose(t *testing.T) {
 func TestHistory(t *testing.T) {
 	stored := []transcript.Stored{
 		{ID: "m1", Role: llm.RoleUser, Content: "Hi."},
-		{ID: "m2", Role: llm.RoleAssistant, Blocks: []llm.Block{think("hm"), text("a"), call("1"), call("2"), result("1"), result("2"), text("b")}},
+		{
+			ID: "m2", Role: llm.RoleAssistant, Blocks: []llm.Block{
+				think("hm"), text("a"), call("1"), call("2"), result("1"), result("2"), text("b"),
+			},
+		},
 		{ID: "m3", Role: llm.RoleSystem, Content: "Summary."},
 		{ID: "m4", Role: llm.RoleUser, Content: "More."},
 		{ID: "m5", Role: llm.RoleAssistant, Content: ""},
@@ -119,7 +127,8 @@ func TestHistory(t *testing.T) {
 		return out
 	}
 	want := []string{
-		"m1 user: Hi.", "m2 assistant: ?hm a !1 !2", "m2 tool: =1 =2", "m2 assistant: b", "m3 system: Summary.", "m4 user: More.",
+		"m1 user: Hi.", "m2 assistant: ?hm a !1 !2", "m2 tool: =1 =2", "m2 assistant: b", "m3 system: Summary.",
+		"m4 user: More.",
 		"m6 assistant: !3", "m6 tool: ~3", "m7 assistant: legacy",
 	}
 	if d := cmp.Diff(want, words(transcript.History(stored, true))); d != "" {
@@ -187,7 +196,9 @@ func TestHistoryWithoutSupersededParts(t *testing.T) {
 func TestSum(t *testing.T) {
 	ttft := 20.0
 	step := func(out int64, stats *llm.Stats) transcript.Step {
-		return transcript.Step{Turn: transcript.Turn{Turn: contract.Turn{Usage: llm.Usage{Input: 1, Output: out, CacheRead: 2}, Stats: stats}}}
+		return transcript.Step{
+			Turn: transcript.Turn{Turn: contract.Turn{Usage: llm.Usage{Input: 1, Output: out, CacheRead: 2}, Stats: stats}},
+		}
 	}
 	usage, stats := transcript.Sum([]transcript.Step{
 		step(10, &llm.Stats{TTFT: &ttft, Duration: 100, TPS: 100, Cost: &llm.Cost{Input: 1, Total: 1}}),
@@ -195,10 +206,13 @@ func TestSum(t *testing.T) {
 		step(30, &llm.Stats{Duration: 300, TPS: 100, Cost: &llm.Cost{Output: 2, Total: 2}}),
 	})
 	want := &llm.Stats{TTFT: &ttft, Duration: 400, TPS: 150, Cost: &llm.Cost{Input: 1, Output: 2, Total: 3}}
-	if d := cmp.Diff(want, stats); d != "" || usage != (llm.Usage{Input: 3, Output: 60, CacheRead: 6}) || transcript.In(usage) != 9 {
+	if d := cmp.Diff(want, stats); d != "" || usage != (llm.Usage{Input: 3, Output: 60, CacheRead: 6}) ||
+		transcript.In(usage) != 9 {
 		t.Error(d, usage)
 	}
-	_, stats = transcript.Sum([]transcript.Step{step(1, &llm.Stats{Duration: 1, Cost: &llm.Cost{}}), step(1, &llm.Stats{})})
+	_, stats = transcript.Sum([]transcript.Step{
+		step(1, &llm.Stats{Duration: 1, Cost: &llm.Cost{}}), step(1, &llm.Stats{}),
+	})
 	if stats.Cost != nil {
 		t.Errorf("cost = %v", stats.Cost)
 	}
@@ -219,10 +233,13 @@ func TestEncode(t *testing.T) {
 				opaque := rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "opaque")
 				return llm.Block{Thinking: &llm.Thinking{Text: words.Draw(t, "thinking"), Opaque: opaque, Driver: "d"}}
 			case 2:
-				return llm.Block{Call: &llm.ToolCall{ID: words.Draw(t, "id"), Name: words.Draw(t, "name"), Input: words.Draw(t, "input")}}
+				return llm.Block{
+					Call: &llm.ToolCall{ID: words.Draw(t, "id"), Name: words.Draw(t, "name"), Input: words.Draw(t, "input")},
+				}
 			}
 			return llm.Block{Result: &llm.ToolResult{
-				CallID: words.Draw(t, "id"), Name: words.Draw(t, "name"), Content: words.Draw(t, "content"), IsError: rapid.Bool().Draw(t, "failed"),
+				CallID: words.Draw(t, "id"), Name: words.Draw(t, "name"), Content: words.Draw(t, "content"),
+				IsError: rapid.Bool().Draw(t, "failed"),
 			}}
 		})).Draw(t, "blocks")
 		data, err := transcript.EncodeBlocks(blocks)
