@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 
 	"github.com/fullstorydev/grpchan"
@@ -175,6 +176,9 @@ func (d *direct) NewStream(
 		c.left()
 		return nil, err
 	}
+	// The channel cancels a stream that its client has forgotten. On a wire it lasts as long as its context: that is how
+	// a cage is held.
+	context.AfterFunc(ctx, func() { runtime.KeepAlive(stream) })
 	return &directStream{stream, c}, nil
 }
 

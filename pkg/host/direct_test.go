@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,49 @@ func TestSendingToACallerThatLeft(t *testing.T) {
 			if err := <-sent; status.Code(err) != codes.Canceled {
 				t.Errorf("sending fails with %v, want cancelled", err)
 			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A stream lasts as long as its context, also where its caller keeps no reference to it: cages are held so.
+func TestAStreamLastsAsLongAsItsContext(t *testing.T) {
+	t.Parallel()
+	for _, direct := range []bool{false, true} {
+		t.Run(fmt.Sprint("direct ", direct), func(t *testing.T) {
+			t.Parallel()
+			look, alive := make(chan struct{}), make(chan error)
+			client, stop := streams(t, direct, func(s runStream) error {
+				if err := s.Send(text("held")); err != nil {
+					return err
+				}
+				<-look
+				alive <- s.Context().Err()
+				return waiting(s)
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			func() {
+				stream, err := client.Run(ctx)
+				if err == nil {
+					_, err = stream.Recv()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}()
+			for range 2 { // finalizers run one after the other: that of the stream before the marker's
+				gone, marker := make(chan struct{}), &struct{ next *int }{new(int)}
+				runtime.SetFinalizer(marker, func(any) { close(gone) })
+				runtime.GC()
+				<-gone
+			}
+			close(look)
+			if err := <-alive; err != nil {
+				t.Errorf("the stream has ended: %v", err)
+			}
+			leave()
 			if err := stop(); err != nil {
 				t.Error(err)
 			}
