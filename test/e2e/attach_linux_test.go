@@ -27,7 +27,7 @@ func shells(t *testing.T) (w *kagedtest.World, s *kagedtest.Session, pid string)
 	dir := w.Project(t)
 	file := kagedtest.Read(t, dir, ".kaged/project.yaml")
 	kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(file, "shell.bash", "shell.*", 1))
-	kagedtest.Write(t, dir, "serve.sh", "#!/bin/sh\nstty -echo\necho ready\nPS1= exec sh\n")
+	kagedtest.Write(t, dir, "serve.sh", "#!/bin/sh\necho ready\nPS1= exec sh\n")
 	if err := os.Chmod(filepath.Join(dir, "serve.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}

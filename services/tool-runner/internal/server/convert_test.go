@@ -37,6 +37,7 @@ func TestCallFromProto(t *testing.T) {
 				CageId: from.CageID,
 				Cage:   policy.Proto(), IssueNumber: from.Issue, ProjectCaged: from.ProjectCaged,
 				LanguageServers: dsl.LanguageServersProto(from.LanguageServers), Debugging: from.Debugging.Proto(),
+				ApproveWrites: from.ApproveWrites,
 			},
 		}
 		if from.Job != nil {
