@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +15,9 @@ import (
 
 	"kaged.dev/test/e2e/kagedtest"
 )
+
+// asked is the end of a question, with its further answers.
+var asked = regexp.MustCompile(`\[y/N[^\]]*\] $`)
 
 // answerQuestion is the script command `[!] answer LINE COMMAND [ARG...]`. It runs the command at a terminal, types
 // LINE once the terminal shows a question, and writes the terminal's screen to $WORK/tty, stdout to $WORK/out and
@@ -50,7 +54,7 @@ func answerQuestion(ts *testscript.TestScript, neg bool, args []string) {
 	for {
 		select {
 		case <-poll.C:
-			if !typed && strings.HasSuffix(shown.String(), "[y/N] ") {
+			if !typed && asked.MatchString(shown.String()) {
 				typed = true
 				_, err := io.WriteString(master, args[0]+"\r")
 				ts.Check(err)
