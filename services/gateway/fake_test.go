@@ -49,10 +49,12 @@ type manager struct {
 	seqs      map[string]map[string]int64 // by session and channel
 	ended     map[string]bool
 	terminals map[string]string // the session of each background process
-	typed     []*sessionmanagerv1.RecordTerminalInputRequest
-	untyped   error       // fails records of input
-	attaches  chan string // gets the session of each Attach that was let in
-	released  chan string // gets the session of each hold that has ended
+	// rates answers TakeTokens; nil is a session-manager that cannot.
+	rates    func(*sessionmanagerv1.TakeTokensRequest) *sessionmanagerv1.TakeTokensResponse
+	typed    []*sessionmanagerv1.RecordTerminalInputRequest
+	untyped  error       // fails records of input
+	attaches chan string // gets the session of each Attach that was let in
+	released chan string // gets the session of each hold that has ended
 }
 
 func newManager() *manager {
@@ -164,6 +166,19 @@ func (m *manager) AuthenticateToken(
 
 func (m *manager) CreateToken(ctx context.Context, r *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
 	return reply[*apiv1.CreateTokenResponse](ctx, m, r)
+}
+
+// TakeTokens answers as a test says, else as a session-manager that is away.
+func (m *manager) TakeTokens(
+	_ context.Context, r *sessionmanagerv1.TakeTokensRequest,
+) (*sessionmanagerv1.TakeTokensResponse, error) {
+	m.mu.Lock()
+	rates := m.rates
+	m.mu.Unlock()
+	if rates == nil {
+		return nil, fault.New(fault.Unavailable, "The store is away.")
+	}
+	return rates(r), nil
 }
 
 func (m *manager) ListTokens(ctx context.Context, r *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {

@@ -97,6 +97,11 @@ func TestStream(t *testing.T) {
 	) {
 		t.Error(got)
 	}
+	if got := c.stream(t, "", "output:9223372036854775807").next(); !strings.Contains(
+		got, `event: closing|data: {"code":"resume_failed"`,
+	) {
+		t.Error(got)
+	}
 	d.service().Drain(t.Context())
 	if got := live.next(); !strings.Contains(got, `event: closing|data: {"code":"server_shutdown"`) {
 		t.Error(got)
