@@ -96,8 +96,8 @@ func Cut[T any](r Request, rows []T, key func(T) Key) Page[T] {
 	return Of(r, rows[:min(len(rows), r.Limit)], len(rows) > r.Limit, key)
 }
 
-// Of makes a page of items, which may be fewer than the limit though more follow: a list whose items can be large
-// ends its pages by size. key returns the place of an item.
+// Of makes a page of items. With more, further items follow, even if there are fewer here than the limit: lists of
+// large items end a page by its size. key returns the place of an item.
 func Of[T any](r Request, items []T, more bool, key func(T) Key) Page[T] {
 	p := Page[T]{Items: items}
 	if more && len(items) > 0 {

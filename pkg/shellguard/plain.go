@@ -10,8 +10,8 @@ import (
 
 // Plain returns the words of a text that is one call of a program with its arguments, as every shell reads it: no
 // other command, redirection, assignment or comment, and no part that a shell expands. It returns nil for any other
-// text, and for one whose first two words do not tell its work: programs that start others or read programs, and
-// options in front.
+// text. It returns nil too where the first two words say nothing about the work done: for programs that start or
+// interpret other programs, and for options in front.
 func Plain(text string) []string {
 	if strings.ContainsAny(text, "\n\r\x00") {
 		return nil

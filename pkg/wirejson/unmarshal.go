@@ -136,8 +136,8 @@ func (d decoder) message(tok json.Token, m protoreflect.Message, at *path) error
 	})
 }
 
-// object calls each for every key of the object whose brace was just read, with the first token of its value. The
-// path is each's only until it returns, here and in array.
+// object reads an object after its opening brace. It calls each for every key, with the first token of the value. As in
+// array, each must not keep the path after it returns.
 func (d decoder) object(in *path, each func(at *path, tok json.Token) error) error {
 	at := &path{in: in}
 	for d.dec.More() {

@@ -47,7 +47,7 @@ func (m *manager) RecordTerminalInput(
 	return &sessionmanagerv1.RecordTerminalInputResponse{}, nil
 }
 
-// box is a sandbox-supervisor whose processes a test writes.
+// box is a sandbox-supervisor with processes that a test writes.
 type box struct {
 	sandboxsupervisorv1.UnimplementedSandboxServiceServer
 
