@@ -2,11 +2,14 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -47,7 +50,7 @@ func startHosts(t *testing.T, llm *fakellm.Server) *hosts {
 	shared = append(shared, "KAGED_NATS_URL="+natsURL(t), "KAGED_LISTEN=127.0.0.1:0")
 	for _, name := range serviceNames {
 		if name != "gateway" { // its RPCs are for the operator's own command line
-			h.addresses[name] = freeAddress(t)
+			h.addresses[name] = freeAddress()
 			shared = append(shared, config.EnvName("services", name, "address")+"="+h.addresses[name])
 		}
 	}
@@ -95,14 +98,14 @@ func (h *hosts) ready(t *testing.T) {
 	}
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+// loopbackHost counts the addresses that startHosts has given to services.
+var loopbackHost atomic.Uint32
+
+// freeAddress returns an address of a loopback host of the service's own. A port that the kernel chose would not stay
+// free: between its choice and the service's start, and while a killed service is down, any connection may take it.
+func freeAddress() string {
+	n := loopbackHost.Add(1)
+	return fmt.Sprintf("127.%d.%d.%d:7000", 100+os.Getpid()%100, os.Getpid()/100%250, 1+n)
 }
 
 // as connects to a service with the certificate of another.
