@@ -18,6 +18,7 @@ var Module = host.Module{
 
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()
+	cfg.Operators.RotateSecrets = env.NATS.InProcess != nil
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}

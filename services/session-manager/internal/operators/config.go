@@ -9,8 +9,9 @@ import (
 
 // Config is the keys of [services.session-manager] that are about operators. Sizes are bytes.
 type Config struct {
-	// RotateSecrets makes cookies and CSRF tokens of the run before worthless at each start. Replicas that start
-	// one by one must not.
+	// RotateSecrets makes cookies and CSRF tokens of the run before worthless at each start. Without the key, the
+	// daemon rotates them if its NATS is embedded, and a session-manager that shares its stores with others does not: a
+	// restart of one replica would sign everyone out.
 	RotateSecrets bool `toml:"rotate_secrets"`
 	// LaunchTokenTTL is how long an unused launch token is good for.
 	LaunchTokenTTL config.Duration `toml:"launch_token_ttl"`
@@ -21,7 +22,6 @@ type Config struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		RotateSecrets:  true,
 		LaunchTokenTTL: config.Duration(24 * time.Hour),
 		MaxScript:      1 << 20,
 	}
