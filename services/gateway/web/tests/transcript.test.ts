@@ -131,3 +131,33 @@ test("keys are unique and no turn is lost, however pages, frames and repeated re
     assert.equal(t.turns, 30);
   }
 });
+
+test("a message that steered a run stands behind the results of its step, live and stored, in every order of arrival", () => {
+  const id = (answer(1) as { id: string }).id;
+  const steerId = "01M00000000000000000000002X";
+  const said = { id: steerId, session_id: "s", role: "operator", content: "use tabs", created_at: 2, run_id: "r1", superseded: false, after_step: 1 } as never;
+  const steer = (state: string) => frame("message.steer", { message_id: steerId, run_id: "r1", content: "use tabs", state, at: 2, after_step: state === "delivered" ? 1 : 0 });
+  const call = (n: number) => [
+    frame("message.tool_call", { message_id: id, id: `c${n}`, name: "shell.bash", input: {} }),
+    frame("message.tool_result", { message_id: id, tool_call_id: `c${n}`, output: "{}", is_error: false, duration_ms: 7 }),
+  ];
+  const parts = [1, 2].flatMap((n) => [{ type: "tool_call", id: `c${n}`, name: "shell.bash", input: {} }, { type: "tool_result", tool_call_id: `c${n}`, output: "{}" }]);
+  const want = (n: number) => ["1: question 1", "tool shell.bash", `${n}: use tabs`, "tool shell.bash"];
+  const t = new Transcript();
+  t.older([operator(1)], 0);
+  for (const one of [start(id, "r1"), ...call(1).slice(0, 1), steer("queued"), ...call(1).slice(1)]) t.apply(one);
+  assert.equal(t.steers.size, 1);
+  for (const one of [steer("delivered"), ...call(2)]) t.apply(one);
+  assert.equal(t.steers.size, 0);
+  assert.deepEqual(texts(rowsOf(t, "normal")), [...want(0), "wait"]);
+  t.newer([said]);
+  assert.deepEqual(texts(rowsOf(t, "normal")), [...want(2), "wait"]);
+  t.newer([answer(1, parts)]);
+  assert.deepEqual(texts(rowsOf(t, "normal")), [...want(2), "end"]);
+  unique(rowsOf(t, "normal"));
+  for (const pages of [[[answer(1, parts), said, operator(1)]], [[answer(1, parts)], [said, operator(1)]], [[answer(1, parts), said], [operator(1)]]]) {
+    const read = new Transcript();
+    pages.forEach((page, i) => read.older(page, pages.length - 1 - i));
+    assert.deepEqual(texts(rowsOf(read, "normal")).map((text) => text.replace(/^\d/, "n")), [...want(0), "end"].map((text) => text.replace(/^\d/, "n")));
+  }
+});

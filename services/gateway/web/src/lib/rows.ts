@@ -1,8 +1,10 @@
 import type { Block, Log, ToolCall, Transcript, Turn } from "./transcript";
 
+type Shown = Exclude<Block, { kind: "said" }>;
+
 export type Row =
   | { key: string; kind: "turn"; turn: Turn; n: number; superseded: boolean; alwaysKeep: boolean }
-  | { key: string; kind: "block"; block: Block; live: boolean; turn: number }
+  | { key: string; kind: "block"; block: Shown; live: boolean; turn: number }
   | { key: string; kind: "group"; calls: ToolCall[]; turn: number }
   | { key: string; kind: "wait"; text: string; turn: number }
   | { key: string; kind: "end"; log: Log; turn: number };
@@ -39,6 +41,8 @@ export function rowsOf(t: Transcript, density: Density): Row[] {
   for (const entry of t.entries) {
     if ("turn" in entry) {
       n = entry.turn.n;
+      // A message that steered a run stands inside of its answer.
+      if (t.within.has(entry.turn)) continue;
       rows.push(rowOfTurn(entry.turn));
       for (const block of t.notices.get(entry.turn.runId ?? "") ?? []) rows.push({ key: block.key, kind: "block", block, live: false, turn: n });
       continue;
@@ -97,6 +101,10 @@ export function logRows(log: Log, density: Density, turn: number, rows: Row[] = 
       }
     }
     flush();
+    if (block.kind === "said") {
+      rows.push(rowOfTurn(block.turn));
+      return;
+    }
     if (block.kind === "thinking" && density === "talk") return;
     rows.push({ key: block.key, kind: "block", block, live: log.live && i === last, turn });
   });

@@ -95,6 +95,12 @@ export class SessionView {
     else await this.refresh();
   }
 
+  /** queued notes a message for the run at work until a frame says more of it. */
+  queued(id: string, content: string): void {
+    this.transcript.steer({ message_id: id, content, state: "queued", at: Date.now(), run_id: null });
+    this.tick++;
+  }
+
   takeOver(): void {
     this.follow(this.session?.current_run !== null, true);
   }
@@ -131,6 +137,9 @@ export class SessionView {
       case "run.started":
         if (this.session) this.session = { ...this.session, current_run: frame.payload.run_id };
         void this.readMessages().then(() => this.tick++);
+        break;
+      case "message.steer":
+        if (frame.payload.state !== "queued") void this.readMessages().then(() => this.tick++);
         break;
       case "run.ended":
         void this.refresh();

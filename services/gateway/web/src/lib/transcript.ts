@@ -1,4 +1,4 @@
-import type { Frame, SubagentInvocation, MessagePart, RunStep, SessionMessage } from "@kaged/client";
+import type { Frame, SubagentInvocation, MessagePart, MessageSteer, RunStep, SessionMessage } from "@kaged/client";
 
 export interface ToolCall {
   id: string;
@@ -15,9 +15,15 @@ export interface ToolCall {
 }
 
 export type Block =
-  | { kind: "text" | "thinking"; key: string; text: string }
-  | { kind: "tool"; key: string; call: ToolCall }
-  | { kind: "notice"; key: string; tone: "info" | "warn" | "bad"; text: string };
+  | { kind: "text" | "thinking"; key: string; text: string; step?: number }
+  | { kind: "tool"; key: string; call: ToolCall; step?: number }
+  | { kind: "said"; key: string; turn: Turn }
+  | Notice;
+
+export interface Notice { kind: "notice"; key: string; tone: "info" | "warn" | "bad"; text: string }
+
+/** Steer is an operator's message for a run at work, until its agent has read it. */
+export interface Steer { id: string; text: string; at: number }
 
 /** Log is what one agent said and did in a run or in an invocation. */
 export interface Log {
@@ -47,6 +53,8 @@ export interface Turn {
   at: number;
   superseded: boolean;
   alwaysKeep: boolean;
+  /** The step of its run whose results it followed; 0 for one that began a run. */
+  afterStep: number;
 }
 
 /** Entry is a place in the stored conversation: a turn, or the key of the log that answers it. */
@@ -81,7 +89,12 @@ export class Transcript {
   readonly agents = new Map<string, Agent>();
   readonly network: Attempt[] = [];
   /** Events of a run that no message tells. */
-  readonly notices = new Map<string, Block[]>();
+  readonly notices = new Map<string, Notice[]>();
+  /** Messages for the run at work that its agent has not read, in their order. */
+  readonly steers = new Map<string, Steer>();
+  /** Messages that steered a run, by its id, and those that stand inside of its answer. */
+  private readonly steered = new Map<string, Turn[]>();
+  readonly within = new Set<Turn>();
   private readonly places = new Map<string, Turn | null>();
   private sequence = 0;
 
@@ -115,6 +128,8 @@ export class Transcript {
     for (const entry of this.entries) if ("log" in entry) this.logs.delete(entry.log);
     this.entries = [];
     this.places.clear();
+    this.steered.clear();
+    this.within.clear();
     this.before = this.turns = 0;
   }
 
@@ -128,17 +143,80 @@ export class Transcript {
         known.alwaysKeep = message.always_keep ?? false;
         return null;
       }
-      const turn: Turn = {
-        key: message.id, runId: message.run_id, n: 0, own: message.role === "operator", text: message.content, at: message.created_at,
-        superseded: message.superseded, alwaysKeep: message.always_keep ?? false,
+      const afterStep = message.after_step ?? 0;
+      const turn = this.steering(message.id) ?? {
+        key: message.id, runId: message.run_id, n: 0, own: message.role === "operator", text: "", at: 0, superseded: false, alwaysKeep: false, afterStep,
       };
+      Object.assign(turn, { text: message.content, at: message.created_at, superseded: message.superseded, alwaysKeep: message.always_keep ?? false });
       this.places.set(message.id, turn);
+      this.steers.delete(message.id);
+      if (afterStep > 0) this.placeSteer(turn);
       return { turn };
     }
     this.answer(message);
     if (known === null) return null;
     this.places.set(message.id, null);
     return { log: message.id };
+  }
+
+  /** steer takes the state of a message for a run at work. */
+  steer(p: MessageSteer): boolean {
+    const stored = this.places.has(p.message_id);
+    if (p.state === "queued") {
+      if (!stored && !this.steering(p.message_id)) this.steers.set(p.message_id, { id: p.message_id, text: p.content, at: p.at });
+      return !stored;
+    }
+    const waited = this.steers.delete(p.message_id);
+    if (p.state !== "delivered" || stored) return waited;
+    // What comes next of the answer is said after it.
+    const run = p.run_id ?? "";
+    for (const log of this.logs.values()) {
+      if (log.runId !== run || log.stored || this.steering(p.message_id)) continue;
+      const turn: Turn = {
+        key: p.message_id, runId: run, n: 0, own: true, text: p.content, at: p.at, superseded: false, alwaysKeep: false, afterStep: p.after_step ?? 0,
+      };
+      this.steered.set(run, [...(this.steered.get(run) ?? []), turn]);
+      this.within.add(turn);
+      log.blocks.push({ kind: "said", key: turn.key, turn });
+    }
+    return true;
+  }
+
+  private steering(id: string): Turn | undefined {
+    for (const list of this.steered.values()) for (const turn of list) if (turn.key === id) return turn;
+    return undefined;
+  }
+
+  /** placeSteer puts a message that steered a run into what answers it, if that is here. */
+  private placeSteer(turn: Turn): void {
+    const run = turn.runId ?? "";
+    const list = this.steered.get(run) ?? [];
+    if (!list.includes(turn)) this.steered.set(run, [...list, turn].sort((a, b) => a.afterStep - b.afterStep || (a.key < b.key ? -1 : 1)));
+    for (const [key, log] of this.logs) {
+      if (log.runId === run) this.logs.set(key, { ...log, blocks: this.withSteers(log.blocks, run) });
+    }
+  }
+
+  /** withSteers returns blocks of a run with each message that steered it behind the results of its step. */
+  private withSteers(blocks: Block[], run: string): Block[] {
+    const list = this.steered.get(run);
+    if (!list) return blocks;
+    const placed: Block[] = [];
+    const here = new Set(blocks.flatMap((block) => (block.kind === "said" ? [block.turn] : [])));
+    const left = list.filter((turn) => !here.has(turn));
+    const put = (before: number) => {
+      while (left.length > 0 && left[0]!.afterStep < before) {
+        const turn = left.shift()!;
+        this.within.add(turn);
+        placed.push({ kind: "said", key: turn.key, turn });
+      }
+    };
+    for (const block of blocks) {
+      if ("step" in block && block.step) put(block.step);
+      placed.push(block);
+    }
+    put(Infinity);
+    return placed;
   }
 
   private answer(message: SessionMessage): void {
@@ -149,7 +227,7 @@ export class Transcript {
       key: message.id, runId: message.run_id ?? "", live: false, stored: true, rehearsal: meta?.provider === "rehearsal",
       model: meta?.model ? `${meta.provider}:${meta.model}` : "", at: message.created_at, endedAt: message.created_at,
       error: meta?.error_message ?? "", tokens: meta?.usage ? meta.usage.input + meta.usage.cache_read + meta.usage.cache_write + meta.usage.output : null,
-      cost: costOf(meta?.stats?.cost), blocks: keepKeys(blocksOf(parts, message.id, message.run_id ?? ""), before?.blocks ?? []),
+      cost: costOf(meta?.stats?.cost), blocks: this.withSteers(keepKeys(blocksOf(parts, message.id, message.run_id ?? ""), before?.blocks ?? []), message.run_id ?? ""),
     });
   }
 
@@ -162,8 +240,9 @@ export class Transcript {
     for (const step of steps) {
       log.at ??= step.created_at;
       log.model = `${step.provider}:${step.model}`;
-      log.blocks.push(...blocksOf(step.parts, `${key}/${step.step}`, runId));
+      log.blocks.push(...blocksOf(step.parts, `${key}/${step.step}`, runId, step.step));
     }
+    if (into === this.logs) log.blocks = this.withSteers(log.blocks, runId);
     into.set(key, log);
   }
 
@@ -202,7 +281,7 @@ export class Transcript {
   }
 
   notice(runId: string, invocation: string | undefined, tone: "info" | "warn" | "bad", text: string): void {
-    const block: Block = { kind: "notice", key: this.nextKey(runId), tone, text };
+    const block: Notice = { kind: "notice", key: this.nextKey(runId), tone, text };
     if (invocation) {
       this.child(invocation).blocks.push(block);
       return;
@@ -227,17 +306,20 @@ function costOf(cost: unknown): number | null {
   return typeof total === "number" ? total : null;
 }
 
-/** blocksOf joins calls with their results. */
-export function blocksOf(parts: MessagePart[], key: string, runId: string): Block[] {
+/** blocksOf joins calls with their results. A step of a run ends with results; the first here is step. */
+export function blocksOf(parts: MessagePart[], key: string, runId: string, step = 1): Block[] {
   const blocks: Block[] = [];
+  let results = false;
   const calls = new Map<string, ToolCall>();
   parts.forEach((part, i) => {
+    if (results && part.type !== "tool_result") step++;
+    results = part.type === "tool_result";
     if (part.type === "text" || part.type === "thinking") {
-      if (part.text) blocks.push({ kind: part.type, key: `${key}/${i}`, text: part.text });
+      if (part.text) blocks.push({ kind: part.type, key: `${key}/${i}`, text: part.text, step });
     } else if (part.type === "tool_call") {
       const call: ToolCall = { id: part.id ?? "", name: part.name ?? "", input: part.input, output: null, cut: false, isError: false, ms: null, live: "", runId };
       calls.set(call.id, call);
-      blocks.push({ kind: "tool", key: `${key}/${i}`, call });
+      blocks.push({ kind: "tool", key: `${key}/${i}`, call, step });
     } else if (part.type === "tool_result") {
       const call = calls.get(part.tool_call_id ?? "");
       const output = part.output ?? "";
@@ -344,6 +426,7 @@ const handlers: Handlers = {
       tokens: p.usage ? p.usage.input + p.usage.cache_read + p.usage.cache_write + p.usage.output : null,
     });
   },
+  "message.steer": (t, p) => t.steer(p),
   "subagent.start": (t, p) => {
     const before = t.agents.get(p.invocation_id);
     if (before && !["pending", "running"].includes(before.state)) return false;
