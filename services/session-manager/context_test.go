@@ -14,6 +14,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
@@ -22,14 +23,28 @@ type compactCall struct {
 	start   *harnessv1.RunStart
 	history []*harnessv1.Message
 	order   *harnessv1.CompactOrder
+	// ask wants a model call and returns the answer.
+	ask func(*harnessv1.CallWanted) *harnessv1.CallGranted
 }
 
 // Compact answers as the test says; without a word it estimates.
-func (h *fakeHarness) Compact(stream grpc.ClientStreamingServer[harnessv1.CompactRequest,
+func (h *fakeHarness) Compact(stream grpc.BidiStreamingServer[harnessv1.CompactRequest,
 	harnessv1.CompactResponse],
 ) error {
-	var c compactCall
-	for {
+	c := compactCall{ask: func(w *harnessv1.CallWanted) *harnessv1.CallGranted {
+		err := stream.Send(&harnessv1.CompactResponse{
+			Wanted: &harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallWanted{CallWanted: w}},
+		})
+		if err != nil {
+			return nil
+		}
+		req, err := stream.Recv()
+		if err != nil {
+			return nil
+		}
+		return req.GetGranted()
+	}}
+	for c.order == nil {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			break
@@ -60,7 +75,7 @@ func (h *fakeHarness) Compact(stream grpc.ClientStreamingServer[harnessv1.Compac
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(resp)
+	return stream.Send(resp)
 }
 
 // compactsAll is a harness with compactions that supersede the first answer.
@@ -430,6 +445,14 @@ func TestASummaryIsAMessage(t *testing.T) {
 	}
 }
 
+// summaryCall is the call of a summarizer between runs.
+func summaryCall() *harnessv1.CallWanted {
+	return &harnessv1.CallWanted{
+		Call: 1, AgentPath: "primary", Model: "cheap:m", Amount: &harnessv1.Amount{Tokens: 900, Calls: 1},
+		Audit: auditRecords("agent.request"),
+	}
+}
+
 // A summary between runs is part of what the operator spent, and its request is on record
 // (H-COMPACT-COST-01).
 func TestASummaryBetweenRunsIsSpent(t *testing.T) {
@@ -437,11 +460,10 @@ func TestASummaryBetweenRunsIsSpent(t *testing.T) {
 	w := newWorld(t)
 	w.harness.compacts = func(c compactCall) (*harnessv1.CompactResponse, error) {
 		resp, err := compactsAll(c)
+		if g := c.ask(summaryCall()); g.GetCall() != 1 || g.GetError() != nil {
+			t.Errorf("the call is answered with %v", g)
+		}
 		resp.Calls = []*harnessv1.RunEvent{
-			{Event: &harnessv1.RunEvent_CallWanted{CallWanted: &harnessv1.CallWanted{
-				Call: 1, AgentPath: "primary", Model: "cheap:m", Amount: &harnessv1.Amount{Tokens: 900, Calls: 1},
-				Audit: auditRecords("agent.request"),
-			}}},
 			{Event: &harnessv1.RunEvent_CallSettled{CallSettled: &harnessv1.CallSettled{
 				Call: 1, Amount: &harnessv1.Amount{NanoUsd: 7, Tokens: 40, Calls: 1},
 			}}},
@@ -470,5 +492,60 @@ func TestASummaryBetweenRunsIsSpent(t *testing.T) {
 	eventually(t, "the summary is spent", spent(before.GetTotal().GetTokens()+40))
 	if records := n.recorded("ada", s); !slices.Contains(records, "agent.request") {
 		t.Errorf("recorded %v", records)
+	}
+}
+
+// A summary between runs is held to the session's budget, and is not asked for a session that has moved on: in both
+// cases the call is refused and nothing is spent.
+func TestASummaryBetweenRunsIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code  commonv1.ErrorCode
+		first func(n *node, s string)
+	}{
+		"by a budget": {commonv1.ErrorCode_ERROR_CODE_BUDGET_EXCEEDED, func(n *node, s string) {
+			if _, err := n.budgeted("ada", s, map[string]any{"tokens": 800}); err != nil {
+				t.Error(err)
+			}
+		}},
+		"for a session that moved": {commonv1.ErrorCode_ERROR_CODE_CONFLICT, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			answered := make(chan *harnessv1.CallGranted, 1)
+			at, goOn := make(chan struct{}), make(chan struct{})
+			w.harness.compacts = func(call compactCall) (*harnessv1.CompactResponse, error) {
+				close(at)
+				<-goOn
+				answered <- call.ask(summaryCall())
+				return compactsAll(call)
+			}
+			n := w.start("a")
+			s := n.session("ada")
+			n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+			if c.first != nil {
+				c.first(n, s)
+			}
+			if _, err := n.Sessions.CompactSession(as(t, "ada"), &apiv1.CompactSessionRequest{SessionId: s}); err != nil {
+				t.Fatal(err)
+			}
+			<-at
+			if c.first == nil {
+				n.run("ada", s, n.post("ada", s, "More.").GetRunId())
+			}
+			before, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			close(goOn)
+			if g := <-answered; g.GetError().GetCode() != c.code {
+				t.Errorf("answered with %v, want %v", g, c.code)
+			}
+			after, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
+			if err != nil || after.GetTotal().GetCalls() != before.GetTotal().GetCalls() {
+				t.Errorf("spent %v, before %v (%v)", after.GetTotal(), before.GetTotal(), err)
+			}
+		})
 	}
 }

@@ -3,6 +3,8 @@
 package sessionmanager
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +80,60 @@ func TestKilledAtASummary(t *testing.T) {
 				return
 			}
 			t.Errorf("the summarizer's call is lost: %v", spend)
+		})
+	}
+}
+
+// A summary between runs that was paid for is lost with the process, at any point after its request was recorded, and
+// the next one says so without being asked: the call counts as reserved, the compaction as failed, and the
+// conversation is whole. Once it is stored, it is used.
+func TestKilledAtASummaryBetweenRuns(t *testing.T) {
+	t.Parallel()
+	for point, used := range map[crash.Point]bool{
+		crash.RequestAudited: false, crash.SummaryPaid: false, crash.CompactionStored: true,
+	} {
+		t.Run(string(point), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.primary("")
+			w.network(t)
+			w.harness.compacts = func(c compactCall) (*harnessv1.CompactResponse, error) {
+				resp, err := compactsAll(c)
+				if c.ask(summaryCall()) != nil {
+					resp.Calls = []*harnessv1.RunEvent{{Event: &harnessv1.RunEvent_CallSettled{
+						CallSettled: &harnessv1.CallSettled{Call: 1, Amount: &harnessv1.Amount{Tokens: 40, Calls: 1}},
+					}}}
+				}
+				return resp, err
+			}
+			first := w.start("zero")
+			s := first.session("ada")
+			first.run("ada", s, first.post("ada", s, "Hi.").GetRunId())
+			first.Stop()
+			second, killed := w.spawn(t, "one", crash.Variable+"="+string(point))
+			_, _ = second.Sessions.CompactSession(as(t, "ada"), &apiv1.CompactSessionRequest{SessionId: s})
+			killed.died(t)
+			third := w.start("one")
+			want := int64(900)
+			if used {
+				want = 40
+			}
+			eventually(t, "the summary is spent", func() error {
+				spend, err := third.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
+				for _, g := range spend.GetGroups() {
+					if sum := g.GetSum(); g.GetModel() == "cheap:m" && sum.GetTokens() == want &&
+						(sum.GetEstimated() == 1) != used {
+						return err
+					}
+				}
+				return fmt.Errorf("spent %v (%v), want %d tokens", spend, err, want)
+			})
+			if lost := slices.Contains(third.recorded("ada", s), "compaction.failed"); lost == used {
+				t.Errorf("recorded %v", third.recorded("ada", s))
+			}
+			if got := strings.Join(third.history(t, s), "|"); strings.Contains(got, "The answer is gone.") != used {
+				t.Errorf("the next run is given %q", got)
+			}
 		})
 	}
 }

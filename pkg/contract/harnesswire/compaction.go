@@ -74,6 +74,19 @@ func Compacted(c contract.Compacted) *harnessv1.CompactResponse {
 	return out
 }
 
+// Wanted returns a model call that waits for its grant between runs as a message.
+func Wanted(w contract.CallWanted) *harnessv1.CompactResponse {
+	return &harnessv1.CompactResponse{Wanted: event(w)}
+}
+
+// FromWanted is the reverse of [Wanted], false for a result.
+func FromWanted(p *harnessv1.CompactResponse) (w contract.CallWanted, ok bool) {
+	if p.GetWanted() != nil {
+		w, ok = fromEvent(p.GetWanted()).(contract.CallWanted)
+	}
+	return w, ok
+}
+
 // FromCompacted is the reverse of [Compacted].
 func FromCompacted(p *harnessv1.CompactResponse) contract.Compacted {
 	e := p.GetEstimate()

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/harnesswire"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/harness/internal/core/loop"
@@ -14,7 +15,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-type compactStream = grpc.ClientStreamingServer[harnessv1.CompactRequest, harnessv1.CompactResponse]
+type compactStream = grpc.BidiStreamingServer[harnessv1.CompactRequest, harnessv1.CompactResponse]
 
 // Compact estimates or compacts the conversation of the root agent while no run is at work.
 func (s *Server) Compact(stream compactStream) error {
@@ -50,16 +51,37 @@ func (s *Server) Compact(stream compactStream) error {
 				return err
 			}
 			out, err := loop.Compact(ctx, s.loopDeps(tools, s.stopping.Done()), start.Start,
-				harnesswire.FromOrder(req.GetOrder()))
+				harnesswire.FromOrder(req.GetOrder()), granter(stream))
 			if err != nil {
 				return err
 			}
-			return stream.SendAndClose(harnesswire.Compacted(out))
+			return stream.Send(harnesswire.Compacted(out))
 		default:
 			return fault.New(fault.BadRequest, "Only a start, pieces of the conversation and an order may come.")
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// granter asks the caller, which answers one call after the other.
+func granter(stream compactStream) loop.Granter {
+	return func(_ context.Context, w contract.CallWanted) (contract.CallGranted, error) {
+		if err := stream.Send(harnesswire.Wanted(w)); err != nil {
+			return contract.CallGranted{}, err
+		}
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return contract.CallGranted{}, fault.New(fault.Cancelled, "The caller of the compaction answers no more.")
+		}
+		if err != nil {
+			return contract.CallGranted{}, err
+		}
+		_, g := harnesswire.FromGranted(req.GetGranted())
+		if req.GetGranted() == nil || g.Call != w.Call {
+			return contract.CallGranted{}, fault.New(fault.BadRequest, "A model call is wanted, and only its grant may come.")
+		}
+		return g, nil
 	}
 }

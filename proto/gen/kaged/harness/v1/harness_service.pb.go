@@ -957,6 +957,7 @@ type CompactRequest struct {
 	//	*CompactRequest_Start
 	//	*CompactRequest_History
 	//	*CompactRequest_Order
+	//	*CompactRequest_Granted
 	Request       isCompactRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1026,6 +1027,15 @@ func (x *CompactRequest) GetOrder() *CompactOrder {
 	return nil
 }
 
+func (x *CompactRequest) GetGranted() *CallGranted {
+	if x != nil {
+		if x, ok := x.Request.(*CompactRequest_Granted); ok {
+			return x.Granted
+		}
+	}
+	return nil
+}
+
 type isCompactRequest_Request interface {
 	isCompactRequest_Request()
 }
@@ -1045,11 +1055,18 @@ type CompactRequest_Order struct {
 	Order *CompactOrder `protobuf:"bytes,3,opt,name=order,proto3,oneof"`
 }
 
+type CompactRequest_Granted struct {
+	// A model call may be made, or may not; answers the one that is wanted.
+	Granted *CallGranted `protobuf:"bytes,4,opt,name=granted,proto3,oneof"`
+}
+
 func (*CompactRequest_Start) isCompactRequest_Request() {}
 
 func (*CompactRequest_History) isCompactRequest_Request() {}
 
 func (*CompactRequest_Order) isCompactRequest_Request() {}
+
+func (*CompactRequest_Granted) isCompactRequest_Request() {}
 
 // CompactOrder is an order about a conversation.
 type CompactOrder struct {
@@ -1133,8 +1150,10 @@ type CompactResponse struct {
 	Stages []*Compaction `protobuf:"bytes,2,rep,name=stages,proto3" json:"stages,omitempty"`
 	// The messages with pruned results.
 	Pruned []string `protobuf:"bytes,3,rep,name=pruned,proto3" json:"pruned,omitempty"`
-	// The model calls that were made, as call_wanted, call_settled and audit, in order.
-	Calls         []*RunEvent `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
+	// What became of the model calls, as call_settled and audit, in order.
+	Calls []*RunEvent `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
+	// A model call that is about to be made, as call_wanted. It waits for its grant, and other responses follow.
+	Wanted        *RunEvent `protobuf:"bytes,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1193,6 +1212,13 @@ func (x *CompactResponse) GetPruned() []string {
 func (x *CompactResponse) GetCalls() []*RunEvent {
 	if x != nil {
 		return x.Calls
+	}
+	return nil
+}
+
+func (x *CompactResponse) GetWanted() *RunEvent {
+	if x != nil {
+		return x.Wanted
 	}
 	return nil
 }
@@ -5119,23 +5145,25 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04halt\x129\n" +
 	"\agranted\x18\n" +
 	" \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agrantedB\t\n" +
-	"\arequest\"\xbe\x01\n" +
+	"\arequest\"\xf9\x01\n" +
 	"\x0eCompactRequest\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
 	"\ahistory\x18\x02 \x01(\v2\x19.kaged.harness.v1.HistoryH\x00R\ahistory\x126\n" +
-	"\x05order\x18\x03 \x01(\v2\x1e.kaged.harness.v1.CompactOrderH\x00R\x05orderB\t\n" +
+	"\x05order\x18\x03 \x01(\v2\x1e.kaged.harness.v1.CompactOrderH\x00R\x05order\x129\n" +
+	"\agranted\x18\x04 \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agrantedB\t\n" +
 	"\arequest\"\x87\x01\n" +
 	"\fCompactOrder\x12#\n" +
 	"\rcompaction_id\x18\x01 \x01(\tR\fcompactionId\x12\x1a\n" +
 	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1d\n" +
 	"\n" +
-	"agent_path\x18\x04 \x01(\tR\tagentPath\"\xd0\x01\n" +
+	"agent_path\x18\x04 \x01(\tR\tagentPath\"\x84\x02\n" +
 	"\x0fCompactResponse\x12=\n" +
 	"\bestimate\x18\x01 \x01(\v2!.kaged.harness.v1.ContextEstimateR\bestimate\x124\n" +
 	"\x06stages\x18\x02 \x03(\v2\x1c.kaged.harness.v1.CompactionR\x06stages\x12\x16\n" +
 	"\x06pruned\x18\x03 \x03(\tR\x06pruned\x120\n" +
-	"\x05calls\x18\x04 \x03(\v2\x1a.kaged.harness.v1.RunEventR\x05calls\"\xc7\x01\n" +
+	"\x05calls\x18\x04 \x03(\v2\x1a.kaged.harness.v1.RunEventR\x05calls\x122\n" +
+	"\x06wanted\x18\x05 \x01(\v2\x1a.kaged.harness.v1.RunEventR\x06wanted\"\xc7\x01\n" +
 	"\x0fContextEstimate\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\rwindow_tokens\x18\x02 \x01(\x03R\fwindowTokens\x12'\n" +
@@ -5504,10 +5532,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_COMPLETED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x15\n" +
-	"\x11OUTCOME_CANCELLED\x10\x032\xae\x01\n" +
+	"\x11OUTCOME_CANCELLED\x10\x032\xb0\x01\n" +
 	"\x0eHarnessService\x12C\n" +
-	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01\x12P\n" +
-	"\aCompact\x12 .kaged.harness.v1.CompactRequest\x1a!.kaged.harness.v1.CompactResponse(\x01\x1a\x05\xba\xbe\x18\x01\x02B\xbd\x01\n" +
+	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01\x12R\n" +
+	"\aCompact\x12 .kaged.harness.v1.CompactRequest\x1a!.kaged.harness.v1.CompactResponse(\x010\x01\x1a\x05\xba\xbe\x18\x01\x02B\xbd\x01\n" +
 	"\x14com.kaged.harness.v1B\x13HarnessServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/harness/v1;harnessv1\xa2\x02\x03KHX\xaa\x02\x10Kaged.Harness.V1\xca\x02\x10Kaged\\Harness\\V1\xe2\x02\x1cKaged\\Harness\\V1\\GPBMetadata\xea\x02\x12Kaged::Harness::V1b\x06proto3"
 
 var (
@@ -5623,104 +5651,106 @@ var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
 	16,  // 15: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
 	24,  // 16: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
 	13,  // 17: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
-	15,  // 18: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
-	35,  // 19: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
-	33,  // 20: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
-	63,  // 21: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	59,  // 22: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	60,  // 23: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	10,  // 24: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	5,   // 25: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	23,  // 26: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	21,  // 27: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	19,  // 28: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
-	17,  // 29: kaged.harness.v1.RunStart.injections:type_name -> kaged.harness.v1.Injection
-	17,  // 30: kaged.harness.v1.SessionStarted.injections:type_name -> kaged.harness.v1.Injection
-	20,  // 31: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
-	22,  // 32: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	64,  // 33: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	0,   // 34: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	61,  // 35: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	21,  // 36: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	28,  // 37: kaged.harness.v1.StepStored.steers:type_name -> kaged.harness.v1.Steer
-	1,   // 38: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	47,  // 39: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	48,  // 40: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	49,  // 41: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	50,  // 42: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	52,  // 43: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	53,  // 44: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	54,  // 45: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	65,  // 46: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	56,  // 47: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	57,  // 48: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	10,  // 49: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	51,  // 50: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	45,  // 51: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	46,  // 52: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	43,  // 53: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	44,  // 54: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	55,  // 55: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	38,  // 56: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	40,  // 57: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	41,  // 58: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	66,  // 59: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	35,  // 60: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
-	18,  // 61: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
-	2,   // 62: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
-	34,  // 63: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
-	65,  // 64: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
-	37,  // 65: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
-	36,  // 66: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
-	39,  // 67: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	39,  // 68: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	39,  // 69: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	39,  // 70: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	65,  // 71: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
-	39,  // 72: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	62,  // 73: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	65,  // 74: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	4,   // 75: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	62,  // 76: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	67,  // 77: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	68,  // 78: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	65,  // 79: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	65,  // 80: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	69,  // 81: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	70,  // 82: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	65,  // 83: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	3,   // 84: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	71,  // 85: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	72,  // 86: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	65,  // 87: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	73,  // 88: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	65,  // 89: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	62,  // 90: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	20,  // 91: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
-	74,  // 92: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	75,  // 93: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	67,  // 94: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	76,  // 95: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	65,  // 96: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	62,  // 97: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,   // 98: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	75,  // 99: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	67,  // 100: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	76,  // 101: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	62,  // 102: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	74,  // 103: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	77,  // 104: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	9,   // 105: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	9,   // 106: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11,  // 107: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	12,  // 108: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
-	33,  // 109: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	14,  // 110: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
-	109, // [109:111] is the sub-list for method output_type
-	107, // [107:109] is the sub-list for method input_type
-	107, // [107:107] is the sub-list for extension type_name
-	107, // [107:107] is the sub-list for extension extendee
-	0,   // [0:107] is the sub-list for field type_name
+	42,  // 18: kaged.harness.v1.CompactRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	15,  // 19: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
+	35,  // 20: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
+	33,  // 21: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
+	33,  // 22: kaged.harness.v1.CompactResponse.wanted:type_name -> kaged.harness.v1.RunEvent
+	63,  // 23: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	59,  // 24: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	60,  // 25: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	10,  // 26: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	5,   // 27: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	23,  // 28: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	21,  // 29: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	19,  // 30: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
+	17,  // 31: kaged.harness.v1.RunStart.injections:type_name -> kaged.harness.v1.Injection
+	17,  // 32: kaged.harness.v1.SessionStarted.injections:type_name -> kaged.harness.v1.Injection
+	20,  // 33: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
+	22,  // 34: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
+	64,  // 35: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,   // 36: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	61,  // 37: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	21,  // 38: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	28,  // 39: kaged.harness.v1.StepStored.steers:type_name -> kaged.harness.v1.Steer
+	1,   // 40: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	47,  // 41: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	48,  // 42: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	49,  // 43: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	50,  // 44: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	52,  // 45: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	53,  // 46: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	54,  // 47: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	65,  // 48: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	56,  // 49: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	57,  // 50: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	10,  // 51: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	51,  // 52: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	45,  // 53: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	46,  // 54: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	43,  // 55: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	44,  // 56: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	55,  // 57: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	38,  // 58: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	40,  // 59: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	41,  // 60: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	66,  // 61: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	35,  // 62: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	18,  // 63: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
+	2,   // 64: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	34,  // 65: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	65,  // 66: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	37,  // 67: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
+	36,  // 68: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
+	39,  // 69: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	39,  // 70: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	39,  // 71: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	39,  // 72: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	65,  // 73: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
+	39,  // 74: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	62,  // 75: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	65,  // 76: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,   // 77: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	62,  // 78: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	67,  // 79: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	68,  // 80: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	65,  // 81: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	65,  // 82: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	69,  // 83: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	70,  // 84: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	65,  // 85: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,   // 86: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	71,  // 87: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	72,  // 88: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	65,  // 89: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	73,  // 90: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	65,  // 91: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	62,  // 92: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	20,  // 93: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
+	74,  // 94: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	75,  // 95: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	67,  // 96: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	76,  // 97: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	65,  // 98: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	62,  // 99: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,   // 100: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	75,  // 101: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	67,  // 102: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	76,  // 103: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	62,  // 104: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	74,  // 105: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	77,  // 106: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	9,   // 107: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,   // 108: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	11,  // 109: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	12,  // 110: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
+	33,  // 111: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	14,  // 112: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
+	111, // [111:113] is the sub-list for method output_type
+	109, // [109:111] is the sub-list for method input_type
+	109, // [109:109] is the sub-list for extension type_name
+	109, // [109:109] is the sub-list for extension extendee
+	0,   // [0:109] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -5746,6 +5776,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*CompactRequest_Start)(nil),
 		(*CompactRequest_History)(nil),
 		(*CompactRequest_Order)(nil),
+		(*CompactRequest_Granted)(nil),
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[11].OneofWrappers = []any{}

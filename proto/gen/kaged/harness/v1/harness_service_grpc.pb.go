@@ -47,8 +47,9 @@ type HarnessServiceClient interface {
 	//     of a parent is answered with how far its agent came.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error)
 	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
-	// chunks, and compact.
-	Compact(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[CompactRequest, CompactResponse], error)
+	// chunks, and compact. Each model call is wanted in a response and made once it is granted, as in a run; the last response is the
+	// result.
+	Compact(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CompactRequest, CompactResponse], error)
 }
 
 type harnessServiceClient struct {
@@ -72,7 +73,7 @@ func (c *harnessServiceClient) Run(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type HarnessService_RunClient = grpc.BidiStreamingClient[RunRequest, RunEvent]
 
-func (c *harnessServiceClient) Compact(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[CompactRequest, CompactResponse], error) {
+func (c *harnessServiceClient) Compact(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CompactRequest, CompactResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &HarnessService_ServiceDesc.Streams[1], HarnessService_Compact_FullMethodName, cOpts...)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *harnessServiceClient) Compact(ctx context.Context, opts ...grpc.CallOpt
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type HarnessService_CompactClient = grpc.ClientStreamingClient[CompactRequest, CompactResponse]
+type HarnessService_CompactClient = grpc.BidiStreamingClient[CompactRequest, CompactResponse]
 
 // HarnessServiceServer is the server API for HarnessService service.
 // All implementations must embed UnimplementedHarnessServiceServer
@@ -109,8 +110,9 @@ type HarnessServiceServer interface {
 	//     of a parent is answered with how far its agent came.
 	Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error
 	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
-	// chunks, and compact.
-	Compact(grpc.ClientStreamingServer[CompactRequest, CompactResponse]) error
+	// chunks, and compact. Each model call is wanted in a response and made once it is granted, as in a run; the last response is the
+	// result.
+	Compact(grpc.BidiStreamingServer[CompactRequest, CompactResponse]) error
 	mustEmbedUnimplementedHarnessServiceServer()
 }
 
@@ -124,7 +126,7 @@ type UnimplementedHarnessServiceServer struct{}
 func (UnimplementedHarnessServiceServer) Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
 }
-func (UnimplementedHarnessServiceServer) Compact(grpc.ClientStreamingServer[CompactRequest, CompactResponse]) error {
+func (UnimplementedHarnessServiceServer) Compact(grpc.BidiStreamingServer[CompactRequest, CompactResponse]) error {
 	return status.Error(codes.Unimplemented, "method Compact not implemented")
 }
 func (UnimplementedHarnessServiceServer) mustEmbedUnimplementedHarnessServiceServer() {}
@@ -160,7 +162,7 @@ func _HarnessService_Compact_Handler(srv interface{}, stream grpc.ServerStream) 
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type HarnessService_CompactServer = grpc.ClientStreamingServer[CompactRequest, CompactResponse]
+type HarnessService_CompactServer = grpc.BidiStreamingServer[CompactRequest, CompactResponse]
 
 // HarnessService_ServiceDesc is the grpc.ServiceDesc for HarnessService service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -179,6 +181,7 @@ var HarnessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Compact",
 			Handler:       _HarnessService_Compact_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 	},

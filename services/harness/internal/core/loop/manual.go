@@ -9,10 +9,15 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
+// Granter says whether a model call may be made, once its record is on disk.
+type Granter func(context.Context, contract.CallWanted) (contract.CallGranted, error)
+
 // Compact estimates the conversation of an agent between runs and, where the order has an id, compacts it or says
-// the proposal of a compaction. It fails with not_found for an unknown agent.
-func Compact(ctx context.Context, deps Deps, start Start, order contract.CompactOrder) (contract.Compacted, error) {
-	sink := &stageSink{metered: start.Metered}
+// the proposal of a compaction. Each model call waits for grant. It fails with not_found for an unknown agent.
+func Compact(
+	ctx context.Context, deps Deps, start Start, order contract.CompactOrder, grant Granter,
+) (contract.Compacted, error) {
+	sink := &stageSink{grant: grant}
 	t := New(deps, start, sink)
 	agent := start.Agent
 	for a := range start.Agent.Agents {
@@ -66,9 +71,9 @@ func Compact(ctx context.Context, deps Deps, start Start, order contract.Compact
 
 // stageSink keeps the stages of a compaction and its model calls, for one goroutine.
 type stageSink struct {
-	metered bool // see [Start]
-	stages  []contract.Compaction
-	calls   []contract.Event // model calls with their records
+	grant  Granter
+	stages []contract.Compaction
+	calls  []contract.Event // settled model calls, and records
 }
 
 // Emit implements [Sink].
@@ -90,14 +95,9 @@ func (s *stageSink) Ask(context.Context, string, contract.ApprovalRequested) (co
 	return contract.Decision{Verdict: contract.Denied}, nil
 }
 
-// Grant implements [Sink]. A call that a budget of the session or the operator bounds needs a run.
-func (s *stageSink) Grant(_ context.Context, _ string, w contract.CallWanted) (contract.CallGranted, error) {
-	if !s.metered {
-		s.calls = append(s.calls, w)
-		return contract.CallGranted{Call: w.Call}, nil
-	}
-	return contract.CallGranted{Call: w.Call, Err: fault.New(fault.BudgetExceeded,
-		"A summary under a budget of the session or the operator needs a run.")}, nil
+// Grant implements [Sink].
+func (s *stageSink) Grant(ctx context.Context, _ string, w contract.CallWanted) (contract.CallGranted, error) {
+	return s.grant(ctx, w)
 }
 
 // Meters remember how far off estimates were, by session, agent and model. They are lost with the process, and then

@@ -1,14 +1,21 @@
 package loop
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/fault"
 )
 
-// A summary between runs comes with its call: wanted with the record of the request, and settled with its use. Under
-// a budget of the session or the operator it needs a run, and the compaction drops instead, without a request.
+// granted grants each call between runs.
+func granted(_ context.Context, w contract.CallWanted) (contract.CallGranted, error) {
+	return contract.CallGranted{Call: w.Call}, nil
+}
+
+// A summary between runs waits for the grant of its call, which comes with the record of the request, and is settled
+// with its use. Where the call is refused, as by a budget, the compaction drops instead, without a request.
 func TestSummariesBetweenRunsAreCounted(t *testing.T) {
 	t.Parallel()
 	order := contract.CompactOrder{ID: "cmp_x", Strategy: contract.StrategySummarize}
@@ -16,17 +23,22 @@ func TestSummariesBetweenRunsAreCounted(t *testing.T) {
 		t.Parallel()
 		b, summarizer := summarizing(t, 0, says("It was about words."))
 		between(b, 9)
-		out, err := Compact(t.Context(), b.deps, b.start, order)
+		var wanted []contract.CallWanted
+		out, err := Compact(t.Context(), b.deps, b.start, order, func(
+			ctx context.Context, w contract.CallWanted,
+		) (contract.CallGranted, error) {
+			if summarizer.calls() != 0 {
+				t.Error("the request left before its grant")
+			}
+			wanted = append(wanted, w)
+			return granted(ctx, w)
+		})
 		if err != nil || summarizer.calls() != 1 {
 			t.Fatalf("%d requests, %v", summarizer.calls(), err)
 		}
-		var wanted []contract.CallWanted
 		var settled []contract.CallSettled
 		for _, e := range out.Calls {
-			switch e := e.(type) {
-			case contract.CallWanted:
-				wanted = append(wanted, e)
-			case contract.CallSettled:
+			if e, ok := e.(contract.CallSettled); ok {
 				settled = append(settled, e)
 			}
 		}
@@ -41,23 +53,27 @@ func TestSummariesBetweenRunsAreCounted(t *testing.T) {
 			t.Errorf("settled %+v", s)
 		}
 	})
-	t.Run("under a budget", func(t *testing.T) {
+	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
 		b, summarizer := summarizing(t, 0, says("It was about words."))
 		between(b, 9)
 		b.start.Metered = true
-		out, err := Compact(t.Context(), b.deps, b.start, order)
+		out, err := Compact(t.Context(), b.deps, b.start, order, func(
+			_ context.Context, w contract.CallWanted,
+		) (contract.CallGranted, error) {
+			return contract.CallGranted{Call: w.Call, Err: fault.New(fault.BudgetExceeded, "All is spent.")}, nil
+		})
 		if err != nil || summarizer.calls() != 0 {
 			t.Fatalf("%d requests, %v", summarizer.calls(), err)
 		}
 		last := out.Stages[len(out.Stages)-1]
 		if last.Phase != contract.CompactionCompleted || last.Fallback != contract.StrategyDrop ||
-			!strings.Contains(last.Reason, "needs a run") {
+			!strings.Contains(last.Reason, "All is spent.") {
 			t.Errorf("%+v", last)
 		}
 		for _, e := range out.Calls {
-			if _, ok := e.(contract.CallWanted); ok {
-				t.Errorf("a refused call is kept: %+v", e)
+			if _, ok := e.(contract.CallSettled); ok {
+				t.Errorf("a refused call is settled: %+v", e)
 			}
 		}
 	})

@@ -169,7 +169,7 @@ func TestADryRunEqualsTheCompaction(t *testing.T) {
 			if strategy == contract.StrategyDrop {
 				b.start.Agent.Compaction = nil
 			}
-			dry, err := Compact(t.Context(), b.deps, b.start, order)
+			dry, err := Compact(t.Context(), b.deps, b.start, order, granted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +177,7 @@ func TestADryRunEqualsTheCompaction(t *testing.T) {
 				t.Errorf("the dry run asked the summarizer %d times", n)
 			}
 			order.Dry = false
-			made, err := Compact(t.Context(), b.deps, b.start, order)
+			made, err := Compact(t.Context(), b.deps, b.start, order, granted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestADryRunEqualsTheCompaction(t *testing.T) {
 	t.Run("an unknown agent", func(t *testing.T) {
 		t.Parallel()
 		b, _ := summarizing(t, 0)
-		_, err := Compact(t.Context(), b.deps, b.start, contract.CompactOrder{Agent: "primary.subagents.nope"})
+		_, err := Compact(t.Context(), b.deps, b.start, contract.CompactOrder{Agent: "primary.subagents.nope"}, granted)
 		if fault.CodeOf(err) != fault.NotFound {
 			t.Error(err)
 		}
@@ -217,7 +217,7 @@ func TestADryRunEqualsTheCompaction(t *testing.T) {
 		b.start.Agent.Children = []*compile.Agent{{
 			Key: "w", Path: "primary.subagents.w", Model: "smart", PromptPath: "prompts/primary.md",
 		}}
-		out, err := Compact(t.Context(), b.deps, b.start, contract.CompactOrder{ID: "c", Agent: "primary.subagents.w"})
+		out, err := Compact(t.Context(), b.deps, b.start, contract.CompactOrder{ID: "c", Agent: "primary.subagents.w"}, granted)
 		if err != nil || out.Estimate.Input > 100 || out.Stages[len(out.Stages)-1].Phase != contract.CompactionNoop {
 			t.Errorf("%+v, %v", out, err)
 		}
@@ -236,12 +236,12 @@ func TestAnEstimateIsCalibrated(t *testing.T) {
 	}}
 	b.deps.Meters = new(Meters)
 	b.run(t.Context())
-	out, err := Compact(t.Context(), b.deps, b.start, contract.CompactOrder{})
+	out, err := Compact(t.Context(), b.deps, b.start, contract.CompactOrder{}, granted)
 	if err != nil || !out.Estimate.Calibrated {
 		t.Errorf("%+v, %v", out.Estimate, err)
 	}
 	b.start.SessionID = "another"
-	if out, err = Compact(t.Context(), b.deps, b.start, contract.CompactOrder{}); err != nil || out.Estimate.Calibrated {
+	if out, err = Compact(t.Context(), b.deps, b.start, contract.CompactOrder{}, granted); err != nil || out.Estimate.Calibrated {
 		t.Errorf("another session: %+v, %v", out.Estimate, err)
 	}
 }

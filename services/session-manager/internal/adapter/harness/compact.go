@@ -16,7 +16,9 @@ import (
 
 // Compact estimates or compacts the conversation of a session without a run. It fails with unavailable if the harness
 // cannot be reached in time.
-func (h *Harness) Compact(ctx context.Context, s runs.Start, order contract.CompactOrder) (contract.Compacted, error) {
+func (h *Harness) Compact(
+	ctx context.Context, s runs.Start, order contract.CompactOrder, grant runs.Granter,
+) (contract.Compacted, error) {
 	compiled, err := h.snapshot(s.Inputs.Snapshot)
 	if err != nil {
 		return contract.Compacted{}, err
@@ -46,9 +48,20 @@ func (h *Harness) Compact(ctx context.Context, s runs.Start, order contract.Comp
 			break // the answer says why
 		}
 	}
-	answer, err := stream.CloseAndRecv()
-	if err != nil {
-		return contract.Compacted{}, because(ctx, err)
+	for {
+		answer, err := stream.Recv()
+		if err != nil {
+			return contract.Compacted{}, because(ctx, err)
+		}
+		w, waits := harnesswire.FromWanted(answer)
+		if !waits {
+			return harnesswire.FromCompacted(answer), nil
+		}
+		err = stream.Send(&harnessv1.CompactRequest{Request: &harnessv1.CompactRequest_Granted{
+			Granted: harnesswire.Granted(grant(ctx, w), ""),
+		}})
+		if err != nil {
+			return contract.Compacted{}, because(ctx, err)
+		}
 	}
-	return harnesswire.FromCompacted(answer), nil
 }

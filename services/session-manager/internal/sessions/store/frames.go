@@ -64,6 +64,13 @@ func (s *Sessions) Load(ctx context.Context, session string) (live.Loaded, error
 	for _, w := range waiting {
 		l.Session.Steers = append(l.Session.Steers, record.Steer{ID: w.ID, Content: w.Content, CreatedAt: w.CreatedAt})
 	}
+	cut, err := db.New(s.db).CutCompactions(ctx, l.Session.Owner, session)
+	if err != nil {
+		return l, database.Fail(err, "load compactions")
+	}
+	for _, c := range cut {
+		l.Compactions = append(l.Compactions, live.CutCompaction{ID: c.RunID, Agent: c.AgentPath})
+	}
 	if l.Session.State == record.Running && l.Session.CurrentRun != "" {
 		l.Run, err = s.loadRun(ctx, &l, l.Session.CurrentRun)
 	} else if l.Session.ResumeRun != "" {

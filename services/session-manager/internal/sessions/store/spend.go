@@ -140,6 +140,11 @@ func queueSpend(ctx context.Context, q *db.Queries, c record.Change) error {
 			return err
 		}
 	}
+	for _, id := range c.Cut {
+		if err := q.SettleRun(ctx, c.At, id); err != nil {
+			return err
+		}
+	}
 	if c.EndRun != nil {
 		return q.SettleRun(ctx, c.At, c.EndRun.RunID)
 	}

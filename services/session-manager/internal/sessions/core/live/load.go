@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
@@ -45,8 +47,12 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 		Progress: g.ledger.Note,
 		Lost:     func(err error) { g.drop(s, err) },
 	}, start)
-	if loaded.Run != nil {
-		if err := g.recover(ctx, s, loaded); err != nil {
+	err = g.cutOff(ctx, s, loaded.Compactions)
+	if loaded.Run != nil || err != nil {
+		if err == nil {
+			err = g.recover(ctx, s, loaded)
+		}
+		if err != nil {
 			closing, cancel := context.WithCancel(ctx)
 			cancel()
 			s.frames.Close(closing)
@@ -56,6 +62,33 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 		g.resumeLater(s, interrupted{*loaded.Resume, loaded.Tries})
 	}
 	return s, nil
+}
+
+// cutOff records that compactions between runs were cut off: what they paid for is lost, and counts as reserved.
+func (g *Registry) cutOff(ctx context.Context, s *Session, list []CutCompaction) error {
+	for _, cut := range list {
+		err := s.Update(ctx, "", func(current record.Session) (record.Change, error) {
+			const lost = "kaged was stopped while the conversation was compacted; what the model was paid for is lost."
+			c := record.Change{At: time.Now().UnixMilli(), Cut: []string{cut.ID}}
+			failed := contract.Compaction{
+				ID: cut.ID, Phase: contract.CompactionFailed, Trigger: contract.OperatorManual,
+				Strategy: contract.StrategySummarize, Reason: lost, At: c.At, Audit: contract.Record{Agent: cut.Agent},
+			}
+			shown, err := frames.RenderDurable(g.Runs.Renderer, cut.ID+string(failed.Phase),
+				frames.Told{SessionID: s.ID, Event: failed})
+			r := about(current, "compaction.failed", ident.New(), c.At, "", map[string]any{
+				"compaction_id": cut.ID, "session_id": s.ID, "attempted_strategy": failed.Strategy, "fallback_strategy": "",
+				"reason": lost,
+			})
+			r.AgentPath = cut.Agent
+			c.Audit, c.Outbox = append(c.Audit, r), append(c.Outbox, shown)
+			return c, err
+		}, nil)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recover ends the run that the holder before left at work, and lets it go on in a new one where the project wants

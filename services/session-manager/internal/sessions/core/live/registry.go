@@ -48,12 +48,17 @@ type Loaded struct {
 	Run *record.Run
 	// Resume is a run that was cut off and is to go on in a new one; it may be nil.
 	Resume *record.Run
+	// Compactions are those between runs that the holder before left at work after it had paid for a model call.
+	Compactions []CutCompaction
 	// Tries is how many runs the message of either has had, itself included.
 	Tries int
 	// Stored are the noted numbers of the channels, Outbox the frames still to be published.
 	Stored [frames.Channels]int64
 	Outbox []frames.Durable
 }
+
+// CutCompaction is a compaction between runs that was cut off.
+type CutCompaction struct{ ID, Agent string }
 
 // Projects is the part of the registry of projects that sessions need.
 type Projects interface {

@@ -69,6 +69,8 @@ type Change struct {
 	// those of its own that are left.
 	Reserved []Spend
 	Settled  []Settlement
+	// Cut are the compactions between runs that are over: their calls that are not settled count as reserved.
+	Cut []string
 	// Audit is appended to the record.
 	Audit []audit.Record
 	// Outbox are the frames that tell clients of the change.

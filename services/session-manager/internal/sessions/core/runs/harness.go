@@ -42,6 +42,9 @@ type Stream interface {
 	Halt() error
 }
 
+// Granter answers a model call that is wanted between runs, once its record is on disk.
+type Granter func(context.Context, contract.CallWanted) contract.CallGranted
+
 // News goes to a run with a half of a step that is on disk.
 type News struct {
 	// Routes are set if they have changed.

@@ -9,6 +9,7 @@ import (
 
 	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/page"
@@ -125,7 +126,7 @@ func (s *Service) propose(ctx context.Context, o CompactOrder) (CompactAnswer, e
 	}
 	out, err := s.Compactor.Compact(ctx, w.start, contract.CompactOrder{
 		ID: "cmp_" + ident.New(), Agent: w.agent, Strategy: o.Strategy, Dry: true,
-	})
+	}, asksNone)
 	if err != nil {
 		return CompactAnswer{}, err
 	}
@@ -191,7 +192,10 @@ func (m *compacting) run(ctx context.Context) {
 	m.show(ctx, triggered)
 	out, err := m.s.Compactor.Compact(ctx, m.w.start, contract.CompactOrder{
 		ID: m.id, Agent: m.w.agent, Strategy: m.order.Strategy,
-	})
+	}, m.grant)
+	if len(out.Calls) > 0 {
+		crash.At(crash.SummaryPaid)
+	}
 	if err == nil {
 		err = m.l.Update(ctx, "", func(current record.Session) (record.Change, error) {
 			c, err := m.change(current, out.Stages)
@@ -200,6 +204,7 @@ func (m *compacting) run(ctx context.Context) {
 		}, nil)
 	}
 	if err == nil {
+		crash.At(crash.CompactionStored)
 		return
 	}
 	f := fault.From(err)
@@ -210,7 +215,7 @@ func (m *compacting) run(ctx context.Context) {
 		"reason": f.Msg,
 	})
 	err = m.l.Update(context.WithoutCancel(ctx), "", func(current record.Session) (record.Change, error) {
-		c := record.Change{At: failed.At, Audit: m.records(current, failed.Audit)}
+		c := record.Change{At: failed.At, Audit: m.records(current, failed.Audit), Cut: []string{m.id}}
 		m.spent(current, out.Calls, &c)
 		return c, nil
 	}, nil)
@@ -222,12 +227,8 @@ func (m *compacting) run(ctx context.Context) {
 
 // change returns the change that stores a compaction, unless the session moved on meanwhile.
 func (m *compacting) change(current record.Session, stages []contract.Compaction) (record.Change, error) {
-	if err := atRest(current); err != nil {
+	if err := m.unmoved(current); err != nil {
 		return record.Change{}, err
-	}
-	if current.MessageCount != int64(len(m.w.messages)) || m.shaped != m.l.Shaped() {
-		return record.Change{}, fault.New(fault.Conflict, "The session moved on while its conversation was compacted; "+
-			"compact it again.")
 	}
 	c := record.Change{At: now()}
 	for _, stage := range stages {
@@ -250,18 +251,57 @@ func (m *compacting) change(current record.Session, stages []contract.Compaction
 	return c, nil
 }
 
-// spent adds the model calls of a compaction to a change: they are paid, also where it failed.
+// unmoved fails if the session is not as the compaction found it.
+func (m *compacting) unmoved(current record.Session) error {
+	if err := atRest(current); err != nil {
+		return err
+	}
+	if current.MessageCount != int64(len(m.w.messages)) || m.shaped != m.l.Shaped() {
+		return fault.New(fault.Conflict, "The session moved on while its conversation was compacted; compact it again.")
+	}
+	return nil
+}
+
+// grant stores a model call with its record before its request leaves, if the budgets allow it and its summary can
+// still be used.
+func (m *compacting) grant(ctx context.Context, w contract.CallWanted) contract.CallGranted {
+	of := m.w.start.Session
+	wanted := record.Spend{
+		RunID: m.id, Call: w.Call, SessionID: of.ID, Owner: of.Owner, AgentPath: w.Agent, Model: w.Model,
+		Reserved: w.Amount, At: now(),
+	}
+	metered := m.w.start.Metered()
+	err := m.l.Update(ctx, "", func(current record.Session) (record.Change, error) {
+		c := record.Change{At: wanted.At}
+		for _, r := range w.Audit {
+			c.Audit = append(c.Audit, m.records(current, r)...)
+		}
+		if !metered {
+			c.Reserved = []record.Spend{wanted}
+		}
+		return c, m.unmoved(current)
+	}, nil)
+	if err == nil && metered {
+		cfg := m.w.start.Inputs.Config
+		var v record.Verdict
+		v, err = m.l.Reserve(ctx, record.Claim{
+			Spend: wanted, Unpriced: w.Unpriced, Operator: cfg.Budget(), Since: cfg.BudgetSince(time.Now()),
+		})
+		if v.Refused != nil {
+			err = v.Refused
+		}
+	}
+	if err != nil {
+		return contract.CallGranted{Call: w.Call, Err: fault.From(err)}
+	}
+	crash.At(crash.RequestAudited)
+	return contract.CallGranted{Call: w.Call}
+}
+
+// spent adds what became of a compaction's model calls to a change: they are paid, also where it failed.
 func (m *compacting) spent(of record.Session, calls []contract.Event, c *record.Change) {
 	for _, e := range calls {
 		switch e := e.(type) {
-		case contract.CallWanted:
-			c.Reserved = append(c.Reserved, record.Spend{
-				RunID: m.id, Call: e.Call, SessionID: of.ID, Owner: of.Owner, AgentPath: e.Agent, Model: e.Model,
-				Reserved: e.Amount, At: c.At,
-			})
-			for _, r := range e.Audit {
-				c.Audit = append(c.Audit, m.records(of, r)...)
-			}
 		case contract.CallSettled:
 			c.Settled = append(c.Settled, record.Settlement{
 				RunID: m.id, Call: e.Call, Used: e.Amount, Estimated: e.Estimated,

@@ -18,8 +18,9 @@ import (
 
 // Compactor is the harness as far as it works on conversations between runs.
 type Compactor interface {
-	// Compact estimates or compacts a conversation. It fails with unavailable if the harness cannot be reached.
-	Compact(ctx context.Context, s runs.Start, order contract.CompactOrder) (contract.Compacted, error)
+	// Compact estimates or compacts a conversation; each model call waits for grant. It fails with unavailable if the
+	// harness cannot be reached.
+	Compact(ctx context.Context, s runs.Start, order contract.CompactOrder, grant runs.Granter) (contract.Compacted, error)
 }
 
 // Ledger returns a page of a session's ledger, the oldest entries first; with an agent or a kind only those. It fails
@@ -67,8 +68,13 @@ func (s *Service) ContextEstimate(ctx context.Context, session, agent string) (C
 	if err != nil {
 		return ContextEstimate{}, err
 	}
-	out, err := s.Compactor.Compact(ctx, w.start, contract.CompactOrder{Agent: w.agent})
+	out, err := s.Compactor.Compact(ctx, w.start, contract.CompactOrder{Agent: w.agent}, asksNone)
 	return ContextEstimate{ContextEstimate: out.Estimate, AgentPath: w.agent}, err
+}
+
+// asksNone grants no call: estimates and proposals make none.
+func asksNone(_ context.Context, w contract.CallWanted) contract.CallGranted {
+	return contract.CallGranted{Call: w.Call, Err: fault.New(fault.BadRequest, "An estimate asks no model.")}
 }
 
 // conversation is the stored conversation of an agent with the inputs of its estimate.

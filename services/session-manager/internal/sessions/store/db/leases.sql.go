@@ -12,6 +12,7 @@ import (
 const abandonedSessions = `-- name: AbandonedSessions :many
 select w.session_id from (
     select session_id from runs where state = 'running' union select id from sessions where resume_run is not null
+    union select session_id from spend where settled_at is null and run_id like 'cmp\_%'
 ) w
 left join session_leases l on l.session_id = w.session_id
 where l.session_id is null or l.expires_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint

@@ -9,6 +9,37 @@ import (
 	"context"
 )
 
+const cutCompactions = `-- name: CutCompactions :many
+select distinct run_id, agent_path from spend
+where settled_at is null and owner_user_id = $1 and session_id = $2 and run_id like 'cmp\_%' order by run_id
+`
+
+type CutCompactionsRow struct {
+	RunID     string
+	AgentPath string
+}
+
+// The compactions between runs with a call in flight. A session has them only while a process is at work on one, or after it died.
+func (q *Queries) CutCompactions(ctx context.Context, owner string, sessionID string) ([]CutCompactionsRow, error) {
+	rows, err := q.db.Query(ctx, cutCompactions, owner, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CutCompactionsRow{}
+	for rows.Next() {
+		var i CutCompactionsRow
+		if err := rows.Scan(&i.RunID, &i.AgentPath); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const hasSpend = `-- name: HasSpend :one
 select exists (select from spend where run_id = $1 and invocation_id = $2 and call = $3)
 `
@@ -188,7 +219,7 @@ update spend set nano_usd = reserved_nano_usd, tokens = reserved_tokens, calls =
 where run_id = $2 and settled_at is null
 `
 
-// The calls that a run leaves in flight count as reserved.
+// The calls that a run or a compaction leaves in flight count as reserved.
 func (q *Queries) SettleRun(ctx context.Context, at int64, runID string) error {
 	_, err := q.db.Exec(ctx, settleRun, at, runID)
 	return err

@@ -7,7 +7,7 @@ update spend set nano_usd = @nano_usd, tokens = @tokens, calls = @calls, estimat
 where run_id = @run_id and invocation_id = @invocation_id and call = @call and settled_at is null;
 
 -- name: SettleRun :exec
--- The calls that a run leaves in flight count as reserved.
+-- The calls that a run or a compaction leaves in flight count as reserved.
 update spend set nano_usd = reserved_nano_usd, tokens = reserved_tokens, calls = reserved_calls, estimated = true, settled_at = @at::bigint
 where run_id = @run_id and settled_at is null;
 
@@ -54,3 +54,8 @@ select s.project_id, p.model, least(sum(p.nano_usd), 9007199254740991)::bigint a
 from spend p join sessions s on s.id = p.session_id
 where p.owner_user_id = @owner and p.at >= @since::bigint and p.settled_at is not null
 group by s.project_id, p.model order by nano_usd desc, tokens desc, s.project_id, p.model limit @most;
+
+-- name: CutCompactions :many
+-- The compactions between runs with a call in flight. A session has them only while a process is at work on one, or after it died.
+select distinct run_id, agent_path from spend
+where settled_at is null and owner_user_id = @owner and session_id = @session_id and run_id like 'cmp\_%' order by run_id;
