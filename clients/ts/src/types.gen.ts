@@ -1976,6 +1976,8 @@ export interface ModelAlias {
 export interface ModelTarget {
   /** The model. */
   model: string;
+  /** The operator's name for the model, or null. */
+  name: string | null;
   /** The provider. */
   provider: string;
   /** Why they cannot, null where they can. */
@@ -2182,7 +2184,7 @@ export interface ProjectSummary {
   state: "unspecified" | "ready" | "pending" | "invalid";
 }
 
-/** PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is another than the accepted one, which the run goes on with until an operator approves the new one. */
+/** PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is not as it was accepted. Until an operator approves it, the run goes on with the accepted text; without one, if no text was accepted. */
 export interface PromptHeld {
   /** SHA-256 (hex) of the accepted text, which the run uses; empty for instructions of which no text is accepted. */
   accepted_sha256: string;

@@ -91,6 +91,14 @@ test("frames that come without their beginning, or of what is not known, do no h
   unique(rowsOf(t, "all"));
 });
 
+test("a held text is said to have changed, to be gone or not to be approved yet", () => {
+  const t = new Transcript();
+  t.apply(start("01M1", "r"));
+  for (const [accepted_sha256, sha256] of [["a", "b"], ["a", ""], ["", "b"]]) t.apply(frame("prompt.held", { run_id: "r", path: "AGENTS.md", accepted_sha256, sha256 }));
+  const said = JSON.stringify([...t.logs.values()]);
+  for (const want of ["AGENTS.md has changed; the run goes on with the accepted text", "AGENTS.md is gone; the run goes on", "AGENTS.md is not approved yet; the run goes on without it"]) assert.ok(said.includes(want), said);
+});
+
 test("rows of stored answers stay the same objects while another answer is written", () => {
   const t = new Transcript();
   t.older([answer(1), operator(1)], 0);

@@ -2900,8 +2900,8 @@ func (x *RunCage) GetInvocationId() string {
 	return ""
 }
 
-// PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is another than the accepted
-// one, which the run goes on with until an operator approves the new one.
+// PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is not as it was accepted. Until
+// an operator approves it, the run goes on with the accepted text; without one, if no text was accepted.
 type PromptHeld struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.

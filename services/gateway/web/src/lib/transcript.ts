@@ -475,7 +475,7 @@ const handlers: Handlers = {
     if (agent) t.agents.set(agent.invocation_id, { ...agent, cage_status: p.cage_status });
     for (const found of p.found ?? []) t.notice(p.run_id, p.invocation_id, "warn", `Made in a writable folder, and may run outside the cage: ${JSON.stringify(found)}`);
   },
-  "prompt.held": (t, p) => t.notice(p.run_id, undefined, "warn", `${p.path} has changed; the run goes on with the accepted text until you approve it.`),
+  "prompt.held": (t, p) => t.notice(p.run_id, undefined, "warn", heldText(p)),
   "net.attempt": (t, p) => {
     t.network.push({ ...p });
     if (t.network.length > 500) t.network.shift();
@@ -484,6 +484,11 @@ const handlers: Handlers = {
   "compaction.failed": (t, p) => t.notice(p.run_id, p.invocation_id, "warn", `Shortening by ${p.attempted_strategy} failed: ${p.reason} Now ${p.fallback_strategy} is used.`),
   "compaction.noop": (t, p) => t.notice(p.run_id, p.invocation_id, "warn", `The conversation could not be shortened: ${p.reason}`),
 };
+
+function heldText(p: { path: string; accepted_sha256: string; sha256: string }): string {
+  if (!p.accepted_sha256) return `${p.path} is not approved yet; the run goes on without it.`;
+  return `${p.path} ${p.sha256 ? "has changed" : "is gone"}; the run goes on with the accepted text until you approve the change.`;
+}
 
 function act(t: Transcript, invocation: string, action: string): void {
   const agent = t.agents.get(invocation);

@@ -35,7 +35,8 @@ type Inputs struct {
 	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts
 	// can be had again by their hash, also after changes of the files.
 	Prompts, PromptHashes map[string]string
-	// HeldPrompts are the prompts with files that agents can write and changed: the run uses the accepted texts.
+	// HeldPrompts are the prompts with files that agents can write and changed, and instructions that are not as they were
+	// accepted: the run uses the accepted texts.
 	HeldPrompts []HeldPrompt
 	// ChangedPrompts are the paths of texts that differ from the session's run before, sorted.
 	ChangedPrompts []string

@@ -173,7 +173,8 @@ type CompactionFlagged struct {
 type CompactionUndone struct{ SessionID, CompactionID, AgentPath string }
 
 // PromptHeld says that a run goes on with the accepted text of a prompt that agents can write and have changed, or of
-// changed instructions of the project. Accepted and Found are "" for a missing text.
+// instructions of the project that are new, changed or gone. Accepted is "" for a run without them, Found for a missing
+// file.
 type PromptHeld struct{ RunID, Path, Accepted, Found string }
 
 // SessionState is the session's state from now on.
