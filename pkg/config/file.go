@@ -90,7 +90,7 @@ type Provider struct {
 type Model struct {
 	// ID is the model's id at the provider, as in provider:model.
 	ID string `toml:"id"`
-	// Name is a name for people.
+	// Name is a name for people: settings and kaged doctor show it beside the id.
 	Name string `toml:"name"`
 	// ContextWindow is the window in tokens.
 	ContextWindow int `toml:"context_window"`

@@ -51,9 +51,11 @@ func deskContract() []exchange {
 		{
 			"GET /api/v1/local/aliases", "GET", "/api/v1/local/aliases", "", &apiv1.ListAliasesRequest{},
 			&apiv1.ListAliasesResponse{Items: []*apiv1.ModelAlias{{
-				Name: "smart", Targets: []*apiv1.ModelTarget{{Provider: "p", Model: "m", Reason: proto.String("r")}},
+				Name: "smart", Targets: []*apiv1.ModelTarget{{
+					Provider: "p", Model: "m", Reason: proto.String("r"), Name: proto.String("M"),
+				}},
 			}}}, 200,
-			`{"items":[{"name":"smart","targets":[{"provider":"p","model":"m","usable":false,"reason":"r"}],` +
+			`{"items":[{"name":"smart","targets":[{"provider":"p","model":"m","usable":false,"reason":"r","name":"M"}],` +
 				`"usable":false}]}`,
 		},
 		{

@@ -86,6 +86,15 @@ func TestLocal(t *testing.T) {
 		providers.GetItems()[0].GetBaseUrl() != "http://127.0.0.1:1/v1" {
 		t.Error(got)
 	}
+	w.configure("[models]\nsmart = [\"p:m\", \"p:n\"]\n[providers.p]\ndriver = \"openai-chat\"\n" +
+		"base_url = \"http://127.0.0.1:1/v1\"\n[[providers.p.models]]\nid = \"n\"\nname = \"Nina\"\n")
+	named, err := local.ListAliases(as(t, "ada"), &apiv1.ListAliasesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := named.GetItems()[0].GetTargets(); list[0].Name != nil || list[1].GetName() != "Nina" {
+		t.Errorf("the targets are named %v", list)
+	}
 	w.configure("models = 1")
 	_, err = local.ListAliases(as(t, "ada"), &apiv1.ListAliasesRequest{})
 	refused(t, err, fault.LocalConfigInvalid)

@@ -216,7 +216,14 @@ func (m Machine) models(file *config.File) []Check {
 
 // model says where an alias goes. One target that can be used is enough: it is the next one's turn where one cannot.
 func (m Machine) model(file *config.File, alias string) Check {
-	c := Check{Name: "model " + alias, State: OK, Detail: strings.Join(file.Models[alias], ", then ")}
+	named := make([]string, len(file.Models[alias]))
+	for i, target := range file.Models[alias] {
+		named[i] = target
+		if name := modelName(file, target); name != "" {
+			named[i] += " (" + name + ")"
+		}
+	}
+	c := Check{Name: "model " + alias, State: OK, Detail: strings.Join(named, ", then ")}
 	usable, fix := 0, ""
 	for _, target := range file.Models[alias] {
 		name, model, _ := config.SplitTarget(target)
@@ -238,6 +245,17 @@ func (m Machine) model(file *config.File, alias string) Check {
 		c.State, c.Fix = Warning, fix
 	}
 	return c
+}
+
+// modelName returns the operator's name for a target, or "".
+func modelName(file *config.File, target string) string {
+	provider, model, _ := config.SplitTarget(target)
+	for _, m := range file.Providers[provider].Models {
+		if m.ID == model {
+			return m.Name
+		}
+	}
+	return ""
 }
 
 // unset returns the variables that texts refer to and that are not set; it returns no name if they belong to

@@ -86,6 +86,17 @@ func TestNoCages(t *testing.T) {
 	}
 }
 
+// A model's own name stands beside its id.
+func TestNameOfAModel(t *testing.T) {
+	t.Parallel()
+	m := machine(t)
+	write(t, m.ConfigPath, "[models]\nsmart = [\"p:m\", \"p:n\"]\n[providers.p]\ndriver = \"openai\"\napi_key = \"k\"\n"+
+		"[[providers.p.models]]\nid = \"n\"\nname = \"Nina\"\n")
+	if c := find(t, checkup.Look(t.Context(), m), "model smart"); c.Detail != "p:m, then p:n (Nina)" {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Each gap is named with its fix; only gaps that kaged cannot do without make the machine unfit.
 func TestGaps(t *testing.T) {
 	t.Parallel()

@@ -178,7 +178,9 @@ type ModelTarget struct {
 	// Whether calls can go there.
 	Usable bool `protobuf:"varint,3,opt,name=usable,proto3" json:"usable,omitempty"`
 	// Why they cannot, null where they can.
-	Reason        *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Reason *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// The operator's name for the model, or null.
+	Name          *string `protobuf:"bytes,5,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,6 +239,13 @@ func (x *ModelTarget) GetUsable() bool {
 func (x *ModelTarget) GetReason() string {
 	if x != nil && x.Reason != nil {
 		return *x.Reason
+	}
+	return ""
+}
+
+func (x *ModelTarget) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
 	}
 	return ""
 }
@@ -436,13 +445,15 @@ const file_kaged_api_v1_local_proto_rawDesc = "" +
 	"ModelAlias\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\atargets\x18\x02 \x03(\v2\x19.kaged.api.v1.ModelTargetR\atargets\x12\x16\n" +
-	"\x06usable\x18\x03 \x01(\bR\x06usable\"\x7f\n" +
+	"\x06usable\x18\x03 \x01(\bR\x06usable\"\xa1\x01\n" +
 	"\vModelTarget\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
 	"\x06usable\x18\x03 \x01(\bR\x06usable\x12\x1b\n" +
-	"\x06reason\x18\x04 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
-	"\a_reason\"\x16\n" +
+	"\x06reason\x18\x04 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x17\n" +
+	"\x04name\x18\x05 \x01(\tH\x01R\x04name\x88\x01\x01B\t\n" +
+	"\a_reasonB\a\n" +
+	"\x05_name\"\x16\n" +
 	"\x14ListProvidersRequest\"E\n" +
 	"\x15ListProvidersResponse\x12,\n" +
 	"\x05items\x18\x01 \x03(\v2\x16.kaged.api.v1.ProviderR\x05items\"\xe7\x01\n" +

@@ -36,6 +36,9 @@ func (s *Local) ListAliases(ctx context.Context, _ *apiv1.ListAliasesRequest) (*
 			if t.Unusable != nil {
 				target.Reason = &t.Unusable.Msg
 			}
+			if name := cfg.ModelName(t.Provider, t.Model); name != "" {
+				target.Name = &name
+			}
 			alias.Usable = alias.Usable || target.GetUsable()
 			alias.Targets = append(alias.Targets, target)
 		}

@@ -24,6 +24,7 @@ const (
 type provider struct {
 	target   llm.Target           // without its model
 	facts    map[string]llm.Facts // by model
+	names    map[string]string    // for people, by model
 	unusable *fault.Error
 }
 
@@ -69,6 +70,18 @@ func factsOf(list []config.Model) map[string]llm.Facts {
 	return out
 }
 
+// ModelName returns the operator's name for a model of a provider, or "".
+func (c *Config) ModelName(provider, model string) string { return c.providers[provider].names[model] }
+
+// namesOf returns the operator's names of a provider's models.
+func namesOf(list []config.Model) map[string]string {
+	out := make(map[string]string, len(list))
+	for _, m := range list {
+		out[m.ID] = m.Name
+	}
+	return out
+}
+
 func notConfigured(name, format string, args ...any) *fault.Error {
 	return fault.New(fault.ProviderNotConfigured, format, args...).With("provider", name)
 }
@@ -97,7 +110,7 @@ func resolve(name string, p config.Provider, readScript func(path string) ([]byt
 		r.unusable = notConfigured(name, "The provider %q has no API key: set providers.%s.api_key in local.toml.", name,
 			name)
 	}
-	out.unusable, out.facts = r.unusable, factsOf(p.Models)
+	out.unusable, out.facts, out.names = r.unusable, factsOf(p.Models), namesOf(p.Models)
 	return out
 }
 
