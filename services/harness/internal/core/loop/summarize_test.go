@@ -217,7 +217,8 @@ func TestADryRunEqualsTheCompaction(t *testing.T) {
 		b.start.Agent.Children = []*compile.Agent{{
 			Key: "w", Path: "primary.subagents.w", Model: "smart", PromptPath: "prompts/primary.md",
 		}}
-		out, err := Compact(t.Context(), b.deps, b.start, contract.CompactOrder{ID: "c", Agent: "primary.subagents.w"}, granted)
+		order := contract.CompactOrder{ID: "c", Agent: "primary.subagents.w"}
+		out, err := Compact(t.Context(), b.deps, b.start, order, granted)
 		if err != nil || out.Estimate.Input > 100 || out.Stages[len(out.Stages)-1].Phase != contract.CompactionNoop {
 			t.Errorf("%+v, %v", out, err)
 		}
@@ -241,7 +242,8 @@ func TestAnEstimateIsCalibrated(t *testing.T) {
 		t.Errorf("%+v, %v", out.Estimate, err)
 	}
 	b.start.SessionID = "another"
-	if out, err = Compact(t.Context(), b.deps, b.start, contract.CompactOrder{}, granted); err != nil || out.Estimate.Calibrated {
+	out, err = Compact(t.Context(), b.deps, b.start, contract.CompactOrder{}, granted)
+	if err != nil || out.Estimate.Calibrated {
 		t.Errorf("another session: %+v, %v", out.Estimate, err)
 	}
 }
