@@ -38,7 +38,7 @@ type Finding struct {
 	Class Class
 	// Command is the command as it stands in the text, shortened.
 	Command string
-	// Reason is a sentence without the command: "rm is on the operator's list of blocked commands".
+	// Reason is a sentence without the command: "rm is in blocked_commands".
 	Reason string
 }
 
@@ -151,9 +151,9 @@ func (s *search) match(name string, args []word) {
 		}
 		switch fit := r.fits(name, args); {
 		case fit == certainly && r.class == Blocked:
-			s.add(Blocked, r.text+" is on the operator's list of blocked commands")
+			s.add(Blocked, r.text+" is in blocked_commands")
 		case fit == certainly:
-			s.add(Destructive, r.text+" is on the operator's list of destructive commands")
+			s.add(Destructive, r.text+" is in destructive_commands")
 		case fit == perhaps:
 			s.add(Destructive, "it may be "+r.text+", which can only be told when it runs")
 		}

@@ -204,11 +204,11 @@ func TestReasons(t *testing.T) {
 	t.Parallel()
 	v := newGuard(t).Text("ls && env rm -rf build; git push --force origin main; git push --force origin main")
 	if got := strings.Join(v.Reasons(shellguard.Blocked),
-		"|"); got != "env rm -rf build: rm is on the operator's list of blocked commands." {
+		"|"); got != "env rm -rf build: rm is in blocked_commands." {
 		t.Error(got)
 	}
 	if got := strings.Join(v.Reasons(shellguard.Destructive),
-		"|"); got != "git push --force origin main: git push --force* is on the operator's list of destructive commands." {
+		"|"); got != "git push --force origin main: git push --force* is in destructive_commands." {
 		t.Error(got)
 	}
 }
@@ -218,7 +218,7 @@ func TestReasonsOfOneCommand(t *testing.T) {
 	t.Parallel()
 	v := newGuard(t).Text("git push --force origin main")
 	if got := strings.Join(v.Reasons(shellguard.Destructive),
-		"|"); got != "git push --force* is on the operator's list of destructive commands." {
+		"|"); got != "git push --force* is in destructive_commands." {
 		t.Error(got)
 	}
 }

@@ -25,7 +25,7 @@ const Name = "kaged-shim"
 
 // Misplaced is the only argument of a shim that is the supervisor's own executable. A main function that forgot to ask
 // [Invoked] refuses it as an unknown flag instead of beginning its own work a second time.
-const Misplaced = "-kaged-shim-needs-its-own-main"
+const Misplaced = "-shim"
 
 // Socket is the descriptor at which the shim finds its end of the connection to the supervisor.
 const Socket = 3

@@ -31,20 +31,32 @@ type App struct {
 // ExitCode prints the sentence of an error, unless it is silent, and returns its code.
 func (a App) ExitCode(err error) int {
 	if err != nil && !silent(err) {
-		fmt.Fprintln(a.Stderr, "kaged:", termtext.Lines(Sentence(err)))
+		fmt.Fprintln(a.Stderr, "kaged:", termtext.Lines(SentenceFor(a.Stderr, err)))
 	}
 	return CodeOf(err)
 }
 
-// Sentence is an error for a person: the message, the code if it can be looked up, and below it the places in the
-// project file, or the known names, if the error has them.
-func Sentence(err error) string {
+// Sentence is an error in a log or a pipe: the message, the code, and below it the places in the project file, or the
+// known names, if the error has them.
+func Sentence(err error) string { return sentence(err, true) }
+
+// Plain is [Sentence] without the code, for a terminal.
+func Plain(err error) string { return sentence(err, false) }
+
+// SentenceFor is an error on a stream: [Plain] on a terminal, else [Sentence].
+func SentenceFor(w io.Writer, err error) string { return sentence(err, !IsTerminal(w)) }
+
+func sentence(err error, withCode bool) string {
 	var f *fault.Error
 	if !errors.As(err, &f) {
 		return err.Error()
 	}
+	code := ""
+	if withCode {
+		code = fmt.Sprintf(" (%s)", f.Code)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s)", f.Msg, f.Code)
+	b.WriteString(f.Msg + code)
 	if agents, _ := f.Details["agents"].([]any); f.Code == fault.NotFound && len(agents) > 0 {
 		b.WriteString(" It has:")
 		for _, name := range agents {
@@ -53,7 +65,7 @@ func Sentence(err error) string {
 	}
 	if places, _ := f.Details["errors"].([]any); f.Code == fault.DSLInvalid && len(places) > 0 {
 		b.Reset()
-		fmt.Fprintf(&b, "The project file does not compile. (%s)", f.Code)
+		b.WriteString("The project file does not compile." + code)
 		for _, item := range places {
 			e, _ := item.(map[string]any)
 			b.WriteString("\n  " + place(e))

@@ -95,7 +95,7 @@ func (t *attendant) answer(ctx context.Context, r request) {
 	}
 	if err := t.client.Do(ctx, http.MethodGet, t.path(r), nil, &whole); err != nil {
 		if ctx.Err() == nil {
-			t.say("the request for approval cannot be read: %s", kit.Sentence(err))
+			t.say("the request for approval cannot be read: %s", kit.SentenceFor(t.app.Stderr, err))
 		}
 		return
 	}
@@ -116,7 +116,7 @@ func (t *attendant) answer(ctx context.Context, r request) {
 	}
 	if err := t.client.Do(ctx, http.MethodPost, t.path(r), body, nil); err != nil && ctx.Err() == nil &&
 		!errors.Is(err, fault.Conflict) {
-		t.say("the answer did not reach the daemon: %s", kit.Sentence(err))
+		t.say("the answer did not reach the daemon: %s", kit.SentenceFor(t.app.Stderr, err))
 	}
 }
 

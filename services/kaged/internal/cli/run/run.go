@@ -337,7 +337,7 @@ func follow(
 		defer cancel()
 		if err := c.Do(cctx, http.MethodPost, "/api/v1/sessions/"+session+"/runs/"+run+"/cancel", map[string]any{},
 			nil); err != nil && !errors.Is(err, fault.Conflict) {
-			fmt.Fprintln(a.Stderr, "kaged: cancelling:", kit.Sentence(err))
+			fmt.Fprintln(a.Stderr, "kaged: cancelling:", kit.SentenceFor(a.Stderr, err))
 			socket.Close()
 		}
 	}()

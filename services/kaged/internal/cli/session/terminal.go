@@ -145,7 +145,7 @@ func (w *window) event(e client.TerminalEvent) error {
 	case e.Away:
 		w.note("the connection is lost and is made again; %s leaves", keyName(w.escape))
 	case e.Refused != nil:
-		w.note("%s", kit.Sentence(e.Refused))
+		w.note("%s", kit.Plain(e.Refused))
 	case e.Position != nil && e.Position.GetMissing() > 0 && e.Position.GetOffset() > e.Position.GetReplayEnd():
 		w.note("%d bytes of output were too fast for this terminal", e.Position.GetMissing())
 	case e.Output != nil:

@@ -131,7 +131,7 @@ func TestEffectiveCategory(t *testing.T) {
 		{"x.run", `{"command":"cd a && git push --force"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "cd a && git push --force", Cwd: "./",
 			Standing: []contract.StandingKind{contract.SameCommand},
-			Reasons:  []string{"git push --force: git push --force is on the operator's list of destructive commands."},
+			Reasons:  []string{"git push --force: git push --force is in destructive_commands."},
 		}},
 		{
 			"x.run", `{"command":"git push --force","env":{"Z":"","GIT_SSH_COMMAND":"sh -c 'x'","A;B":"1"}}`, 0,
@@ -139,12 +139,12 @@ func TestEffectiveCategory(t *testing.T) {
 				Tool: "x.run", Agent: "primary", Cwd: "./",
 				Command:  "export 'A;B=1' \"GIT_SSH_COMMAND=sh -c 'x'\" 'Z='\ngit push --force",
 				Standing: []contract.StandingKind{contract.SameCommand},
-				Reasons:  []string{"git push --force is on the operator's list of destructive commands."},
+				Reasons:  []string{"git push --force is in destructive_commands."},
 			},
 		},
 		{"x.run", `{"command":"git push --force 'a;b'"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "git push --force 'a;b'", Cwd: "./",
-			Reasons:  []string{"git push --force is on the operator's list of destructive commands."},
+			Reasons:  []string{"git push --force is in destructive_commands."},
 			Standing: []contract.StandingKind{contract.SameCommand, contract.SameWords}, Words: []string{
 				"git", "push",
 				"--force", "a;b",
@@ -152,7 +152,7 @@ func TestEffectiveCategory(t *testing.T) {
 		}},
 		{"x.run", `{"argv":["git","push","--force","a b"]}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "git push --force 'a b'", Cwd: "./",
-			Reasons: []string{"git push --force is on the operator's list of destructive commands."},
+			Reasons: []string{"git push --force is in destructive_commands."},
 		}},
 		{"x.run", `{"command":"$X"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./",
