@@ -91,6 +91,45 @@ func debugged(t *testing.T, w *kagedtest.World) string {
 	return dir
 }
 
+// debugWatch reads the frames of a session by type: the channels have no order among each other.
+type debugWatch struct {
+	*kagedtest.Session
+	read map[string]int // by type, how many frames have been looked at
+}
+
+// take reads the next frame of a type into a value.
+func (d *debugWatch) take(t *testing.T, kind string, into any) {
+	t.Helper()
+	for i := 0; ; {
+		for ; i < len(d.Frames); i++ {
+			if i >= d.read[kind] && d.Frames[i].Type == kind {
+				d.read[kind] = i + 1
+				kagedtest.Payload(t, d.Frames[i], into)
+				return
+			}
+		}
+		d.Next(t)
+	}
+}
+
+func (d *debugWatch) next(t *testing.T, kind string) (f debugFrame) {
+	t.Helper()
+	d.take(t, kind, &f)
+	return f
+}
+
+// told expects parts in the agent's next tool result.
+func (d *debugWatch) told(t *testing.T, parts ...string) {
+	t.Helper()
+	var result struct{ Output string }
+	d.take(t, "message.tool_result", &result)
+	for _, part := range parts {
+		if !strings.Contains(result.Output, part) {
+			t.Errorf("the agent is told %s, want %s", result.Output, part)
+		}
+	}
+}
+
 // An agent finds a wrong value in a Go test by debugging it. A person watches over the socket, pauses the program once,
 // looks around in a terminal and lets it go; the agent is told so, and no process is left.
 func TestAPersonWatchesAnAgentDebug(t *testing.T) {
@@ -115,54 +154,26 @@ func TestAPersonWatchesAnAgentDebug(t *testing.T) {
 	s := kagedtest.Open(t, w.SignIn(t), dir)
 	run := s.Send(t, "Why is the mean wrong?")
 
-	read := map[string]int{}
-	take := func(kind string, into any) { // the channels have no order among each other
-		t.Helper()
-		for i := 0; ; {
-			for ; i < len(s.Frames); i++ {
-				if i >= read[kind] && s.Frames[i].Type == kind {
-					read[kind] = i + 1
-					kagedtest.Payload(t, s.Frames[i], into)
-					return
-				}
-			}
-			s.Next(t)
-		}
-	}
-	next := func(kind string) (f debugFrame) {
-		t.Helper()
-		take(kind, &f)
-		return f
-	}
-	told := func(parts ...string) {
-		t.Helper()
-		var result struct{ Output string }
-		take("message.tool_result", &result)
-		for _, part := range parts {
-			if !strings.Contains(result.Output, part) {
-				t.Errorf("the agent is told %s, not %s", result.Output, part)
-			}
-		}
-	}
-	told(`"stopped_reason":"entry"`)
-	told(`"verified":true`)
-	for f := next("debug.session"); f.Moved.Action != "continue"; f = next("debug.session") {
+	watched := &debugWatch{Session: s, read: map[string]int{}}
+	watched.told(t, `"stopped_reason":"entry"`)
+	watched.told(t, `"verified":true`)
+	for f := watched.next(t, "debug.session"); f.Moved.Action != "continue"; f = watched.next(t, "debug.session") {
 		if f.Moved.OperatorID != "" {
 			t.Errorf("the agent lets it run: %+v", f)
 		}
 	}
 	api := "/api/v1/sessions/" + s.ID + "/debug"
 	kagedtest.Post[struct{}](t, s.Client, api, map[string]any{"action": "pause", "timeout": 30_000})
-	paused := next("debug.stopped")
+	paused := watched.next(t, "debug.stopped")
 	for paused.StoppedReason == "entry" { // an agent that moves on at once leaves it untold
-		paused = next("debug.stopped")
+		paused = watched.next(t, "debug.stopped")
 	}
 	if !strings.HasPrefix(paused.ID, "dap_") || paused.StoppedReason != "pause" || paused.Moved.Action != "pause" ||
 		paused.Moved.OperatorID == "" {
 		t.Errorf("a person pauses it: %+v", paused)
 	}
 	person := paused.Moved.OperatorID
-	told(`"status":"stopped"`, `"stopped_reason":"pause"`, `"moved_by":[{"action":"pause","by":"`+person+`"}]`)
+	watched.told(t, `"status":"stopped"`, `"stopped_reason":"pause"`, `"moved_by":[{"action":"pause","by":"`+person+`"}]`)
 
 	shown, code := kagedtest.Command(t, "kaged", w.Env, "debug", s.ID, "--once").Rest(t)
 	if code != 0 || !strings.Contains(shown, "go ., primary: stopped (pause), pause by "+person) ||
@@ -175,38 +186,44 @@ func TestAPersonWatchesAnAgentDebug(t *testing.T) {
 		!strings.Contains(shown, ">    11          sum += n") || !strings.Contains(shown, "sum = int 0") {
 		t.Errorf("exit %d, the terminal shows %s", code, shown)
 	}
-	if f := next("debug.stopped"); f.Location.Path != "mean.go" || f.Location.Line != 11 || len(f.Source) != 7 ||
+	if f := watched.next(t, "debug.stopped"); f.Location.Path != "mean.go" || f.Location.Line != 11 || len(f.Source) != 7 ||
 		len(f.Locals) < 2 {
 		t.Errorf("at the breakpoint: %+v", f)
 	}
 	letGo.Open()
-	told(`"moved_by":[{"action":"continue","by":"`+person+`"}]`, `"stopped_reason":"breakpoint"`)
-	told(`"name":"n","value":"5","type":"int"`, `"name":"sum","value":"4","type":"int"`)
-	told(`"result":"3"`)
-	told(`"debuggee_terminated":true`)
-	if f := next("debug.ended"); f.Reason != "disconnect" || f.ID != paused.ID {
+	watched.told(t, `"moved_by":[{"action":"continue","by":"`+person+`"}]`, `"stopped_reason":"breakpoint"`)
+	watched.told(t, `"name":"n","value":"5","type":"int"`, `"name":"sum","value":"4","type":"int"`)
+	watched.told(t, `"result":"3"`)
+	watched.told(t, `"debuggee_terminated":true`)
+	if f := watched.next(t, "debug.ended"); f.Reason != "disconnect" || f.ID != paused.ID {
 		t.Errorf("at the end: %+v", f)
 	}
+	watched.after(t, w, run, paused.ID)
+}
+
+// after checks that the run is complete, and that nothing of the debugged program is left.
+func (d *debugWatch) after(t *testing.T, w *kagedtest.World, run, debugged string) {
+	t.Helper()
 	var ended struct {
 		RunID   string `json:"run_id"`
 		Outcome string
 	}
-	take("run.ended", &ended)
+	d.take(t, "run.ended", &ended)
 	if ended.RunID != run || ended.Outcome != "completed" {
 		t.Errorf("the run %+v", ended)
 	}
-	shown, code = kagedtest.Command(t, "kaged", w.Env, "debug", s.ID).Rest(t)
+	shown, code := kagedtest.Command(t, "kaged", w.Env, "debug", d.ID).Rest(t)
 	if code != 0 || shown != "No agent of the session debugs a program.\n" {
 		t.Errorf("exit %d, after the run the terminal shows %q", code, shown)
 	}
-	if err := s.Client.Do(t.Context(), http.MethodPost, api, map[string]any{"action": "pause"}, nil); err == nil ||
+	if err := d.Client.Do(t.Context(), http.MethodPost, "/api/v1/sessions/"+d.ID+"/debug", map[string]any{"action": "pause"}, nil); err == nil ||
 		!strings.Contains(err.Error(), "No agent of the session debugs") {
 		t.Errorf("a pause after the run: %v", err)
 	}
 	kagedtest.Eventually(t, "the debugged program is gone", func() bool {
 		return len(kagedtest.Running(t, "MARK=debugged")) == 0
 	})
-	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "kaged-debug-"+paused.ID+"*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "kaged-debug-"+debugged+"*")); err != nil || len(left) > 0 {
 		t.Errorf("left in the temporary folder: %v", left)
 	}
 }

@@ -166,19 +166,8 @@ func TestGrant(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if !strings.Contains(content(t, filepath.Join(parent, "cgroup.subtree_control")), controller) {
-		if err := enable(parent, controller); err != nil {
-			t.Logf("the own cgroup is not ours to change: %v", err)
-			return
-		}
-		defer func() { // restored once the cgroups below are gone
-			if err := tree.Remove(); err != nil {
-				t.Error(err)
-			}
-			if err := put(filepath.Join(parent, "cgroup.subtree_control"), "-"+controller); err != nil {
-				t.Error(err)
-			}
-		}()
+	if !lend(t, parent, controller, tree) {
+		return
 	}
 	child, orphan, stranger := startIn(t, dir, false), startIn(t, dir, true), startIn(t, dir, true)
 	if err := enable(dir, controller); !errors.Is(err, unix.EBUSY) {
@@ -230,6 +219,28 @@ func TestGrant(t *testing.T) {
 	if c.mine(1) && os.Getpid() != 1 {
 		t.Error("the first process is taken for ours")
 	}
+}
+
+// lend enables a controller for the cgroups below parent, if it is not, until the test's end; tree is removed before. It
+// reports whether the controller is enabled.
+func lend(t *testing.T, parent, controller string, tree *Tree) bool {
+	t.Helper()
+	if strings.Contains(content(t, filepath.Join(parent, "cgroup.subtree_control")), controller) {
+		return true
+	}
+	if err := enable(parent, controller); err != nil {
+		t.Logf("the own cgroup is not ours to change: %v", err)
+		return false
+	}
+	t.Cleanup(func() {
+		if err := tree.Remove(); err != nil {
+			t.Error(err)
+		}
+		if err := put(filepath.Join(parent, "cgroup.subtree_control"), "-"+controller); err != nil {
+			t.Error(err)
+		}
+	})
+	return true
 }
 
 // startIn starts a process in a cgroup, a child of this one or an orphan, and returns its

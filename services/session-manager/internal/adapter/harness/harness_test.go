@@ -92,12 +92,9 @@ func spec(t *testing.T, root *harnessv1.AgentNode) runs.Start {
 	}}
 }
 
-// A run is begun with all its inputs, its events arrive with their types, and answers and the cancel reach the
-// harness.
-func TestRun(t *testing.T) {
-	t.Parallel()
-	detail, _ := structpb.NewStruct(map[string]any{"status": 503.0})
-	events := []*harnessv1.RunEvent{
+// everyEvent returns the events of a run that the adapter translates, and one of a kind that this build does not know.
+func everyEvent() []*harnessv1.RunEvent {
+	return []*harnessv1.RunEvent{
 		{
 			Event: &harnessv1.RunEvent_MessageStart{
 				MessageStart: &harnessv1.MessageStart{Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5},
@@ -139,14 +136,18 @@ func TestRun(t *testing.T) {
 		}}},
 		{Event: &harnessv1.RunEvent_StepDone{StepDone: &harnessv1.StepDone{Step: 1}}},
 	}
-	var asked []string
-	conn := connect(t, func(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
-		for len(asked) < 8 {
+}
+
+// playRun is a harness that sends events when the run may go, and ends it after the eighth request. It notes the requests.
+func playRun(t *testing.T, events []*harnessv1.RunEvent, asked *[]string) *grpc.ClientConn {
+	detail, _ := structpb.NewStruct(map[string]any{"status": 503.0})
+	return connect(t, func(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
+		for len(*asked) < 8 {
 			req, err := stream.Recv()
 			if err != nil {
 				return err
 			}
-			asked = append(asked, strings.TrimPrefix(strings.Fields(req.String())[0], " "))
+			*asked = append(*asked, strings.TrimPrefix(strings.Fields(req.String())[0], " "))
 			if s := req.GetStart(); s != nil && (s.GetMaxSteps() != 3 || s.GetMaxOutputTokens() != 77 ||
 				s.GetAuditHead().GetItems() != 2 || !s.GetNoSandbox()) {
 				t.Errorf("start = %v", s)
@@ -166,6 +167,15 @@ func TestRun(t *testing.T) {
 			Detail: detail, ClosingText: "bye",
 		}}})
 	})
+}
+
+// A run is begun with all its inputs, its events arrive with their types, and answers and the cancel reach the
+// harness.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	events := everyEvent()
+	var asked []string
+	conn := playRun(t, events, &asked)
 	s := spec(t, &harnessv1.AgentNode{IncludeToolResultsInContext: true})
 	s.Stored = []transcript.Stored{{ID: "m1", Role: llm.RoleUser, Content: "Hi."}}
 	stream, err := New(conn, time.Minute, true, nil).Start(t.Context(), s)
@@ -183,33 +193,7 @@ func TestRun(t *testing.T) {
 		}
 		got = append(got, ev.Event)
 	}
-	if f, ok := got[8].(contract.StepDone); !ok || f.Step != 1 {
-		t.Errorf("the last event is %#v", got[8])
-	}
-	question := contract.ApprovalRequested{ID: "a", CallID: "c", Subject: contract.Subject{
-		Tool: "t", Agent: "primary", Reasons: []string{"r"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
-	}}
-	if q := got[7].(contract.ApprovalRequested); q.ID != question.ID || q.CallID != question.CallID ||
-		!cmp.Equal(q.Subject, question.Subject) || len(q.Audit) != 1 {
-		t.Errorf("question = %#v", q)
-	}
-	if s := got[0].(contract.MessageStart); s != (contract.MessageStart{
-		Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5,
-	}) {
-		t.Errorf("start = %#v", s)
-	}
-	if d := got[1].(contract.Delta); d != (contract.Delta{Text: "hm", Thinking: true}) {
-		t.Errorf("delta = %#v", d)
-	}
-	if r := got[4].(contract.ToolFinished); r.Result.Content != "out" || len(r.Audit) != 1 || r.DurationMS != 4 {
-		t.Errorf("result = %#v", r)
-	}
-	if h := got[5].(contract.AuditMoved); h.Head != (contract.AuditHead{Hash: "h2", Items: 9}) {
-		t.Errorf("head = %#v", h)
-	}
-	if r := got[6].(contract.Retry); r.Err.Code != fault.ProviderRateLimited || r.DelayMS != 5 {
-		t.Errorf("retry = %#v", r)
-	}
+	checkEvents(t, got)
 	for _, err := range []error{
 		stream.Stored(runs.Half{Step: 1}, runs.News{}),
 		stream.Stored(runs.Half{Step: 1, Results: true}, runs.News{Steers: []contract.Steer{{
@@ -237,6 +221,38 @@ func TestRun(t *testing.T) {
 	}
 	if d := cmp.Diff(want, asked); d != "" {
 		t.Error(d)
+	}
+}
+
+// checkEvents compares the translated events with those of everyEvent.
+func checkEvents(t *testing.T, got []contract.Event) {
+	t.Helper()
+	if f, ok := got[8].(contract.StepDone); !ok || f.Step != 1 {
+		t.Errorf("the last event is %#v", got[8])
+	}
+	question := contract.ApprovalRequested{ID: "a", CallID: "c", Subject: contract.Subject{
+		Tool: "t", Agent: "primary", Reasons: []string{"r"}, Command: "x", Cwd: "./", Paths: []string{"./p"}, Preview: "+d",
+	}}
+	if q := got[7].(contract.ApprovalRequested); q.ID != question.ID || q.CallID != question.CallID ||
+		!cmp.Equal(q.Subject, question.Subject) || len(q.Audit) != 1 {
+		t.Errorf("question = %#v", q)
+	}
+	if s := got[0].(contract.MessageStart); s != (contract.MessageStart{
+		Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5,
+	}) {
+		t.Errorf("start = %#v", s)
+	}
+	if d := got[1].(contract.Delta); d != (contract.Delta{Text: "hm", Thinking: true}) {
+		t.Errorf("delta = %#v", d)
+	}
+	if r := got[4].(contract.ToolFinished); r.Result.Content != "out" || len(r.Audit) != 1 || r.DurationMS != 4 {
+		t.Errorf("result = %#v", r)
+	}
+	if h := got[5].(contract.AuditMoved); h.Head != (contract.AuditHead{Hash: "h2", Items: 9}) {
+		t.Errorf("head = %#v", h)
+	}
+	if r := got[6].(contract.Retry); r.Err.Code != fault.ProviderRateLimited || r.DelayMS != 5 {
+		t.Errorf("retry = %#v", r)
 	}
 }
 

@@ -109,12 +109,14 @@ func TestCreateSession(t *testing.T) {
 	}
 }
 
-// A change is applied as a whole, reads back, and is applied once however often it is sent.
-func TestApply(t *testing.T) {
-	t.Parallel()
-	s, pool := kept(t)
-	n := addOne(t, s, nil)
-	f := take(t, s, n.ID, "i", 60_000).Fence
+// aRun is a run of a session in three changes: its begin, a step with a result, and its end.
+type aRun struct {
+	run                record.Run
+	turn               transcript.Turn
+	begin, middle, end record.Change
+}
+
+func newRun(n record.Session) aRun {
 	ttft := 3.0
 	turn := transcript.Turn{Turn: contract.Turn{
 		Step: 1, Blocks: []llm.Block{{Text: &llm.Text{Text: "a\x00b"}}, {Call: &llm.ToolCall{
@@ -164,7 +166,17 @@ func TestApply(t *testing.T) {
 			Metadata: &transcript.Metadata{Provider: "p", Model: "m", StopReason: llm.StopError, ErrorMessage: "Cut\x00 off."},
 		}},
 	}
-	for i, c := range []record.Change{begin, middle, end} {
+	return aRun{run: run, turn: turn, begin: begin, middle: middle, end: end}
+}
+
+// A change is applied as a whole, reads back, and is applied once however often it is sent.
+func TestApply(t *testing.T) {
+	t.Parallel()
+	s, pool := kept(t)
+	n := addOne(t, s, nil)
+	f := take(t, s, n.ID, "i", 60_000).Fence
+	a := newRun(n)
+	for i, c := range []record.Change{a.begin, a.middle, a.end} {
 		if err := s.Apply(t.Context(), f, c, false); err != nil {
 			t.Fatalf("change %d: %v", i, err)
 		}
@@ -176,30 +188,39 @@ func TestApply(t *testing.T) {
 		}
 		if i == 0 {
 			loaded, err := s.Load(t.Context(), n.ID)
-			if err != nil || loaded.Run == nil || loaded.Run.ID != run.ID || loaded.Tries != 1 || len(loaded.Outbox) != 1 ||
+			if err != nil || loaded.Run == nil || loaded.Run.ID != a.run.ID || loaded.Tries != 1 || len(loaded.Outbox) != 1 ||
 				string(loaded.Outbox[0].Payload) != `{"a":1}` || loaded.Session.CurrentMessage != "m1" {
 				t.Errorf("loaded = %+v, %v", loaded, err)
 			}
 		}
 	}
 	said, err := s.Session(t.Context(), "ada", n.ID)
-	if d := cmp.Diff(end.On(middle.On(begin.On(n))), said, cmpopts.EquateEmpty()); d != "" || err != nil {
+	if d := cmp.Diff(a.end.On(a.middle.On(a.begin.On(n))), said, cmpopts.EquateEmpty()); d != "" || err != nil {
 		t.Errorf("the store has another session than the changes say: %s %v", d, err)
 	}
 	loaded, err := s.Load(t.Context(), n.ID)
-	if err != nil || loaded.Run != nil || loaded.Resume == nil || loaded.Resume.ID != run.ID ||
+	if err != nil || loaded.Run != nil || loaded.Resume == nil || loaded.Resume.ID != a.run.ID ||
 		loaded.Resume.CancelRequestedAt != 210 || loaded.Tries != 1 {
 		t.Errorf("what is to go on is loaded as %+v, %v", loaded, err)
 	}
-	for _, c := range []record.Change{begin, middle} {
+	for _, c := range []record.Change{a.begin, a.middle} {
 		if err := s.Apply(t.Context(), f, c, true); err != nil {
 			t.Errorf("again: %v", err)
 		}
 	}
-	if err := s.Apply(t.Context(), f, begin, false); !errors.Is(err, fault.Internal) {
+	if err := s.Apply(t.Context(), f, a.begin, false); !errors.Is(err, fault.Internal) {
 		t.Errorf("the same ids in another change: %v", err)
 	}
-	got, err := s.Session(t.Context(), "ada", n.ID)
+	a.check(t, s, n.ID)
+	if got := storetest.Types(t, pool, audit.Query{Owner: "ada"}); strings.Count(got, "message.posted") != 1 {
+		t.Errorf("recorded %s", got)
+	}
+}
+
+// check reads back what the changes have stored: the session, the run, its step and the messages.
+func (a aRun) check(t *testing.T, s *store.Sessions, session string) {
+	t.Helper()
+	got, err := s.Session(t.Context(), "ada", session)
 	if err != nil || got.State != record.Idle || got.Label != "L" || got.Overrides != (record.Overrides{}) ||
 		got.BlockedReason != "" || got.UpdatedAt != 220 ||
 		got.MessageCount != 2 || got.AuditHead != (contract.AuditHead{Hash: "h", Items: 4}) || got.CurrentRun != "" ||
@@ -207,29 +228,26 @@ func TestApply(t *testing.T) {
 		got.PromptHashes["p.md"] != "abc" {
 		t.Errorf("session = %+v, %v", got, err)
 	}
-	r, err := s.Run(t.Context(), n.ID, run.ID)
+	r, err := s.Run(t.Context(), session, a.run.ID)
 	if err != nil || r.State != record.RunFailed || r.Error.Code != fault.Interrupted || r.Error.HTTP != 503 ||
 		r.Error.Details["quote"] != "a\uFFFDb" ||
 		r.Totals.TokensIn != 3 || r.EndedAt != 220 || r.StopReason != llm.StopError || r.Cage != contract.Caged {
 		t.Errorf("run = %+v, %v", r, err)
 	}
-	steps, err := s.Steps(t.Context(), run.ID, "")
-	turn.At = 210
-	want := []transcript.Step{{Turn: turn, Results: []llm.ToolResult{{
+	steps, err := s.Steps(t.Context(), a.run.ID, "")
+	a.turn.At = 210
+	want := []transcript.Step{{Turn: a.turn, Results: []llm.ToolResult{{
 		CallID: "c", Name: "n", Content: "out\x00",
 		IsError: true,
 	}}, Done: true}}
 	if d := cmp.Diff(want, steps); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	messages, err := s.History(t.Context(), n.ID, 0)
+	messages, err := s.History(t.Context(), session, 0)
 	if err != nil || len(messages) != 2 || messages[1].Ordinal != 2 || messages[1].Content != "a\uFFFDb" ||
 		messages[1].Blocks[0].Text.Text != "a\uFFFDb" ||
 		messages[1].Metadata.ErrorMessage != "Cut\uFFFD off." || *messages[1].Cost != 0.5 {
 		t.Errorf("messages = %+v, %v", messages, err)
-	}
-	if got := storetest.Types(t, pool, audit.Query{Owner: "ada"}); strings.Count(got, "message.posted") != 1 {
-		t.Errorf("recorded %s", got)
 	}
 }
 
