@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// DeskSubject is the subject of notices for system sockets, kaged.sessionmanager.v1.DeskNotice each.
-const DeskSubject = "desk.changed"
+// SystemSubject is the subject of notices for system sockets, kaged.sessionmanager.v1.SystemNotice each.
+const SystemSubject = "system.changed"
 
 // Notify sends messages on a subject to its listeners of now, in order, and returns when the server has them. No notice
 // is kept: a listener that is away misses it. It fails with fault.Unavailable, and then some may have been sent.

@@ -115,7 +115,7 @@ func contract() []exchange {
 		`"notes":[{"text":"n","author":"ada","created_at":1}],` +
 		`"origin_agent":null,"created_at":1,"completed_at":null,"verified_at":null,"verified_by":null}`
 	const issues = "/api/v1/projects/music-site/issues"
-	return append(slices.Concat(dslContract(), deskContract()), []exchange{
+	return append(slices.Concat(dslContract(), consoleContract()), []exchange{
 		{
 			"GET /api/v1/projects/{project_id}/issues", "GET", issues + "?q=a&status=open,resolved&limit=2", "",
 			&apiv1.ListIssuesRequest{ProjectId: "music-site", Q: "a", Status: "open,resolved", Limit: 2},

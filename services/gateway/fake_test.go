@@ -30,7 +30,7 @@ type manager struct {
 	sessionmanagerv1.UnimplementedTokenServiceServer
 	sessionmanagerv1.UnimplementedLocalServiceServer
 	sessionmanagerv1.UnimplementedDoctorServiceServer
-	sessionmanagerv1.UnimplementedDeskServiceServer
+	sessionmanagerv1.UnimplementedSystemServiceServer
 	issuev1.UnimplementedIssueServiceServer
 
 	mu        sync.Mutex // guards the fields below
@@ -107,7 +107,7 @@ func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterTokenServiceServer(r, m)
 	sessionmanagerv1.RegisterLocalServiceServer(r, m)
 	sessionmanagerv1.RegisterDoctorServiceServer(r, m)
-	sessionmanagerv1.RegisterDeskServiceServer(r, m)
+	sessionmanagerv1.RegisterSystemServiceServer(r, m)
 }
 
 // Run implements host.Service.

@@ -117,7 +117,7 @@ func TestSystemSocket(t *testing.T) {
 		}
 	}
 	notice := func(owner, kind, payload string, version int64) {
-		tell(t, nats, bus.DeskSubject, &sessionmanagerv1.DeskNotice{
+		tell(t, nats, bus.SystemSubject, &sessionmanagerv1.SystemNotice{
 			OwnerUserId: owner, Type: kind, Payload: []byte(payload), Version: version,
 		})
 	}

@@ -209,14 +209,14 @@ func TestSlotsAreExact(t *testing.T) {
 }
 
 // Consoles are told of sessions and counts after each change, and of no other thing (A-SYS-07, A-SYS-08).
-func TestDeskNotices(t *testing.T) {
+func TestSystemNotices(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, 1, 9)
-	notices := make(chan *sessionmanagerv1.DeskNotice, 256)
+	notices := make(chan *sessionmanagerv1.SystemNotice, 256)
 	conn, err := bus.Connect(t.Context(), w.bus)
 	if err == nil {
-		err = conn.Listen(t.Context(), bus.DeskSubject, func(data []byte) {
-			var n sessionmanagerv1.DeskNotice
+		err = conn.Listen(t.Context(), bus.SystemSubject, func(data []byte) {
+			var n sessionmanagerv1.SystemNotice
 			if proto.Unmarshal(data, &n) == nil {
 				notices <- &n
 			}
@@ -262,7 +262,7 @@ func TestDeskNotices(t *testing.T) {
 	if states["idle"] != 3 || states["running"] != 1 || states["queued"] != 1 {
 		t.Errorf("states %v", states)
 	}
-	got, err := sessionmanagerv1.NewDeskServiceClient(n.conn).CountRunning(as(t, "ada"), &apiv1.CountRunningRequest{})
+	got, err := sessionmanagerv1.NewSystemServiceClient(n.conn).CountRunning(as(t, "ada"), &apiv1.CountRunningRequest{})
 	if err != nil || got.GetCount().GetTotal() != 0 || got.GetVersion() == 0 ||
 		got.GetCount().GetLimits().GetPerProject() != 1 {
 		t.Error(got, err)

@@ -143,7 +143,8 @@ func TestNATSUsers(t *testing.T) {
 func peeks(t *testing.T, url string, ca *certs.CA) {
 	t.Helper()
 	for who, subjects := range map[string]string{
-		"issue": "ws.> live.> desk.changed _INBOX.> _INBOX.gateway.>", "gateway": "ws.> _INBOX.> _INBOX.session-manager.> >",
+		"issue":           "ws.> live.> system.changed _INBOX.> _INBOX.gateway.>",
+		"gateway":         "ws.> _INBOX.> _INBOX.session-manager.> >",
 		"session-manager": "_INBOX.gateway.> >",
 	} {
 		files := ca.Issue(who)

@@ -186,8 +186,8 @@ func TestAPersonWatchesAnAgentDebug(t *testing.T) {
 		!strings.Contains(shown, ">    11          sum += n") || !strings.Contains(shown, "sum = int 0") {
 		t.Errorf("exit %d, the terminal shows %s", code, shown)
 	}
-	if f := watched.next(t, "debug.stopped"); f.Location.Path != "mean.go" || f.Location.Line != 11 || len(f.Source) != 7 ||
-		len(f.Locals) < 2 {
+	f := watched.next(t, "debug.stopped")
+	if f.Location.Path != "mean.go" || f.Location.Line != 11 || len(f.Source) != 7 || len(f.Locals) < 2 {
 		t.Errorf("at the breakpoint: %+v", f)
 	}
 	letGo.Open()
@@ -216,7 +216,8 @@ func (d *debugWatch) after(t *testing.T, w *kagedtest.World, run, debugged strin
 	if code != 0 || shown != "No agent of the session debugs a program.\n" {
 		t.Errorf("exit %d, after the run the terminal shows %q", code, shown)
 	}
-	if err := d.Client.Do(t.Context(), http.MethodPost, "/api/v1/sessions/"+d.ID+"/debug", map[string]any{"action": "pause"}, nil); err == nil ||
+	api := "/api/v1/sessions/" + d.ID + "/debug"
+	if err := d.Client.Do(t.Context(), http.MethodPost, api, map[string]any{"action": "pause"}, nil); err == nil ||
 		!strings.Contains(err.Error(), "No agent of the session debugs") {
 		t.Errorf("a pause after the run: %v", err)
 	}

@@ -116,7 +116,7 @@ func frameSchemas(document []byte) ([]frametype.Type, map[string]typed, error) {
 		all = append(all, t)
 	}
 	for _, t := range systemFrames {
-		if m := apiv1.File_kaged_api_v1_desk_proto.Messages().ByName(protoreflect.Name(t.Message)); m != nil {
+		if m := apiv1.File_kaged_api_v1_system_socket_proto.Messages().ByName(protoreflect.Name(t.Message)); m != nil {
 			b.ref(m, false)
 		}
 	}

@@ -221,8 +221,8 @@ func TestGrant(t *testing.T) {
 	}
 }
 
-// lend enables a controller for the cgroups below parent, if it is not, until the test's end; tree is removed before. It
-// reports whether the controller is enabled.
+// lend enables a controller for the cgroups below parent until the test's end, when tree is removed first. It reports
+// whether the controller is enabled.
 func lend(t *testing.T, parent, controller string, tree *Tree) bool {
 	t.Helper()
 	if strings.Contains(content(t, filepath.Join(parent, "cgroup.subtree_control")), controller) {

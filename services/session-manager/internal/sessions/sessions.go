@@ -153,7 +153,7 @@ func limitsOf(local localconfig.Source) func(ctx context.Context, owner string) 
 // Register adds the context's services.
 func (s *Sessions) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterSessionServiceServer(r, server.New(s.Service))
-	sessionmanagerv1.RegisterDeskServiceServer(r, server.NewNotices(s.Notices))
+	sessionmanagerv1.RegisterSystemServiceServer(r, server.NewNotices(s.Notices))
 	sessionmanagerv1.RegisterAttachServiceServer(r, server.NewAttach(s.Service, s.cfg.AttachTimeout.D()))
 	sessionmanagerv1.RegisterTerminalServiceServer(r, server.NewTerminal(s.Service))
 }

@@ -23,8 +23,8 @@ const issuesChanged = "issues.changed"
 func Listen(
 	ctx context.Context, conn *bus.Conn, log *slog.Logger, tell func(owner string, f systemsocket.Frame),
 ) error {
-	err := conn.Listen(ctx, bus.DeskSubject, func(data []byte) {
-		var n sessionmanagerv1.DeskNotice
+	err := conn.Listen(ctx, bus.SystemSubject, func(data []byte) {
+		var n sessionmanagerv1.SystemNotice
 		if err := proto.Unmarshal(data, &n); err != nil {
 			log.Warn("a notice cannot be read", "error", err)
 			return
@@ -53,7 +53,7 @@ func Listen(
 
 // Count returns how many sessions of the caller in ctx have a run at work, as a frame.
 func Count(conn grpc.ClientConnInterface) func(ctx context.Context) (systemsocket.Frame, error) {
-	client := sessionmanagerv1.NewDeskServiceClient(conn)
+	client := sessionmanagerv1.NewSystemServiceClient(conn)
 	return func(ctx context.Context) (systemsocket.Frame, error) {
 		resp, err := client.CountRunning(ctx, &apiv1.CountRunningRequest{})
 		if err != nil {

@@ -138,7 +138,8 @@ func everyEvent() []*harnessv1.RunEvent {
 	}
 }
 
-// playRun is a harness that sends events when the run may go, and ends it after the eighth request. It notes the requests.
+// playRun is a harness that sends events when the run may go, and ends it after the eighth request. It notes the
+// requests.
 func playRun(t *testing.T, events []*harnessv1.RunEvent, asked *[]string) *grpc.ClientConn {
 	detail, _ := structpb.NewStruct(map[string]any{"status": 503.0})
 	return connect(t, func(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {

@@ -29,14 +29,14 @@ func Send(to Notifier) func(context.Context, []notices.Notice) error {
 			if err != nil {
 				continue
 			}
-			data, err := proto.Marshal(&sessionmanagerv1.DeskNotice{
+			data, err := proto.Marshal(&sessionmanagerv1.SystemNotice{
 				OwnerUserId: n.Owner, Type: kind, Payload: text, Version: version,
 			})
 			if err == nil {
 				messages = append(messages, data)
 			}
 		}
-		return to.Notify(ctx, bus.DeskSubject, messages...)
+		return to.Notify(ctx, bus.SystemSubject, messages...)
 	}
 }
 

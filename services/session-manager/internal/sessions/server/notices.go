@@ -10,9 +10,9 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 )
 
-// NoticesServer is the gRPC service DeskService. Handlers translate and delegate.
+// NoticesServer is the gRPC service SystemService. Handlers translate and delegate.
 type NoticesServer struct {
-	sessionmanagerv1.UnimplementedDeskServiceServer
+	sessionmanagerv1.UnimplementedSystemServiceServer
 	notices *notices.Sender
 }
 

@@ -153,8 +153,8 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// desk is a writer with its reports.
-type desk struct {
+// recorder is a writer with its reports.
+type recorder struct {
 	*frames.Writer
 	mu        sync.Mutex
 	published []int64
@@ -163,9 +163,9 @@ type desk struct {
 	heldErr   error
 }
 
-func open(t fataler, s *stream, epoch int64, start frames.Start) *desk {
+func open(t fataler, s *stream, epoch int64, start frames.Start) *recorder {
 	t.Helper()
-	d := &desk{}
+	d := &recorder{}
 	d.Writer = frames.New(d.config(s, epoch), start)
 	if err := d.Opened(context.Background()); err != nil {
 		t.Fatalf("opening: %v", err)
@@ -173,7 +173,7 @@ func open(t fataler, s *stream, epoch int64, start frames.Start) *desk {
 	return d
 }
 
-func (d *desk) config(s *stream, epoch int64) frames.Config {
+func (d *recorder) config(s *stream, epoch int64) frames.Config {
 	return frames.Config{
 		Session: "s", Epoch: epoch, Stream: s, Buffer: 4096, Batch: 512,
 		Held: func(context.Context) error { d.mu.Lock(); defer d.mu.Unlock(); return d.heldErr },
@@ -246,7 +246,7 @@ func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
 		s.down = true
-		w := func() *desk { s.down = false; w := open(t, s, 1, frames.Start{}); s.down = true; return w }()
+		w := func() *recorder { s.down = false; w := open(t, s, 1, frames.Start{}); s.down = true; return w }()
 		done := make(chan int, 1)
 		go func() {
 			n := 0
@@ -365,7 +365,7 @@ func TestTooLarge(t *testing.T) {
 			payload := fmt.Sprintf(`{"id":"i","input":{"a":[%s1],"b":%q},"list":[%[1]s1],"n":7,"text":%[2]q}`, ones, long)
 			return frames.Frame{Channel: frames.Events, Type: kind, Payload: []byte(payload)}
 		}
-		w := &desk{}
+		w := &recorder{}
 		left := frames.Durable{Frame: huge("left.over"), N: 1, ID: "r.1"}
 		w.Writer = frames.New(w.config(s, 1), frames.Start{TakeOver: true, Outbox: []frames.Durable{left}})
 		defer w.Close(ctx)

@@ -115,7 +115,7 @@ func TestOpenDuringOutage(t *testing.T) {
 		old.Emit(t.Context(), frame(0))
 		old.Close(t.Context())
 		s.down = true
-		d := &desk{}
+		d := &recorder{}
 		w := frames.New(d.config(s, 2), frames.Start{TakeOver: true, Outbox: []frames.Durable{durable(1, "run.ended")}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -150,7 +150,7 @@ func TestCloseBeforeOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
 		s.down = true
-		w := frames.New((&desk{}).config(s, 1), frames.Start{})
+		w := frames.New((&recorder{}).config(s, 1), frames.Start{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		w.Close(ctx)

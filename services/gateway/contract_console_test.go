@@ -12,8 +12,8 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// deskContract has the routes of a console beside sessions.
-func deskContract() []exchange {
+// consoleContract has the routes of a console beside sessions.
+func consoleContract() []exchange {
 	const project = "/api/v1/projects/music-site"
 	return []exchange{
 		{

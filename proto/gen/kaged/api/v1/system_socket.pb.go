@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: kaged/api/v1/desk.proto
+// source: kaged/api/v1/system_socket.proto
 
 package apiv1
 
@@ -34,7 +34,7 @@ type SystemHello struct {
 
 func (x *SystemHello) Reset() {
 	*x = SystemHello{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[0]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +46,7 @@ func (x *SystemHello) String() string {
 func (*SystemHello) ProtoMessage() {}
 
 func (x *SystemHello) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[0]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +59,7 @@ func (x *SystemHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SystemHello.ProtoReflect.Descriptor instead.
 func (*SystemHello) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{0}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *SystemHello) GetDaemonVersion() string {
@@ -94,7 +94,7 @@ type RunningCount struct {
 
 func (x *RunningCount) Reset() {
 	*x = RunningCount{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[1]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -106,7 +106,7 @@ func (x *RunningCount) String() string {
 func (*RunningCount) ProtoMessage() {}
 
 func (x *RunningCount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[1]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -119,7 +119,7 @@ func (x *RunningCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningCount.ProtoReflect.Descriptor instead.
 func (*RunningCount) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{1}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *RunningCount) GetTotal() int32 {
@@ -163,7 +163,7 @@ type RunningLimits struct {
 
 func (x *RunningLimits) Reset() {
 	*x = RunningLimits{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -175,7 +175,7 @@ func (x *RunningLimits) String() string {
 func (*RunningLimits) ProtoMessage() {}
 
 func (x *RunningLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[2]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -188,7 +188,7 @@ func (x *RunningLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningLimits.ProtoReflect.Descriptor instead.
 func (*RunningLimits) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{2}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RunningLimits) GetPerProject() int32 {
@@ -228,7 +228,7 @@ type SessionChanged struct {
 
 func (x *SessionChanged) Reset() {
 	*x = SessionChanged{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +240,7 @@ func (x *SessionChanged) String() string {
 func (*SessionChanged) ProtoMessage() {}
 
 func (x *SessionChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[3]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +253,7 @@ func (x *SessionChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionChanged.ProtoReflect.Descriptor instead.
 func (*SessionChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{3}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SessionChanged) GetSessionId() string {
@@ -320,7 +320,7 @@ type ProjectChanged struct {
 
 func (x *ProjectChanged) Reset() {
 	*x = ProjectChanged{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +332,7 @@ func (x *ProjectChanged) String() string {
 func (*ProjectChanged) ProtoMessage() {}
 
 func (x *ProjectChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[4]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +345,7 @@ func (x *ProjectChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectChanged.ProtoReflect.Descriptor instead.
 func (*ProjectChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{4}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ProjectChanged) GetProjectId() string {
@@ -394,7 +394,7 @@ type ApprovalWaiting struct {
 
 func (x *ApprovalWaiting) Reset() {
 	*x = ApprovalWaiting{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +406,7 @@ func (x *ApprovalWaiting) String() string {
 func (*ApprovalWaiting) ProtoMessage() {}
 
 func (x *ApprovalWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[5]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +419,7 @@ func (x *ApprovalWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalWaiting.ProtoReflect.Descriptor instead.
 func (*ApprovalWaiting) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{5}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ApprovalWaiting) GetId() string {
@@ -495,7 +495,7 @@ type ApprovalOver struct {
 
 func (x *ApprovalOver) Reset() {
 	*x = ApprovalOver{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +507,7 @@ func (x *ApprovalOver) String() string {
 func (*ApprovalOver) ProtoMessage() {}
 
 func (x *ApprovalOver) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[6]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +520,7 @@ func (x *ApprovalOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalOver.ProtoReflect.Descriptor instead.
 func (*ApprovalOver) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{6}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ApprovalOver) GetId() string {
@@ -560,7 +560,7 @@ type SystemMissed struct {
 
 func (x *SystemMissed) Reset() {
 	*x = SystemMissed{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +572,7 @@ func (x *SystemMissed) String() string {
 func (*SystemMissed) ProtoMessage() {}
 
 func (x *SystemMissed) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[7]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +585,7 @@ func (x *SystemMissed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SystemMissed.ProtoReflect.Descriptor instead.
 func (*SystemMissed) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{7}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{7}
 }
 
 // CountRunningRequest asks for the calling operator's count.
@@ -597,7 +597,7 @@ type CountRunningRequest struct {
 
 func (x *CountRunningRequest) Reset() {
 	*x = CountRunningRequest{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +609,7 @@ func (x *CountRunningRequest) String() string {
 func (*CountRunningRequest) ProtoMessage() {}
 
 func (x *CountRunningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[8]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +622,7 @@ func (x *CountRunningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunningRequest.ProtoReflect.Descriptor instead.
 func (*CountRunningRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{8}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{8}
 }
 
 // CountRunningResponse is a count.
@@ -638,7 +638,7 @@ type CountRunningResponse struct {
 
 func (x *CountRunningResponse) Reset() {
 	*x = CountRunningResponse{}
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +650,7 @@ func (x *CountRunningResponse) String() string {
 func (*CountRunningResponse) ProtoMessage() {}
 
 func (x *CountRunningResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_desk_proto_msgTypes[9]
+	mi := &file_kaged_api_v1_system_socket_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +663,7 @@ func (x *CountRunningResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunningResponse.ProtoReflect.Descriptor instead.
 func (*CountRunningResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_desk_proto_rawDescGZIP(), []int{9}
+	return file_kaged_api_v1_system_socket_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CountRunningResponse) GetCount() *RunningCount {
@@ -680,11 +680,11 @@ func (x *CountRunningResponse) GetVersion() int64 {
 	return 0
 }
 
-var File_kaged_api_v1_desk_proto protoreflect.FileDescriptor
+var File_kaged_api_v1_system_socket_proto protoreflect.FileDescriptor
 
-const file_kaged_api_v1_desk_proto_rawDesc = "" +
+const file_kaged_api_v1_system_socket_proto_rawDesc = "" +
 	"\n" +
-	"\x17kaged/api/v1/desk.proto\x12\fkaged.api.v1\x1a\x1akaged/api/v1/project.proto\x1a\x1akaged/api/v1/session.proto\"S\n" +
+	" kaged/api/v1/system_socket.proto\x12\fkaged.api.v1\x1a\x1akaged/api/v1/project.proto\x1a\x1akaged/api/v1/session.proto\"S\n" +
 	"\vSystemHello\x12%\n" +
 	"\x0edaemon_version\x18\x01 \x01(\tR\rdaemonVersion\x12\x1d\n" +
 	"\n" +
@@ -749,23 +749,23 @@ const file_kaged_api_v1_desk_proto_rawDesc = "" +
 	"\x13CountRunningRequest\"b\n" +
 	"\x14CountRunningResponse\x120\n" +
 	"\x05count\x18\x01 \x01(\v2\x1a.kaged.api.v1.RunningCountR\x05count\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversionB\x97\x01\n" +
-	"\x10com.kaged.api.v1B\tDeskProtoP\x01Z&kaged.dev/proto/gen/kaged/api/v1;apiv1\xa2\x02\x03KAX\xaa\x02\fKaged.Api.V1\xca\x02\fKaged\\Api\\V1\xe2\x02\x18Kaged\\Api\\V1\\GPBMetadata\xea\x02\x0eKaged::Api::V1b\x06proto3"
+	"\aversion\x18\x02 \x01(\x03R\aversionB\x9f\x01\n" +
+	"\x10com.kaged.api.v1B\x11SystemSocketProtoP\x01Z&kaged.dev/proto/gen/kaged/api/v1;apiv1\xa2\x02\x03KAX\xaa\x02\fKaged.Api.V1\xca\x02\fKaged\\Api\\V1\xe2\x02\x18Kaged\\Api\\V1\\GPBMetadata\xea\x02\x0eKaged::Api::V1b\x06proto3"
 
 var (
-	file_kaged_api_v1_desk_proto_rawDescOnce sync.Once
-	file_kaged_api_v1_desk_proto_rawDescData []byte
+	file_kaged_api_v1_system_socket_proto_rawDescOnce sync.Once
+	file_kaged_api_v1_system_socket_proto_rawDescData []byte
 )
 
-func file_kaged_api_v1_desk_proto_rawDescGZIP() []byte {
-	file_kaged_api_v1_desk_proto_rawDescOnce.Do(func() {
-		file_kaged_api_v1_desk_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_kaged_api_v1_desk_proto_rawDesc), len(file_kaged_api_v1_desk_proto_rawDesc)))
+func file_kaged_api_v1_system_socket_proto_rawDescGZIP() []byte {
+	file_kaged_api_v1_system_socket_proto_rawDescOnce.Do(func() {
+		file_kaged_api_v1_system_socket_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_kaged_api_v1_system_socket_proto_rawDesc), len(file_kaged_api_v1_system_socket_proto_rawDesc)))
 	})
-	return file_kaged_api_v1_desk_proto_rawDescData
+	return file_kaged_api_v1_system_socket_proto_rawDescData
 }
 
-var file_kaged_api_v1_desk_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
-var file_kaged_api_v1_desk_proto_goTypes = []any{
+var file_kaged_api_v1_system_socket_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_kaged_api_v1_system_socket_proto_goTypes = []any{
 	(*SystemHello)(nil),          // 0: kaged.api.v1.SystemHello
 	(*RunningCount)(nil),         // 1: kaged.api.v1.RunningCount
 	(*RunningLimits)(nil),        // 2: kaged.api.v1.RunningLimits
@@ -781,7 +781,7 @@ var file_kaged_api_v1_desk_proto_goTypes = []any{
 	(SessionState)(0),            // 12: kaged.api.v1.SessionState
 	(ProjectState)(0),            // 13: kaged.api.v1.ProjectState
 }
-var file_kaged_api_v1_desk_proto_depIdxs = []int32{
+var file_kaged_api_v1_system_socket_proto_depIdxs = []int32{
 	10, // 0: kaged.api.v1.RunningCount.per_project:type_name -> kaged.api.v1.RunningCount.PerProjectEntry
 	11, // 1: kaged.api.v1.RunningCount.per_operator:type_name -> kaged.api.v1.RunningCount.PerOperatorEntry
 	2,  // 2: kaged.api.v1.RunningCount.limits:type_name -> kaged.api.v1.RunningLimits
@@ -795,30 +795,30 @@ var file_kaged_api_v1_desk_proto_depIdxs = []int32{
 	0,  // [0:6] is the sub-list for field type_name
 }
 
-func init() { file_kaged_api_v1_desk_proto_init() }
-func file_kaged_api_v1_desk_proto_init() {
-	if File_kaged_api_v1_desk_proto != nil {
+func init() { file_kaged_api_v1_system_socket_proto_init() }
+func file_kaged_api_v1_system_socket_proto_init() {
+	if File_kaged_api_v1_system_socket_proto != nil {
 		return
 	}
 	file_kaged_api_v1_project_proto_init()
 	file_kaged_api_v1_session_proto_init()
-	file_kaged_api_v1_desk_proto_msgTypes[3].OneofWrappers = []any{}
-	file_kaged_api_v1_desk_proto_msgTypes[4].OneofWrappers = []any{}
+	file_kaged_api_v1_system_socket_proto_msgTypes[3].OneofWrappers = []any{}
+	file_kaged_api_v1_system_socket_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_desk_proto_rawDesc), len(file_kaged_api_v1_desk_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_system_socket_proto_rawDesc), len(file_kaged_api_v1_system_socket_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_kaged_api_v1_desk_proto_goTypes,
-		DependencyIndexes: file_kaged_api_v1_desk_proto_depIdxs,
-		MessageInfos:      file_kaged_api_v1_desk_proto_msgTypes,
+		GoTypes:           file_kaged_api_v1_system_socket_proto_goTypes,
+		DependencyIndexes: file_kaged_api_v1_system_socket_proto_depIdxs,
+		MessageInfos:      file_kaged_api_v1_system_socket_proto_msgTypes,
 	}.Build()
-	File_kaged_api_v1_desk_proto = out.File
-	file_kaged_api_v1_desk_proto_goTypes = nil
-	file_kaged_api_v1_desk_proto_depIdxs = nil
+	File_kaged_api_v1_system_socket_proto = out.File
+	file_kaged_api_v1_system_socket_proto_goTypes = nil
+	file_kaged_api_v1_system_socket_proto_depIdxs = nil
 }
