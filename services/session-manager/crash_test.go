@@ -84,6 +84,7 @@ func TestKilledBeforeTheResumption(t *testing.T) {
 		p.turn(1, true, call("c1", "file.write", `{}`))
 		p.tool(1, "c1", "file.write", `{}`, "written")
 		p.done(1)
+		p.claims(2, 1) // the results are stored with the record of the next request
 		close(stored)
 		p.hang()
 	})

@@ -2173,7 +2173,7 @@ func (*RunGo) Descriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
-// StepStored says that a half of a step is on disk.
+// StepStored says that a turn is on disk, or that results are on their way there and what the request that follows is made of.
 type StepStored struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The step, from 1.

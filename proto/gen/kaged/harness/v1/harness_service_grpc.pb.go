@@ -38,9 +38,10 @@ type HarnessServiceClient interface {
 	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
 	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
 	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
-	//   - Acknowledgement. Events are stored in the order in which they came. A stored of any half of a step says that
-	//     everything before that half in the stream is on disk, whosesoever it is. agent_started and agent_ended are not
-	//     answered: the half that follows each covers it.
+	//   - Acknowledgement. Events are stored in the order in which they came. A stored of a turn says that everything before it in the
+	//     stream is on disk, whosesoever it is, and so does granted of a model call. A stored of results brings what the request that
+	//     follows is made of and may come before they are on disk: at the latest they are committed with the record of that request.
+	//     agent_started and agent_ended are not answered: what follows each covers it.
 	//   - Crash. After its stream breaks off, a caller closes every invocation that has not ended, as failed with code
 	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
 	//     the call
@@ -101,9 +102,10 @@ type HarnessServiceServer interface {
 	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
 	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
 	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
-	//   - Acknowledgement. Events are stored in the order in which they came. A stored of any half of a step says that
-	//     everything before that half in the stream is on disk, whosesoever it is. agent_started and agent_ended are not
-	//     answered: the half that follows each covers it.
+	//   - Acknowledgement. Events are stored in the order in which they came. A stored of a turn says that everything before it in the
+	//     stream is on disk, whosesoever it is, and so does granted of a model call. A stored of results brings what the request that
+	//     follows is made of and may come before they are on disk: at the latest they are committed with the record of that request.
+	//     agent_started and agent_ended are not answered: what follows each covers it.
 	//   - Crash. After its stream breaks off, a caller closes every invocation that has not ended, as failed with code
 	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
 	//     the call

@@ -69,7 +69,7 @@ func TestDelegation(t *testing.T) {
 		t.Error(d)
 	}
 	want = []string{
-		"start fake:m1", "turn", "turn stored?", "call c1", "result c1", "done", "results stored?", "delta Done.", "turn",
+		"start fake:m1", "turn", "call c1", "result c1", "done", "results stored?", "delta Done.", "turn",
 	}
 	if d := cmp.Diff(want, f.sink.told("")); d != "" {
 		t.Error(d)

@@ -7,7 +7,8 @@
 //
 // A tree has no state of its own: a run is its [Start] and the events it sends to a [Sink]. The sink is also how
 // the loop waits for storage, and the order is the point: a model's turn is stored before the first of its tools
-// that is not parallel runs, and the results of a turn are stored before the next call of the model. So all that
+// that is not parallel runs, and the results of a turn are stored with the record of the next call of the model, before
+// that is made. So all that
 // the model has read and done is on disk, also after a kill.
 //
 // A failing tool is a result for the model, never the end of a run. The end of the context is: it reaches the

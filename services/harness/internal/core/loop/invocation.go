@@ -302,7 +302,9 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 			Step: v.step, Blocks: ans.done.Blocks, Stop: ans.done.Stop, Usage: v.broken.usage.Add(*ans.used), Stats: &stats,
 			Provider: ans.target.Provider, Model: ans.target.Model,
 		},
-		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return !v.parallel(c) }),
+		Wait: slices.ContainsFunc(calls, func(c llm.ToolCall) bool {
+			return !v.parallel(c) && v.offers[c.Name].child == nil
+		}),
 	}
 	used := v.used(ans) // broken answers were settled when they broke off
 	if err = v.settle(used, false, true); err == nil {

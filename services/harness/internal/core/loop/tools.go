@@ -51,8 +51,9 @@ func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.
 	stored := false
 	for i := 0; i < len(t.calls) && ctx.Err() == nil; {
 		n := t.alike(i)
-		if !t.calls[i].parallel && !stored {
-			// A call with effects runs only after the turn that asked for it is on disk.
+		if t.calls[i].effects() && !stored {
+			// A call with effects runs only after the turn that asked for it is on disk. An agent has none before the
+			// record of its first request is, and that stands behind the turn.
 			if err := v.awaitStored(ctx, TurnPart); err != nil {
 				break
 			}
@@ -67,6 +68,9 @@ func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.
 	}
 	return t.finish(context.Cause(ctx))
 }
+
+// effects reports whether a call may only run after its turn is stored.
+func (c toolCall) effects() bool { return !c.parallel && c.child == nil }
 
 // alike returns how many calls from the first one on run side by side: those that only look, or those of children.
 func (t *toolTurn) alike(first int) int {

@@ -213,7 +213,8 @@ type Sink interface {
 	// Emit sends an event. It blocks while the other side does not read, and fails when it is gone; then the
 	// run's context ends too. It is safe for concurrent use.
 	Emit(contract.Happening) error
-	// Stored waits until the half of a step that was sent is on disk, and returns the answer. It fails when ctx
+	// Stored waits until the turn that was sent is on disk, or until what the next request is made of is known, for
+	// results, and returns the answer. It fails when ctx
 	// ends or no answer can come any more. It is safe for concurrent use, by one goroutine for each invocation.
 	Stored(ctx context.Context, half Half) (Stored, error)
 	// Ask sends a request for approval and waits for the operator's answer. It fails when ctx ends or no answer

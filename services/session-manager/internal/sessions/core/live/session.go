@@ -128,6 +128,9 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 	return ctx.Err()
 }
 
+// Waiting implements [runs.Writer].
+func (s *Session) Waiting() []record.Steer { return s.Record().Steers }
+
 // Reserve implements [runs.Writer].
 func (s *Session) Reserve(ctx context.Context, c record.Claim) (record.Verdict, error) {
 	for range pauses.Each(ctx) {

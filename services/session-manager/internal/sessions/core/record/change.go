@@ -1,6 +1,8 @@
 package record
 
 import (
+	"slices"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
@@ -164,7 +166,9 @@ func (c Change) On(s Session) Session {
 		s.Steers = append(s.Steers[:len(s.Steers):len(s.Steers)], *c.Steer)
 	}
 	if len(c.Steered) > 0 {
-		s.Steers = nil // all go at once
+		s.Steers = slices.DeleteFunc(slices.Clone(s.Steers), func(w Steer) bool {
+			return slices.Contains(c.Steered, w.ID)
+		})
 	}
 	if c.EndRun != nil {
 		s.CurrentRun, s.CurrentMessage, s.Cage, s.CancelRequested = "", "", "", false
@@ -229,8 +233,10 @@ type RunEnd struct {
 type Boundary struct {
 	RunID string
 	Step  int
-	// Steers are the messages that are delivered there, set when the change is stored.
+	// Steers are the messages that are delivered there. With Told the run has been told of them, and later ones wait for
+	// the next boundary; otherwise they are set when the change is stored.
 	Steers []Steer
+	Told   bool
 }
 
 // StepHalf is one of the two halves of a step: the model's turn, or the results of its tools.

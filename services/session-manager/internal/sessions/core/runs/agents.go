@@ -102,6 +102,12 @@ func (l *relay) begun(a *agent) error {
 	if a.begun == nil {
 		return nil
 	}
+	select {
+	case <-a.begun: // with its first request
+		a.begun = nil
+		return nil
+	default:
+	}
 	l.keep(job{now: true, wakes: true})
 	err := l.await(a.begun)
 	a.begun = nil
@@ -205,7 +211,7 @@ func (r *Run) closeAgent(id string, stored <-chan struct{}) {
 }
 
 // follows reports whether an event comes at once after the end of an agent and is stored with it: the last result of a
-// step, and the end of the step. Records are shown to no client.
+// step, the end of the step, and the next request. Records are shown to no client.
 func (l *relay) follows(h contract.Happening) bool {
 	a := &l.root
 	if h.InvocationID != "" {
@@ -214,7 +220,7 @@ func (l *relay) follows(h contract.Happening) bool {
 		}
 	}
 	switch e := h.Event.(type) {
-	case contract.Record, contract.StepDone:
+	case contract.Record, contract.AuditMoved, contract.StepDone, contract.CallWanted:
 		return true
 	case contract.ToolFinished:
 		n := len(a.steps)

@@ -15,7 +15,7 @@ import (
 const showEvery = time.Second
 
 // wanted takes in a model call that is about to be made. It waits for its record, and in a metered run for the budgets.
-func (l *relay) wanted(invocation string, e contract.CallWanted) {
+func (l *relay) wanted(invocation string, e contract.CallWanted) error {
 	s := record.Spend{
 		RunID: l.ID(), InvocationID: invocation, Call: e.Call, SessionID: l.spec.Session.ID, Owner: l.spec.Session.Owner,
 		AgentPath: e.Agent, Model: e.Model, Reserved: e.Amount, At: now(),
@@ -27,6 +27,7 @@ func (l *relay) wanted(invocation string, e contract.CallWanted) {
 		j.reserved, j.granted = []record.Spend{s}, []record.Spend{s}
 	}
 	l.keep(j)
+	return l.settle(false)
 }
 
 // settled takes in the use of a model call. That of a turn is stored with it.

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"kaged.dev/pkg/contract"
@@ -36,16 +37,20 @@ type job struct {
 	granted  []record.Spend
 	settled  []record.Settlement
 	claim    *record.Claim
-	// boundary is the step of the root agent that the halves complete and another request follows, else 0.
+	// boundary is the step of the root agent that the halves complete and another request follows, else 0. told says that
+	// the harness has the news for that request, and steers are the messages among them.
 	boundary int
+	told     bool
+	steers   []record.Steer
 	// done are closed when the job is on disk and its frames are in the writer's hands.
 	done []chan struct{}
 	// question is a request for approval.
 	question *question
 	// end is the end of the run and the last job.
 	end *ending
-	// now says that a reader waits for it. A job that only wakes the keeper has no content.
-	now, wakes bool
+	// now says that a reader waits for it, soon that a request follows at once. A job that only wakes the keeper has no
+	// content.
+	now, soon, wakes bool
 }
 
 func (j *job) add(next job) {
@@ -68,12 +73,23 @@ func (j *job) add(next job) {
 	if next.cage != nil {
 		j.cage = next.cage
 	}
-	j.boundary = max(j.boundary, next.boundary)
+	if next.boundary > 0 {
+		j.boundary, j.told, j.steers = next.boundary, next.told, next.steers
+	}
 	j.reserved = append(j.reserved, next.reserved...)
 	j.granted = append(j.granted, next.granted...)
 	j.settled = append(j.settled, next.settled...)
 	j.end, j.question, j.claim = next.end, next.question, next.claim
-	j.now, j.wakes = j.now || next.now, j.wakes && next.wakes
+	j.now, j.soon, j.wakes = j.now || next.now, j.soon || next.soon, j.wakes && next.wakes
+}
+
+// unask takes the root agent's next request out of the job: the run is to end before it.
+func (j *job) unask() {
+	of := func(s record.Spend) bool { return s.InvocationID == "" }
+	j.reserved, j.granted = slices.DeleteFunc(j.reserved, of), slices.DeleteFunc(j.granted, of)
+	if j.claim != nil && of(j.claim.Spend) {
+		j.claim = nil
+	}
 }
 
 // keeper commits jobs. It is used by one goroutine.
@@ -89,6 +105,7 @@ type keeper struct {
 // the rest is left to the next holder.
 func (k *keeper) keep() {
 	for j := range k.jobs {
+		k.foretell(&j)
 		k.gather(&j)
 		if j.wakes || errors.Is(k.reason(), errAbandoned) {
 			continue
@@ -112,6 +129,7 @@ func (k *keeper) gather(j *job) {
 			if !ok {
 				return
 			}
+			k.foretell(&next)
 			j.add(next)
 		default:
 			return
@@ -122,18 +140,28 @@ func (k *keeper) gather(j *job) {
 // last reports whether no job may be added.
 func (j *job) last() bool { return j.end != nil || j.question != nil || j.claim != nil }
 
+// shortly is how long results wait for the record of the request that follows them.
+const shortly = 5 * time.Millisecond
+
 func (k *keeper) awaitMore(j *job) {
 	if j.now {
 		return
 	}
 	timer := time.NewTimer(k.HoldBack)
 	defer timer.Stop()
+	var soon <-chan time.Time
 	for !j.now {
+		if j.soon && soon == nil {
+			soon = time.After(min(shortly, k.HoldBack))
+		}
 		select {
+		case <-soon:
+			return
 		case next, ok := <-k.jobs:
 			if !ok {
 				return
 			}
+			k.foretell(&next)
 			j.add(next)
 		case <-timer.C:
 			return
@@ -142,6 +170,10 @@ func (k *keeper) awaitMore(j *job) {
 }
 
 func (k *keeper) commit(j job) error {
+	leaves := j.boundary > 0 && j.end == nil && k.leaves()
+	if leaves {
+		j.unask()
+	}
 	change := record.Change{
 		Reserved: j.reserved, Settled: j.settled, Ledger: j.ledger,
 		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Files: j.files,
@@ -151,7 +183,7 @@ func (k *keeper) commit(j job) error {
 		change.Worked = &record.RunWorked{RunID: k.ID(), Time: k.worked.total()}
 	}
 	if j.boundary > 0 && j.end == nil {
-		change.Boundary = &record.Boundary{RunID: k.ID(), Step: j.boundary}
+		change.Boundary = &record.Boundary{RunID: k.ID(), Step: j.boundary, Told: j.told, Steers: j.steers}
 	}
 	between := crash.Point("")
 	for _, i := range j.started {
@@ -208,7 +240,10 @@ func (k *keeper) commit(j job) error {
 		k.await(j.question)
 	}
 	if j.end == nil {
-		k.tell(j.acks, change.Boundary)
+		if leaves && k.atBoundary() {
+			return nil
+		}
+		k.tell(j, change.Boundary)
 	}
 	for _, s := range j.granted {
 		k.grant(s, record.Verdict{})
@@ -235,27 +270,55 @@ func passing(halves []Half, turn, results, childTurn, childResults crash.Point) 
 	}
 }
 
-// tell lets the harness know which halves are on disk, unless the run ends here. When the root has the results of a
-// step, those that it called are over, and it reads the messages that the boundary delivers.
-func (k *keeper) tell(acks []Half, at *record.Boundary) {
-	for _, half := range acks {
-		if half.Results && half.InvocationID == "" && k.atBoundary() {
-			return
-		}
-		k.mu.Lock()
-		stream := k.stream
-		k.mu.Unlock()
-		news := News{Routes: k.routes()}
+// foretell lets the harness make the request that follows a step of the root agent while its results are on their way
+// to disk: it has the news for that, and the record of the request is committed with the results. A run that is to end
+// at the step has no such request.
+func (k *keeper) foretell(j *job) {
+	if j.boundary == 0 {
+		return
+	}
+	if k.leaves() {
+		j.now = true
+		return
+	}
+	j.told, j.steers = true, k.writer.Waiting()
+	for _, half := range j.acks {
 		if half.Results && half.InvocationID == "" {
-			news.Todos = k.todos(k.life)
-			if at != nil {
-				news.Steers = steersOf(at.Steers)
-			}
-		}
-		if err := stream.Stored(half, news); err != nil {
-			return // the relay sees the broken stream too
+			k.inform(half, j.steers)
 		}
 	}
+}
+
+// tell lets the harness know which halves are on disk, unless the run ends here. When the root has the results of a
+// step, those that it called are over, and it reads the messages that the boundary delivers.
+func (k *keeper) tell(j job, at *record.Boundary) {
+	for _, half := range j.acks {
+		var steers []record.Steer
+		if half.Results && half.InvocationID == "" {
+			if j.told {
+				continue
+			}
+			if k.atBoundary() {
+				return
+			}
+			if at != nil {
+				steers = at.Steers
+			}
+		}
+		k.inform(half, steers)
+	}
+}
+
+// inform tells the harness of a half, with the news for the request that follows.
+func (k *keeper) inform(half Half, steers []record.Steer) {
+	k.mu.Lock()
+	stream := k.stream
+	k.mu.Unlock()
+	news := News{Routes: k.routes()}
+	if half.Results && half.InvocationID == "" {
+		news.Todos, news.Steers = k.todos(k.life), steersOf(steers)
+	}
+	_ = stream.Stored(half, news) // the relay sees a broken stream too
 }
 
 // routes returns the routes as of now if they are others than the harness has. While the operator's configuration

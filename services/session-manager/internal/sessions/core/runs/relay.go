@@ -114,7 +114,7 @@ func (l *relay) step(a *agent, event contract.Event) error {
 	case contract.ApprovalRequested:
 		l.ask(a.ID, e)
 	case contract.CallWanted:
-		l.wanted(a.ID, e)
+		return l.wanted(a.ID, e)
 	case contract.CallSettled:
 		l.settled(a, e)
 	case contract.CageChanged:
@@ -259,14 +259,19 @@ func (l *relay) stepDone(a *agent, e contract.StepDone) error {
 	if a.ID == "" && !e.Last {
 		boundary = e.Step
 	}
+	// Where a request follows, its record takes the results along to disk.
+	alone := a.ID == "" && e.Last
 	l.keep(job{
 		boundary: boundary,
 		halves:   []record.StepHalf{{RunID: l.ID(), InvocationID: a.ID, Step: e.Step, Results: slices.Clone(step.Results)}},
 		acks:     []Half{{InvocationID: a.ID, Step: e.Step, Results: true}},
-		now:      true,
+		now:      alone, soon: !alone,
 	})
 	if a.ID == "" {
 		l.answers = nil
+	}
+	if !alone {
+		return nil
 	}
 	return l.settle(false)
 }

@@ -34,6 +34,8 @@ type writer struct {
 	// slow is how long a commit takes, refuse its error.
 	slow   time.Duration
 	refuse error
+	// waiting are the operator's messages for the next boundary.
+	waiting []record.Steer
 }
 
 func (d *writer) note(format string, args ...any) {
@@ -52,6 +54,8 @@ func (d *writer) Emit(_ context.Context, f frames.Frame) error {
 	d.note("%s", f.Type)
 	return nil
 }
+
+func (d *writer) Waiting() []record.Steer { return d.waiting }
 
 func (d *writer) Reserve(_ context.Context, c record.Claim) (record.Verdict, error) {
 	d.note("claim %d", c.Call)

@@ -44,6 +44,8 @@ type Writer interface {
 	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
 	// away. It fails with ctx's error, and otherwise only if the session is lost to this process.
 	Commit(ctx context.Context, c record.Change, between crash.Point) error
+	// Waiting returns the messages that wait for the next step boundary.
+	Waiting() []record.Steer
 	// Reserve judges a claim, and stores its reservation if the call may be made. It tries again while the store is
 	// away, and fails as Commit does.
 	Reserve(ctx context.Context, c record.Claim) (record.Verdict, error)
@@ -221,6 +223,13 @@ func (r *Run) reason() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.why
+}
+
+// leaves reports whether the run is to end at the next completed step, or is ending.
+func (r *Run) leaves() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.boundary || r.why != nil
 }
 
 // atBoundary ends the run if it was to be handed over at the next completed step, and reports whether it did.

@@ -46,8 +46,8 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// Records that the harness waits for are committed at once; others go with the next ones, or alone after the
-// hold-back.
+// Records that the harness waits for are committed at once; results go with the record of the request that follows,
+// for which the harness has the news at once; others go with the next ones, or alone after the hold-back.
 func TestHoldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -57,13 +57,15 @@ func TestHoldBack(t *testing.T) {
 		h.events <- result(1, "a")
 		h.events <- contract.StepDone{Step: 1}
 		<-h.stored
+		time.Sleep(time.Millisecond)
+		h.events <- contract.CallWanted{Call: 2, Audit: []contract.Record{{Type: "agent.request"}}}
+		<-h.granted
 		h.events <- turn(2, false, "b")
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(9 * time.Millisecond)
 		h.events <- result(2, "b")
 		h.events <- contract.StepDone{Step: 2}
-		if first, second := <-h.stored, <-h.stored; first != (runs.Half{Step: 2}) || second != (runs.Half{
-			Step:    2,
-			Results: true,
+		if first, second := <-h.stored, <-h.stored; first != (runs.Half{Step: 2, Results: true}) || second != (runs.Half{
+			Step: 2,
 		}) {
 			t.Errorf("answers %v, %v", first, second)
 		}
@@ -73,13 +75,107 @@ func TestHoldBack(t *testing.T) {
 		h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}
 		<-r.Done()
 		want := []string{
-			"0s committed turn 1", "0s message.tool_result", "0s committed results 1, tool.called",
-			"10ms message.tool_result", "10ms committed turn 2, results 2, tool.called", "60ms committed agent.pre_generation",
-			"1.01s committed turn 3, run.ended, completed", "1.01s over",
+			"0s committed turn 1", "0s message.tool_result", "1ms committed results 1, tool.called, agent.request",
+			"10ms message.tool_result", "15ms committed turn 2, results 2, tool.called", "65ms committed agent.pre_generation",
+			"1.015s committed turn 3, run.ended, completed", "1.015s over",
 		}
 		if diff := cmp.Diff(want, d.said()); diff != "" {
 			t.Error(diff)
 		}
+	})
+}
+
+// A run that is handed over while the record of its next request is on its way ends behind the results: the request is
+// not granted, and nothing is set aside for it.
+func TestHandOverBeforeARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		h.events <- result(1, "a")
+		h.events <- contract.StepDone{Step: 1}
+		<-h.stored
+		r.HandOver()
+		h.events <- contract.CallWanted{Call: 2, Audit: []contract.Record{{Type: "agent.request"}}}
+		<-r.Done()
+		for _, c := range d.changes {
+			if len(c.Reserved) > 0 {
+				t.Errorf("reserved %+v", c.Reserved)
+			}
+		}
+		if end := d.last(); len(h.granted) != 0 || end.EndRun == nil || end.EndRun.Error.Code != fault.Interrupted {
+			t.Errorf("end = %+v, %d grants", end.EndRun, len(h.granted))
+		}
+	})
+}
+
+// A call of an agent that reads a file costs three commits: its turn goes with the agent's first request, the agent's
+// results with its second, and its end with the caller's results and next request.
+func TestCommitsOfADelegation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		asks := func(invocation string, call int) {
+			h.events <- happening{invocation, contract.Record{Type: "agent.pre_generation"}}
+			if invocation == "" {
+				h.events <- contract.AuditMoved{}
+			}
+			h.events <- happening{invocation, contract.CallWanted{Call: call}}
+			<-h.granted
+		}
+		child := func(e contract.Event) { h.events <- happening{"i", e} }
+		h.events <- contract.TurnDone{Turn: contract.Turn{Step: 1, Blocks: []llm.Block{
+			{Call: &llm.ToolCall{ID: "c", Name: "agent-a", Input: "{}"}},
+		}}}
+		child(contract.AgentStarted{
+			CallID: "c", Name: "a",
+			Audit: contract.Record{Type: contract.DelegationStarted, Agent: "primary.subagents.a"},
+		})
+		asks("i", 1)
+		child(contract.TurnDone{Turn: contract.Turn{Step: 1, Blocks: []llm.Block{
+			{Call: &llm.ToolCall{ID: "x", Name: "file.read", Input: "{}"}},
+		}}})
+		child(contract.ToolFinished{Step: 1, Result: llm.ToolResult{CallID: "x", Name: "file.read"}})
+		child(contract.StepDone{Step: 1})
+		asks("i", 2)
+		child(contract.TurnDone{Turn: contract.Turn{Step: 2}})
+		child(contract.AgentEnded{Outcome: contract.Completed, Steps: 2})
+		h.events <- contract.ToolFinished{Step: 1, Result: llm.ToolResult{CallID: "c", Name: "agent-a"}}
+		h.events <- contract.StepDone{Step: 1}
+		asks("", 2)
+		if n := len(d.changes); n != 3 {
+			t.Errorf("%d commits: %q", n, d.said())
+		}
+		h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}
+		<-r.Done()
+	})
+}
+
+// Results are stored with the request that follows them: the messages that the run was told of are delivered there,
+// and one that came later waits for the next boundary.
+func TestLateSteersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, false)
+		d.waiting = []record.Steer{{ID: "early"}}
+		h.events <- turn(1, true, "a")
+		<-h.stored
+		h.events <- result(1, "a")
+		h.events <- contract.StepDone{Step: 1}
+		<-h.stored
+		h.events <- contract.CallWanted{Call: 2}
+		<-h.granted
+		c := d.last()
+		now := record.Session{CurrentRun: "r", Steers: []record.Steer{{ID: "early"}, {ID: "late"}}}
+		if err := runs.Deliver(renderer{}, &c, now); err != nil {
+			t.Fatal(err)
+		}
+		if left := c.On(now).Steers; !slices.Equal(c.Steered, []string{"early"}) || len(left) != 1 || left[0].ID != "late" {
+			t.Errorf("delivered %q, %v wait", c.Steered, left)
+		}
+		h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}
+		<-r.Done()
 	})
 }
 
@@ -311,6 +407,8 @@ func TestOrder(t *testing.T) {
 		}
 		h.events <- contract.StepDone{Step: 1}
 		<-h.stored
+		h.events <- contract.CallWanted{Call: 2}
+		<-h.granted
 		c := d.last()
 		if got := c.Steps[0].Results; got[0].CallID != "a" || got[1].CallID != "b" || got[2].CallID != "c" {
 			t.Errorf("results = %v", got)

@@ -27,6 +27,9 @@ func Deliver(render frames.Renderer, c *record.Change, s record.Session) error {
 	case c.EndRun != nil:
 		return follow(render, c, s)
 	case c.Boundary != nil && c.Boundary.RunID == s.CurrentRun:
+		if c.Boundary.Told {
+			s.Steers = c.Boundary.Steers
+		}
 		c.Boundary.Steers = s.Steers
 		return hand(render, c, s, steering{SteerDelivered, c.Boundary.RunID, c.Boundary.Step})
 	}
