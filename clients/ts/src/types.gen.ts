@@ -2822,7 +2822,7 @@ export interface SessionCounts {
 
 /** SessionMessage is a stored message. */
 export interface SessionMessage {
-  /** The step of the run behind whose results the root agent read it; only of a message that steered the run. */
+  /** The step after which the root agent read it; only of a message that steered the run. */
   after_step?: number;
   /** Whether no compaction may supersede it. */
   always_keep?: boolean;

@@ -472,7 +472,7 @@ type SessionMessage struct {
 	Metadata *MessageMetadata `protobuf:"bytes,10,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// Whether no compaction may supersede it.
 	AlwaysKeep bool `protobuf:"varint,11,opt,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
-	// The step of the run behind whose results the root agent read it; only of a message that steered the run.
+	// The step after which the root agent read it; only of a message that steered the run.
 	AfterStep     int32 `protobuf:"varint,12,opt,name=after_step,json=afterStep,proto3" json:"after_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -86,7 +86,7 @@ type Terminal struct {
 	Pid int64 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	// The command line, shortened.
 	Command string `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`
-	// The run whose tool call started it.
+	// The run that started it by a tool call.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The agent that called the tool.
 	AgentPath     string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
