@@ -736,6 +736,152 @@ func DebugEventFromProto(in *commonv1.DebugEvent) (out DebugEvent) {
 	return out
 }
 
+// Proto returns in as *commonv1.CageReport.
+func (in CageReport) Proto() (out *commonv1.CageReport) {
+	out = &commonv1.CageReport{}
+	out.Tier = in.Tier
+	out.Unavailable = in.Unavailable
+	if in.Layers != nil {
+		out.Layers = make([]*commonv1.CageLayerReport, len(in.Layers))
+		for i := range in.Layers {
+			out.Layers[i] = cageLayerProto(in.Layers[i])
+		}
+	}
+	return out
+}
+
+// cageReportFromProto returns in as CageReport.
+func cageReportFromProto(in *commonv1.CageReport) (out CageReport) {
+	if in == nil {
+		return out
+	}
+	out.Tier = in.Tier
+	out.Unavailable = in.Unavailable
+	if in.Layers != nil {
+		out.Layers = make([]CageLayerReport, len(in.Layers))
+		for i := range in.Layers {
+			out.Layers[i] = cageLayerFromProto(in.Layers[i])
+		}
+	}
+	return out
+}
+
+// cageLayerProto returns in as *commonv1.CageLayerReport.
+func cageLayerProto(in CageLayerReport) (out *commonv1.CageLayerReport) {
+	out = &commonv1.CageLayerReport{}
+	out.Name = in.Name
+	out.State = in.State
+	out.By = in.By
+	out.Reason = in.Reason
+	out.Fix = in.Fix
+	return out
+}
+
+// cageLayerFromProto returns in as CageLayerReport.
+func cageLayerFromProto(in *commonv1.CageLayerReport) (out CageLayerReport) {
+	if in == nil {
+		return out
+	}
+	out.Name = in.Name
+	out.State = in.State
+	out.By = in.By
+	out.Reason = in.Reason
+	out.Fix = in.Fix
+	return out
+}
+
+// serversProto returns in as []*commonv1.LanguageServerReport.
+func serversProto(in []LanguageServerReport) (out []*commonv1.LanguageServerReport) {
+	if in != nil {
+		out = make([]*commonv1.LanguageServerReport, len(in))
+		for i := range in {
+			out[i] = serverProto(in[i])
+		}
+	}
+	return out
+}
+
+// serversFromProto returns in as []LanguageServerReport.
+func serversFromProto(in []*commonv1.LanguageServerReport) (out []LanguageServerReport) {
+	if in != nil {
+		out = make([]LanguageServerReport, len(in))
+		for i := range in {
+			out[i] = serverFromProto(in[i])
+		}
+	}
+	return out
+}
+
+// serverProto returns in as *commonv1.LanguageServerReport.
+func serverProto(in LanguageServerReport) (out *commonv1.LanguageServerReport) {
+	out = &commonv1.LanguageServerReport{}
+	out.Lang = in.Lang
+	out.Command = in.Command
+	out.Program = in.Program
+	out.InCage = in.InCage
+	out.CageReason = in.CageReason
+	out.Install = in.Install
+	return out
+}
+
+// serverFromProto returns in as LanguageServerReport.
+func serverFromProto(in *commonv1.LanguageServerReport) (out LanguageServerReport) {
+	if in == nil {
+		return out
+	}
+	out.Lang = in.Lang
+	out.Command = in.Command
+	out.Program = in.Program
+	out.InCage = in.InCage
+	out.CageReason = in.CageReason
+	out.Install = in.Install
+	return out
+}
+
+// checksProto returns in as []*commonv1.MachineCheck.
+func checksProto(in []MachineCheck) (out []*commonv1.MachineCheck) {
+	if in != nil {
+		out = make([]*commonv1.MachineCheck, len(in))
+		for i := range in {
+			out[i] = checkProto(in[i])
+		}
+	}
+	return out
+}
+
+// checksFromProto returns in as []MachineCheck.
+func checksFromProto(in []*commonv1.MachineCheck) (out []MachineCheck) {
+	if in != nil {
+		out = make([]MachineCheck, len(in))
+		for i := range in {
+			out[i] = checkFromProto(in[i])
+		}
+	}
+	return out
+}
+
+// checkProto returns in as *commonv1.MachineCheck.
+func checkProto(in MachineCheck) (out *commonv1.MachineCheck) {
+	out = &commonv1.MachineCheck{}
+	out.Name = in.Name
+	out.State = in.State
+	out.Detail = in.Detail
+	out.Fix = in.Fix
+	return out
+}
+
+// checkFromProto returns in as MachineCheck.
+func checkFromProto(in *commonv1.MachineCheck) (out MachineCheck) {
+	if in == nil {
+		return out
+	}
+	out.Name = in.Name
+	out.State = in.State
+	out.Detail = in.Detail
+	out.Fix = in.Fix
+	return out
+}
+
 // Proto returns in as *commonv1.AuditRecord.
 func (in Record) Proto() (out *commonv1.AuditRecord) {
 	out = &commonv1.AuditRecord{}

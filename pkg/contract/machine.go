@@ -2,6 +2,14 @@ package contract
 
 import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 
+//convert:import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+//convert:both .Proto cageReportFromProto CageReport *commonv1.CageReport
+//convert:both cageLayerProto cageLayerFromProto CageLayerReport *commonv1.CageLayerReport
+//convert:both serversProto serversFromProto []LanguageServerReport []*commonv1.LanguageServerReport
+//convert:both serverProto serverFromProto LanguageServerReport *commonv1.LanguageServerReport
+//convert:both checksProto checksFromProto []MachineCheck []*commonv1.MachineCheck
+//convert:both checkProto checkFromProto MachineCheck *commonv1.MachineCheck
+
 // The states of a check. Only Missing keeps kaged from working.
 const (
 	CheckOK       = "ok"
@@ -40,58 +48,19 @@ type LanguageServerReport struct {
 // MachineCheck is one thing that was looked at: Detail is the finding, Fix the remedy.
 type MachineCheck struct{ Name, State, Detail, Fix string }
 
-// Proto returns r on the wire.
-func (r CageReport) Proto() *commonv1.CageReport {
-	out := &commonv1.CageReport{Tier: r.Tier, Unavailable: r.Unavailable}
-	for _, l := range r.Layers {
-		out.Layers = append(
-			out.Layers, &commonv1.CageLayerReport{Name: l.Name, State: l.State, By: l.By, Reason: l.Reason, Fix: l.Fix},
-		)
-	}
-	return out
-}
-
 // ServersProto returns the language servers on the wire.
 func (m Machine) ServersProto() []*commonv1.LanguageServerReport {
-	var out []*commonv1.LanguageServerReport
-	for _, s := range m.LanguageServers {
-		out = append(out, &commonv1.LanguageServerReport{
-			Lang: s.Lang, Command: s.Command, Program: s.Program, InCage: s.InCage, CageReason: s.CageReason,
-			Install: s.Install,
-		})
-	}
-	return out
+	return serversProto(m.LanguageServers)
 }
 
 // ChecksProto returns the checks on the wire.
-func (m Machine) ChecksProto() []*commonv1.MachineCheck {
-	var out []*commonv1.MachineCheck
-	for _, c := range m.Checks {
-		out = append(out, &commonv1.MachineCheck{Name: c.Name, State: c.State, Detail: c.Detail, Fix: c.Fix})
-	}
-	return out
-}
+func (m Machine) ChecksProto() []*commonv1.MachineCheck { return checksProto(m.Checks) }
 
-// MachineFromProto is the reverse of the above.
+// MachineFromProto is the reverse of [CageReport.Proto], [Machine.ServersProto] and [Machine.ChecksProto].
 func MachineFromProto(
 	cages *commonv1.CageReport, servers []*commonv1.LanguageServerReport, checks []*commonv1.MachineCheck,
 ) Machine {
-	m := Machine{Cages: CageReport{Tier: cages.GetTier(), Unavailable: cages.GetUnavailable()}}
-	for _, l := range cages.GetLayers() {
-		m.Cages.Layers = append(m.Cages.Layers, CageLayerReport{
-			Name: l.GetName(), State: l.GetState(), By: l.GetBy(), Reason: l.GetReason(), Fix: l.GetFix(),
-		})
+	return Machine{
+		Cages: cageReportFromProto(cages), LanguageServers: serversFromProto(servers), Checks: checksFromProto(checks),
 	}
-	for _, s := range servers {
-		m.LanguageServers = append(m.LanguageServers, LanguageServerReport{
-			Lang: s.GetLang(), Command: s.GetCommand(), Program: s.GetProgram(), InCage: s.GetInCage(),
-			CageReason: s.GetCageReason(), Install: s.GetInstall(),
-		})
-	}
-	for _, c := range checks {
-		m.Checks = append(
-			m.Checks, MachineCheck{Name: c.GetName(), State: c.GetState(), Detail: c.GetDetail(), Fix: c.GetFix()},
-		)
-	}
-	return m
 }

@@ -6,6 +6,7 @@ import (
 	"kaged.dev/pkg/catalogue"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/llmproto"
 	"kaged.dev/pkg/structs"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -82,6 +83,112 @@ func fromCompaction(in *harnessv1.Compaction) (out contract.Compaction) {
 			out.Fired[i] = fromFiredHook(in.Fired[i])
 		}
 	}
+	return out
+}
+
+// compactor returns in as *harnessv1.CompactorUse.
+func compactor(in *contract.CompactorUse) (out *harnessv1.CompactorUse) {
+	if in == nil {
+		return out
+	}
+	out = &harnessv1.CompactorUse{}
+	out.Provider = in.Provider
+	out.Model = in.Model
+	out.InputTokens = in.Input
+	out.OutputTokens = in.Output
+	out.CostUsd = in.Cost
+	return out
+}
+
+// fromCompactor returns in as *contract.CompactorUse.
+func fromCompactor(in *harnessv1.CompactorUse) (out *contract.CompactorUse) {
+	if in == nil {
+		return out
+	}
+	out = &contract.CompactorUse{}
+	out.Provider = in.Provider
+	out.Model = in.Model
+	out.Input = in.InputTokens
+	out.Output = in.OutputTokens
+	out.Cost = in.CostUsd
+	return out
+}
+
+// Order returns in as *harnessv1.CompactOrder.
+func Order(in contract.CompactOrder) (out *harnessv1.CompactOrder) {
+	out = &harnessv1.CompactOrder{}
+	out.CompactionId = in.ID
+	out.Strategy = in.Strategy
+	out.DryRun = in.Dry
+	out.AgentPath = in.Agent
+	return out
+}
+
+// FromOrder returns in as contract.CompactOrder.
+func FromOrder(in *harnessv1.CompactOrder) (out contract.CompactOrder) {
+	if in == nil {
+		return out
+	}
+	out.ID = in.CompactionId
+	out.Agent = in.AgentPath
+	out.Strategy = in.Strategy
+	out.Dry = in.DryRun
+	return out
+}
+
+// estimate returns in as *harnessv1.ContextEstimate.
+func estimate(in contract.ContextEstimate) (out *harnessv1.ContextEstimate) {
+	out = &harnessv1.ContextEstimate{}
+	out.InputTokens = in.Input
+	out.WindowTokens = in.Window
+	out.ReservedTokens = in.Reserved
+	out.Calibrated = in.Calibrated
+	out.Error = in.Error
+	return out
+}
+
+// fromEstimate returns in as contract.ContextEstimate.
+func fromEstimate(in *harnessv1.ContextEstimate) (out contract.ContextEstimate) {
+	if in == nil {
+		return out
+	}
+	out.Input = in.InputTokens
+	out.Reserved = in.ReservedTokens
+	out.Window = in.WindowTokens
+	out.Calibrated = in.Calibrated
+	out.Error = in.Error
+	return out
+}
+
+// Compacted returns in as *harnessv1.CompactResponse.
+func Compacted(in contract.Compacted) (out *harnessv1.CompactResponse) {
+	out = &harnessv1.CompactResponse{}
+	out.Estimate = estimate(in.Estimate)
+	if in.Stages != nil {
+		out.Stages = make([]*harnessv1.Compaction, len(in.Stages))
+		for i := range in.Stages {
+			out.Stages[i] = compaction(in.Stages[i])
+		}
+	}
+	out.Pruned = in.Pruned
+	out.Calls = events(in.Calls)
+	return out
+}
+
+// FromCompacted returns in as contract.Compacted.
+func FromCompacted(in *harnessv1.CompactResponse) (out contract.Compacted) {
+	if in == nil {
+		return out
+	}
+	out.Estimate = fromEstimate(in.Estimate)
+	if in.Stages != nil {
+		out.Stages = make([]contract.Compaction, len(in.Stages))
+		for i := range in.Stages {
+			out.Stages[i] = fromCompaction(in.Stages[i])
+		}
+	}
+	out.Pruned = in.Pruned
+	out.Calls = knownEvents(in.GetCalls())
 	return out
 }
 
@@ -701,6 +808,94 @@ func fromGranted(in *harnessv1.CallGranted) (out contract.CallGranted) {
 	return out
 }
 
+// ledger returns in as *harnessv1.Ledger.
+func ledger(in contract.Ledger) (out *harnessv1.Ledger) {
+	out = &harnessv1.Ledger{}
+	out.Last = in.Seq
+	out.Entries = LedgerEntries(in.Entries)
+	return out
+}
+
+// FromLedger returns in as contract.Ledger.
+func FromLedger(in *harnessv1.Ledger) (out contract.Ledger) {
+	if in == nil {
+		return out
+	}
+	out.Seq = in.Last
+	out.Entries = FromLedgerEntries(in.Entries)
+	return out
+}
+
+// LedgerEntries returns in as []*harnessv1.LedgerEntry.
+func LedgerEntries(in []contract.LedgerEntry) (out []*harnessv1.LedgerEntry) {
+	if in != nil {
+		out = make([]*harnessv1.LedgerEntry, len(in))
+		for i := range in {
+			out[i] = ledgerEntry(in[i])
+		}
+	}
+	return out
+}
+
+// FromLedgerEntries returns in as []contract.LedgerEntry.
+func FromLedgerEntries(in []*harnessv1.LedgerEntry) (out []contract.LedgerEntry) {
+	if in != nil {
+		out = make([]contract.LedgerEntry, len(in))
+		for i := range in {
+			out[i] = fromLedgerEntry(in[i])
+		}
+	}
+	return out
+}
+
+// ledgerEntry returns in as *harnessv1.LedgerEntry.
+func ledgerEntry(in contract.LedgerEntry) (out *harnessv1.LedgerEntry) {
+	out = &harnessv1.LedgerEntry{}
+	out.Number = in.Seq
+	out.At = in.At
+	out.Step = int32(in.Step)
+	out.AgentPath = in.Agent
+	out.InvocationId = in.InvocationID
+	out.Kind = string(in.Kind)
+	out.Path = in.Path
+	out.Sha256 = in.SHA256
+	out.Command = in.Command
+	if in.ExitCode != nil {
+		var v int32
+		v = int32(*in.ExitCode)
+		out.ExitCode = &v
+	}
+	out.Text = in.Text
+	out.Ref = in.Ref
+	out.Done = in.Done
+	return out
+}
+
+// fromLedgerEntry returns in as contract.LedgerEntry.
+func fromLedgerEntry(in *harnessv1.LedgerEntry) (out contract.LedgerEntry) {
+	if in == nil {
+		return out
+	}
+	out.Seq = in.Number
+	out.At = in.At
+	out.InvocationID = in.InvocationId
+	out.Agent = in.AgentPath
+	out.Step = int(in.Step)
+	out.Kind = contract.LedgerKind(in.Kind)
+	out.Path = in.Path
+	out.SHA256 = in.Sha256
+	out.Command = in.Command
+	if in.ExitCode != nil {
+		var v int
+		v = int(*in.ExitCode)
+		out.ExitCode = &v
+	}
+	out.Text = in.Text
+	out.Ref = in.Ref
+	out.Done = in.Done
+	return out
+}
+
 // Routes returns in as map[string]*harnessv1.Route.
 func Routes(in map[string]contract.Route) (out map[string]*harnessv1.Route) {
 	if in != nil {
@@ -782,6 +977,52 @@ func fromTarget(in *harnessv1.Target) (out contract.Target) {
 	out.Target.Script = in.Script
 	out.Target.Facts = fromFacts(in.Facts)
 	out.Unusable = fault.FromProto(in.Unusable)
+	return out
+}
+
+// modelFacts returns in as *harnessv1.ModelFacts.
+func modelFacts(in llm.Facts) (out *harnessv1.ModelFacts) {
+	out = &harnessv1.ModelFacts{}
+	out.ContextWindow = int32(in.ContextWindow)
+	out.MaxOutput = int32(in.MaxOutput)
+	out.Price = price(in.Price)
+	return out
+}
+
+// fromFacts returns in as llm.Facts.
+func fromFacts(in *harnessv1.ModelFacts) (out llm.Facts) {
+	if in == nil {
+		return out
+	}
+	out.ContextWindow = int(in.ContextWindow)
+	out.MaxOutput = int(in.MaxOutput)
+	out.Price = fromPrice(in.Price)
+	return out
+}
+
+// price returns in as *harnessv1.ModelPrice.
+func price(in *llm.Price) (out *harnessv1.ModelPrice) {
+	if in == nil {
+		return out
+	}
+	out = &harnessv1.ModelPrice{}
+	out.Input = in.Input
+	out.Output = in.Output
+	out.CacheRead = in.CacheRead
+	out.CacheWrite = in.CacheWrite
+	return out
+}
+
+// fromPrice returns in as *llm.Price.
+func fromPrice(in *harnessv1.ModelPrice) (out *llm.Price) {
+	if in == nil {
+		return out
+	}
+	out = &llm.Price{}
+	out.Input = in.Input
+	out.Output = in.Output
+	out.CacheRead = in.CacheRead
+	out.CacheWrite = in.CacheWrite
 	return out
 }
 

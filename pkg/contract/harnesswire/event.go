@@ -31,7 +31,6 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 //convert:import llmproto "kaged.dev/pkg/llm/llmproto"
 //convert:import structs "kaged.dev/pkg/structs"
 //convert:use llmproto.Blocks llmproto.FromBlocks llmproto.Stop llmproto.FromStop llmproto.FromUsage
-//convert:use LedgerEntries FromLedgerEntries
 //convert:use outcomes fromOutcomes kinds turnDone fromTurnDone fromFinished fromAgentEnded
 //convert:oneof event fromEvent contract.Event *harnessv1.RunEvent
 //convert:both delta fromDelta contract.Delta *harnessv1.Delta >Kind=kinds[in.Thinking]

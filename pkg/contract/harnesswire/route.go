@@ -9,31 +9,18 @@ import (
 //convert:both Routes FromRoutes map[string]contract.Route map[string]*harnessv1.Route <list
 //convert:both route fromRoute contract.Route *harnessv1.Route
 //convert:both target fromTarget contract.Target *harnessv1.Target
-//convert:use facts fromFacts verdicts fromVerdict
+//convert:both modelFacts fromFacts llm.Facts *harnessv1.ModelFacts
+//convert:both price fromPrice *llm.Price *harnessv1.ModelPrice
+//convert:use facts verdicts fromVerdict
 //convert:one Decision(approvalID string) contract.Decision *harnessv1.ApprovalDecision >ApprovalId=approvalID
 //convert:one fromDecision *harnessv1.ApprovalDecision contract.Decision
 
+// facts returns what is known of a model, nil where nothing is.
 func facts(f llm.Facts) *harnessv1.ModelFacts {
 	if f == (llm.Facts{}) {
 		return nil
 	}
-	out := &harnessv1.ModelFacts{ContextWindow: int32(f.ContextWindow), MaxOutput: int32(f.MaxOutput)}
-	if p := f.Price; p != nil {
-		out.Price = &harnessv1.ModelPrice{
-			Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite,
-		}
-	}
-	return out
-}
-
-func fromFacts(p *harnessv1.ModelFacts) llm.Facts {
-	f := llm.Facts{ContextWindow: int(p.GetContextWindow()), MaxOutput: int(p.GetMaxOutput())}
-	if q := p.GetPrice(); q != nil {
-		f.Price = &llm.Price{
-			Input: q.GetInput(), Output: q.GetOutput(), CacheRead: q.GetCacheRead(), CacheWrite: q.GetCacheWrite(),
-		}
-	}
-	return f
+	return modelFacts(f)
 }
 
 var verdicts = map[contract.Verdict]harnessv1.ApprovalVerdict{

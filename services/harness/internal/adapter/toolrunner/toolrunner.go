@@ -141,14 +141,17 @@ func brokenOff(err error, wrote bool) error {
 	return f
 }
 
-func requestToProto(call loop.ToolRequest) *toolrunnerv1.RunToolRequest {
-	req := &toolrunnerv1.RunToolRequest{
-		CallId: call.CallID, Tool: call.Tool, Input: call.Input, Context: toolwire.Caller(call.Context),
+//convert:import toolwire "kaged.dev/pkg/contract/toolwire"
+//convert:import loop "kaged.dev/services/harness/internal/core/loop"
+//convert:import toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+//convert:one requestToProto loop.ToolRequest *toolrunnerv1.RunToolRequest >Context=toolwire.Caller(in.Context)
+//convert:with >Grant=grant(in.Grant)
+
+func grant(fingerprint string) *toolrunnerv1.ToolGrant {
+	if fingerprint == "" {
+		return nil
 	}
-	if call.Grant != "" {
-		req.Grant = &toolrunnerv1.ToolGrant{Fingerprint: call.Grant}
-	}
-	return req
+	return &toolrunnerv1.ToolGrant{Fingerprint: fingerprint}
 }
 
 // outcomeFromProto returns the outcome of a call. One that was cancelled has no outcome but its records.

@@ -77,9 +77,5 @@ func stop(run string, e contract.DebugEvent) *apiv1.DebugStopped {
 	return m
 }
 
-func move(m *contract.DebugMove) *commonv1.DebugMove {
-	if m == nil {
-		return nil
-	}
-	return &commonv1.DebugMove{Action: name(m.Action), OperatorId: name(m.Operator), At: m.At}
-}
+//convert:import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+//convert:one move *contract.DebugMove *commonv1.DebugMove Operator=OperatorId >string=name

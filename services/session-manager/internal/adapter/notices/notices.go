@@ -54,14 +54,9 @@ func Frame(what any) (kind string, payload proto.Message, version int64) {
 	case notices.Removed:
 		return "project.changed", &apiv1.ProjectChanged{ProjectId: w.ID, Removed: true}, 0
 	case notices.Waiting:
-		return "approval.requested", &apiv1.ApprovalWaiting{
-			Id: w.ID, SessionId: w.SessionID, ProjectId: w.ProjectID, RunId: w.RunID, Tool: w.Subject.Tool,
-			AgentPath: w.Subject.Agent, RequestedAt: w.RequestedAt, ExpiresAt: w.ExpiresAt,
-		}, 0
+		return "approval.requested", waiting(w), 0
 	case notices.Over:
-		return "approval.resolved", &apiv1.ApprovalOver{
-			Id: w.ID, SessionId: w.SessionID, ProjectId: w.ProjectID, State: string(w.State),
-		}, 0
+		return "approval.resolved", over(w), 0
 	case notices.Count:
 		return "sessions.running_count", CountProto(w), w.Version
 	}
@@ -73,13 +68,13 @@ var states = map[string]apiv1.ProjectState{
 	"invalid": apiv1.ProjectState_PROJECT_STATE_INVALID,
 }
 
-func sessionChanged(s record.Session) *apiv1.SessionChanged {
-	out := &apiv1.SessionChanged{
-		SessionId: s.ID, ProjectId: s.ProjectID, State: sessionStates[s.State], Name: unlessEmpty(s.Label),
-		BlockedReason: unlessEmpty(s.Blocked()), RunId: unlessEmpty(s.CurrentRun), UpdatedAt: s.UpdatedAt,
-	}
-	return out
-}
+//convert:import record "kaged.dev/services/session-manager/internal/sessions/core/record"
+//convert:import notices "kaged.dev/services/session-manager/internal/sessions/core/notices"
+//convert:use sessionStates
+//convert:one sessionChanged record.Session *apiv1.SessionChanged ID=SessionId Label=Name CurrentRun=RunId
+//convert:with >BlockedReason=unlessEmpty(in.Blocked())
+//convert:one waiting notices.Waiting *apiv1.ApprovalWaiting Subject.Tool=Tool Subject.Agent=AgentPath
+//convert:one over notices.Over *apiv1.ApprovalOver
 
 var sessionStates = map[record.State]apiv1.SessionState{
 	record.Idle: apiv1.SessionState_SESSION_STATE_IDLE, record.Queued: apiv1.SessionState_SESSION_STATE_QUEUED,

@@ -5,8 +5,24 @@ package server
 import (
 	"kaged.dev/pkg/structs"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
+
+// recordFromProto returns in as audit.Record.
+func recordFromProto(in *commonv1.AuditRecord, req *sessionmanagerv1.RecordAuditRequest) (out audit.Record) {
+	if in == nil {
+		return out
+	}
+	out.TS = in.Ts
+	out.EventType = in.EventType
+	out.UserID = req.GetUserId()
+	out.RequestID = req.GetRequestId()
+	out.AgentPath = in.AgentPath
+	out.Payload = in.GetPayload().AsMap()
+	return out
+}
 
 // entry returns in as *apiv1.AuditEntry.
 func entry(in audit.Record) (out *apiv1.AuditEntry) {

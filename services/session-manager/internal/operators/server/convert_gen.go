@@ -4,8 +4,24 @@ package server
 
 import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 )
+
+// provider returns in as *apiv1.Provider.
+func provider(in localconfig.Provider) (out *apiv1.Provider) {
+	out = &apiv1.Provider{}
+	out.Name = in.Name
+	out.Driver = in.Driver
+	if in.BaseURL != "" {
+		var v string
+		v = in.BaseURL
+		out.BaseUrl = &v
+	}
+	out.Headers = in.Headers
+	out.Usable = in.Unusable == nil
+	return out
+}
 
 // tokenToProto returns in as *apiv1.Token.
 func tokenToProto(in tokens.Token) (out *apiv1.Token) {

@@ -50,6 +50,9 @@ func (s *Local) ListAliases(ctx context.Context, _ *apiv1.ListAliasesRequest) (*
 // redacted stands in the place of a key.
 const redacted = "<redacted>"
 
+//convert:import localconfig "kaged.dev/services/session-manager/internal/operators/core/localconfig"
+//convert:one provider localconfig.Provider *apiv1.Provider >Usable=in.Unusable==nil >ApiKey=- >Reason=-
+
 // ListProviders lists the providers without their secrets.
 func (s *Local) ListProviders(
 	ctx context.Context, _ *apiv1.ListProvidersRequest,
@@ -60,10 +63,7 @@ func (s *Local) ListProviders(
 	}
 	resp := &apiv1.ListProvidersResponse{}
 	for _, p := range cfg.Providers() {
-		out := &apiv1.Provider{Name: p.Name, Driver: p.Driver, Headers: p.Headers, Usable: p.Unusable == nil}
-		if p.BaseURL != "" {
-			out.BaseUrl = &p.BaseURL
-		}
+		out := provider(p)
 		if p.HasKey {
 			key := redacted
 			out.ApiKey = &key

@@ -181,3 +181,19 @@ func widening(in approval.Widening) (out *apiv1.Widening) {
 	}
 	return out
 }
+
+// fileToProto returns in as *apiv1.GetProjectFileResponse.
+func fileToProto(in projects.Content) (out *apiv1.GetProjectFileResponse) {
+	out = &apiv1.GetProjectFileResponse{}
+	out.Path = in.Path
+	out.Size = in.Size
+	out.ModifiedAt = in.ModifiedAt
+	out.Text = in.Text
+	if in.SHA256 != "" {
+		var v string
+		v = in.SHA256
+		out.Sha256 = &v
+	}
+	out.Binary = in.Binary
+	return out
+}

@@ -6,7 +6,6 @@ import (
 	"google.golang.org/grpc"
 
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
-	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
 // ListProjectFiles lists a folder of a project.
@@ -37,12 +36,7 @@ func (s *Server) GetProjectFile(
 	return fileToProto(f), nil
 }
 
-func fileToProto(f projects.Content) *apiv1.GetProjectFileResponse {
-	return &apiv1.GetProjectFileResponse{
-		Path: f.Path, Size: f.Size, ModifiedAt: f.ModifiedAt, Text: f.Text, Sha256: unlessEmpty(f.SHA256),
-		Binary: f.Binary,
-	}
-}
+//convert:one fileToProto projects.Content *apiv1.GetProjectFileResponse
 
 // DownloadProjectFile streams a file of a project.
 func (s *Server) DownloadProjectFile(

@@ -8,23 +8,32 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// ledger returns entries of a ledger as the API shows them.
-func ledger(list []contract.LedgerEntry) []*apiv1.LedgerItem {
-	out := make([]*apiv1.LedgerItem, len(list))
-	for i, e := range list {
-		out[i] = &apiv1.LedgerItem{
-			Seq: e.Seq, At: e.At, RunId: e.RunID, Step: int32(e.Step), AgentPath: e.Agent, Kind: string(e.Kind), Path: e.Path,
-			Sha256: e.SHA256, Command: e.Command, Text: e.Text,
-		}
-		if e.ExitCode != nil {
-			code := int32(*e.ExitCode)
-			out[i].ExitCode = &code
-		}
-		if e.Kind == contract.LedgerTodo {
-			out[i].Done = &e.Done
-		}
+//convert:import contract "kaged.dev/pkg/contract"
+//convert:import record "kaged.dev/services/session-manager/internal/sessions/core/record"
+//convert:one ledger []contract.LedgerEntry []*apiv1.LedgerItem >list
+//convert:one ledgerItem contract.LedgerEntry *apiv1.LedgerItem Agent=AgentPath >Done=doneOf(in)
+//convert:one compactorCost *contract.CompactorUse *apiv1.CompactorCost Input=InputTokens Output=OutputTokens
+//convert:with Cost=CostUsd
+//convert:one firedPlugins []contract.FiredHook []*apiv1.FiredPlugin >list
+//convert:one firedPlugin contract.FiredHook *apiv1.FiredPlugin Result=ResultKind
+//convert:one spans []contract.Span []*apiv1.CompactionSpan >list
+//convert:one span contract.Span *apiv1.CompactionSpan From=FromStep To=ToStep
+//convert:one compactions []record.Compaction []*apiv1.SessionCompaction >list
+//convert:one compaction record.Compaction *apiv1.SessionCompaction At=CreatedAt Messages=SupersededCount
+//convert:with >ThresholdEstimate=share(in.Before,in.Window) >AfterEstimate=share(in.After,in.Window)
+//convert:with >FallbackOccurred=in.Fallback!="" Reason=FallbackReason Flag=OperatorFlag Notes=OperatorNotes
+//convert:with Compactor=CompactorCost Window=WindowTokens Upper=WindowUpper Lower=WindowLower Fired=PluginsFired
+//convert:with >SummaryMessage=- >SupersededMessages=- >PluginCost=-
+//convert:use roles
+//convert:one superseded []record.Message []*apiv1.SupersededMessage
+//convert:one supersededMessage record.Message *apiv1.SupersededMessage
+
+// doneOf returns whether a todo is done, nil for other entries.
+func doneOf(e contract.LedgerEntry) *bool {
+	if e.Kind != contract.LedgerTodo {
+		return nil
 	}
-	return out
+	return &e.Done
 }
 
 // share returns tokens as a part of a window.
@@ -33,31 +42,6 @@ func share(tokens, window int64) float64 {
 		return 0
 	}
 	return float64(tokens) / float64(window)
-}
-
-func compactorCost(u *contract.CompactorUse) *apiv1.CompactorCost {
-	if u == nil {
-		return nil
-	}
-	return &apiv1.CompactorCost{
-		Provider: u.Provider, Model: u.Model, InputTokens: u.Input, OutputTokens: u.Output, CostUsd: u.Cost,
-	}
-}
-
-func firedPlugins(list []contract.FiredHook) []*apiv1.FiredPlugin {
-	out := make([]*apiv1.FiredPlugin, len(list))
-	for i, f := range list {
-		out[i] = &apiv1.FiredPlugin{Name: f.Name, Role: f.Role, DurationMs: f.DurationMS, ResultKind: f.Result}
-	}
-	return out
-}
-
-func spans(list []contract.Span) []*apiv1.CompactionSpan {
-	out := make([]*apiv1.CompactionSpan, len(list))
-	for i, s := range list {
-		out[i] = &apiv1.CompactionSpan{MessageId: s.MessageID, FromStep: int32(s.From), ToStep: int32(s.To)}
-	}
-	return out
 }
 
 // summaryMessage returns the text in the place of superseded parts; it may be nil.
@@ -71,35 +55,11 @@ func summaryMessage(c contract.Compaction) *apiv1.SummaryMessage {
 	}
 }
 
-func compactions(list []record.Compaction) []*apiv1.SessionCompaction {
-	out := make([]*apiv1.SessionCompaction, len(list))
-	for i, c := range list {
-		out[i] = compaction(c)
-	}
-	return out
-}
-
-func compaction(c record.Compaction) *apiv1.SessionCompaction {
-	return &apiv1.SessionCompaction{
-		Id: c.ID, SessionId: c.SessionID, RunId: text(c.RunID), AgentPath: c.AgentPath, CreatedAt: c.At,
-		Trigger: string(c.Trigger), Strategy: c.Strategy, ThresholdEstimate: share(c.Before, c.Window),
-		AfterEstimate: share(c.After, c.Window), SupersededCount: int32(c.Messages),
-		SummaryMessageId: text(c.SummaryMessageID), Summary: c.Summary, FallbackOccurred: c.Fallback != "",
-		FallbackReason: text(c.Reason), OperatorFlag: c.Flag, OperatorNotes: c.Notes, Spans: spans(c.Spans),
-		CompactorCost: compactorCost(c.Compactor), UndoneAt: unlessZero(c.UndoneAt), WindowTokens: c.Window,
-		WindowUpper: c.Upper, WindowLower: c.Lower, DurationMs: c.DurationMS, PluginsFired: firedPlugins(c.Fired),
-	}
-}
-
 // wholeCompaction returns a compaction with its superseded messages.
 func wholeCompaction(c record.Compaction, gone []record.Message) *apiv1.SessionCompaction {
 	out := compaction(c)
 	out.SummaryMessage = summaryMessage(c.Compaction)
-	for _, m := range gone {
-		out.SupersededMessages = append(out.SupersededMessages, &apiv1.SupersededMessage{
-			Id: m.ID, Role: roles[m.Role], Content: m.Content, CreatedAt: m.CreatedAt,
-		})
-	}
+	out.SupersededMessages = superseded(gone)
 	return out
 }
 

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"kaged.dev/pkg/contract"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
@@ -399,5 +400,163 @@ func spendSum(in sessions.Spent) (out *apiv1.SpendSum) {
 	out.Tokens = in.Amount.Tokens
 	out.Calls = in.Amount.Calls
 	out.Estimated = in.Estimated
+	return out
+}
+
+// ledger returns in as []*apiv1.LedgerItem.
+func ledger(in []contract.LedgerEntry) (out []*apiv1.LedgerItem) {
+	out = make([]*apiv1.LedgerItem, len(in))
+	for i := range in {
+		out[i] = ledgerItem(in[i])
+	}
+	return out
+}
+
+// ledgerItem returns in as *apiv1.LedgerItem.
+func ledgerItem(in contract.LedgerEntry) (out *apiv1.LedgerItem) {
+	out = &apiv1.LedgerItem{}
+	out.Seq = in.Seq
+	out.At = in.At
+	out.RunId = in.RunID
+	out.Step = int32(in.Step)
+	out.AgentPath = in.Agent
+	out.Kind = string(in.Kind)
+	out.Path = in.Path
+	out.Sha256 = in.SHA256
+	out.Command = in.Command
+	if in.ExitCode != nil {
+		var v int32
+		v = int32(*in.ExitCode)
+		out.ExitCode = &v
+	}
+	out.Text = in.Text
+	out.Done = doneOf(in)
+	return out
+}
+
+// compactorCost returns in as *apiv1.CompactorCost.
+func compactorCost(in *contract.CompactorUse) (out *apiv1.CompactorCost) {
+	if in == nil {
+		return out
+	}
+	out = &apiv1.CompactorCost{}
+	out.Provider = in.Provider
+	out.Model = in.Model
+	out.InputTokens = in.Input
+	out.OutputTokens = in.Output
+	out.CostUsd = in.Cost
+	return out
+}
+
+// firedPlugins returns in as []*apiv1.FiredPlugin.
+func firedPlugins(in []contract.FiredHook) (out []*apiv1.FiredPlugin) {
+	out = make([]*apiv1.FiredPlugin, len(in))
+	for i := range in {
+		out[i] = firedPlugin(in[i])
+	}
+	return out
+}
+
+// firedPlugin returns in as *apiv1.FiredPlugin.
+func firedPlugin(in contract.FiredHook) (out *apiv1.FiredPlugin) {
+	out = &apiv1.FiredPlugin{}
+	out.Name = in.Name
+	out.Role = in.Role
+	out.DurationMs = in.DurationMS
+	out.ResultKind = in.Result
+	return out
+}
+
+// spans returns in as []*apiv1.CompactionSpan.
+func spans(in []contract.Span) (out []*apiv1.CompactionSpan) {
+	out = make([]*apiv1.CompactionSpan, len(in))
+	for i := range in {
+		out[i] = span(in[i])
+	}
+	return out
+}
+
+// span returns in as *apiv1.CompactionSpan.
+func span(in contract.Span) (out *apiv1.CompactionSpan) {
+	out = &apiv1.CompactionSpan{}
+	out.MessageId = in.MessageID
+	out.FromStep = int32(in.From)
+	out.ToStep = int32(in.To)
+	return out
+}
+
+// compactions returns in as []*apiv1.SessionCompaction.
+func compactions(in []record.Compaction) (out []*apiv1.SessionCompaction) {
+	out = make([]*apiv1.SessionCompaction, len(in))
+	for i := range in {
+		out[i] = compaction(in[i])
+	}
+	return out
+}
+
+// compaction returns in as *apiv1.SessionCompaction.
+func compaction(in record.Compaction) (out *apiv1.SessionCompaction) {
+	out = &apiv1.SessionCompaction{}
+	out.Id = in.Compaction.ID
+	out.SessionId = in.SessionID
+	if in.RunID != "" {
+		var v string
+		v = in.RunID
+		out.RunId = &v
+	}
+	out.AgentPath = in.AgentPath
+	out.CreatedAt = in.Compaction.At
+	out.Trigger = string(in.Compaction.Trigger)
+	out.Strategy = in.Compaction.Strategy
+	out.ThresholdEstimate = share(in.Before, in.Window)
+	out.AfterEstimate = share(in.After, in.Window)
+	out.SupersededCount = int32(in.Compaction.Messages)
+	if in.Compaction.SummaryMessageID != "" {
+		var v string
+		v = in.Compaction.SummaryMessageID
+		out.SummaryMessageId = &v
+	}
+	out.Summary = in.Compaction.Summary
+	out.PluginsFired = firedPlugins(in.Compaction.Fired)
+	out.FallbackOccurred = in.Fallback != ""
+	if in.Compaction.Reason != "" {
+		var v string
+		v = in.Compaction.Reason
+		out.FallbackReason = &v
+	}
+	out.OperatorFlag = in.Flag
+	out.OperatorNotes = in.Notes
+	out.Spans = spans(in.Compaction.Spans)
+	out.CompactorCost = compactorCost(in.Compaction.Compactor)
+	if in.UndoneAt != 0 {
+		var v int64
+		v = in.UndoneAt
+		out.UndoneAt = &v
+	}
+	out.WindowTokens = in.Compaction.Window
+	out.WindowUpper = in.Compaction.Upper
+	out.WindowLower = in.Compaction.Lower
+	out.DurationMs = in.Compaction.DurationMS
+	return out
+}
+
+// superseded returns in as []*apiv1.SupersededMessage.
+func superseded(in []record.Message) (out []*apiv1.SupersededMessage) {
+	if in != nil {
+		out = make([]*apiv1.SupersededMessage, len(in))
+		for i := range in {
+			out[i] = supersededMessage(in[i])
+		}
+	}
+	return out
+}
+
+// supersededMessage returns in as *apiv1.SupersededMessage.
+func supersededMessage(in record.Message) (out *apiv1.SupersededMessage) {
+	out = &apiv1.SupersededMessage{}
+	out.Id = in.ID
+	out.Role = roles[in.Role]
+	out.Content = in.Content
+	out.CreatedAt = in.CreatedAt
 	return out
 }

@@ -50,6 +50,29 @@ func endParams(in record.RunEnd, at int64) (out db.EndRunParams) {
 	return out
 }
 
+// entryFromRow returns in as contract.LedgerEntry.
+func entryFromRow(in db.ListLedgerRow) (out contract.LedgerEntry) {
+	out.Seq = in.Seq
+	out.At = in.At
+	out.RunID = in.RunID
+	out.InvocationID = in.InvocationID
+	out.Agent = in.AgentPath
+	out.Step = int(in.Step)
+	out.Kind = contract.LedgerKind(in.Kind)
+	out.Path = in.Path
+	out.SHA256 = in.Sha256
+	out.Command = in.Command
+	if in.ExitCode != nil {
+		var v int
+		v = int(*in.ExitCode)
+		out.ExitCode = &v
+	}
+	out.Text = in.Text
+	out.Ref = in.Ref
+	out.Done = in.Done
+	return out
+}
+
 // listed returns in as record.Session.
 func listed(in db.ListSessionsRow) (out record.Session) {
 	out.ID = in.ID

@@ -49,18 +49,8 @@ func (s *Sessions) Ledger(
 	return list, database.Fail(err, "list the ledger")
 }
 
-func entryFromRow(row db.ListLedgerRow) contract.LedgerEntry {
-	e := contract.LedgerEntry{
-		Seq: row.Seq, At: row.At, RunID: row.RunID, InvocationID: row.InvocationID, Step: int(row.Step), Agent: row.AgentPath,
-		Kind: contract.LedgerKind(row.Kind), Path: row.Path, SHA256: row.Sha256, Command: row.Command, Text: row.Text,
-		Ref: row.Ref, Done: row.Done,
-	}
-	if row.ExitCode != nil {
-		code := int(*row.ExitCode)
-		e.ExitCode = &code
-	}
-	return e
-}
+//convert:import contract "kaged.dev/pkg/contract"
+//convert:one entryFromRow db.ListLedgerRow contract.LedgerEntry AgentPath=Agent
 
 // relevantEntries is the number of entries of each kind that a run is given.
 const relevantEntries = 100
