@@ -51,7 +51,12 @@ type Caller struct {
 	// AgentPath is the tree path of the agent that the operator's work is done by, "" for the operator in person. A tool
 	// sets it.
 	AgentPath string
+	// Role is [Admin] for an administrator of a shared deployment, as the gateway found; "" for everyone else.
+	Role string
 }
+
+// Admin is the role of administrators.
+const Admin = "admin"
 
 type callerKey struct{}
 

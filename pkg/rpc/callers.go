@@ -1,9 +1,11 @@
 package rpc
 
 import (
+	"context"
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -63,6 +65,27 @@ func permit(id mtls.Identity, fullMethod string) error {
 	}
 	return fault.New(fault.Forbidden, "The certificate of %s may not call %s; allowed are %s.", id, fullMethod, who).
 		With("reason", "caller_not_allowed")
+}
+
+// beside refuses services of another workspace than the called service's: those of a workspace call each other only
+// there. It fails with forbidden, details.reason other_workspace.
+func beside(caller, called mtls.Identity) error {
+	if !mtls.InWorkspace(caller.Service) || !mtls.InWorkspace(called.Service) || caller.Workspace == called.Workspace {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "The certificate of %s may not call %s: they are of different workspaces.", caller,
+		called).With("reason", "other_workspace")
+}
+
+// IdentityOf returns the identity of the certificate that a call came with, a zero one for a call over a socket or in this
+// process.
+func IdentityOf(ctx context.Context) mtls.Identity {
+	from, _ := peer.FromContext(ctx)
+	if from == nil {
+		return mtls.Identity{}
+	}
+	v, _ := from.AuthInfo.(verdict)
+	return v.identity
 }
 
 // methods calls f with each method of kaged's own services.

@@ -42,6 +42,7 @@ var table = map[string]string{
 	"SessionService/EndSession":           "gateway session-manager",
 	"IssueService/GetIssue":               "gateway session-manager",
 	"IssueToolService/RemindTodos":        "session-manager",
+	"IssueToolService/AssignWorkspace":    "session-manager",
 	"SandboxService/AttachProcess":        "gateway tool-runner lsp-pool dap-pool",
 	"SandboxService/ControlProcess":       "gateway tool-runner lsp-pool dap-pool",
 	"ToolRunnerService/ListTools":         "harness session-manager",

@@ -34,6 +34,7 @@ const (
 	keyRequest = "kaged-request-id"
 	keyMode    = "kaged-auth-mode"
 	keyAgent   = "kaged-agent-path"
+	keyRole    = "kaged-role"
 )
 
 // ServerOptions returns the options of every server.
@@ -139,15 +140,16 @@ func incoming(ctx context.Context) context.Context {
 	}
 	return ident.WithCaller(ctx, ident.Caller{
 		UserID: one(keyUser), Email: one(keyEmail), RequestID: one(keyRequest), AuthMode: one(keyMode),
-		AgentPath: one(keyAgent),
+		AgentPath: one(keyAgent), Role: one(keyRole),
 	})
 }
 
 func outgoing(ctx context.Context) context.Context {
 	c := ident.CallerFrom(ctx)
-	kv := make([]string, 0, 10)
+	kv := make([]string, 0, 12)
 	for _, p := range [...][2]string{
 		{keyUser, c.UserID}, {keyEmail, c.Email}, {keyRequest, c.RequestID}, {keyMode, c.AuthMode}, {keyAgent, c.AgentPath},
+		{keyRole, c.Role},
 	} {
 		if p[1] != "" {
 			kv = append(kv, p[0], p[1])

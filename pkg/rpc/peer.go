@@ -176,7 +176,10 @@ func (p Peers) admit(ctx context.Context, method string, shown []string) error {
 	case v.standing == stranger:
 		return v.err
 	case v.standing == certified:
-		return permit(v.identity, method)
+		if err := permit(v.identity, method); err != nil {
+			return err
+		}
+		return beside(v.identity, p.TLS.Identity())
 	case p.Token == "":
 		return fault.New(fault.Unauthenticated, "The caller is in another container, where kaged cannot see what it is: "+
 			"set KAGED_SERVICE_TOKEN_FILE (or [host] service_token_file) to the same file for both, in no folder that an "+
