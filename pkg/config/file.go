@@ -47,6 +47,9 @@ type File struct {
 	Host Host `toml:"host"`
 	// TLS is the identity of a process between hosts.
 	TLS TLS `toml:"tls"`
+	// System is a deployment that several operators share, Workspaces are its workspaces.
+	System     System      `toml:"system"`
+	Workspaces []Workspace `toml:"workspaces"`
 	// LSP is which language servers there are.
 	LSP LSP `toml:"lsp"`
 	// DAP is which debug adapters there are.
@@ -492,6 +495,9 @@ func (f *File) validate(data []byte) error {
 			fmt.Sprintf("%q is neither %s nor %s", v, FirstLoadApproves, FirstLoadAsks))
 	}
 	if err := f.validateBudget(data); err != nil {
+		return err
+	}
+	if err := f.validateSystem(data); err != nil {
 		return err
 	}
 	for _, e := range entries(data) {

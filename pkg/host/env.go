@@ -75,23 +75,40 @@ func (e *Env) DialAddress(service, address string) (grpc.ClientConnInterface, er
 	return e.host.conns.at(service, address, false), nil
 }
 
-// DialWorkspace returns a connection to the tool-runner of a workspace. The name of a workspace is the address of its
-// tool-runner; the empty name stands for the service tool-runner.
+// DialWorkspace returns a connection to the tool-runner of a workspace. The empty name stands for the service
+// tool-runner, which a shared deployment has not. It fails with unavailable for a workspace without an address.
 func (e *Env) DialWorkspace(workspace string) (grpc.ClientConnInterface, error) {
-	if workspace == "" {
-		return e.Dial("tool-runner"), nil
-	}
-	return e.DialAddress("tool-runner", workspace)
+	return e.inWorkspace("tool-runner", workspace, func(w config.Workspace) string { return w.Address })
 }
 
-// DialSupervisor returns a connection to the sandbox-supervisor of a workspace. The empty name stands for the service
-// sandbox-supervisor. It fails with unavailable for a workspace without a known one.
+// DialSupervisor returns a connection to the sandbox-supervisor of a workspace. It fails as [Env.DialWorkspace] does.
 func (e *Env) DialSupervisor(workspace string) (grpc.ClientConnInterface, error) {
-	if workspace == "" {
-		return e.Dial("sandbox-supervisor"), nil
+	return e.inWorkspace("sandbox-supervisor", workspace, func(w config.Workspace) string { return w.Supervisor })
+}
+
+// inWorkspace returns a connection to a service of a workspace. The certificate there must name that workspace.
+func (e *Env) inWorkspace(
+	service, workspace string, address func(config.Workspace) string,
+) (grpc.ClientConnInterface, error) {
+	if workspace == "" && !e.System().Enabled {
+		return e.Dial(service), nil
 	}
-	err := fault.New(fault.Unavailable, "The sandbox-supervisor of the workspace %q has no known address.", workspace)
-	return nil, err.With("subsystem", "sandbox-supervisor")
+	w, known := e.File.Workspace(workspace)
+	if known && address(w) != "" {
+		at := destination{service, address(w), workspace, false}
+		return &lazy{name: service, dial: func() (*grpc.ClientConn, error) { return e.host.conns.elsewhere(at) }}, nil
+	}
+	err := fault.New(fault.Unavailable, "The %s of the workspace %q has no known address; name it in [[workspaces]].",
+		service, workspace)
+	return nil, err.With("subsystem", service)
+}
+
+// System is the part of the configuration about a shared deployment. A process of one command has no part in one.
+func (e *Env) System() config.System {
+	if e.Private {
+		return config.System{}
+	}
+	return e.File.System
 }
 
 // Address is where other processes reach this service: "unix:PATH" or "host:port".
@@ -116,7 +133,8 @@ func (c *conns) to(name string) grpc.ClientConnInterface {
 func (c *conns) at(name, address string, replicas bool) grpc.ClientConnInterface {
 	path, isUnix := strings.CutPrefix(address, "unix:")
 	if !isUnix {
-		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return c.elsewhere(name, address, replicas) }}
+		at := destination{name, address, c.host.workspaceOf(name), replicas}
+		return &lazy{name: name, dial: func() (*grpc.ClientConn, error) { return c.elsewhere(at) }}
 	}
 	return &lazy{name: name, dial: func() (*grpc.ClientConn, error) {
 		if err := ownShortDir(filepath.Dir(path), c.host.opts.DataDir.String()); err != nil {

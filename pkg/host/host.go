@@ -194,6 +194,9 @@ func New(opts Options, modules ...Module) (*Host, error) {
 			return nil, err
 		}
 	}
+	if err := checkSystem(opts); err != nil {
+		return nil, err
+	}
 	if opts.NATS.InProcess == nil {
 		opts.NATS.Files = natsFiles(opts.File, opts.Getenv)
 	}

@@ -119,23 +119,41 @@ func (h *Host) checkListen(service string, listen []string, address string) erro
 	return nil
 }
 
+// destination is a service over TCP.
+type destination struct {
+	service, address string
+	// workspace is the one that its certificate must name, "" for none.
+	workspace string
+	// replicas says that the address is the name of several processes.
+	replicas bool
+}
+
+// workspaceOf returns the workspace that the certificate of a service must name where the caller does not say: this
+// process's own, or the configured one.
+func (h *Host) workspaceOf(service string) string {
+	if !mtls.InWorkspace(service) {
+		return ""
+	}
+	own := ""
+	if h.tls != nil {
+		own = h.tls.Identity().Workspace
+	}
+	return cmp.Or(own, h.opts.File.Value(service, "workspace", h.opts.Getenv))
+}
+
 // elsewhere connects to a service over TCP.
-func (c *conns) elsewhere(name, address string, replicas bool) (*grpc.ClientConn, error) {
+func (c *conns) elsewhere(at destination) (*grpc.ClientConn, error) {
 	if c.host.tls == nil {
 		return nil, fault.New(fault.BadRequest, "%s is reached over TCP, which takes a certificate: "+howTLS+".",
-			address, "SERVICE")
+			at.address, "SERVICE")
 	}
-	want := mtls.Identity{Service: name}
-	if mtls.InWorkspace(name) {
-		want.Workspace = c.host.tls.Identity().Workspace
+	between := rpc.Between{
+		TLS: c.host.tls, Want: mtls.Identity{Service: at.service, Workspace: at.workspace}, Replicas: at.replicas,
+		CallTimeout: c.host.limits.callTimeout,
 	}
-	if mtls.InWorkspace(name) && want.Workspace == "" {
-		want.Workspace = c.host.opts.File.Value(name, "workspace", c.host.opts.Getenv)
-	}
-	between := rpc.Between{TLS: c.host.tls, Want: want, Replicas: replicas, CallTimeout: c.host.limits.callTimeout}
-	key := fmt.Sprintf("%s at %s by %t", want, address, replicas)
+	key := fmt.Sprintf("%s at %s by %t", between.Want, at.address, at.replicas)
 	return c.get(key, func() (*grpc.ClientConn, error) {
-		return grpc.NewClient("dns:///"+address, slices.Concat(rpc.DialOptions(), between.DialOptions(),
+		return grpc.NewClient("dns:///"+at.address, slices.Concat(rpc.DialOptions(), between.DialOptions(),
 			c.host.limits.keepalive.Client(), c.host.opts.Dial)...)
 	})
 }

@@ -40,6 +40,8 @@ func tables(services []host.Module) []table {
 		{"[nats]", shared, "NATS", nil},
 		{"[host]", shared, "Host", nil},
 		{"[tls]", shared, "TLS", nil},
+		{"[system]", "pkg/config/system.go", "System", nil},
+		{"[[workspaces]]", "pkg/config/system.go", "Workspace", nil},
 		{"[telemetry]", shared, "Telemetry", nil},
 		{"[langfuse]", shared, "Langfuse", nil},
 		{"[lsp.servers.LANG]", shared, "LSPServer", nil},

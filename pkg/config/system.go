@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"path"
+	"regexp"
+	"strconv"
+)
+
+// System is a deployment that several operators share. The configuration is the deployment's, and each operator works
+// in a workspace that is theirs alone.
+type System struct {
+	// Enabled turns the mode on. Operators are then signed in by a proxy ([services.gateway] auth, "sidecar"), each service
+	// runs in a process of its own, and projects are in the workspaces of [[workspaces]].
+	Enabled bool `toml:"enabled"`
+	// ProjectsRoot is the folder of a workspace that holds its projects, /projects by default. A folder outside of it is
+	// not_found, also through a link.
+	ProjectsRoot string `toml:"projects_root"`
+	// AdminGroup is the group whose members are administrators, as the sign-in proxy names it; no operator is one by default.
+	AdminGroup string `toml:"admin_group"`
+	// AllowUncaged lets agents without a cage work; false by default, so that they are refused with cage_unavailable.
+	AllowUncaged bool `toml:"allow_uncaged"`
+}
+
+// DefaultProjectsRoot is the folder of projects in a workspace.
+const DefaultProjectsRoot = "/projects"
+
+// Root returns the folder of projects, "" where a project may be anywhere.
+func (s System) Root() string {
+	if !s.Enabled {
+		return ""
+	}
+	return path.Clean(Or(s.ProjectsRoot, DefaultProjectsRoot))
+}
+
+// Workspace is the table [[workspaces]]: the four services beside a volume of projects, which one operator has at a
+// time.
+type Workspace struct {
+	// Name is its name, which its certificates have: 1 to 63 of a-z, 0-9 and -.
+	Name string `toml:"name"`
+	// Address is where its tool-runner is, "host:port"; Supervisor where its sandbox-supervisor is, for terminals.
+	Address    string `toml:"address"`
+	Supervisor string `toml:"supervisor"`
+}
+
+// Workspace returns the workspace called name.
+func (f *File) Workspace(name string) (Workspace, bool) {
+	for _, w := range f.Workspaces {
+		if w.Name == name {
+			return w, true
+		}
+	}
+	return Workspace{}, false
+}
+
+// label is one part of a DNS name in lower case.
+var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func (f *File) validateSystem(data []byte) error {
+	s := f.System
+	if s.ProjectsRoot != "" && (!path.IsAbs(s.ProjectsRoot) || path.Clean(s.ProjectsRoot) == "/") {
+		return f.wrong(data, []string{"system", "projects_root"}, "the folder of projects is absolute and not /")
+	}
+	if len(f.Workspaces) > 0 && !s.Enabled {
+		return f.wrong(data, []string{"workspaces"}, "workspaces have names in system mode only: set enabled in [system]")
+	}
+	seen := map[string]bool{}
+	for _, w := range f.Workspaces {
+		switch {
+		case !label.MatchString(w.Name):
+			return f.wrong(data, []string{"workspaces"},
+				fmt.Sprintf("the name of a workspace has 1 to 63 of a-z, 0-9 and -, unlike %q", w.Name))
+		case seen[w.Name]:
+			return f.wrong(data, []string{"workspaces"}, fmt.Sprintf("the workspace %q stands twice", w.Name))
+		}
+		seen[w.Name] = true
+		for key, value := range map[string]string{"address": w.Address, "supervisor": w.Supervisor} {
+			host, port, err := net.SplitHostPort(value)
+			if key == "supervisor" && value == "" {
+				continue // no terminals
+			}
+			if _, badPort := strconv.ParseUint(port, 10, 16); err != nil || host == "" || badPort != nil {
+				return f.wrong(data, []string{"workspaces"},
+					fmt.Sprintf("%s of %q is \"host:port\", not %q: a workspace proves its name by a certificate", key, w.Name, value))
+			}
+		}
+	}
+	return nil
+}
