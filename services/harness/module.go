@@ -20,7 +20,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	return New(cfg, Deps{
-		Log: env.Log, Telemetry: env.Telemetry,
+		Log: env.Log, Telemetry: env.Telemetry, CagesOnly: env.System().Enabled && !env.System().AllowUncaged,
 		ToolRunner: func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
 			conn, err := env.DialWorkspace(workspace)
 			if err != nil {

@@ -29,6 +29,8 @@ type Deps struct {
 	// Hooks take part in compactions and in the beginning of sessions, in this order; none where no part of the process
 	// names any.
 	Hooks []loop.Hook
+	// CagesOnly refuses agents without a cage.
+	CagesOnly bool
 }
 
 // Service is the harness.
@@ -46,7 +48,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Log: deps.Log, Workspaces: workspaces,
 		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry, deps.Log),
 		MaxHistoryBytes: cfg.MaxHistoryBytes,
-		Limits:          cfg.limits(), Hooks: deps.Hooks,
+		Limits:          cfg.limits(), Hooks: deps.Hooks, CagesOnly: deps.CagesOnly,
 	})
 	return &Service{server: srv, client: client, workspaces: workspaces}, nil
 }

@@ -29,6 +29,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		Log:       env.Log,
 		Tools:     declared,
 		NoSandbox: env.NoSandbox,
+		CagesOnly: env.System().Enabled && !env.System().AllowUncaged, ProjectsRoot: env.System().Root(),
 		Sandbox:   sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 		LSP:       lsppoolv1.NewLSPPoolServiceClient(env.Dial("lsp-pool")),
 		DAP:       dappoolv1.NewDAPPoolServiceClient(env.Dial("dap-pool")),

@@ -50,6 +50,9 @@ type Deps struct {
 	Memory string
 	// NoSandbox says that cages are switched off on this daemon.
 	NoSandbox bool
+	// CagesOnly refuses agents without a cage. ProjectsRoot is the folder that projects are in, "" for any.
+	CagesOnly    bool
+	ProjectsRoot string
 }
 
 // Service is the tool runner.
@@ -65,6 +68,7 @@ type Service struct {
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
 	opts.Journal, opts.Images, opts.Processes.Dir = deps.Journal, deps.Images, deps.Processes
+	opts.Rules.Within = deps.ProjectsRoot
 	opts.Changed = logChanges(deps.Log)
 	opts.Dispatch.Forbidden, opts.Dispatch.Memory = deps.Forbidden, deps.Memory
 	client := supervisor.New(deps.Sandbox)
@@ -76,6 +80,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	runner, err := core.New(opts, core.Deps{
 		Log: deps.Log, Sniff: http.DetectContentType, Commands: client, Background: client, Cages: client, Inventory: client,
 		Servers: languages, Debuggers: dappool.New(deps.DAP), Tracker: issues, NoSandbox: deps.NoSandbox,
+		CagesOnly: deps.CagesOnly,
 		Languages: syntax.Languages(), LookupEnv: os.LookupEnv,
 		ToolsFile: deps.Tools.Path, Tools: deps.Tools.Content,
 	})

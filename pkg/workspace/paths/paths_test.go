@@ -86,6 +86,28 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// Where projects have a folder of their own, one outside of it is missing, also behind a link.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	root, _ := project(t, paths.Rules{})
+	inside := filepath.Join(root, "projects", "a")
+	must(t, os.MkdirAll(inside, 0o755))
+	must(t, os.MkdirAll(filepath.Join(root, "projects-too"), 0o755))
+	must(t, os.Symlink(root, filepath.Join(root, "projects", "link")))
+	rules := paths.Rules{Within: filepath.Join(root, "projects")}
+	space, err := paths.Open(inside, rules)
+	must(t, err)
+	space.Close()
+	for _, bad := range []string{
+		root, rules.Within, filepath.Join(root, "projects-too"), filepath.Join(rules.Within, "link"),
+		filepath.Join(rules.Within, "..", "projects-too"), "/etc",
+	} {
+		if _, err := paths.Open(bad, rules); !errors.Is(err, fault.NotFound) {
+			t.Errorf("%q: got %v, want not_found", bad, err)
+		}
+	}
+}
+
 // Results name a place as it was asked for, as long as that text stays in the project.
 func TestShow(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,8 @@ type Rules struct {
 	Denied []string
 	// Home is the value of ~, absolute, or ""; see [Rules.Check].
 	Home string
+	// Within is the folder that projects are in, "" where a project may be anywhere. It counts after links.
+	Within string
 }
 
 // Space is where the tools of one project may reach. It holds descriptors; close it. It is safe for concurrent use.
@@ -85,6 +87,10 @@ func Open(projectRoot string, rules Rules) (*Space, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.NotFound, "There is no folder at the project's root %s.", projectRoot)
 	}
+	if !rules.holds(project.path) {
+		project.Close()
+		return nil, fault.New(fault.NotFound, "There is no folder at the project's root %s.", projectRoot)
+	}
 	s := &Space{project: project, given: filepath.Clean(projectRoot), denied: denials(rules, project.path)}
 	for _, name := range rules.Allowed {
 		start, rest, known := rules.anchor(name, project.path)
@@ -96,6 +102,18 @@ func Open(projectRoot string, rules Rules) (*Space, error) {
 		}
 	}
 	return s, nil
+}
+
+// holds reports whether a project may be at a folder without links.
+func (r Rules) holds(folder string) bool {
+	if r.Within == "" {
+		return true
+	}
+	within, err := filepath.EvalSymlinks(r.Within)
+	if err != nil {
+		return false
+	}
+	return strings.HasPrefix(folder, within+"/")
 }
 
 func openFolder(name string, flags int) (int, error) {

@@ -32,6 +32,8 @@ type Deps struct {
 	Limits loop.Limits
 	// Hooks take part in runs, in this order.
 	Hooks []loop.Hook
+	// CagesOnly refuses agents without a cage.
+	CagesOnly bool
 }
 
 // Server is the harness's gRPC server. Drain and Stop are safe to call at any time, and twice.

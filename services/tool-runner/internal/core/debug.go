@@ -48,7 +48,7 @@ func (r *Runner) source(ctx context.Context, root string, at contract.DebugFrame
 	if root == "" || at.Line < 1 || !filepath.IsLocal(at.Path) {
 		return nil
 	}
-	_, files, err := project.Read(ctx, r.project, project.Request{Root: root, Paths: []string{filepath.ToSlash(at.Path)}})
+	_, files, err := r.ReadProject(ctx, project.Request{Root: root, Paths: []string{filepath.ToSlash(at.Path)}})
 	if err != nil || files[0].State != project.Found {
 		return nil
 	}

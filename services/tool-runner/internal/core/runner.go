@@ -82,6 +82,8 @@ type Deps struct {
 	Debuggers debugging.Debuggers
 	// NoSandbox says that cages are switched off: commands of caged agents run without.
 	NoSandbox bool
+	// CagesOnly refuses callers without a cage.
+	CagesOnly bool
 	// Languages are the required grammars.
 	Languages []*syntax.Language
 	// LookupEnv reads the process's own environment.
@@ -122,6 +124,7 @@ type Runner struct {
 	languages  []*syntax.Language
 	journalDir string // may be ""
 	log        *slog.Logger
+	cagesOnly  bool
 	// shell bounds the records of commands.
 	shell tools.ShellLimits
 }
@@ -131,7 +134,8 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	r := &Runner{
 		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told),
 		servers: deps.Servers, commands: deps.Commands, project: opts.Project,
-		cages: deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
+		cagesOnly: deps.CagesOnly,
+		cages:     deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
 		debuggers: debugging.NewRuns(deps.Debuggers),
 		draining:  make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
@@ -207,6 +211,9 @@ func (r *Runner) Run(
 ) (dispatch.Outcome, error) {
 	if call.ID == "" || call.From.SessionID == "" {
 		return dispatch.Outcome{}, fault.New(fault.BadRequest, "A call needs a call_id and a session_id.")
+	}
+	if r.cagesOnly && call.From.Cage == nil {
+		return dispatch.Outcome{}, contract.CageRequired(call.From.Agent)
 	}
 	run := runs.Run{Session: call.From.SessionID, ID: call.From.RunID}
 	if err := r.runs.Check(run); err != nil {
@@ -422,7 +429,9 @@ func (r *Runner) ReadProject(ctx context.Context, req project.Request) (string, 
 
 // WriteProject writes a file of a project; see [project.Write].
 func (r *Runner) WriteProject(ctx context.Context, w project.Writing) (sha256 string, err error) {
-	return project.Write(ctx, r.project, r.files, r.dispatcher.Hold, w)
+	opts := r.project
+	opts.Rules = r.rules
+	return project.Write(ctx, opts, r.files, r.dispatcher.Hold, w)
 }
 
 // ListFolder lists a folder of a project for people; see [project.List].

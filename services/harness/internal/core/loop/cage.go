@@ -58,6 +58,9 @@ type held struct {
 // enterCage makes the agent's cage, if it has one: without it no model is asked. Where cages are switched off the
 // record says that the agent works without.
 func (v *invocation) enterCage(ctx context.Context) error {
+	if v.agent.Cage == nil && v.deps.CagesOnly {
+		return contract.CageRequired(v.agent.Path)
+	}
 	if v.agent.Cage == nil {
 		return nil
 	}

@@ -167,6 +167,18 @@ func TestNoSandbox(t *testing.T) {
 	}
 }
 
+// Where cages are demanded an agent without one is refused before any model is asked.
+func TestCagesOnly(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, says("Done."))
+	b.deps.CagesOnly = true
+	fin := b.run(t.Context())
+	if fin.Outcome != contract.Failed || fin.Err == nil || fin.Err.Code != fault.CageUnavailable ||
+		fin.Err.Details["reason"] != "cage_required" || fin.Steps != 0 {
+		t.Errorf("the run is %+v, want cage_unavailable", fin)
+	}
+}
+
 // A cage that ends before its run ends the run with it, and the run says why: a limit, the session's end, or a
 // loss, which the operator's crash policy is about.
 func TestCageEndsTheRun(t *testing.T) {

@@ -80,6 +80,8 @@ type Deps struct {
 	Meters *Meters
 	// Hooks take part in compactions and in the beginning of sessions, in this order.
 	Hooks []Hook
+	// CagesOnly refuses agents without a cage.
+	CagesOnly bool
 	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation
 	// ends at its next step boundary.
 	Stopping <-chan struct{}

@@ -40,7 +40,7 @@ var toolFolders = []string{".kaged", ".agents", ".claude", ".cursor", ".github"}
 // file that is no text counts as missing.
 func (o Options) instructions(root, known string, left int64) File {
 	file := File{Path: dsl.InstructionsPath, State: Missing}
-	space, err := paths.Open(root, paths.Rules{Denied: o.Rules.Denied, Home: o.Rules.Home})
+	space, err := paths.Open(root, paths.Rules{Denied: o.Rules.Denied, Home: o.Rules.Home, Within: o.Rules.Within})
 	if err != nil {
 		return file
 	}

@@ -65,7 +65,7 @@ func Read(ctx context.Context, opts Options, req Request) (string, []File, error
 			fault.New(fault.BadRequest, "At most %d files can be read at once, not %d.", opts.Files, len(req.Paths)).
 				With("limit", opts.Files)
 	}
-	space, err := paths.Open(req.Root, paths.Rules{})
+	space, err := paths.Open(req.Root, paths.Rules{Within: opts.Rules.Within})
 	if err != nil {
 		return "", nil, err
 	}

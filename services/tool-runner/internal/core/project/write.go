@@ -36,7 +36,7 @@ func Write(ctx context.Context, opts Options, files *change.Writer, hold Hold, w
 		return "", fault.New(fault.FileTooLarge, "The text has %d bytes; %d is the most.", len(w.Content), opts.FileBytes).
 			With("limit_bytes", int(opts.FileBytes))
 	}
-	space, err := paths.Open(w.Root, paths.Rules{})
+	space, err := paths.Open(w.Root, paths.Rules{Within: opts.Rules.Within})
 	if err != nil {
 		return "", err
 	}
