@@ -20,7 +20,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Database.Named(); err != nil {
 		return nil, err
 	}
-	deps := Deps{Log: env.Log, DatabaseURL: env.Database.OwnerURL, AppURL: env.Database.URL}
+	deps := Deps{Log: env.Log, DatabaseURL: env.Database.OwnerURL, AppURL: env.Database.URL, Shared: env.System().Enabled}
 	if err := env.NATS.Named(); err != nil {
 		env.Log.Warn("sessions are not told of changed issues", "error", err)
 	} else {

@@ -33,6 +33,8 @@ type Deps struct {
 	DatabaseURL, AppURL string
 	// NATS is where notices of changes go; nil sends no notice.
 	NATS *bus.Config
+	// Shared says that several operators share the deployment: a workspace's calls are for its operator only.
+	Shared bool
 }
 
 // Service is the issue service. It refuses calls until [Service.Run] has opened the database.
@@ -63,13 +65,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		kept = s.sender.Around(kept)
 	}
 	service := issues.New(kept)
-	s.server, s.tools = server.New(service), server.NewTools(service)
+	s.server, s.tools = server.New(service), server.NewTools(service, s.store)
 	return s, nil
 }
 
 // Register implements host.Service.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	r = grpchan.WithUnaryInterceptors(r, s.readyUnary, rpc.RequireOperator)
+	around := []grpc.UnaryServerInterceptor{s.readyUnary, rpc.RequireOperator}
+	if s.deps.Shared {
+		around = append(around, server.Proven(s.store))
+	}
+	r = grpchan.WithUnaryInterceptors(r, around...)
 	issuev1.RegisterIssueServiceServer(r, s.server)
 	issuev1.RegisterIssueToolServiceServer(r, s.tools)
 }

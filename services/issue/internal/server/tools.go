@@ -12,11 +12,12 @@ import (
 // Tools is the gRPC service of the tools.
 type Tools struct {
 	issuev1.UnimplementedIssueToolServiceServer
-	issues *issues.Service
+	issues     *issues.Service
+	workspaces Workspaces
 }
 
 // NewTools returns the tools' service of the issues.
-func NewTools(s *issues.Service) *Tools { return &Tools{issues: s} }
+func NewTools(s *issues.Service, of Workspaces) *Tools { return &Tools{issues: s, workspaces: of} }
 
 // UseIssues is one action of kaged.issue.
 func (s *Tools) UseIssues(ctx context.Context, req *issuev1.UseIssuesRequest) (*issuev1.UseIssuesResponse, error) {

@@ -22,6 +22,107 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// AssignWorkspaceRequest is an assignment.
+type AssignWorkspaceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The workspace, as its certificates name it.
+	Workspace string `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// The operator, empty for a released workspace.
+	Operator string `protobuf:"bytes,2,opt,name=operator,proto3" json:"operator,omitempty"`
+	// It grows with each assignment of the workspace.
+	Assignment    int64 `protobuf:"varint,3,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignWorkspaceRequest) Reset() {
+	*x = AssignWorkspaceRequest{}
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignWorkspaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignWorkspaceRequest) ProtoMessage() {}
+
+func (x *AssignWorkspaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignWorkspaceRequest.ProtoReflect.Descriptor instead.
+func (*AssignWorkspaceRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *AssignWorkspaceRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+func (x *AssignWorkspaceRequest) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *AssignWorkspaceRequest) GetAssignment() int64 {
+	if x != nil {
+		return x.Assignment
+	}
+	return 0
+}
+
+// AssignWorkspaceResponse is empty.
+type AssignWorkspaceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignWorkspaceResponse) Reset() {
+	*x = AssignWorkspaceResponse{}
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignWorkspaceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignWorkspaceResponse) ProtoMessage() {}
+
+func (x *AssignWorkspaceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignWorkspaceResponse.ProtoReflect.Descriptor instead.
+func (*AssignWorkspaceResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{1}
+}
+
 // RemindTodosRequest names an issue.
 type RemindTodosRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -35,7 +136,7 @@ type RemindTodosRequest struct {
 
 func (x *RemindTodosRequest) Reset() {
 	*x = RemindTodosRequest{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -47,7 +148,7 @@ func (x *RemindTodosRequest) String() string {
 func (*RemindTodosRequest) ProtoMessage() {}
 
 func (x *RemindTodosRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[0]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -60,7 +161,7 @@ func (x *RemindTodosRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemindTodosRequest.ProtoReflect.Descriptor instead.
 func (*RemindTodosRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{0}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RemindTodosRequest) GetProjectId() string {
@@ -90,7 +191,7 @@ type RemindTodosResponse struct {
 
 func (x *RemindTodosResponse) Reset() {
 	*x = RemindTodosResponse{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -102,7 +203,7 @@ func (x *RemindTodosResponse) String() string {
 func (*RemindTodosResponse) ProtoMessage() {}
 
 func (x *RemindTodosResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[1]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -115,7 +216,7 @@ func (x *RemindTodosResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemindTodosResponse.ProtoReflect.Descriptor instead.
 func (*RemindTodosResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{1}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RemindTodosResponse) GetTodos() []*ToolTodo {
@@ -167,7 +268,7 @@ type UseIssuesRequest struct {
 
 func (x *UseIssuesRequest) Reset() {
 	*x = UseIssuesRequest{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -179,7 +280,7 @@ func (x *UseIssuesRequest) String() string {
 func (*UseIssuesRequest) ProtoMessage() {}
 
 func (x *UseIssuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[2]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -192,7 +293,7 @@ func (x *UseIssuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UseIssuesRequest.ProtoReflect.Descriptor instead.
 func (*UseIssuesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{2}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UseIssuesRequest) GetProjectId() string {
@@ -309,7 +410,7 @@ type UseIssuesResponse struct {
 
 func (x *UseIssuesResponse) Reset() {
 	*x = UseIssuesResponse{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +422,7 @@ func (x *UseIssuesResponse) String() string {
 func (*UseIssuesResponse) ProtoMessage() {}
 
 func (x *UseIssuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[3]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,7 +435,7 @@ func (x *UseIssuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UseIssuesResponse.ProtoReflect.Descriptor instead.
 func (*UseIssuesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UseIssuesResponse) GetIssues() []*ToolIssue {
@@ -421,7 +522,7 @@ type ToolIssue struct {
 
 func (x *ToolIssue) Reset() {
 	*x = ToolIssue{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +534,7 @@ func (x *ToolIssue) String() string {
 func (*ToolIssue) ProtoMessage() {}
 
 func (x *ToolIssue) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +547,7 @@ func (x *ToolIssue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolIssue.ProtoReflect.Descriptor instead.
 func (*ToolIssue) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ToolIssue) GetId() string {
@@ -563,7 +664,7 @@ type ToolUpdate struct {
 
 func (x *ToolUpdate) Reset() {
 	*x = ToolUpdate{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +676,7 @@ func (x *ToolUpdate) String() string {
 func (*ToolUpdate) ProtoMessage() {}
 
 func (x *ToolUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[5]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +689,7 @@ func (x *ToolUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolUpdate.ProtoReflect.Descriptor instead.
 func (*ToolUpdate) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ToolUpdate) GetId() string {
@@ -667,7 +768,7 @@ type WorkTodosRequest struct {
 
 func (x *WorkTodosRequest) Reset() {
 	*x = WorkTodosRequest{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +780,7 @@ func (x *WorkTodosRequest) String() string {
 func (*WorkTodosRequest) ProtoMessage() {}
 
 func (x *WorkTodosRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +793,7 @@ func (x *WorkTodosRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkTodosRequest.ProtoReflect.Descriptor instead.
 func (*WorkTodosRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WorkTodosRequest) GetProjectId() string {
@@ -775,7 +876,7 @@ type WorkTodosResponse struct {
 
 func (x *WorkTodosResponse) Reset() {
 	*x = WorkTodosResponse{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[7]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +888,7 @@ func (x *WorkTodosResponse) String() string {
 func (*WorkTodosResponse) ProtoMessage() {}
 
 func (x *WorkTodosResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[7]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +901,7 @@ func (x *WorkTodosResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkTodosResponse.ProtoReflect.Descriptor instead.
 func (*WorkTodosResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{7}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WorkTodosResponse) GetTodos() []*ToolTodo {
@@ -854,7 +955,7 @@ type ToolTodo struct {
 
 func (x *ToolTodo) Reset() {
 	*x = ToolTodo{}
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +967,7 @@ func (x *ToolTodo) String() string {
 func (*ToolTodo) ProtoMessage() {}
 
 func (x *ToolTodo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8]
+	mi := &file_kaged_issue_v1_issue_tool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +980,7 @@ func (x *ToolTodo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolTodo.ProtoReflect.Descriptor instead.
 func (*ToolTodo) Descriptor() ([]byte, []int) {
-	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{8}
+	return file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ToolTodo) GetId() string {
@@ -935,7 +1036,14 @@ var File_kaged_issue_v1_issue_tool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\x1a\x1dkaged/common/v1/options.proto\"K\n" +
+	"'kaged/issue/v1/issue_tool_service.proto\x12\x0ekaged.issue.v1\x1a\x1dkaged/common/v1/options.proto\"r\n" +
+	"\x16AssignWorkspaceRequest\x12\x1c\n" +
+	"\tworkspace\x18\x01 \x01(\tR\tworkspace\x12\x1a\n" +
+	"\boperator\x18\x02 \x01(\tR\boperator\x12\x1e\n" +
+	"\n" +
+	"assignment\x18\x03 \x01(\x03R\n" +
+	"assignment\"\x19\n" +
+	"\x17AssignWorkspaceResponse\"K\n" +
 	"\x12RemindTodosRequest\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
@@ -1032,11 +1140,12 @@ const file_kaged_issue_v1_issue_tool_service_proto_rawDesc = "" +
 	"\bposition\x18\x06 \x01(\x05R\bposition\x12&\n" +
 	"\forigin_agent\x18\a \x01(\tH\x01R\voriginAgent\x88\x01\x01B\b\n" +
 	"\x06_phaseB\x0f\n" +
-	"\r_origin_agent2\x9f\x02\n" +
+	"\r_origin_agent2\x91\x03\n" +
 	"\x10IssueToolService\x12P\n" +
 	"\tUseIssues\x12 .kaged.issue.v1.UseIssuesRequest\x1a!.kaged.issue.v1.UseIssuesResponse\x12P\n" +
 	"\tWorkTodos\x12 .kaged.issue.v1.WorkTodosRequest\x1a!.kaged.issue.v1.WorkTodosResponse\x12`\n" +
-	"\vRemindTodos\x12\".kaged.issue.v1.RemindTodosRequest\x1a#.kaged.issue.v1.RemindTodosResponse\"\b\xb2\xbe\x18\x01\x02\x90\x02\x01\x1a\x05\xba\xbe\x18\x01\x04B\xb1\x01\n" +
+	"\vRemindTodos\x12\".kaged.issue.v1.RemindTodosRequest\x1a#.kaged.issue.v1.RemindTodosResponse\"\b\xb2\xbe\x18\x01\x02\x90\x02\x01\x12p\n" +
+	"\x0fAssignWorkspace\x12&.kaged.issue.v1.AssignWorkspaceRequest\x1a'.kaged.issue.v1.AssignWorkspaceResponse\"\f\xf0\xbb\x18\x01\xb2\xbe\x18\x01\x02\x90\x02\x02\x1a\x05\xba\xbe\x18\x01\x04B\xb1\x01\n" +
 	"\x12com.kaged.issue.v1B\x15IssueToolServiceProtoP\x01Z*kaged.dev/proto/gen/kaged/issue/v1;issuev1\xa2\x02\x03KIX\xaa\x02\x0eKaged.Issue.V1\xca\x02\x0eKaged\\Issue\\V1\xe2\x02\x1aKaged\\Issue\\V1\\GPBMetadata\xea\x02\x10Kaged::Issue::V1b\x06proto3"
 
 var (
@@ -1051,36 +1160,40 @@ func file_kaged_issue_v1_issue_tool_service_proto_rawDescGZIP() []byte {
 	return file_kaged_issue_v1_issue_tool_service_proto_rawDescData
 }
 
-var file_kaged_issue_v1_issue_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_kaged_issue_v1_issue_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_kaged_issue_v1_issue_tool_service_proto_goTypes = []any{
-	(*RemindTodosRequest)(nil),  // 0: kaged.issue.v1.RemindTodosRequest
-	(*RemindTodosResponse)(nil), // 1: kaged.issue.v1.RemindTodosResponse
-	(*UseIssuesRequest)(nil),    // 2: kaged.issue.v1.UseIssuesRequest
-	(*UseIssuesResponse)(nil),   // 3: kaged.issue.v1.UseIssuesResponse
-	(*ToolIssue)(nil),           // 4: kaged.issue.v1.ToolIssue
-	(*ToolUpdate)(nil),          // 5: kaged.issue.v1.ToolUpdate
-	(*WorkTodosRequest)(nil),    // 6: kaged.issue.v1.WorkTodosRequest
-	(*WorkTodosResponse)(nil),   // 7: kaged.issue.v1.WorkTodosResponse
-	(*ToolTodo)(nil),            // 8: kaged.issue.v1.ToolTodo
+	(*AssignWorkspaceRequest)(nil),  // 0: kaged.issue.v1.AssignWorkspaceRequest
+	(*AssignWorkspaceResponse)(nil), // 1: kaged.issue.v1.AssignWorkspaceResponse
+	(*RemindTodosRequest)(nil),      // 2: kaged.issue.v1.RemindTodosRequest
+	(*RemindTodosResponse)(nil),     // 3: kaged.issue.v1.RemindTodosResponse
+	(*UseIssuesRequest)(nil),        // 4: kaged.issue.v1.UseIssuesRequest
+	(*UseIssuesResponse)(nil),       // 5: kaged.issue.v1.UseIssuesResponse
+	(*ToolIssue)(nil),               // 6: kaged.issue.v1.ToolIssue
+	(*ToolUpdate)(nil),              // 7: kaged.issue.v1.ToolUpdate
+	(*WorkTodosRequest)(nil),        // 8: kaged.issue.v1.WorkTodosRequest
+	(*WorkTodosResponse)(nil),       // 9: kaged.issue.v1.WorkTodosResponse
+	(*ToolTodo)(nil),                // 10: kaged.issue.v1.ToolTodo
 }
 var file_kaged_issue_v1_issue_tool_service_proto_depIdxs = []int32{
-	8, // 0: kaged.issue.v1.RemindTodosResponse.todos:type_name -> kaged.issue.v1.ToolTodo
-	4, // 1: kaged.issue.v1.UseIssuesResponse.issues:type_name -> kaged.issue.v1.ToolIssue
-	4, // 2: kaged.issue.v1.UseIssuesResponse.issue:type_name -> kaged.issue.v1.ToolIssue
-	5, // 3: kaged.issue.v1.UseIssuesResponse.updates:type_name -> kaged.issue.v1.ToolUpdate
-	5, // 4: kaged.issue.v1.UseIssuesResponse.update:type_name -> kaged.issue.v1.ToolUpdate
-	8, // 5: kaged.issue.v1.WorkTodosResponse.todos:type_name -> kaged.issue.v1.ToolTodo
-	2, // 6: kaged.issue.v1.IssueToolService.UseIssues:input_type -> kaged.issue.v1.UseIssuesRequest
-	6, // 7: kaged.issue.v1.IssueToolService.WorkTodos:input_type -> kaged.issue.v1.WorkTodosRequest
-	0, // 8: kaged.issue.v1.IssueToolService.RemindTodos:input_type -> kaged.issue.v1.RemindTodosRequest
-	3, // 9: kaged.issue.v1.IssueToolService.UseIssues:output_type -> kaged.issue.v1.UseIssuesResponse
-	7, // 10: kaged.issue.v1.IssueToolService.WorkTodos:output_type -> kaged.issue.v1.WorkTodosResponse
-	1, // 11: kaged.issue.v1.IssueToolService.RemindTodos:output_type -> kaged.issue.v1.RemindTodosResponse
-	9, // [9:12] is the sub-list for method output_type
-	6, // [6:9] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	10, // 0: kaged.issue.v1.RemindTodosResponse.todos:type_name -> kaged.issue.v1.ToolTodo
+	6,  // 1: kaged.issue.v1.UseIssuesResponse.issues:type_name -> kaged.issue.v1.ToolIssue
+	6,  // 2: kaged.issue.v1.UseIssuesResponse.issue:type_name -> kaged.issue.v1.ToolIssue
+	7,  // 3: kaged.issue.v1.UseIssuesResponse.updates:type_name -> kaged.issue.v1.ToolUpdate
+	7,  // 4: kaged.issue.v1.UseIssuesResponse.update:type_name -> kaged.issue.v1.ToolUpdate
+	10, // 5: kaged.issue.v1.WorkTodosResponse.todos:type_name -> kaged.issue.v1.ToolTodo
+	4,  // 6: kaged.issue.v1.IssueToolService.UseIssues:input_type -> kaged.issue.v1.UseIssuesRequest
+	8,  // 7: kaged.issue.v1.IssueToolService.WorkTodos:input_type -> kaged.issue.v1.WorkTodosRequest
+	2,  // 8: kaged.issue.v1.IssueToolService.RemindTodos:input_type -> kaged.issue.v1.RemindTodosRequest
+	0,  // 9: kaged.issue.v1.IssueToolService.AssignWorkspace:input_type -> kaged.issue.v1.AssignWorkspaceRequest
+	5,  // 10: kaged.issue.v1.IssueToolService.UseIssues:output_type -> kaged.issue.v1.UseIssuesResponse
+	9,  // 11: kaged.issue.v1.IssueToolService.WorkTodos:output_type -> kaged.issue.v1.WorkTodosResponse
+	3,  // 12: kaged.issue.v1.IssueToolService.RemindTodos:output_type -> kaged.issue.v1.RemindTodosResponse
+	1,  // 13: kaged.issue.v1.IssueToolService.AssignWorkspace:output_type -> kaged.issue.v1.AssignWorkspaceResponse
+	10, // [10:14] is the sub-list for method output_type
+	6,  // [6:10] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_kaged_issue_v1_issue_tool_service_proto_init() }
@@ -1088,15 +1201,15 @@ func file_kaged_issue_v1_issue_tool_service_proto_init() {
 	if File_kaged_issue_v1_issue_tool_service_proto != nil {
 		return
 	}
-	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[4].OneofWrappers = []any{}
-	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[8].OneofWrappers = []any{}
+	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[6].OneofWrappers = []any{}
+	file_kaged_issue_v1_issue_tool_service_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_issue_v1_issue_tool_service_proto_rawDesc), len(file_kaged_issue_v1_issue_tool_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	IssueToolService_UseIssues_FullMethodName   = "/kaged.issue.v1.IssueToolService/UseIssues"
-	IssueToolService_WorkTodos_FullMethodName   = "/kaged.issue.v1.IssueToolService/WorkTodos"
-	IssueToolService_RemindTodos_FullMethodName = "/kaged.issue.v1.IssueToolService/RemindTodos"
+	IssueToolService_UseIssues_FullMethodName       = "/kaged.issue.v1.IssueToolService/UseIssues"
+	IssueToolService_WorkTodos_FullMethodName       = "/kaged.issue.v1.IssueToolService/WorkTodos"
+	IssueToolService_RemindTodos_FullMethodName     = "/kaged.issue.v1.IssueToolService/RemindTodos"
+	IssueToolService_AssignWorkspace_FullMethodName = "/kaged.issue.v1.IssueToolService/AssignWorkspace"
 )
 
 // IssueToolServiceClient is the client API for IssueToolService service.
@@ -37,6 +38,10 @@ type IssueToolServiceClient interface {
 	WorkTodos(ctx context.Context, in *WorkTodosRequest, opts ...grpc.CallOption) (*WorkTodosResponse, error)
 	// RemindTodos returns the open todos that an agent is reminded of. For an unknown issue the list is empty.
 	RemindTodos(ctx context.Context, in *RemindTodosRequest, opts ...grpc.CallOption) (*RemindTodosResponse, error)
+	// AssignWorkspace says which operator a workspace serves, where several operators share a deployment: of the calls of a workspace those
+	// for its operator alone are answered, the others fail with forbidden (details.reason workspace_of_another). An assignment that is
+	// lower than the last one has no effect.
+	AssignWorkspace(ctx context.Context, in *AssignWorkspaceRequest, opts ...grpc.CallOption) (*AssignWorkspaceResponse, error)
 }
 
 type issueToolServiceClient struct {
@@ -77,6 +82,16 @@ func (c *issueToolServiceClient) RemindTodos(ctx context.Context, in *RemindTodo
 	return out, nil
 }
 
+func (c *issueToolServiceClient) AssignWorkspace(ctx context.Context, in *AssignWorkspaceRequest, opts ...grpc.CallOption) (*AssignWorkspaceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AssignWorkspaceResponse)
+	err := c.cc.Invoke(ctx, IssueToolService_AssignWorkspace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // IssueToolServiceServer is the server API for IssueToolService service.
 // All implementations must embed UnimplementedIssueToolServiceServer
 // for forward compatibility.
@@ -90,6 +105,10 @@ type IssueToolServiceServer interface {
 	WorkTodos(context.Context, *WorkTodosRequest) (*WorkTodosResponse, error)
 	// RemindTodos returns the open todos that an agent is reminded of. For an unknown issue the list is empty.
 	RemindTodos(context.Context, *RemindTodosRequest) (*RemindTodosResponse, error)
+	// AssignWorkspace says which operator a workspace serves, where several operators share a deployment: of the calls of a workspace those
+	// for its operator alone are answered, the others fail with forbidden (details.reason workspace_of_another). An assignment that is
+	// lower than the last one has no effect.
+	AssignWorkspace(context.Context, *AssignWorkspaceRequest) (*AssignWorkspaceResponse, error)
 	mustEmbedUnimplementedIssueToolServiceServer()
 }
 
@@ -108,6 +127,9 @@ func (UnimplementedIssueToolServiceServer) WorkTodos(context.Context, *WorkTodos
 }
 func (UnimplementedIssueToolServiceServer) RemindTodos(context.Context, *RemindTodosRequest) (*RemindTodosResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemindTodos not implemented")
+}
+func (UnimplementedIssueToolServiceServer) AssignWorkspace(context.Context, *AssignWorkspaceRequest) (*AssignWorkspaceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AssignWorkspace not implemented")
 }
 func (UnimplementedIssueToolServiceServer) mustEmbedUnimplementedIssueToolServiceServer() {}
 func (UnimplementedIssueToolServiceServer) testEmbeddedByValue()                          {}
@@ -184,6 +206,24 @@ func _IssueToolService_RemindTodos_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IssueToolService_AssignWorkspace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AssignWorkspaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IssueToolServiceServer).AssignWorkspace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IssueToolService_AssignWorkspace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IssueToolServiceServer).AssignWorkspace(ctx, req.(*AssignWorkspaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // IssueToolService_ServiceDesc is the grpc.ServiceDesc for IssueToolService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -202,6 +242,10 @@ var IssueToolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemindTodos",
 			Handler:    _IssueToolService_RemindTodos_Handler,
+		},
+		{
+			MethodName: "AssignWorkspace",
+			Handler:    _IssueToolService_AssignWorkspace_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
