@@ -39,6 +39,8 @@ func newModule(env *host.Env) (host.Service, error) {
 			URL: env.NATS.URL, InProcess: env.NATS.InProcess, User: "session-manager", Files: bus.Files(env.NATS.Files),
 			Name: "session-manager " + env.Instance, Log: env.Log,
 		},
+		System:     env.System(),
+		Workspaces: workspaces(env),
 		Harness:    env.Dial("harness"),
 		Issue:      env.Dial("issue"),
 		ToolRunner: env.DialWorkspace,
@@ -48,4 +50,12 @@ func newModule(env *host.Env) (host.Service, error) {
 		LocalConfig: env.ConfigPath.String(),
 		Telemetry:   env.Telemetry,
 	})
+}
+
+// workspaces returns the names of the configured workspaces.
+func workspaces(env *host.Env) (names []string) {
+	for _, w := range env.File.Workspaces {
+		names = append(names, w.Name)
+	}
+	return names
 }

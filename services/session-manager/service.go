@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/postgres"
 	"kaged.dev/pkg/postgres/database"
@@ -47,6 +48,9 @@ type Deps struct {
 	DatabaseURL, AppURL string
 	NATS                bus.Config
 	Harness, Issue      grpc.ClientConnInterface
+	// System is the shared deployment, Workspaces are the names of its workspaces.
+	System     config.System
+	Workspaces []string
 	// ToolRunner reaches the tool-runner of a workspace; the empty name is that of the default one.
 	ToolRunner func(workspace string) (grpc.ClientConnInterface, error)
 	// DialAddress reaches another session-manager at the address of a lease.
@@ -85,15 +89,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, pool: new(database.Pool),
 		health: postgres.NewHealth(deps.Log, cfg.DatabaseStall.D(), sessions.ProbeWrite),
 	}
-	workspaces := toolrunner.New(deps.ToolRunner)
-	s.audit = audit.New(s.pool, deps.Log)
+	places := operators.NewWorkspaces(s.pool, deps.Issue, deps.System.Enabled, deps.Workspaces)
+	workspaces := toolrunner.New(deps.ToolRunner, places.Check)
+	s.audit = audit.New(s.pool, deps.Log, deps.System.Enabled)
 	s.operators = operators.New(cfg.Operators, operators.Deps{
 		DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig, Version: deps.Version, Workspace: workspaces,
-		Parts: s.parts(),
+		Places: places, Parts: s.parts(),
 	})
 	s.projects = projects.New(cfg.Projects, projects.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Version: deps.Version,
-		Workspace: workspaces,
+		Workspace: workspaces, Places: places, Root: deps.System.Root(),
 		Changed: func(owner, id string, state projectscore.State) {
 			s.sessions.Notices.Tell(owner, notices.Project{ID: id, State: string(state)})
 		},
@@ -101,7 +106,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.sessions = sessions.New(cfg.Sessions, sessions.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
 		Harness: deps.Harness, Issue: deps.Issue, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress,
-		NoSandbox: deps.NoSandbox,
+		NoSandbox: deps.NoSandbox, Workspaces: places.All(), CheckStart: places.CheckStart,
 		Telemetry: deps.Telemetry, IdleHooks: deps.IdleHooks,
 	})
 	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces,

@@ -18,25 +18,29 @@ import (
 
 // Audit is the context.
 type Audit struct {
-	log   *slog.Logger
-	store *store.Audit
+	log     *slog.Logger
+	store   *store.Audit
+	service *audit.Service
 }
 
-// New returns the context in db. Nothing is started.
-func New(db database.DB, log *slog.Logger) *Audit { return &Audit{log, store.NewAudit(db)} }
+// New returns the context in db; shared says that operators share the deployment. Nothing is started.
+func New(db database.DB, log *slog.Logger, shared bool) *Audit {
+	kept := store.NewAudit(db)
+	return &Audit{log, kept, audit.NewService(kept, shared)}
+}
 
 // Register adds the context's services.
 func (a *Audit) Register(r grpc.ServiceRegistrar) {
-	sessionmanagerv1.RegisterAuditServiceServer(r, server.New(audit.NewService(a.store)))
+	sessionmanagerv1.RegisterAuditServiceServer(r, server.New(a.service))
 }
 
 // Debugged records a call with a debugging certificate, under the operator in the call's metadata, who alone sees
-// it; without an operator everyone sees it. It is on disk when it returns.
+// it; without an operator everyone sees it, or in a shared deployment administrators. It is on disk when it returns.
 func (a *Audit) Debugged(ctx context.Context, c rpc.DebugCall) error {
 	record := audit.New(ctx, "debug.called", map[string]any{
 		"method": c.Method, "certificate": c.Name, "serial": c.Serial, "valid_until": c.Until.UnixMilli(), "remote": c.Remote,
 	})
-	return audit.NewService(a.store).Record(ctx, []audit.Record{record})
+	return a.service.Record(ctx, []audit.Record{record})
 }
 
 // Boot makes the partitions that records need, before the first request.

@@ -9,11 +9,13 @@ import (
 
 	"kaged.dev/pkg/postgres/database"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/adapter/issues"
 	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
 	"kaged.dev/services/session-manager/internal/operators/core/rates"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
+	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
 	"kaged.dev/services/session-manager/internal/operators/server"
 	"kaged.dev/services/session-manager/internal/operators/store"
 )
@@ -27,7 +29,9 @@ type Deps struct {
 	// Version is kaged's, Workspace the default one, Parts the doctor's other questions.
 	Version   string
 	Workspace doctor.Workspace
-	Parts     []doctor.Part
+	// Places says which workspace an operator works in.
+	Places *workspaces.Workspaces
+	Parts  []doctor.Part
 }
 
 // Operators is the context.
@@ -39,20 +43,21 @@ type Operators struct {
 	tokens  *tokens.Service
 	doctor  *server.Doctor
 	rates   *rates.Service
+	places  *workspaces.Workspaces
 }
 
 // New returns the context. Nothing is started.
 func New(cfg Config, deps Deps) *Operators {
 	local := localconfig.NewFile(deps.LocalConfig, cfg.MaxScript, deps.Log)
 	return &Operators{
-		Local: local, rotate: cfg.RotateSecrets,
+		Local: local, rotate: cfg.RotateSecrets, places: deps.Places,
 		service: operator.New(operator.Deps{
 			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
 		}),
 		tokens: &tokens.Service{Store: store.NewTokens(deps.DB), Log: deps.Log},
 		rates:  &rates.Service{Store: store.NewRates(deps.DB), Local: local},
 		doctor: server.NewDoctor(
-			&doctor.Doctor{Local: local, Workspace: deps.Workspace, Parts: deps.Parts}, deps.Version,
+			&doctor.Doctor{Local: local, Workspace: deps.Workspace, Places: deps.Places, Parts: deps.Parts}, deps.Version,
 		),
 	}
 }
@@ -65,5 +70,20 @@ func (o *Operators) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterDoctorServiceServer(r, o.doctor)
 }
 
-// Boot makes the secrets that gateways share, before the first request.
-func (o *Operators) Boot(ctx context.Context) error { return o.service.Boot(ctx, o.rotate) }
+// Boot makes the secrets that gateways share, and the rows of workspaces, before the first request.
+func (o *Operators) Boot(ctx context.Context) error {
+	if err := o.places.Boot(ctx); err != nil {
+		return err
+	}
+	return o.service.Boot(ctx, o.rotate)
+}
+
+// NewWorkspaces returns the workspaces of a deployment, for all contexts. The issue service at issue is told of
+// assignments.
+func NewWorkspaces(
+	kept database.DB, issue grpc.ClientConnInterface, shared bool, names []string,
+) *workspaces.Workspaces {
+	return &workspaces.Workspaces{
+		Names: names, Shared: shared, Store: store.NewWorkspaces(kept), Told: issues.New(issue),
+	}
+}

@@ -15,12 +15,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 )
 
-// Deps are the dependencies of the context. Every field is needed.
+// Deps are the dependencies of the context. Every field but Root is needed.
 type Deps struct {
 	DB        database.DB
 	Log       *slog.Logger
 	Local     localconfig.Source
 	Workspace projects.Workspace
+	// Places says which workspace an operator works in; Root is the folder of projects there, "" for any.
+	Places projects.Places
+	Root   string
 	// Changed is told of each stored change of a project; the state is "" where it is not known.
 	Changed func(owner, id string, state projects.State)
 	// Version is kaged's; a snapshot of another version is compiled again.
@@ -38,8 +41,8 @@ func New(cfg Config, deps Deps) *Projects {
 	kept := store.NewProjects(deps.DB)
 	return &Projects{projects.New(projects.Deps{
 		Registry: told{kept, deps.Changed}, Approvals: kept, Contents: kept, History: kept, Config: deps.Local,
-		Workspace: deps.Workspace,
-		Log:       deps.Log, Version: deps.Version,
+		Workspace: deps.Workspace, Places: deps.Places, Root: deps.Root,
+		Log: deps.Log, Version: deps.Version,
 		Bounds: projects.Bounds{Prompts: cfg.MaxPrompts, Files: cfg.ProjectFiles, PromptCache: cfg.PromptCache},
 	})}
 }

@@ -53,6 +53,10 @@ type Deps struct {
 	Dial func(address string) (grpc.ClientConnInterface, error)
 	// NoSandbox says that cages are switched off on this daemon.
 	NoSandbox bool
+	// Workspaces are all there are, the default one by the empty name. CheckStart fails where no run of an operator may
+	// start in a workspace.
+	Workspaces []string
+	CheckStart func(ctx context.Context, operator, workspace string) error
 	// Telemetry are the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
 	// IdleHooks are called when a session has been idle for a while.
@@ -88,7 +92,7 @@ func New(cfg Config, deps Deps) *Sessions {
 	told := notices.New(
 		notices.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: noticesadapter.Send(stream), Log: deps.Log},
 	)
-	runner := harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry)
+	runner := harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry, deps.CheckStart)
 	watcher := idle.New(idle.Deps{
 		Hooks: deps.IdleHooks, Default: cfg.IdleDebounce.D(), Timeout: cfg.HookTimeout.D(), Warn: deps.Log.Warn,
 		Acquire: func(ctx context.Context, id string) (idle.Session, func(), error) {
@@ -117,6 +121,7 @@ func New(cfg Config, deps Deps) *Sessions {
 		Config: sessions.Config{
 			MaxContent: cfg.MaxContent, RunStarts: cfg.RunStarts, StopTimeout: cfg.StopTimeout.D(),
 			ToolsTimeout: cfg.ToolsTimeout.D(), ToolsRetry: cfg.SweepInterval.D(),
+			Workspaces: deps.Workspaces,
 			AttachWait: cfg.AttachWait.D(), Farewell: cfg.Farewell.D(),
 		},
 		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools,

@@ -33,16 +33,21 @@ type Harness struct {
 	// noSandbox says that cages are switched off on this daemon.
 	noSandbox bool
 	tracer    trace.Tracer
+	// check fails where no run of an operator may start in a workspace.
+	check func(ctx context.Context, operator, workspace string) error
 
 	mu       sync.Mutex // guards the map
 	compiled map[string]*harnessv1.CompiledProject
 }
 
 // New returns a Harness that calls over conn.
-func New(conn grpc.ClientConnInterface, patience time.Duration, noSandbox bool, kit *telemetry.Kit) *Harness {
+func New(
+	conn grpc.ClientConnInterface, patience time.Duration, noSandbox bool, kit *telemetry.Kit,
+	check func(ctx context.Context, operator, workspace string) error,
+) *Harness {
 	return &Harness{
 		client: harnessv1.NewHarnessServiceClient(conn), patience: patience, noSandbox: noSandbox,
-		tracer:   kit.Tracer(runScope),
+		tracer: kit.Tracer(runScope), check: check,
 		compiled: map[string]*harnessv1.CompiledProject{},
 	}
 }
@@ -73,6 +78,9 @@ func (h *Harness) snapshot(s *projects.Snapshot) (*harnessv1.CompiledProject, er
 
 // Start implements [runs.Harness]. It waits a while for a harness that is being restarted.
 func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) {
+	if err := h.check(ctx, s.Session.Owner, s.Session.Workspace); err != nil {
+		return nil, err
+	}
 	compiled, err := h.snapshot(s.Inputs.Snapshot)
 	if err != nil {
 		return nil, err

@@ -179,7 +179,7 @@ func TestRun(t *testing.T) {
 	conn := playRun(t, events, &asked)
 	s := spec(t, &harnessv1.AgentNode{IncludeToolResultsInContext: true})
 	s.Stored = []transcript.Stored{{ID: "m1", Role: llm.RoleUser, Content: "Hi."}}
-	stream, err := New(conn, time.Minute, true, nil).Start(t.Context(), s)
+	stream, err := New(conn, time.Minute, true, nil, anywhere).Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,13 +261,13 @@ func checkEvents(t *testing.T, got []contract.Event) {
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, nil)
-	_, err := New(conn, 50*time.Millisecond, false, nil).Start(t.Context(), spec(t, &harnessv1.AgentNode{}))
+	_, err := New(conn, 50*time.Millisecond, false, nil, anywhere).Start(t.Context(), spec(t, &harnessv1.AgentNode{}))
 	if f := fault.From(err); f.Code != fault.Unavailable || f.Details["subsystem"] != "harness" {
 		t.Errorf("err = %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = New(conn, time.Minute, false, nil).Start(ctx, spec(t, &harnessv1.AgentNode{}))
+	_, err = New(conn, time.Minute, false, nil, anywhere).Start(ctx, spec(t, &harnessv1.AgentNode{}))
 	if fault.CodeOf(err) != fault.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -279,7 +279,7 @@ func TestRefused(t *testing.T) {
 	conn := connect(t, func(grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
 		return fault.New(fault.PayloadTooLarge, "Too much.")
 	})
-	stream, err := New(conn, time.Minute, false, nil).Start(t.Context(), spec(t, &harnessv1.AgentNode{}))
+	stream, err := New(conn, time.Minute, false, nil, anywhere).Start(t.Context(), spec(t, &harnessv1.AgentNode{}))
 	if err == nil {
 		_, err = stream.Recv()
 	}
@@ -325,7 +325,7 @@ func TestPieces(t *testing.T) {
 // The project's and the operator's step limits count if the session has none.
 func TestMaxSteps(t *testing.T) {
 	t.Parallel()
-	h := New(connect(t, nil), time.Minute, false, nil)
+	h := New(connect(t, nil), time.Minute, false, nil, anywhere)
 	own := int32(7)
 	for name, c := range map[string]struct {
 		override int32
@@ -348,7 +348,7 @@ func TestMaxSteps(t *testing.T) {
 // A run is told how many agents of its session may be at work at once, where the operator says so.
 func TestLiveAgents(t *testing.T) {
 	t.Parallel()
-	h := New(connect(t, nil), time.Minute, false, nil)
+	h := New(connect(t, nil), time.Minute, false, nil, anywhere)
 	path := filepath.Join(t.TempDir(), "local.toml")
 	for text, want := range map[string]int32{"": 0, "[limits]\nlive_agents = 3\n": 3} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -365,3 +365,6 @@ func TestLiveAgents(t *testing.T) {
 		}
 	}
 }
+
+// anywhere lets runs start in every workspace.
+func anywhere(context.Context, string, string) error { return nil }

@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/ident"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
+	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
@@ -27,6 +28,7 @@ type Client struct {
 var (
 	_ sessions.Issues = (*Client)(nil)
 	_ runs.Issues     = (*Client)(nil)
+	_ workspaces.Told = (*Client)(nil)
 )
 
 // New returns a client that asks over conn.
@@ -37,6 +39,14 @@ func New(conn grpc.ClientConnInterface) *Client {
 // Check implements [sessions.Issues].
 func (c *Client) Check(ctx context.Context, project string, number int64) error {
 	_, err := c.client.GetIssue(ctx, &apiv1.GetIssueRequest{ProjectId: project, Number: number})
+	return err
+}
+
+// Assigned implements [workspaces.Told].
+func (c *Client) Assigned(ctx context.Context, a workspaces.Assignment) error {
+	_, err := c.tools.AssignWorkspace(ctx, &issuev1.AssignWorkspaceRequest{
+		Workspace: a.Name, Operator: a.Operator, Assignment: a.Number,
+	})
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 func (w *Workspaces) ListFolder(
 	ctx context.Context, workspace, root, path, after string, limit int,
 ) ([]projects.Entry, bool, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return nil, false, err
 	}
@@ -37,7 +37,7 @@ func (w *Workspaces) ListFolder(
 func (w *Workspaces) ReadFile(
 	ctx context.Context, workspace, root, path string, take func(size, modifiedAt int64, data []byte) error,
 ) error {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (w *Workspaces) ReadFile(
 
 // Changes implements [sessions.Tools].
 func (w *Workspaces) Changes(ctx context.Context, workspace string, q sessions.ChangesQuery) (sessions.Changes, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return sessions.Changes{}, err
 	}
@@ -81,8 +81,8 @@ func (w *Workspaces) Changes(ctx context.Context, workspace string, q sessions.C
 }
 
 // Examine implements doctor.Workspace.
-func (w *Workspaces) Examine(ctx context.Context) (contract.Machine, error) {
-	client, err := w.open("")
+func (w *Workspaces) Examine(ctx context.Context, workspace string) (contract.Machine, error) {
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return contract.Machine{}, err
 	}

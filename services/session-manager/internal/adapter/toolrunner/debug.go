@@ -10,7 +10,7 @@ import (
 
 // Debug implements [sessions.Tools].
 func (w *Workspaces) Debug(ctx context.Context, workspace string, l sessions.DebugLook) (sessions.Debugged, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return sessions.Debugged{}, err
 	}
@@ -26,7 +26,7 @@ func (w *Workspaces) Debug(ctx context.Context, workspace string, l sessions.Deb
 func (w *Workspaces) ControlDebug(
 	ctx context.Context, workspace, operator string, m sessions.DebugMove,
 ) (moved sessions.DebugMoved, err error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return moved, err
 	}

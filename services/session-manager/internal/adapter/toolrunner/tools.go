@@ -13,7 +13,7 @@ import (
 
 // EndSession implements [sessions.Tools]. It waits for a tool-runner that is being restarted, as long as ctx lasts.
 func (w *Workspaces) EndSession(ctx context.Context, workspace, session string) ([]contract.Record, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (w *Workspaces) EndSession(ctx context.Context, workspace, session string) 
 
 // SignalProcess implements [sessions.Tools].
 func (w *Workspaces) SignalProcess(ctx context.Context, workspace, session, process, signal string) error {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (w *Workspaces) SignalProcess(ctx context.Context, workspace, session, proc
 
 // Running implements [sessions.Tools].
 func (w *Workspaces) Running(ctx context.Context, workspace, session string) (sessions.Running, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return sessions.Running{}, err
 	}

@@ -11,7 +11,7 @@ import (
 func (w *Workspaces) Watch(
 	ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error),
 ) error {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return err
 	}

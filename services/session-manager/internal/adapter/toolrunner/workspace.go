@@ -15,7 +15,7 @@ import (
 func (w *Workspaces) ReadProject(
 	ctx context.Context, workspace, root string, paths []string, known map[string]string,
 ) (projects.Folder, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return projects.Folder{}, err
 	}
@@ -42,7 +42,7 @@ func (w *Workspaces) ReadProject(
 func (w *Workspaces) WriteProject(
 	ctx context.Context, workspace, root, path string, content []byte, was string,
 ) (string, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +54,7 @@ func (w *Workspaces) WriteProject(
 
 // Catalogue implements projects.Workspace.
 func (w *Workspaces) Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (w *Workspaces) Catalogue(ctx context.Context, workspace string) (catalogue
 func (w *Workspaces) LanguageServers(
 	ctx context.Context, workspace, project, root string,
 ) ([]contract.RunningLanguageServer, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (w *Workspaces) LanguageServers(
 func (w *Workspaces) StopLanguageServers(
 	ctx context.Context, workspace, project, root, lang string,
 ) ([]contract.RunningLanguageServer, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (w *Workspaces) StopLanguageServers(
 
 // UnloadProject implements unregister.Workspace.
 func (w *Workspaces) UnloadProject(ctx context.Context, workspace, project, root string) ([]contract.Record, error) {
-	client, err := w.open(workspace)
+	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func as(t *testing.T, user string) context.Context {
 // Another service's records are found by the operator they are about, a page at a time. A-AUDIT-01, A-AUDIT-02,
 // A-AUDIT-03.
 func TestRecordAndQuery(t *testing.T) {
-	s := server.New(audit.NewService(store.NewAudit(pgtest.New(t, migrations.Files, migrations.Schema))))
+	s := server.New(audit.NewService(store.NewAudit(pgtest.New(t, migrations.Files, migrations.Schema)), false))
 	payload, _ := structpb.NewStruct(map[string]any{"ip": "127.0.0.1"})
 	_, err := s.RecordAudit(t.Context(), &sessionmanagerv1.RecordAuditRequest{
 		UserId: "ada", RequestId: "r1",
@@ -72,7 +72,7 @@ func TestRecordAndQuery(t *testing.T) {
 
 // Requests that make no sense are refused.
 func TestRefusals(t *testing.T) {
-	s := server.New(audit.NewService(store.NewAudit(pgtest.New(t, migrations.Files, migrations.Schema))))
+	s := server.New(audit.NewService(store.NewAudit(pgtest.New(t, migrations.Files, migrations.Schema)), false))
 	for name, req := range map[string]*apiv1.QueryAuditRequest{
 		"limit": {Limit: -1}, "cursor": {Cursor: "garbage"}, "since": {Since: -1}, "session": {Session: "\x00"},
 	} {

@@ -102,15 +102,21 @@ func auditSQL(q audit.Query) (string, []any) {
 		b.conditions = append(b.conditions, "ts <= "+ts, "(ts, id) < ("+ts+", "+b.arg(q.After.S)+")")
 	}
 	limit := b.arg(q.Limit + 1)
-	scan := func(user string) string {
-		return "(select * from audit where " + strings.Join(append([]string{"user_id = " + b.arg(user)}, b.conditions...),
-			" and ") +
+	scan := func(of string) string {
+		return "(select * from audit where " + strings.Join(append([]string{of}, b.conditions...), " and ") +
 			" order by ts desc, id desc limit " + limit + ")"
 	}
-	source := scan("")
-	if q.Owner != "" {
-		source += " union all " + scan(q.Owner)
+	var scans []string
+	if q.Everyone {
+		scans = append(scans, scan("true"))
 	}
+	if !q.Everyone && !q.OnlyOwner {
+		scans = append(scans, scan("user_id = "+b.arg("")))
+	}
+	if !q.Everyone && q.Owner != "" {
+		scans = append(scans, scan("user_id = "+b.arg(q.Owner)))
+	}
+	source := strings.Join(scans, " union all ")
 	return `select id, ts, event_type, user_id, request_id, coalesce(project_id, ''), coalesce(session_id, ''), coalesce(run_id, ''), agent_path, body, total
 from (select e.*, row_number() over w as n, sum(octet_length(body)) over w as size, count(*) over () as total
       from (select *, payload::text as body from (` + source + `) s order by ts desc, id desc limit ` + limit + `) e

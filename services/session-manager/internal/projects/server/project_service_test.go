@@ -24,6 +24,7 @@ import (
 	"kaged.dev/services/session-manager/internal/adapter/toolrunner"
 	"kaged.dev/services/session-manager/internal/database/migrations"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/projects/server"
 	"kaged.dev/services/session-manager/internal/projects/store"
@@ -127,18 +128,20 @@ func client(t *testing.T, toml string, folders map[string]map[string]string) ses
 	})
 	pool := pgtest.New(t, migrations.Files, migrations.Schema)
 	kept := store.NewProjects(pool)
-	workspaces := toolrunner.New(func(string) (grpc.ClientConnInterface, error) { return around, nil })
+	tools := toolrunner.New(
+		func(string) (grpc.ClientConnInterface, error) { return around, nil }, new(workspaces.Workspaces).Check,
+	)
 	registry := projects.New(projects.Deps{
 		Registry: kept, Approvals: kept, Contents: kept,
 		Config:    localconfig.NewFile(path, 1<<20, slog.New(slog.DiscardHandler)),
-		Workspace: workspaces, Log: slog.New(slog.DiscardHandler),
+		Workspace: tools, Places: new(workspaces.Workspaces), Log: slog.New(slog.DiscardHandler),
 		Bounds: projects.Bounds{Prompts: 8 << 20, Files: 1024, PromptCache: 32 << 20},
 	})
 	return sessionmanagerv1.NewProjectServiceClient(serve(t, func(r grpc.ServiceRegistrar) {
 		sessionmanagerv1.RegisterProjectServiceServer(
 			r, server.New(
 				registry, unregister.New(
-					registry, twoSessions{}, sagasstore.New(pool), workspaces, func(string, string) {},
+					registry, twoSessions{}, sagasstore.New(pool), tools, func(string, string) {},
 				),
 			),
 		)

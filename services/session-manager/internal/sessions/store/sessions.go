@@ -211,9 +211,11 @@ func (s *Sessions) ToolsEnded(ctx context.Context, session string, ended []contr
 }
 
 // LateRecord implements [sessions.Store].
-func (s *Sessions) LateRecord(ctx context.Context, session, id string, r contract.Record) (stored bool, err error) {
+func (s *Sessions) LateRecord(
+	ctx context.Context, workspace, session, id string, r contract.Record,
+) (stored bool, err error) {
 	err = database.InTx(ctx, s.db, func(tx database.DB) error {
-		of, err := db.New(tx).OwnerOfLive(ctx, session)
+		of, err := db.New(tx).OwnerOfLive(ctx, session, workspace)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

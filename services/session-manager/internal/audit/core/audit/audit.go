@@ -81,9 +81,13 @@ func cleanField(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// Query asks the store for entries of Owner and of no operator, newest first.
+// Query asks the store for entries, newest first.
 type Query struct {
-	Owner string
+	// Owner selects those of one operator. Those without an operator come too, unless OnlyOwner is set.
+	Owner     string
+	OnlyOwner bool
+	// Everyone selects the entries of all operators; their payloads are left out.
+	Everyone bool
 	// Since is at or after and Until before, in milliseconds; 0 does not filter.
 	Since, Until int64
 	// ProjectID and SessionID do not filter where they are empty.
@@ -106,10 +110,14 @@ type Store interface {
 }
 
 // Service answers for the record. It is safe for concurrent use and starts no goroutine.
-type Service struct{ store Store }
+type Service struct {
+	store  Store
+	shared bool
+}
 
-// NewService returns a Service on store.
-func NewService(store Store) *Service { return &Service{store} }
+// NewService returns a Service on store. In a deployment that operators share nobody is shown records without an
+// operator.
+func NewService(store Store, shared bool) *Service { return &Service{store, shared} }
 
 // maxBatch is the most records of one request. The gateway sends one at a time; a flood is a mistake.
 const maxBatch = 1000

@@ -58,7 +58,7 @@ func TestClean(t *testing.T) {
 // Records without a type and floods are refused; an empty list is fine.
 func TestRecordRefuses(t *testing.T) {
 	m := &memory{}
-	s := audit.NewService(m)
+	s := audit.NewService(m, false)
 	for _, records := range [][]audit.Record{{{EventType: "a"}, {}}, make([]audit.Record, 1001)} {
 		if err := s.Record(t.Context(), records); !errors.Is(err, fault.ValidationFailed) {
 			t.Errorf("%d records: %v", len(records), err)
@@ -75,7 +75,7 @@ func TestRecordRefuses(t *testing.T) {
 // A query's parameters reach the store as they were meant. A-AUDIT-01.
 func TestQuery(t *testing.T) {
 	m := &memory{answer: []audit.Record{{ID: "c", TS: 3}, {ID: "b", TS: 2}}, more: true}
-	s := audit.NewService(m)
+	s := audit.NewService(m, false)
 	f := audit.Filter{Since: 1, Until: 9, ProjectID: "p", SessionID: "s", EventType: " auth.*, prompt.edit ,,"}
 	first, err := s.Query(t.Context(), "ada", f, 2, "")
 	if err != nil || len(first.Items) != 2 || !first.HasMore() {
@@ -96,7 +96,7 @@ func TestQuery(t *testing.T) {
 
 // A parameter that makes no sense is refused by its name.
 func TestQueryRefuses(t *testing.T) {
-	s := audit.NewService(&memory{})
+	s := audit.NewService(&memory{}, false)
 	for field, f := range map[string]audit.Filter{
 		"since": {Since: -1}, "until": {Until: -1}, "project_id": {ProjectID: "a\x00"}, "session": {SessionID: "\xff"},
 		"event_type": {EventType: strings.Repeat("a,", 51)},

@@ -24,8 +24,8 @@ const maxPatterns = 50
 // list names the audit's pages.
 const list = "audit"
 
-// Query returns a page of the entries that owner may see, newest first: those of owner and those without an
-// operator. It fails with validation_failed naming the parameter that makes no sense.
+// Query returns a page of the entries that owner may see, newest first: those of owner and, unless operators share the
+// deployment, those without an operator. It fails with validation_failed naming the parameter that makes no sense.
 func (s *Service) Query(
 	ctx context.Context, owner string, f Filter, limit int32, cursor string,
 ) (page.Page[Record], error) {
@@ -38,7 +38,7 @@ func (s *Service) Query(
 		return page.Page[Record]{}, err
 	}
 	entries, more, err := s.store.Query(ctx, Query{
-		Owner: owner, Since: f.Since, Until: f.Until, ProjectID: f.ProjectID, SessionID: f.SessionID,
+		Owner: owner, OnlyOwner: s.shared, Since: f.Since, Until: f.Until, ProjectID: f.ProjectID, SessionID: f.SessionID,
 		Types: types, After: req.After, Limit: req.Limit,
 	})
 	if err != nil {

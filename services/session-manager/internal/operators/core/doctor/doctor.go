@@ -13,9 +13,14 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// Workspace looks at the machine of the default workspace.
+// Workspace looks at the machine of a workspace.
 type Workspace interface {
-	Examine(ctx context.Context) (contract.Machine, error)
+	Examine(ctx context.Context, workspace string) (contract.Machine, error)
+}
+
+// Places says which workspace an operator works in, "" for none or the default one.
+type Places interface {
+	Current(ctx context.Context, operator string) (string, error)
 }
 
 // Part is a part of kaged that can be asked whether it works.
@@ -36,6 +41,7 @@ type Report struct {
 type Doctor struct {
 	Local     localconfig.Source
 	Workspace Workspace
+	Places    Places
 	// Parts are asked in this order.
 	Parts []Part
 }
@@ -52,7 +58,11 @@ func (d *Doctor) Look(ctx context.Context, user string) Report {
 	checks = append(checks, d.models(ctx, user)...)
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	machine, err := d.Workspace.Examine(bounded)
+	var machine contract.Machine
+	place, err := d.Places.Current(bounded, user)
+	if err == nil {
+		machine, err = d.Workspace.Examine(bounded, place)
+	}
 	if err != nil {
 		machine = contract.Machine{Cages: contract.CageReport{Unavailable: "The workspace does not answer."}}
 		checks = append(checks, contract.MachineCheck{

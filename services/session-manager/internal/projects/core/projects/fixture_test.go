@@ -26,6 +26,7 @@ import (
 	auditstore "kaged.dev/services/session-manager/internal/audit/store"
 	"kaged.dev/services/session-manager/internal/database/migrations"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/projects/store"
 )
@@ -216,7 +217,8 @@ func (f *fixture) restart(version string) {
 	f.Service = projects.New(projects.Deps{
 		Registry: kept, Approvals: kept, Contents: kept, History: kept,
 		Config: localconfig.NewFile(f.toml, 1<<20, slog.New(slog.DiscardHandler)), Workspace: f.workspace,
-		Log: slog.New(slog.DiscardHandler), Version: version,
+		Places: new(workspaces.Workspaces),
+		Log:    slog.New(slog.DiscardHandler), Version: version,
 		Bounds: projects.Bounds{Prompts: maxPrompts, Files: maxFiles, PromptCache: 32 << 20},
 	})
 }

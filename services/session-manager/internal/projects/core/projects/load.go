@@ -22,7 +22,11 @@ func now() int64 { return time.Now().UnixMilli() }
 // conflict if the id belongs to another folder or the folder to another id, and local_config_invalid. A failed
 // first load registers no project.
 func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool, error) {
-	folder, err := cleanPath(folder)
+	folder, err := s.folder(folder)
+	if err != nil {
+		return Project{}, false, err
+	}
+	workspace, err := s.Places.Take(ctx, owner)
 	if err != nil {
 		return Project{}, false, err
 	}
@@ -30,12 +34,12 @@ func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool
 	if err != nil {
 		return Project{}, false, err
 	}
-	c, err := s.compileFolder(ctx, "", folder, cfg.ToolRules())
+	c, err := s.compileFolder(ctx, workspace, folder, cfg.ToolRules())
 	if err != nil {
 		return Project{}, false, s.loadFailed(ctx, owner, c, folder, err)
 	}
 	for range saveTries {
-		p, err := s.registered(ctx, owner, c)
+		p, err := s.registered(ctx, owner, workspace, c)
 		if err != nil {
 			return Project{}, false, err
 		}
@@ -48,10 +52,10 @@ func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool
 }
 
 // registered returns the project that c's id is registered as from c's folder, or a new one.
-func (s *Service) registered(ctx context.Context, owner string, c compilation) (Project, error) {
+func (s *Service) registered(ctx context.Context, owner, workspace string, c compilation) (Project, error) {
 	p, err := s.Registry.Find(ctx, owner, c.ID)
 	if errors.Is(err, fault.NotFound) || err == nil && p.Path != c.root {
-		return Project{Owner: owner, ID: c.ID, Path: c.root, RegisteredAt: now()}, nil
+		return Project{Owner: owner, ID: c.ID, Path: c.root, Workspace: workspace, RegisteredAt: now()}, nil
 	}
 	return p, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"kaged.dev/pkg/check"
@@ -251,6 +252,22 @@ func prefix(tree string) string {
 
 // maxPath is the longest folder name, in bytes, as Linux has it.
 const maxPath = 4096
+
+// folder returns the folder that a request names. Where projects have a folder of their own the name may be relative to
+// it; one outside fails with not_found as a missing one does. The workspace checks it again, after links.
+func (s *Service) folder(name string) (string, error) {
+	if s.Root == "" {
+		return cleanPath(name)
+	}
+	if name != "" && !path.IsAbs(name) {
+		name = s.Root + "/" + name
+	}
+	folder, err := cleanPath(name)
+	if err == nil && !strings.HasPrefix(folder, s.Root+"/") {
+		err = noProject(folder).With("missing", "folder")
+	}
+	return folder, err
+}
 
 // cleanPath returns a folder as a request names it, without detours. Links are resolved where the files are.
 func cleanPath(p string) (string, error) {

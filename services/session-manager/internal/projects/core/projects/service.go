@@ -86,6 +86,13 @@ type CompileOutput struct {
 	Aliases, Prompts []Reference
 }
 
+// Places says which workspace an operator works in.
+type Places interface {
+	// Take returns the workspace of an operator, who gets a free one if they have none; "" is the default one. It fails with
+	// unavailable if none is free.
+	Take(ctx context.Context, operator string) (string, error)
+}
+
 // Registry keeps the registered projects.
 type Registry interface {
 	// Find returns a project with the number of its sessions. It fails with not_found.
@@ -161,7 +168,11 @@ type Deps struct {
 	History   History
 	Config    localconfig.Source
 	Workspace Workspace
-	Log       *slog.Logger
+	// Places says which workspace an operator works in.
+	Places Places
+	// Root is the folder of projects in a workspace, "" where they may be anywhere.
+	Root string
+	Log  *slog.Logger
 	// Version is kaged's; a snapshot of another version is compiled again.
 	Version string
 	Bounds  Bounds

@@ -47,12 +47,15 @@ func (s *Service) inWorkspaces(ctx context.Context, id string) (Running, error) 
 		}
 		return s.Tools.Running(ctx, found.Workspace, id)
 	}
-	others, err := s.Store.Workspaces(ctx, ident.CallerFrom(ctx).UserID)
+	names, err := s.Store.Workspaces(ctx, ident.CallerFrom(ctx).UserID)
 	if err != nil {
 		return Running{}, err
 	}
-	all, err := s.Tools.Running(ctx, "", "")
-	for _, name := range others {
+	if slices.Contains(s.Config.Workspaces, "") {
+		names = append([]string{""}, names...)
+	}
+	var all Running
+	for _, name := range names {
 		var more Running
 		if err == nil {
 			more, err = s.Tools.Running(ctx, name, "")

@@ -57,7 +57,7 @@ type Store interface {
 	Workspaces(ctx context.Context, owner string) ([]string, error)
 	// LateRecord stores a record of a session under an id, once however often it is called. It stores no record of
 	// an unknown session, or of one that has ended, because those come with its end.
-	LateRecord(ctx context.Context, session, id string, r contract.Record) (stored bool, err error)
+	LateRecord(ctx context.Context, workspace, session, id string, r contract.Record) (stored bool, err error)
 	// ToolsToEnd returns up to limit sessions that ended at or before a moment, in milliseconds, with a workspace
 	// that may not have heard of it, oldest first; those of the workspaces in except are left out. ToolsEnded notes
 	// that it has, and appends the records of the ended processes there; noted again, it has no effect.
@@ -196,6 +196,8 @@ type Config struct {
 	// ToolsTimeout is how long ending the commands of a session may take, ToolsRetry the retry interval for an
 	// unreachable workspace.
 	ToolsTimeout, ToolsRetry time.Duration
+	// Workspaces are all there are; the default one has the empty name.
+	Workspaces []string
 	// AttachWait is how long a socket waits for the one before it to be gone.
 	AttachWait time.Duration
 	// Farewell is how long the last frame of a session may take to be published before its socket is told.

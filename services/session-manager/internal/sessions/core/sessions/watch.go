@@ -2,21 +2,30 @@ package sessions
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/retry"
 )
 
-// WatchWorkspaces stores the default workspace's records between calls, until ctx ends. Each process does: a record
-// that several of them are given is stored once.
+// WatchWorkspaces stores the workspaces' records between calls, until ctx ends. Each process does: a record that several
+// of them are given is stored once. A workspace's records of sessions that are not in it are dropped.
 func (s *Service) WatchWorkspaces(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, name := range s.Config.Workspaces {
+		all.Go(func() { s.watch(ctx, name) })
+	}
+	all.Wait()
+}
+
+func (s *Service) watch(ctx context.Context, workspace string) {
 	for range (retry.Pauses{First: 100 * time.Millisecond, Last: s.ToolsRetry, Spread: true}).Each(ctx) {
-		err := s.Tools.Watch(ctx, "", func(session, id string, r contract.Record) (bool, error) {
-			return s.Store.LateRecord(ctx, session, id, r)
+		err := s.Tools.Watch(ctx, workspace, func(session, id string, r contract.Record) (bool, error) {
+			return s.Store.LateRecord(ctx, workspace, session, id, r)
 		})
 		if ctx.Err() == nil {
-			s.Log.Debug("the workspace is watched no more; trying again", "error", err)
+			s.Log.Debug("the workspace is watched no more; trying again", "workspace", workspace, "error", err)
 		}
 	}
 }

@@ -332,7 +332,7 @@ func (q *Queries) OwnedSessions(ctx context.Context, owner string, ids []string)
 }
 
 const ownerOfLive = `-- name: OwnerOfLive :one
-select owner_user_id, project_id from sessions where id = $1 and state <> 'ended' for share
+select owner_user_id, project_id from sessions where id = $1 and workspace = $2 and state <> 'ended' for share
 `
 
 type OwnerOfLiveRow struct {
@@ -340,9 +340,9 @@ type OwnerOfLiveRow struct {
 	ProjectID   string
 }
 
-// No row for a session that has ended.
-func (q *Queries) OwnerOfLive(ctx context.Context, id string) (OwnerOfLiveRow, error) {
-	row := q.db.QueryRow(ctx, ownerOfLive, id)
+// No row for a session that has ended, or that is in another workspace.
+func (q *Queries) OwnerOfLive(ctx context.Context, iD string, workspace string) (OwnerOfLiveRow, error) {
+	row := q.db.QueryRow(ctx, ownerOfLive, iD, workspace)
 	var i OwnerOfLiveRow
 	err := row.Scan(&i.OwnerUserID, &i.ProjectID)
 	return i, err

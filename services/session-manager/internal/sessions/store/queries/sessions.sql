@@ -77,8 +77,8 @@ order by ended_at limit @row_limit;
 update sessions set tools_to_end = false where id = @id and tools_to_end returning owner_user_id, project_id;
 
 -- name: OwnerOfLive :one
--- No row for a session that has ended.
-select owner_user_id, project_id from sessions where id = @id and state <> 'ended' for share;
+-- No row for a session that has ended, or that is in another workspace.
+select owner_user_id, project_id from sessions where id = @id and workspace = @workspace and state <> 'ended' for share;
 
 -- name: PatchSession :exec
 -- A null leaves a field, '' and 0 clear it.

@@ -1,0 +1,130 @@
+// Package workspaces says which workspace an operator works in, where several operators share a deployment: each has one
+// of their own, and no call of theirs goes to another.
+package workspaces
+
+import (
+	"context"
+
+	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+)
+
+// State says whether runs may start in a workspace.
+type State string
+
+// The states.
+const (
+	Active   State = "active"
+	Draining State = "draining"
+)
+
+// Assignment is the workspace of an operator.
+type Assignment struct {
+	// Name is the workspace, Operator whom it serves, "" for none.
+	Name, Operator string
+	State          State
+	// Number grows with each assignment of the workspace.
+	Number int64
+}
+
+// Store keeps assignments.
+type Store interface {
+	// Add makes rows for new names.
+	Add(ctx context.Context, names []string) error
+	// Of returns the assignment of an operator, a zero one for none.
+	Of(ctx context.Context, operator string) (Assignment, error)
+	// Assign gives the operator a free workspace of names with the record that made gives, or returns the one they have. It
+	// fails with not_found if none is free.
+	Assign(ctx context.Context, operator string, names []string, made func(Assignment) audit.Record) (Assignment, error)
+}
+
+// Told hears of assignments: the issue service, which believes a workspace's calls for its operator only.
+type Told interface {
+	Assigned(ctx context.Context, a Assignment) error
+}
+
+// Workspaces answers for a deployment. It is safe for concurrent use.
+type Workspaces struct {
+	// Names are the configured workspaces; empty in a deployment of one operator, where the default workspace has no name.
+	Names []string
+	// Shared says that several operators share the deployment.
+	Shared bool
+	Store  Store
+	Told   Told
+}
+
+// Boot makes the rows of the configured workspaces.
+func (w *Workspaces) Boot(ctx context.Context) error {
+	if !w.Shared {
+		return nil
+	}
+	return w.Store.Add(ctx, w.Names)
+}
+
+// All returns the names of all workspaces: the default one has the empty name.
+func (w *Workspaces) All() []string {
+	if !w.Shared {
+		return []string{""}
+	}
+	return w.Names
+}
+
+// Take returns the workspace of an operator, and gives them a free one if they have none. It fails with unavailable,
+// details.reason no_workspace, if none is free, and while the issue service cannot be told.
+func (w *Workspaces) Take(ctx context.Context, operator string) (string, error) {
+	if !w.Shared {
+		return "", nil
+	}
+	a, err := w.Store.Of(ctx, operator)
+	if err == nil && a.Name == "" {
+		a, err = w.Store.Assign(ctx, operator, w.Names, func(a Assignment) audit.Record {
+			return audit.New(ctx, "workspace.assigned", map[string]any{"workspace": a.Name, "assignment": a.Number})
+		})
+	}
+	if fault.CodeOf(err) == fault.NotFound {
+		return "", fault.New(fault.Unavailable, "No workspace is free; an administrator adds one to the deployment.").
+			With("reason", "no_workspace").With("subsystem", "workspace")
+	}
+	if err != nil {
+		return "", err
+	}
+	// Told each time, since the process may have died between the two.
+	return a.Name, w.Told.Assigned(ctx, a)
+}
+
+// Current returns the workspace of an operator, "" for none or the default one.
+func (w *Workspaces) Current(ctx context.Context, operator string) (string, error) {
+	if !w.Shared {
+		return "", nil
+	}
+	a, err := w.Store.Of(ctx, operator)
+	return a.Name, err
+}
+
+// Check fails with not_found unless a workspace is the operator's: a row of an earlier assignment leads nowhere.
+func (w *Workspaces) Check(ctx context.Context, operator, name string) error {
+	_, err := w.mine(ctx, operator, name)
+	return err
+}
+
+// CheckStart fails like [Workspaces.Check], and with unavailable, details.reason workspace_draining, where no run may
+// start.
+func (w *Workspaces) CheckStart(ctx context.Context, operator, name string) error {
+	a, err := w.mine(ctx, operator, name)
+	if err == nil && a.State == Draining {
+		err = fault.New(fault.Unavailable, "The workspace %s is drained: runs start again when an administrator ends that.",
+			name).With("reason", "workspace_draining").With("subsystem", "workspace")
+	}
+	return err
+}
+
+func (w *Workspaces) mine(ctx context.Context, operator, name string) (Assignment, error) {
+	if !w.Shared {
+		return Assignment{State: Active}, nil
+	}
+	a, err := w.Store.Of(ctx, operator)
+	if err == nil && (a.Name == "" || a.Name != name) {
+		err = fault.New(fault.NotFound, "The workspace is not there any more.").With("reason", "workspace_gone")
+	}
+	return a, err
+}
