@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
@@ -54,7 +55,7 @@ func TestAuthOfEveryRoute(t *testing.T) {
 			"X-Kaged-User-Groups": {"a"},
 		}},
 		"a system's without a nonce": {
-			setup{config: map[string]any{"deployment": "system", "audit_denials": 10_000}},
+			setup{system: config.System{Enabled: true}, config: map[string]any{"audit_denials": 10_000}},
 			map[string]http.Header{
 				"missing_nonce": {"X-Kaged-User-Id": {"ann"}},
 				"wrong_nonce":   {"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"x"}},
@@ -383,7 +384,9 @@ func TestMe(t *testing.T) {
 // A-ME-02, -03).
 func TestMeBehindASidecar(t *testing.T) {
 	t.Parallel()
-	d := start(t, setup{config: map[string]any{"deployment": "system", "sidecar_nonce": "n", "csrf_same_site": "strict"}})
+	d := start(t, setup{
+		system: config.System{Enabled: true}, config: map[string]any{"sidecar_nonce": "n", "csrf_same_site": "strict"},
+	})
 	c := d.client()
 	c.header = http.Header{
 		"X-Kaged-User-Id": {"ann"}, "X-Kaged-User-Email": {"a@x"}, "X-Kaged-User-Groups": {"dev,ops"},

@@ -11,16 +11,16 @@ import (
 
 // Config is [services.gateway]. Sizes are bytes.
 type Config struct {
-	// Deployment is "user" for one operator's daemon, "system" for one that many share behind a sign-in proxy.
-	Deployment string `toml:"deployment"`
-	// Auth is "loopback" or "sidecar"; empty means loopback in a user deployment and sidecar in a system one. The flag
-	// --insecure overrides it.
+	// Auth is "loopback" or "sidecar"; empty means sidecar in a deployment that operators share ([system] enabled), and
+	// loopback in another. The flag --insecure overrides it.
 	Auth string `toml:"auth"`
 	// Operator is the user id that a launch URL signs in; empty means the name of the operating system's user. Set
 	// it where the same operator's kaged may run under several uids: sessions belong to this id.
 	Operator string `toml:"operator"`
-	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce.
-	SidecarNonce string `toml:"sidecar_nonce"`
+	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce; SidecarNonceFile is a file with it, of
+	// 16 bytes or more, relative to the configuration file and read at the start.
+	SidecarNonce     string `toml:"sidecar_nonce"`
+	SidecarNonceFile string `toml:"sidecar_nonce_file"`
 	// CSRFSameSite is the SameSite of the CSRF cookie: "lax" or "strict".
 	CSRFSameSite string `toml:"csrf_same_site"`
 	// SecretMaxAge is how soon a secret that another gateway has rotated is worthless here.
@@ -93,6 +93,9 @@ type Config struct {
 	ClosingTimeout config.Duration `toml:"closing_timeout"`
 	// AttachTimeout is how long an upgrade waits for the session's holder.
 	AttachTimeout config.Duration `toml:"attach_timeout"`
+	// SocketMaxAge is how long a socket behind a sign-in proxy lasts: then it is closed with 1001, and the client comes back
+	// through the proxy, which knows whether the person is still signed in.
+	SocketMaxAge config.Duration `toml:"socket_max_age"`
 	// Grace is how long a socket is kept while the session's holder or the bus is away.
 	Grace config.Duration `toml:"grace"`
 	// StoredTimeout is how long a frame that was published may take to be stored.
@@ -102,7 +105,6 @@ type Config struct {
 // DefaultConfig returns the defaults, which are the API specification's where it names a number.
 func DefaultConfig() Config {
 	return Config{
-		Deployment:      "user",
 		CSRFSameSite:    "lax",
 		SecretMaxAge:    config.Duration(5 * time.Second),
 		BodyLimit:       1 << 20,
@@ -139,6 +141,7 @@ func DefaultConfig() Config {
 		FlushWindow:     config.Duration(time.Second),
 		ClosingTimeout:  config.Duration(10 * time.Second),
 		AttachTimeout:   config.Duration(10 * time.Second),
+		SocketMaxAge:    config.Duration(15 * time.Minute),
 		Grace:           config.Duration(15 * time.Second),
 		StoredTimeout:   config.Duration(2 * time.Second),
 	}
@@ -146,11 +149,11 @@ func DefaultConfig() Config {
 
 // Validate fails with bad_request for nonsensical values.
 func (c Config) Validate() error {
-	if c.Deployment != "user" && c.Deployment != "system" {
-		return fault.New(fault.BadRequest, `deployment must be "user" or "system", not %q.`, c.Deployment)
-	}
 	if c.Auth != "" && c.Auth != "loopback" && c.Auth != "sidecar" {
 		return fault.New(fault.BadRequest, `auth must be "loopback" or "sidecar", not %q.`, c.Auth)
+	}
+	if c.SidecarNonce != "" && c.SidecarNonceFile != "" {
+		return fault.New(fault.BadRequest, "sidecar_nonce and sidecar_nonce_file are both set; unset one of them.")
 	}
 	if c.CSRFSameSite != "lax" && c.CSRFSameSite != "strict" {
 		return fault.New(fault.BadRequest, `csrf_same_site must be "lax" or "strict", not %q.`, c.CSRFSameSite)
@@ -197,6 +200,7 @@ func (c Config) Validate() error {
 		{"flush_window", int64(c.FlushWindow)},
 		{"closing_timeout", int64(c.ClosingTimeout)},
 		{"attach_timeout", int64(c.AttachTimeout)},
+		{"socket_max_age", int64(c.SocketMaxAge)},
 		{"grace", int64(c.Grace)},
 		{"stored_timeout", int64(c.StoredTimeout)},
 	} {

@@ -42,6 +42,7 @@ type setup struct {
 	insecure, noSandbox bool
 	uiURL               string
 	config              map[string]any
+	system              config.System
 	manager             *manager
 	nats                *bustest.Private // may be nil; with one, the test must wait until the daemon is ready
 }
@@ -59,7 +60,7 @@ func start(t testing.TB, s setup) *daemon {
 		opts.NATS = host.NATS{InProcess: d.nats}
 		d.nats.Frames(t, bus.FramesConfig{}) // as session-manager makes it
 	}
-	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}}
+	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}, System: s.system}
 	opts.Log = slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	h, err := host.New(opts, gateway.Module, d.manager.module(), d.manager.issues(), d.box.module())
 	if err != nil {

@@ -32,7 +32,11 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := host.CheckInsecure(env.Listen, env.Insecure, env.InsecureAnywhere); err != nil {
 		return nil, err
 	}
+	if err := readNonce(&cfg, env.ConfigPath.String()); err != nil {
+		return nil, err
+	}
 	return New(cfg, Deps{
+		System:        env.System(),
 		Log:           env.Log,
 		Version:       env.Version,
 		Listen:        env.Listen,

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/telemetry"
@@ -54,6 +55,8 @@ type Deps struct {
 	RateLimitsOff bool
 	// Operator is the user of loopback mode.
 	Operator string
+	// System is the deployment that operators share.
+	System config.System
 	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns one to
 	// one of its processes, at the address of a lease's holder.
 	Dial        func(module string) grpc.ClientConnInterface
@@ -94,13 +97,17 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if _, err := access.NewHosts(deps.Listen, deps.UIURL); err != nil {
 		return nil, err
 	}
+	if deps.System.Enabled && authMode(cfg, deps) != access.Sidecar {
+		return nil, fault.New(fault.BadRequest, `[system] enabled is for operators whom a sign-in proxy names; [services.gateway] `+
+			`auth is "sidecar" there, not %q.`, authMode(cfg, deps))
+	}
 	conn := holding(deps, sessionManager)
 	operators := sessionmanagerv1.NewOperatorServiceClient(conn)
 	secrets := secretcache.New(operators, cfg.SecretMaxAge.D(), secretMinAge)
 	s := &Service{
 		cfg: cfg, deps: deps, conn: conn,
 		info: server.Info{
-			Version: deps.Version, Deployment: cfg.Deployment, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox,
+			Version: deps.Version, Shared: deps.System.Enabled, AuthMode: authMode(cfg, deps), NoSandbox: deps.NoSandbox,
 		},
 		audit: auditlog.New(sessionmanagerv1.NewAuditServiceClient(conn), deps.Log, auditlog.Limits{
 			Queue: cfg.AuditQueue, Denials: cfg.AuditDenials, Window: cfg.AuditWindow.D(),
@@ -110,7 +117,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.gate = &access.Gate{
 		Mode: s.info.AuthMode, Operator: deps.Operator, Nonce: cfg.SidecarNonce, Secrets: secrets,
-		Tokens: apitokens.Tokens{Operators: operators},
+		Tokens: apitokens.Tokens{Operators: operators}, AdminGroup: deps.System.AdminGroup,
 	}
 	if !deps.RateLimitsOff {
 		s.rates = rates.New(ratetokens.Tokens{Operators: operators}, deps.Log)
@@ -152,7 +159,7 @@ func authMode(cfg Config, deps Deps) access.Mode {
 		return access.Insecure
 	case cfg.Auth != "":
 		return access.Mode(cfg.Auth)
-	case cfg.Deployment == "system":
+	case deps.System.Enabled:
 		return access.Sidecar
 	}
 	return access.Loopback
@@ -173,11 +180,19 @@ func (s *Service) socketDeps() socket.Deps {
 			Replay: s.cfg.ReplayRate, ReplayBurst: s.cfg.ReplayBurst,
 			Output: s.cfg.OutputBuffer, Events: s.cfg.EventsBuffer, Control: s.cfg.ControlBuffer,
 			Terminals: s.cfg.Terminals, Pty: s.cfg.PtyBuffer, Typed: s.cfg.PtyInput,
-			Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(),
+			Age: s.socketAge(), Idle: s.cfg.IdleTimeout.D(), Probe: s.cfg.ProbeTimeout.D(), Flush: s.cfg.FlushWindow.D(),
 			Closing: s.cfg.ClosingTimeout.D(),
 			Attach:  s.cfg.AttachTimeout.D(), Grace: s.cfg.Grace.D(), Missing: s.cfg.StoredTimeout.D(),
 		},
 	}
+}
+
+// socketAge is how long sockets and streams last, 0 for any time.
+func (s *Service) socketAge() time.Duration {
+	if s.info.AuthMode != access.Sidecar {
+		return 0
+	}
+	return s.cfg.SocketMaxAge.D()
 }
 
 // Register implements host.Service.
@@ -265,7 +280,7 @@ func (s *Service) open(address string) error {
 		}, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
 		Limits: server.Limits{
 			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, Answers: s.cfg.Answers,
-			BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(),
+			BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(), Age: s.socketAge(),
 		},
 	})
 	if err != nil {

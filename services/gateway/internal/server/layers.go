@@ -80,6 +80,7 @@ func (s *Server) protected(needed access.Scope) []layer {
 func (s *Server) protectedWith(needed access.Scope, limit, textBody string) []layer {
 	return []layer{
 		s.authenticate,   // the only layer that is different from mode to mode
+		s.administering,  // before scoped, so that no one learns of a route that is not theirs
 		s.scoped(needed), // before record, so that a refused token leaves one record
 		s.limited(limit), // before record: a flood leaves no records
 		s.record,         // knows the operator; before csrf, so that insecure mode's refusals are recorded too
@@ -280,6 +281,20 @@ func (s *Server) scoped(needed access.Scope) layer {
 	}
 }
 
+// adminPath begins the paths of administrators' routes.
+const adminPath = "/api/v1/admin/"
+
+// administering refuses everyone but administrators, as a path without a route does.
+func (s *Server) administering(next http.Handler) http.Handler {
+	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
+		if strings.HasPrefix(r.URL.Path, adminPath) && !exchangeOf(r).identity.Admin {
+			return fault.New(fault.NotFound, "There is no route %s.", shown(r.URL.Path))
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
 // limited refuses requests of an operator that come too soon.
 func (s *Server) limited(limit string) layer {
 	return func(next http.Handler) http.Handler {
@@ -300,6 +315,9 @@ func (s *Server) caller(r *http.Request, id access.Identity) ident.Caller {
 	}
 	if id.Token != "" {
 		c.AuthMode = "token"
+	}
+	if id.Admin {
+		c.Role = ident.Admin
 	}
 	return c
 }

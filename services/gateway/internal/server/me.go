@@ -28,7 +28,7 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, &apiv1.Me{
 		UserId: id.UserID, Email: id.Email, Groups: id.Groups, OperatorName: name, CsrfToken: token,
 		Daemon: &apiv1.Daemon{
-			Version: s.deps.Info.Version, DeploymentMode: s.deps.Info.Deployment, AuthMode: string(s.deps.Info.AuthMode),
+			Version: s.deps.Info.Version, DeploymentMode: s.deps.Info.deployment(), AuthMode: string(s.deps.Info.AuthMode),
 			SandboxMode: s.deps.Info.sandbox(), Warnings: s.deps.Info.Warnings(),
 		},
 		Preferences: &apiv1.Preferences{

@@ -22,12 +22,20 @@ import (
 type Info struct {
 	// Version is the daemon's.
 	Version string
-	// Deployment is user or system.
-	Deployment string
+	// Shared says that several operators share the deployment.
+	Shared bool
 	// AuthMode is how operators are recognised.
 	AuthMode access.Mode
 	// NoSandbox is whether cages are off.
 	NoSandbox bool
+}
+
+// deployment is user or system.
+func (i Info) deployment() string {
+	if i.Shared {
+		return "system"
+	}
+	return "user"
 }
 
 // The warnings of a daemon that protects less than it could.
@@ -61,6 +69,8 @@ type Limits struct {
 	Requests int
 	// Time is how long one may take.
 	Time time.Duration
+	// Age is how long a stream of events lasts, 0 for any time.
+	Age time.Duration
 }
 
 // Sockets serves the sockets of sessions.

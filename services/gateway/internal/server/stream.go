@@ -59,6 +59,15 @@ const (
 // maxStreams bounds the streams of events of a gateway. Of more, the oldest of the operator with most ends.
 const maxStreams = 1024
 
+// lasting returns the context of a stream of events, which behind a sign-in proxy ends with its greatest age: the client
+// comes back through the proxy.
+func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.deps.Limits.Age > 0 {
+		return context.WithTimeout(ctx, s.deps.Limits.Age)
+	}
+	return context.WithCancel(ctx)
+}
+
 // stream answers GET /api/v1/sessions/{id}/stream: the frames of a session as server-sent events, for as many readers
 // as like. A socket may hold the session meanwhile. The id of an event is the place in all
 // channels, so Last-Event-ID resumes.
@@ -75,7 +84,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return rpc.FromStatus(err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := s.lasting(ctx)
 	defer cancel()
 	x := exchangeOf(r)
 	in := s.streaming.enter(x.identity.UserID, cancel)

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"kaged.dev/pkg/fault"
@@ -32,11 +33,13 @@ type Identity struct {
 	UserID string
 	// Email is for display only.
 	Email string
-	// Groups are for display only.
+	// Groups are those that the sidecar names; one of them may be the administrators'.
 	Groups []string
 	// Token is the id of the request's API token, "" for an operator in person, and Scope its scope.
 	Token string
 	Scope Scope
+	// Admin says that the operator is an administrator of the deployment. A token never makes one.
+	Admin bool
 }
 
 // Credentials are the credentials of a request.
@@ -77,6 +80,8 @@ type Gate struct {
 	Nonce string
 	// Secrets has the secret that the session cookie is derived from.
 	Secrets Secrets
+	// AdminGroup is the group of administrators, as the sidecar names it; "" for no administrators.
+	AdminGroup string
 	// Tokens are API tokens, which count in every mode but [Insecure].
 	Tokens Tokens
 }
@@ -132,7 +137,9 @@ func (g *Gate) sidecar(c Credentials) (Identity, Reason) {
 	case !printable(c.UserID):
 		return Identity{}, InvalidUser
 	}
-	return named(c), ""
+	id := named(c)
+	id.Admin = g.AdminGroup != "" && slices.Contains(id.Groups, g.AdminGroup)
+	return id, ""
 }
 
 func (g *Gate) insecure(c Credentials) (Identity, Reason) {

@@ -53,6 +53,8 @@ type Limits struct {
 	Terminals, Pty int
 	// Typed is how many bytes of input may wait for a process that does not read.
 	Typed int
+	// Age is how long a socket lasts, 0 for any time.
+	Age time.Duration
 	// Idle is how long a client may be silent; a third of it is how often it is pinged.
 	Idle time.Duration
 	// Probe is a client's time to answer when another socket wants its session.

@@ -62,6 +62,7 @@ func (h *Hub) Run(ctx context.Context) {
 				pinged = now
 				h.each((*Socket).ping)
 			}
+			h.each(func(s *Socket) { s.age(now) })
 			switch {
 			case h.deps.Ready() == nil:
 				there = now
@@ -75,6 +76,16 @@ func (h *Hub) Run(ctx context.Context) {
 			<-h.empty
 			return
 		}
+	}
+}
+
+// TooOld is the reason of a socket's end by its age.
+const TooOld = "The socket is as old as it may be behind a sign-in proxy; connect again."
+
+// age closes a socket that is as old as it may be.
+func (s *Socket) age(now time.Time) {
+	if limit := s.hub.deps.Limits.Age; limit > 0 && now.Sub(s.born) >= limit {
+		s.close(codeShutdown, TooOld)
 	}
 }
 

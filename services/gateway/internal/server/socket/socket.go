@@ -78,7 +78,8 @@ type Socket struct {
 	replay  *rate.Limiter   // of stored bytes that the client is sent
 	wake    chan struct{}   // write has work
 	left    chan struct{}   // closed when read has returned
-	workers atomic.Int32    // goroutines at work; the last one takes the socket out of the hub
+	born    time.Time
+	workers atomic.Int32 // goroutines at work; the last one takes the socket out of the hub
 
 	mu      sync.Mutex // guards the fields below
 	phase   phase
@@ -103,7 +104,7 @@ type lane struct {
 
 func newSocket(h *Hub, session string, caller ident.Caller) *Socket {
 	s := &Socket{
-		hub: h, session: session, caller: caller,
+		hub: h, session: session, caller: caller, born: time.Now(),
 		frames: limiter(h.deps.Limits.Frames, h.deps.Limits.FrameBurst),
 		replay: limiter(h.deps.Limits.Replay, h.deps.Limits.ReplayBurst),
 		wake:   make(chan struct{}, 1), left: make(chan struct{}),

@@ -39,7 +39,8 @@ type client struct {
 	frames *rate.Limiter   // of the client's frames
 	wake   chan struct{}   // has room for one
 	left   chan struct{}   // closed when read has returned
-	ends   sync.WaitGroup  // read and write
+	born   time.Time
+	ends   sync.WaitGroup // read and write
 
 	mu      sync.Mutex // guards the fields below
 	begun   bool       // the hello is queued
@@ -58,7 +59,7 @@ func newClient(h *Hub, owner string) *client {
 	}
 	return &client{
 		hub: h, owner: owner, frames: rate.NewLimiter(limit, h.deps.Limits.FrameBurst), wake: make(chan struct{}, 1),
-		left: make(chan struct{}), seq: map[string]int64{},
+		left: make(chan struct{}), seq: map[string]int64{}, born: time.Now(),
 	}
 }
 

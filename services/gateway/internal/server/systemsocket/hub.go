@@ -137,6 +137,13 @@ func (h *Hub) Run(ctx context.Context) {
 	for {
 		select {
 		case now := <-tick.C:
+			if limit := h.deps.Limits.Age; limit > 0 {
+				h.each(func(c *client) {
+					if now.Sub(c.born) >= limit {
+						c.close(codeShutdown, socket.TooOld)
+					}
+				})
+			}
 			if h.deps.Ready() == nil {
 				there = now
 			} else if now.Sub(there) >= h.deps.Limits.Grace {
