@@ -11,13 +11,14 @@ import (
 // System is a deployment that several operators share. The configuration is the deployment's, and each operator works
 // in a workspace that is theirs alone.
 type System struct {
-	// Enabled turns the mode on. Operators are then signed in by a proxy ([services.gateway] auth, "sidecar"), each service
-	// runs in a process of its own, and projects are in the workspaces of [[workspaces]].
+	// Enabled turns the mode on. Operators are then signed in by a proxy ([services.gateway] auth, "sidecar"), each
+	// service runs in a process of its own, and projects are in the workspaces of [[workspaces]].
 	Enabled bool `toml:"enabled"`
 	// ProjectsRoot is the folder of a workspace that holds its projects, /projects by default. A folder outside of it is
 	// not_found, also through a link.
 	ProjectsRoot string `toml:"projects_root"`
-	// AdminGroup is the group whose members are administrators, as the sign-in proxy names it; no operator is one by default.
+	// AdminGroup is the group whose members are administrators, as the sign-in proxy names it; no operator is one by
+	// default.
 	AdminGroup string `toml:"admin_group"`
 	// AllowUncaged lets agents without a cage work; false by default, so that they are refused with cage_unavailable.
 	AllowUncaged bool `toml:"allow_uncaged"`

@@ -77,8 +77,8 @@ func beside(caller, called mtls.Identity) error {
 		called).With("reason", "other_workspace")
 }
 
-// IdentityOf returns the identity of the certificate that a call came with, a zero one for a call over a socket or in this
-// process.
+// IdentityOf returns the identity of the certificate that a call came with, a zero one for a call over a socket or in
+// this process.
 func IdentityOf(ctx context.Context) mtls.Identity {
 	from, _ := peer.FromContext(ctx)
 	if from == nil {

@@ -148,7 +148,11 @@ func outgoing(ctx context.Context) context.Context {
 	c := ident.CallerFrom(ctx)
 	kv := make([]string, 0, 12)
 	for _, p := range [...][2]string{
-		{keyUser, c.UserID}, {keyEmail, c.Email}, {keyRequest, c.RequestID}, {keyMode, c.AuthMode}, {keyAgent, c.AgentPath},
+		{keyUser, c.UserID},
+		{keyEmail, c.Email},
+		{keyRequest, c.RequestID},
+		{keyMode, c.AuthMode},
+		{keyAgent, c.AgentPath},
 		{keyRole, c.Role},
 	} {
 		if p[1] != "" {

@@ -17,8 +17,8 @@ type Config struct {
 	// Operator is the user id that a launch URL signs in; empty means the name of the operating system's user. Set
 	// it where the same operator's kaged may run under several uids: sessions belong to this id.
 	Operator string `toml:"operator"`
-	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce; SidecarNonceFile is a file with it, of
-	// 16 bytes or more, relative to the configuration file and read at the start.
+	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce; SidecarNonceFile is a file with it,
+	// of 16 bytes or more, relative to the configuration file and read at the start.
 	SidecarNonce     string `toml:"sidecar_nonce"`
 	SidecarNonceFile string `toml:"sidecar_nonce_file"`
 	// CSRFSameSite is the SameSite of the CSRF cookie: "lax" or "strict".
@@ -93,8 +93,8 @@ type Config struct {
 	ClosingTimeout config.Duration `toml:"closing_timeout"`
 	// AttachTimeout is how long an upgrade waits for the session's holder.
 	AttachTimeout config.Duration `toml:"attach_timeout"`
-	// SocketMaxAge is how long a socket behind a sign-in proxy lasts: then it is closed with 1001, and the client comes back
-	// through the proxy, which knows whether the person is still signed in.
+	// SocketMaxAge is how long a socket behind a sign-in proxy lasts: then it is closed with 1001, and the client comes
+	// back through the proxy, which knows whether the person is still signed in.
 	SocketMaxAge config.Duration `toml:"socket_max_age"`
 	// Grace is how long a socket is kept while the session's holder or the bus is away.
 	Grace config.Duration `toml:"grace"`

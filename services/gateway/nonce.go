@@ -26,16 +26,16 @@ func readNonce(cfg *Config, configPath string) error {
 	}
 	info, err := os.Stat(name)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxNonce) {
-		return fault.New(fault.BadRequest, "[services.gateway] sidecar_nonce_file: %s is no regular file of at most %d bytes.",
-			name, maxNonce)
+		return fault.New(fault.BadRequest,
+			"[services.gateway] sidecar_nonce_file: %s is no regular file of at most %d bytes.", name, maxNonce)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return fault.Wrap(err, fault.BadRequest, "[services.gateway] sidecar_nonce_file: %s cannot be read.", name)
 	}
 	if data = bytes.TrimSpace(data); len(data) < minNonce {
-		return fault.New(fault.BadRequest, "[services.gateway] sidecar_nonce_file: %s has a nonce of %d bytes; make one with "+
-			"`openssl rand -hex 32`.", name, len(data))
+		return fault.New(fault.BadRequest, "[services.gateway] sidecar_nonce_file: %s has a nonce of %d bytes; make one "+
+			"with `openssl rand -hex 32`.", name, len(data))
 	}
 	cfg.SidecarNonce = string(data)
 	return nil

@@ -98,8 +98,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	if deps.System.Enabled && authMode(cfg, deps) != access.Sidecar {
-		return nil, fault.New(fault.BadRequest, `[system] enabled is for operators whom a sign-in proxy names; [services.gateway] `+
-			`auth is "sidecar" there, not %q.`, authMode(cfg, deps))
+		return nil, fault.New(fault.BadRequest, `[system] enabled is for operators whom a sign-in proxy names; `+
+			`[services.gateway] auth is "sidecar" there, not %q.`, authMode(cfg, deps))
 	}
 	conn := holding(deps, sessionManager)
 	operators := sessionmanagerv1.NewOperatorServiceClient(conn)

@@ -39,8 +39,8 @@ import (
 // nonce is the secret of the sign-in proxies.
 const nonce = "a-nonce-of-the-sign-in-proxies"
 
-// shared is a deployment of several operators: the control plane, and two workspaces with a certificate, a configuration
-// and a folder of projects of their own.
+// shared is a deployment of several operators: the control plane, and two workspaces with a certificate, a
+// configuration and a folder of projects of their own.
 type shared struct {
 	*kagedtest.World
 	ca        *certs.CA
@@ -52,7 +52,7 @@ type shared struct {
 
 var workspaceNames = []string{"one", "two"}
 
-func startShared(t *testing.T, llm *fakellm.Server, keys string) *shared {
+func startShared(t *testing.T, llm *fakellm.Server, keys string, ofGateway ...string) *shared {
 	t.Helper()
 	h := &shared{
 		World: kagedtest.NewWorld(t, ""), ca: certs.New(t), addresses: map[string]string{}, env: map[string][]string{},
@@ -80,7 +80,7 @@ func startShared(t *testing.T, llm *fakellm.Server, keys string) *shared {
 	h.Configure(t, fmt.Sprintf("%s\n%sprojects_root = %q\n%s", kagedtest.FakeModels(llm, "anthropic"), system,
 		filepath.Join(h.Dir, "projects"), table))
 	for id := range h.addresses {
-		h.start(t, id, stores, system)
+		h.start(t, id, stores, system, ofGateway...)
 	}
 	h.ready(t)
 	return h
@@ -91,14 +91,15 @@ func (h *shared) projects(workspace string) string {
 	return filepath.Join(h.Dir, "projects", workspace)
 }
 
-func (h *shared) start(t *testing.T, id string, stores []string, system string) {
+func (h *shared) start(t *testing.T, id string, stores []string, system string, ofGateway ...string) {
 	t.Helper()
 	service, workspace, _ := strings.Cut(id, ".")
 	env := append(append([]string{}, h.Env...), stores...)
 	env = append(env, certs.Env(h.certificate(id))...)
 	env = append(env, "KAGED_DATA_DIR="+filepath.Join(h.Dir, "data-"+id))
 	if service == "gateway" {
-		env = append(env, "KAGED_LISTEN="+h.gateway, "KAGED_SERVICES_GATEWAY_SIDECAR_NONCE="+nonce)
+		env = append(env, "KAGED_LISTEN="+h.gateway, "KAGED_SERVICES_GATEWAY_SIDECAR_NONCE_FILE="+h.nonceFile(t))
+		env = append(env, ofGateway...)
 	} else {
 		env = append(env, config.EnvName("services", service, "listen")+"="+h.addresses[id])
 	}
@@ -117,6 +118,16 @@ func (h *shared) start(t *testing.T, id string, stores []string, system string) 
 	}
 	h.env[id] = env
 	h.processes[id] = kagedtest.Command(t, service, env)
+}
+
+// nonceFile is a file with the nonce.
+func (h *shared) nonceFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(h.Dir, "nonce")
+	if err := os.WriteFile(file, []byte(nonce+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func (h *shared) certificate(id string) mtls.Files {
@@ -241,7 +252,8 @@ func (r route) body(dir string) string {
 	for suffix, text := range map[string]string{
 		"/approvals/{approval_id}": `{"decision":"approve","hash":""}`, "/messages": `{"content":"hi"}`,
 		"/messages/{message_id}": `{"always_keep":true}`, "/approve": `{"hash":"x"}`, "/debug": `{"action":"continue"}`,
-		"/issues": `{"title":"x"}`, "/updates": `{"body":"x"}`, "/todos": `{"items":["x"]}`, "/signal": `{"signal":"SIGTERM"}`,
+		"/issues": `{"title":"x"}`, "/updates": `{"body":"x"}`, "/todos": `{"items":["x"]}`,
+		"/signal": `{"signal":"SIGTERM"}`,
 		"/projects/load": fmt.Sprintf(`{"path":%q}`, dir), "/dsl": `{"dsl":"version: 1\n"}`,
 		"/issues/{number}": `{"title":"y"}`, "/todos/{id}": `{"status":"completed"}`,
 		"/prompts/{name}": `{"text":"x"}`, "/projects/{id}": `{"label":"x"}`, "/sessions/{id}": `{"label":"x"}`,
@@ -355,8 +367,8 @@ func unknownIDs(ids map[string]string) map[string]string {
 }
 
 // Two operators share a deployment, each in a workspace of their own, over mTLS. No route tells one of them of the
-// other's things: every route that names a thing of ada's answers bob with 404, as for an id that nobody has, and no list
-// has one.
+// other's things: every route that names a thing of ada's answers bob with 404, as for an id that nobody has, and no
+// list has one.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -59,8 +59,8 @@ const (
 // maxStreams bounds the streams of events of a gateway. Of more, the oldest of the operator with most ends.
 const maxStreams = 1024
 
-// lasting returns the context of a stream of events, which behind a sign-in proxy ends with its greatest age: the client
-// comes back through the proxy.
+// lasting returns the context of a stream of events, which behind a sign-in proxy ends with its greatest age: the
+// client comes back through the proxy.
 func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.deps.Limits.Age > 0 {
 		return context.WithTimeout(ctx, s.deps.Limits.Age)

@@ -31,9 +31,9 @@ func (s *Tools) AssignWorkspace(
 	return &issuev1.AssignWorkspaceResponse{}, err
 }
 
-// Proven refuses calls of the tools for an operator whom the caller's workspace does not serve: the operator in a call's
-// metadata is the caller's word, the workspace in its certificate is proven. It is for deployments that operators share.
-// It fails with forbidden, details.reason workspace_of_another.
+// Proven refuses calls of the tools for an operator whom the caller's workspace does not serve: the operator in a
+// call's metadata is the caller's word, the workspace in its certificate is proven. It is for deployments that
+// operators share. It fails with forbidden, details.reason workspace_of_another.
 func Proven(of Workspaces) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if !strings.HasPrefix(info.FullMethod, "/"+issuev1.IssueToolService_ServiceDesc.ServiceName+"/") {

@@ -28,8 +28,8 @@ func New(dial func(workspace string) (grpc.ClientConnInterface, error), check Ch
 	return &Workspaces{dial, check}
 }
 
-// open returns the tool-runner of a workspace. It fails with unavailable for a name without one, and with not_found for a
-// workspace of another operator than the caller. Calls without a caller are the service's own.
+// open returns the tool-runner of a workspace. It fails with unavailable for a name without one, and with not_found
+// for a workspace of another operator than the caller. Calls without a caller are the service's own.
 func (w *Workspaces) open(ctx context.Context, workspace string) (toolrunnerv1.ToolRunnerServiceClient, error) {
 	if caller := ident.CallerFrom(ctx).UserID; caller != "" {
 		if err := w.check(ctx, caller, workspace); err != nil {

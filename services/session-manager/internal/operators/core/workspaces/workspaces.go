@@ -1,5 +1,5 @@
-// Package workspaces says which workspace an operator works in, where several operators share a deployment: each has one
-// of their own, and no call of theirs goes to another.
+// Package workspaces says which workspace an operator works in, where several operators share a deployment: each has a
+// workspace of its operator alone, and calls for an operator go there only.
 package workspaces
 
 import (
@@ -20,7 +20,7 @@ const (
 
 // Assignment is the workspace of an operator.
 type Assignment struct {
-	// Name is the workspace, Operator whom it serves, "" for none.
+	// Name is the workspace, Operator is its operator, "" for a free workspace.
 	Name, Operator string
 	State          State
 	// Number grows with each assignment of the workspace.
@@ -31,10 +31,10 @@ type Assignment struct {
 type Store interface {
 	// Add makes rows for new names.
 	Add(ctx context.Context, names []string) error
-	// Of returns the assignment of an operator, a zero one for none.
+	// Of returns the assignment of an operator, a zero Assignment for an operator without a workspace.
 	Of(ctx context.Context, operator string) (Assignment, error)
-	// Assign gives the operator a free workspace of names with the record that made gives, or returns the one they have. It
-	// fails with not_found if none is free.
+	// Assign gives the operator a free workspace of names with the record that made gives, or returns the assignment
+	// of that operator. It fails with not_found if all are taken.
 	Assign(ctx context.Context, operator string, names []string, made func(Assignment) audit.Record) (Assignment, error)
 }
 
@@ -69,8 +69,8 @@ func (w *Workspaces) All() []string {
 	return w.Names
 }
 
-// Take returns the workspace of an operator, and gives them a free one if they have none. It fails with unavailable,
-// details.reason no_workspace, if none is free, and while the issue service cannot be told.
+// Take returns the workspace of an operator, and assigns a free workspace to an operator without one. It fails with
+// unavailable, details.reason no_workspace, if all are taken, and while the issue service cannot be told.
 func (w *Workspaces) Take(ctx context.Context, operator string) (string, error) {
 	if !w.Shared {
 		return "", nil
@@ -92,7 +92,7 @@ func (w *Workspaces) Take(ctx context.Context, operator string) (string, error) 
 	return a.Name, w.Told.Assigned(ctx, a)
 }
 
-// Current returns the workspace of an operator, "" for none or the default one.
+// Current returns the workspace of an operator, "" for the default one and for an operator without a workspace.
 func (w *Workspaces) Current(ctx context.Context, operator string) (string, error) {
 	if !w.Shared {
 		return "", nil

@@ -88,8 +88,8 @@ type CompileOutput struct {
 
 // Places says which workspace an operator works in.
 type Places interface {
-	// Take returns the workspace of an operator, who gets a free one if they have none; "" is the default one. It fails with
-	// unavailable if none is free.
+	// Take returns the workspace of an operator, who gets a free one if they have none; "" is the default one. It fails
+	// with unavailable if none is free.
 	Take(ctx context.Context, operator string) (string, error)
 }
 

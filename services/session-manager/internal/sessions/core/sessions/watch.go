@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// WatchWorkspaces stores the workspaces' records between calls, until ctx ends. Each process does: a record that several
-// of them are given is stored once. A workspace's records of sessions that are not in it are dropped.
+// WatchWorkspaces stores the workspaces' records between calls, until ctx ends. Each process does: a record that
+// several of them are given is stored once. A workspace's records of sessions that are not in it are dropped.
 func (s *Service) WatchWorkspaces(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, name := range s.Config.Workspaces {
