@@ -50,8 +50,10 @@ type Cage struct {
 	Notes []string
 }
 
-// CageEvent is an event of a cage: one of Opened, Network and Ended is set.
+// CageEvent is an event of a cage: one of Checked, Opened, Network and Ended is set.
 type CageEvent struct {
+	// Checked says that its policy can be enforced and its paths are open.
+	Checked bool
 	Opened  *Cage
 	Network *Attempt
 	// Ended is why it has ended: oom, pids, walltime, disk, owner_ended or lost. It is the last event. Found is what

@@ -85,4 +85,6 @@ type CageSpec struct {
 	// Policy holds its grants and limits in the project at Root.
 	Policy *dsl.Cage
 	Root   string
+	// TellChecked asks for the event that it is checked, before the one that it is there.
+	TellChecked bool
 }

@@ -114,6 +114,7 @@ func CageSpec(in contract.CageSpec) (out *sandboxsupervisorv1.HoldCageRequest) {
 	out.AgentPath = in.Owner.Agent
 	out.Policy = in.Policy.Proto()
 	out.ProjectRoot = in.Root
+	out.TellChecked = in.TellChecked
 	return out
 }
 
@@ -126,6 +127,7 @@ func fromCageSpec(in *sandboxsupervisorv1.HoldCageRequest) (out contract.CageSpe
 	out.Owner = FromOwner(in.Owner)
 	out.Policy = dsl.CageFromProto(in.Policy)
 	out.Root = in.ProjectRoot
+	out.TellChecked = in.TellChecked
 	return out
 }
 

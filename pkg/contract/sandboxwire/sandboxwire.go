@@ -66,6 +66,8 @@ var endings = map[contract.Reason]string{
 // FromCageEvent returns an event of a cage. An event that this build does not know is empty.
 func FromCageEvent(p *sandboxsupervisorv1.HoldCageEvent) contract.CageEvent {
 	switch e := p.GetEvent().(type) {
+	case *sandboxsupervisorv1.HoldCageEvent_Checked:
+		return contract.CageEvent{Checked: true}
 	case *sandboxsupervisorv1.HoldCageEvent_Opened:
 		cage := FromCage(e.Opened).Cage
 		return contract.CageEvent{Opened: &cage}

@@ -16,7 +16,7 @@ import (
 //convert:with >Audit=contract.RecordsProto(records)
 //convert:one fromQuestion *toolrunnerv1.ApprovalNeeded contract.Question
 //convert:both opened fromOpened contract.Cage *toolrunnerv1.CageOpened ID=CageId
-//convert:both ended fromEnded contract.CageEvent *toolrunnerv1.CageEnded Ended=Reason <Opened=- <Network=-
+//convert:both ended fromEnded contract.CageEvent *toolrunnerv1.CageEnded Ended=Reason <Opened=- <Network=- <Checked=-
 //convert:both Running FromRunning contract.Running *toolrunnerv1.ListProcessesResponse
 
 // FromCaller is the reverse of [Caller].
@@ -40,6 +40,8 @@ func FromQuestion(p *toolrunnerv1.ApprovalNeeded) (contract.Question, []contract
 // CageEvent returns an event of a cage as a message, nil for an empty one.
 func CageEvent(e contract.CageEvent) *toolrunnerv1.HoldCageEvent {
 	switch {
+	case e.Checked:
+		return &toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Checked{Checked: &toolrunnerv1.CageChecked{}}}
 	case e.Opened != nil:
 		return &toolrunnerv1.HoldCageEvent{Event: &toolrunnerv1.HoldCageEvent_Opened{Opened: opened(*e.Opened)}}
 	case e.Network != nil:
@@ -54,6 +56,8 @@ func CageEvent(e contract.CageEvent) *toolrunnerv1.HoldCageEvent {
 // build does not know is empty.
 func FromCageEvent(p *toolrunnerv1.HoldCageEvent) (event contract.CageEvent) {
 	switch e := p.GetEvent().(type) {
+	case *toolrunnerv1.HoldCageEvent_Checked:
+		event.Checked = true
 	case *toolrunnerv1.HoldCageEvent_Opened:
 		cage := fromOpened(e.Opened)
 		event.Opened = &cage

@@ -26,6 +26,9 @@ type BoxSpec struct {
 	// State is the file name of the persistent state, where View.Persistent. Boxes of one
 	// agent in one project share it.
 	State string
+	// Checked, unless nil, is called when the policy can be enforced as far as is known and its paths are open, which is
+	// before a process is started. It may be called again if the box is tried anew.
+	Checked func()
 }
 
 // Box is a box. Its methods may be called by many at once.

@@ -23,11 +23,12 @@ type Cage struct {
 	life context.Context // cancelled, with a cause, by a request to end
 	stop context.CancelCauseFunc
 
-	opened chan struct{} // closed when the fields below are set
-	err    error         // why it could not be made
-	box    Box
-	view   *cage.View
-	began  time.Time
+	checked chan struct{} // closed when the policy can be enforced and its paths are open
+	opened  chan struct{} // closed when the fields below are set
+	err     error         // why it could not be made
+	box     Box
+	view    *cage.View
+	began   time.Time
 
 	gone   chan struct{}   // closed when the cage and its processes are gone
 	reason contract.Reason // why it ended: set under s.mu with ending
@@ -51,7 +52,8 @@ func (cause) Error() string { return "the cage is to end" }
 
 func newCage(s *Supervisor, spec contract.CageSpec, key string) *Cage {
 	c := &Cage{
-		s: s, spec: spec, key: key, opened: make(chan struct{}), gone: make(chan struct{}), empty: make(chan struct{}),
+		s: s, spec: spec, key: key, checked: make(chan struct{}), opened: make(chan struct{}), gone: make(chan struct{}),
+		empty: make(chan struct{}),
 		holds: map[*Hold]struct{}{}, commands: map[*Exec]struct{}{},
 	}
 	c.life, c.stop = context.WithCancelCause(context.Background())
@@ -134,7 +136,9 @@ func (c *Cage) open() error {
 	if err != nil {
 		return err
 	}
-	spec := BoxSpec{ID: c.spec.ID, View: view, State: c.state()}
+	spec := BoxSpec{
+		ID: c.spec.ID, View: view, State: c.state(), Checked: sync.OnceFunc(func() { close(c.checked) }),
+	}
 	box, err := c.s.cages.Boxes.Open(c.life, spec, c.attempt)
 	if c.life.Err() != nil { // all holders have left, whatever the result
 		if err == nil {

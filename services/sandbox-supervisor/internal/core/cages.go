@@ -52,6 +52,12 @@ func cageKey(c contract.CageSpec) string {
 // cage_unavailable, with conflict for a known id with another owner or policy, with rate_limited above the limit of
 // cages, and with unavailable.
 func (s *Supervisor) Hold(ctx context.Context, spec contract.CageSpec) (*Hold, error) {
+	return s.HoldChecked(ctx, spec, nil)
+}
+
+// HoldChecked is as [Supervisor.Hold], and calls checked, unless nil, when the policy can be enforced and its paths are
+// open, before the cage is there; it fails with checked's error, too.
+func (s *Supervisor) HoldChecked(ctx context.Context, spec contract.CageSpec, checked func() error) (*Hold, error) {
 	if err := checkCage(spec); err != nil {
 		return nil, err
 	}
@@ -71,15 +77,32 @@ func (s *Supervisor) Hold(ctx context.Context, spec contract.CageSpec) (*Hold, e
 				return nil, fault.From(ctx.Err())
 			}
 		}
+		if err := h.await(ctx, checked); err != nil {
+			return nil, err
+		}
+		return h, nil
+	}
+}
+
+// await waits until the cage is there. A hold on one that is not is released.
+func (h *Hold) await(ctx context.Context, checked func() error) error {
+	early := h.cage.checked
+	if checked == nil {
+		early = nil
+	}
+	for {
 		select {
 		case <-h.cage.opened:
-			if h.cage.err != nil {
-				return nil, h.cage.err
+			return h.cage.err
+		case <-early:
+			early = nil
+			if err := checked(); err != nil {
+				h.Release()
+				return err
 			}
-			return h, nil
 		case <-ctx.Done():
 			h.Release()
-			return nil, fault.From(ctx.Err())
+			return fault.From(ctx.Err())
 		}
 	}
 }

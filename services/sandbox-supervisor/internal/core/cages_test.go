@@ -127,6 +127,9 @@ type fakeBoxes struct {
 }
 
 func (f *fakeBoxes) Open(ctx context.Context, spec BoxSpec, attempt func(contract.Attempt)) (Box, error) {
+	if spec.Checked != nil {
+		spec.Checked()
+	}
 	if f.slow {
 		done := ctx.Done()
 		if f.deaf {
@@ -235,6 +238,45 @@ func ended(t *testing.T, h *Hold) contract.Reason {
 		t.Error(err)
 	}
 	return reason
+}
+
+// A holder that asks for it is told when a cage is checked, before that is there; of one with a bad policy it is told
+// the refusal alone, and of one that fails after the check both.
+func TestHoldChecked(t *testing.T) {
+	t.Parallel()
+	boxes := &fakeBoxes{slow: true, hold: make(chan struct{})}
+	caged(t, boxes, func(t *testing.T, s *Supervisor) {
+		told := 0
+		bad := cageSpec()
+		bad.Root = "/missing"
+		if _, err := s.HoldChecked(t.Context(), bad, func() error { told++; return nil }); told != 0 ||
+			fault.CodeOf(err) != fault.CagePolicyInvalid {
+			t.Errorf("told %d times, %v", told, err)
+		}
+		spec := cageSpec()
+		h, err := s.HoldChecked(t.Context(), spec, func() error {
+			told++
+			close(boxes.hold) // only now is it made
+			return nil
+		})
+		if err != nil || told != 1 || h.Info().ID != spec.ID {
+			t.Fatalf("told %d times, %v", told, err)
+		}
+		h.Release()
+		boxes.err = fault.New(fault.CageUnavailable, "no")
+		late := cageSpec()
+		late.ID = ident.New()
+		if _, err := s.HoldChecked(t.Context(), late, func() error { told++; return nil }); fault.CodeOf(err) !=
+			fault.CageUnavailable {
+			t.Errorf("told %d times, %v", told, err)
+		}
+		gone := cageSpec()
+		gone.ID = ident.New()
+		boxes.err = nil
+		if _, err := s.HoldChecked(t.Context(), gone, func() error { return errors.New("gone") }); err == nil && told == 2 {
+			t.Error("a holder that is gone holds the cage")
+		}
+	})
 }
 
 // A cage runs commands until its holder releases it; commands still running then are cancelled,

@@ -14,7 +14,16 @@ func (s *Server) HoldCage(
 	req *sandboxsupervisorv1.HoldCageRequest,
 	stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent],
 ) error {
-	hold, err := s.supervisor.Hold(stream.Context(), sandboxwire.FromCageSpec(req))
+	spec := sandboxwire.FromCageSpec(req)
+	var checked func() error
+	if spec.TellChecked {
+		checked = func() error {
+			return stream.Send(&sandboxsupervisorv1.HoldCageEvent{
+				Event: &sandboxsupervisorv1.HoldCageEvent_Checked{Checked: &sandboxsupervisorv1.CageChecked{}},
+			})
+		}
+	}
+	hold, err := s.supervisor.HoldChecked(stream.Context(), spec, checked)
 	if err != nil {
 		return err
 	}

@@ -391,16 +391,16 @@ func (r *Runner) Told(session, id string) {
 // Drain ends the streams that hold runs, and leaves the runs' calls.
 func (r *Runner) Drain() { r.drain() }
 
-// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. It
-// fails with bad_request for a caller without a cage.
+// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. With
+// checked that event comes first. It fails with bad_request for a caller without a cage.
 func (r *Runner) HoldCage(
-	ctx context.Context, id string, from contract.Caller, event func(contract.CageEvent) error,
+	ctx context.Context, id string, from contract.Caller, checked bool, event func(contract.CageEvent) error,
 ) error {
 	if id == "" || from.SessionID == "" || from.Cage == nil {
 		return fault.New(fault.BadRequest, "A cage needs a cage_id, a session_id and a policy.")
 	}
 	return r.cages.Hold(ctx, contract.CageSpec{
-		ID: id, Policy: from.Cage, Root: from.Root,
+		ID: id, Policy: from.Cage, Root: from.Root, TellChecked: checked,
 		Owner: contract.Owner{SessionID: from.SessionID, RunID: from.RunID, ProjectID: from.ProjectID, Agent: from.Agent},
 	}, event)
 }

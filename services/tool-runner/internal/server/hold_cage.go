@@ -15,7 +15,8 @@ func (s *Server) HoldCage(
 	stream grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
 ) error {
 	from := toolwire.FromCaller(req.GetContext())
-	return s.runner.HoldCage(stream.Context(), req.GetCageId(), from, func(e contract.CageEvent) error {
+	hold := s.runner.HoldCage
+	return hold(stream.Context(), req.GetCageId(), from, req.GetTellChecked(), func(e contract.CageEvent) error {
 		if e.Opened != nil {
 			e.Opened.Summary = from.Cage.Summary()
 		}

@@ -2467,7 +2467,9 @@ type HoldCageRequest struct {
 	// Its grants.
 	Policy *v1.CagePolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The project's root, which paths of the policy are relative to.
-	ProjectRoot   string `protobuf:"bytes,5,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
+	ProjectRoot string `protobuf:"bytes,5,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
+	// Whether checked comes first.
+	TellChecked   bool `protobuf:"varint,6,opt,name=tell_checked,json=tellChecked,proto3" json:"tell_checked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2537,6 +2539,13 @@ func (x *HoldCageRequest) GetProjectRoot() string {
 	return ""
 }
 
+func (x *HoldCageRequest) GetTellChecked() bool {
+	if x != nil {
+		return x.TellChecked
+	}
+	return false
+}
+
 // HoldCageEvent is one message about a cage.
 type HoldCageEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2547,6 +2556,7 @@ type HoldCageEvent struct {
 	//	*HoldCageEvent_Opened
 	//	*HoldCageEvent_Network
 	//	*HoldCageEvent_Ended
+	//	*HoldCageEvent_Checked
 	Event         isHoldCageEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2616,6 +2626,15 @@ func (x *HoldCageEvent) GetEnded() *CageEnded {
 	return nil
 }
 
+func (x *HoldCageEvent) GetChecked() *CageChecked {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Checked); ok {
+			return x.Checked
+		}
+	}
+	return nil
+}
+
 type isHoldCageEvent_Event interface {
 	isHoldCageEvent_Event()
 }
@@ -2635,11 +2654,55 @@ type HoldCageEvent_Ended struct {
 	Ended *CageEnded `protobuf:"bytes,3,opt,name=ended,proto3,oneof"`
 }
 
+type HoldCageEvent_Checked struct {
+	// Its policy can be enforced and its paths are open; opened follows, or the error. It comes only where it is asked for.
+	Checked *CageChecked `protobuf:"bytes,4,opt,name=checked,proto3,oneof"`
+}
+
 func (*HoldCageEvent_Opened) isHoldCageEvent_Event() {}
 
 func (*HoldCageEvent_Network) isHoldCageEvent_Event() {}
 
 func (*HoldCageEvent_Ended) isHoldCageEvent_Event() {}
+
+func (*HoldCageEvent_Checked) isHoldCageEvent_Event() {}
+
+// CageChecked is empty.
+type CageChecked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageChecked) Reset() {
+	*x = CageChecked{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageChecked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageChecked) ProtoMessage() {}
+
+func (x *CageChecked) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageChecked.ProtoReflect.Descriptor instead.
+func (*CageChecked) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
+}
 
 // CageEnded is the end of a cage.
 type CageEnded struct {
@@ -2654,7 +2717,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2729,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2742,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CageEnded) GetReason() KillReason {
@@ -2725,7 +2788,7 @@ type Cage struct {
 
 func (x *Cage) Reset() {
 	*x = Cage{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2800,7 @@ func (x *Cage) String() string {
 func (*Cage) ProtoMessage() {}
 
 func (x *Cage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2813,7 @@ func (x *Cage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cage.ProtoReflect.Descriptor instead.
 func (*Cage) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Cage) GetCageId() string {
@@ -2836,7 +2899,7 @@ type ListCagesRequest struct {
 
 func (x *ListCagesRequest) Reset() {
 	*x = ListCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +2911,7 @@ func (x *ListCagesRequest) String() string {
 func (*ListCagesRequest) ProtoMessage() {}
 
 func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +2924,7 @@ func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesRequest.ProtoReflect.Descriptor instead.
 func (*ListCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListCagesRequest) GetSessionId() string {
@@ -2889,7 +2952,7 @@ type ListCagesResponse struct {
 
 func (x *ListCagesResponse) Reset() {
 	*x = ListCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +2964,7 @@ func (x *ListCagesResponse) String() string {
 func (*ListCagesResponse) ProtoMessage() {}
 
 func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +2977,7 @@ func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesResponse.ProtoReflect.Descriptor instead.
 func (*ListCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListCagesResponse) GetCages() []*Cage {
@@ -2933,7 +2996,7 @@ type ProbeCagesRequest struct {
 
 func (x *ProbeCagesRequest) Reset() {
 	*x = ProbeCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3008,7 @@ func (x *ProbeCagesRequest) String() string {
 func (*ProbeCagesRequest) ProtoMessage() {}
 
 func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3021,7 @@ func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesRequest.ProtoReflect.Descriptor instead.
 func (*ProbeCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{38}
 }
 
 // ProbeCagesResponse is this machine's support for cages.
@@ -2976,7 +3039,7 @@ type ProbeCagesResponse struct {
 
 func (x *ProbeCagesResponse) Reset() {
 	*x = ProbeCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3051,7 @@ func (x *ProbeCagesResponse) String() string {
 func (*ProbeCagesResponse) ProtoMessage() {}
 
 func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3064,7 @@ func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesResponse.ProtoReflect.Descriptor instead.
 func (*ProbeCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ProbeCagesResponse) GetTier() string {
@@ -3044,7 +3107,7 @@ type CageLayer struct {
 
 func (x *CageLayer) Reset() {
 	*x = CageLayer{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +3119,7 @@ func (x *CageLayer) String() string {
 func (*CageLayer) ProtoMessage() {}
 
 func (x *CageLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +3132,7 @@ func (x *CageLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLayer.ProtoReflect.Descriptor instead.
 func (*CageLayer) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CageLayer) GetName() string {
@@ -3271,19 +3334,22 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x03 \x01(\tR\tprojectId\"I\n" +
 	"\x13ReleaseCageResponse\x122\n" +
-	"\x05found\x18\x01 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"\xda\x01\n" +
+	"\x05found\x18\x01 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"\xfd\x01\n" +
 	"\x0fHoldCageRequest\x12\x17\n" +
 	"\acage_id\x18\x01 \x01(\tR\x06cageId\x127\n" +
 	"\x05owner\x18\x02 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x1d\n" +
 	"\n" +
 	"agent_path\x18\x03 \x01(\tR\tagentPath\x123\n" +
 	"\x06policy\x18\x04 \x01(\v2\x1b.kaged.common.v1.CagePolicyR\x06policy\x12!\n" +
-	"\fproject_root\x18\x05 \x01(\tR\vprojectRoot\"\xd0\x01\n" +
+	"\fproject_root\x18\x05 \x01(\tR\vprojectRoot\x12!\n" +
+	"\ftell_checked\x18\x06 \x01(\bR\vtellChecked\"\x95\x02\n" +
 	"\rHoldCageEvent\x12:\n" +
 	"\x06opened\x18\x01 \x01(\v2 .kaged.sandboxsupervisor.v1.CageH\x00R\x06opened\x12;\n" +
 	"\anetwork\x18\x02 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\anetwork\x12=\n" +
-	"\x05ended\x18\x03 \x01(\v2%.kaged.sandboxsupervisor.v1.CageEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"\x7f\n" +
+	"\x05ended\x18\x03 \x01(\v2%.kaged.sandboxsupervisor.v1.CageEndedH\x00R\x05ended\x12C\n" +
+	"\achecked\x18\x04 \x01(\v2'.kaged.sandboxsupervisor.v1.CageCheckedH\x00R\acheckedB\a\n" +
+	"\x05event\"\r\n" +
+	"\vCageChecked\"\x7f\n" +
 	"\tCageEnded\x12>\n" +
 	"\x06reason\x18\x01 \x01(\x0e2&.kaged.sandboxsupervisor.v1.KillReasonR\x06reason\x122\n" +
 	"\x05found\x18\x02 \x03(\v2\x1c.kaged.common.v1.CageFindingR\x05found\"\xb9\x02\n" +
@@ -3372,7 +3438,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP() []byte 
 }
 
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(OwnerKind)(0),                 // 0: kaged.sandboxsupervisor.v1.OwnerKind
 	(Stream)(0),                    // 1: kaged.sandboxsupervisor.v1.Stream
@@ -3410,17 +3476,18 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(*ReleaseCageResponse)(nil),    // 33: kaged.sandboxsupervisor.v1.ReleaseCageResponse
 	(*HoldCageRequest)(nil),        // 34: kaged.sandboxsupervisor.v1.HoldCageRequest
 	(*HoldCageEvent)(nil),          // 35: kaged.sandboxsupervisor.v1.HoldCageEvent
-	(*CageEnded)(nil),              // 36: kaged.sandboxsupervisor.v1.CageEnded
-	(*Cage)(nil),                   // 37: kaged.sandboxsupervisor.v1.Cage
-	(*ListCagesRequest)(nil),       // 38: kaged.sandboxsupervisor.v1.ListCagesRequest
-	(*ListCagesResponse)(nil),      // 39: kaged.sandboxsupervisor.v1.ListCagesResponse
-	(*ProbeCagesRequest)(nil),      // 40: kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	(*ProbeCagesResponse)(nil),     // 41: kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	(*CageLayer)(nil),              // 42: kaged.sandboxsupervisor.v1.CageLayer
-	nil,                            // 43: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	(*v1.CagePolicy)(nil),          // 44: kaged.common.v1.CagePolicy
-	(*v1.NetworkAttempt)(nil),      // 45: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),         // 46: kaged.common.v1.CageFinding
+	(*CageChecked)(nil),            // 36: kaged.sandboxsupervisor.v1.CageChecked
+	(*CageEnded)(nil),              // 37: kaged.sandboxsupervisor.v1.CageEnded
+	(*Cage)(nil),                   // 38: kaged.sandboxsupervisor.v1.Cage
+	(*ListCagesRequest)(nil),       // 39: kaged.sandboxsupervisor.v1.ListCagesRequest
+	(*ListCagesResponse)(nil),      // 40: kaged.sandboxsupervisor.v1.ListCagesResponse
+	(*ProbeCagesRequest)(nil),      // 41: kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	(*ProbeCagesResponse)(nil),     // 42: kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	(*CageLayer)(nil),              // 43: kaged.sandboxsupervisor.v1.CageLayer
+	nil,                            // 44: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	(*v1.CagePolicy)(nil),          // 45: kaged.common.v1.CagePolicy
+	(*v1.NetworkAttempt)(nil),      // 46: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),         // 47: kaged.common.v1.CageFinding
 }
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sandboxsupervisor.v1.Owner.kind:type_name -> kaged.sandboxsupervisor.v1.OwnerKind
@@ -3432,17 +3499,17 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	3,  // 6: kaged.sandboxsupervisor.v1.ConnectStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
 	8,  // 7: kaged.sandboxsupervisor.v1.ConnectEvent.connected:type_name -> kaged.sandboxsupervisor.v1.Connected
 	3,  // 8: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	43, // 9: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	44, // 9: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
 	10, // 10: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	44, // 11: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
+	45, // 11: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
 	10, // 12: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
 	15, // 13: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
 	16, // 14: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
 	17, // 15: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	45, // 16: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
+	46, // 16: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
 	1,  // 17: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
 	2,  // 18: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	46, // 19: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
+	47, // 19: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
 	9,  // 20: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
 	28, // 21: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
 	22, // 22: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
@@ -3455,47 +3522,48 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	3,  // 29: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
 	17, // 30: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
 	28, // 31: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	46, // 32: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
-	46, // 33: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	47, // 32: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
+	47, // 33: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
 	3,  // 34: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	44, // 35: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
-	37, // 36: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
-	45, // 37: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	36, // 38: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
-	2,  // 39: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	46, // 40: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	3,  // 41: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	37, // 42: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
-	42, // 43: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
-	4,  // 44: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	5,  // 45: kaged.sandboxsupervisor.v1.SandboxService.Connect:input_type -> kaged.sandboxsupervisor.v1.ConnectRequest
-	18, // 46: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
-	20, // 47: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
-	23, // 48: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
-	25, // 49: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
-	27, // 50: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	30, // 51: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	34, // 52: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
-	32, // 53: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	38, // 54: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
-	40, // 55: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	14, // 56: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	7,  // 57: kaged.sandboxsupervisor.v1.SandboxService.Connect:output_type -> kaged.sandboxsupervisor.v1.ConnectEvent
-	19, // 58: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
-	21, // 59: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
-	24, // 60: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
-	26, // 61: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
-	29, // 62: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	31, // 63: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	35, // 64: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
-	33, // 65: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	39, // 66: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
-	41, // 67: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	56, // [56:68] is the sub-list for method output_type
-	44, // [44:56] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	45, // 35: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
+	38, // 36: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
+	46, // 37: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	37, // 38: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
+	36, // 39: kaged.sandboxsupervisor.v1.HoldCageEvent.checked:type_name -> kaged.sandboxsupervisor.v1.CageChecked
+	2,  // 40: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	47, // 41: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 42: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	38, // 43: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
+	43, // 44: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
+	4,  // 45: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	5,  // 46: kaged.sandboxsupervisor.v1.SandboxService.Connect:input_type -> kaged.sandboxsupervisor.v1.ConnectRequest
+	18, // 47: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	20, // 48: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	23, // 49: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	25, // 50: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	27, // 51: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	30, // 52: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	34, // 53: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
+	32, // 54: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	39, // 55: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
+	41, // 56: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	14, // 57: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	7,  // 58: kaged.sandboxsupervisor.v1.SandboxService.Connect:output_type -> kaged.sandboxsupervisor.v1.ConnectEvent
+	19, // 59: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	21, // 60: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	24, // 61: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	26, // 62: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	29, // 63: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	31, // 64: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	35, // 65: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
+	33, // 66: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	40, // 67: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
+	42, // 68: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	57, // [57:69] is the sub-list for method output_type
+	45, // [45:57] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -3539,6 +3607,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
+		(*HoldCageEvent_Checked)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3546,7 +3615,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc), len(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

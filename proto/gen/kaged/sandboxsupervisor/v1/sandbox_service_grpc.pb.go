@@ -76,7 +76,7 @@ type SandboxServiceClient interface {
 	// EndOwner kills everything that belongs to a session, a run or a project, its cages included, and returns when it is gone.
 	EndOwner(ctx context.Context, in *EndOwnerRequest, opts ...grpc.CallOption) (*EndOwnerResponse, error)
 	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is
-	// opened, then the network attempts of the cage's commands, as they happen, and, when the cage ends before the
+	// checked, where that is asked for and the cage is new, then opened, then the network attempts of the cage's commands, as they happen, and, when the cage ends before the
 	// stream does, ended, which is the last. A cage outlives the stream only while processes of StartProcess run in
 	// it. A cage_id that is known already is joined, if its policy is the same. Fails with cage_policy_invalid if a
 	// path of the policy is missing or is a link, with cage_unavailable and the missing layer if this machine cannot
@@ -287,7 +287,7 @@ type SandboxServiceServer interface {
 	// EndOwner kills everything that belongs to a session, a run or a project, its cages included, and returns when it is gone.
 	EndOwner(context.Context, *EndOwnerRequest) (*EndOwnerResponse, error)
 	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is
-	// opened, then the network attempts of the cage's commands, as they happen, and, when the cage ends before the
+	// checked, where that is asked for and the cage is new, then opened, then the network attempts of the cage's commands, as they happen, and, when the cage ends before the
 	// stream does, ended, which is the last. A cage outlives the stream only while processes of StartProcess run in
 	// it. A cage_id that is known already is joined, if its policy is the same. Fails with cage_policy_invalid if a
 	// path of the policy is missing or is a link, with cage_unavailable and the missing layer if this machine cannot

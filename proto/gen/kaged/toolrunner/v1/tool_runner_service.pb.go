@@ -3439,7 +3439,9 @@ type HoldCageRequest struct {
 	// Its id, chosen by the caller: a ULID.
 	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The invocation, with the policy in it.
-	Context       *ToolContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
+	Context *ToolContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
+	// Whether checked comes first.
+	TellChecked   bool `protobuf:"varint,3,opt,name=tell_checked,json=tellChecked,proto3" json:"tell_checked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3488,6 +3490,13 @@ func (x *HoldCageRequest) GetContext() *ToolContext {
 	return nil
 }
 
+func (x *HoldCageRequest) GetTellChecked() bool {
+	if x != nil {
+		return x.TellChecked
+	}
+	return false
+}
+
 // HoldCageEvent is one message about a cage.
 type HoldCageEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3498,6 +3507,7 @@ type HoldCageEvent struct {
 	//	*HoldCageEvent_Opened
 	//	*HoldCageEvent_Network
 	//	*HoldCageEvent_Ended
+	//	*HoldCageEvent_Checked
 	Event         isHoldCageEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3567,6 +3577,15 @@ func (x *HoldCageEvent) GetEnded() *CageEnded {
 	return nil
 }
 
+func (x *HoldCageEvent) GetChecked() *CageChecked {
+	if x != nil {
+		if x, ok := x.Event.(*HoldCageEvent_Checked); ok {
+			return x.Checked
+		}
+	}
+	return nil
+}
+
 type isHoldCageEvent_Event interface {
 	isHoldCageEvent_Event()
 }
@@ -3586,11 +3605,55 @@ type HoldCageEvent_Ended struct {
 	Ended *CageEnded `protobuf:"bytes,3,opt,name=ended,proto3,oneof"`
 }
 
+type HoldCageEvent_Checked struct {
+	// Its policy can be enforced and its paths are open; opened follows, or the error. It comes only where it is asked for.
+	Checked *CageChecked `protobuf:"bytes,4,opt,name=checked,proto3,oneof"`
+}
+
 func (*HoldCageEvent_Opened) isHoldCageEvent_Event() {}
 
 func (*HoldCageEvent_Network) isHoldCageEvent_Event() {}
 
 func (*HoldCageEvent_Ended) isHoldCageEvent_Event() {}
+
+func (*HoldCageEvent_Checked) isHoldCageEvent_Event() {}
+
+// CageChecked is empty.
+type CageChecked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CageChecked) Reset() {
+	*x = CageChecked{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CageChecked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CageChecked) ProtoMessage() {}
+
+func (x *CageChecked) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CageChecked.ProtoReflect.Descriptor instead.
+func (*CageChecked) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{49}
+}
 
 // CageOpened says that a cage is there.
 type CageOpened struct {
@@ -3611,7 +3674,7 @@ type CageOpened struct {
 
 func (x *CageOpened) Reset() {
 	*x = CageOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3686,7 @@ func (x *CageOpened) String() string {
 func (*CageOpened) ProtoMessage() {}
 
 func (x *CageOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3699,7 @@ func (x *CageOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
 func (*CageOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{49}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CageOpened) GetTier() string {
@@ -3687,7 +3750,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3699,7 +3762,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3712,7 +3775,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{50}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CageEnded) GetReason() string {
@@ -3742,7 +3805,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +3817,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +3830,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{51}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -3795,7 +3858,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3807,7 +3870,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3820,7 +3883,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{52}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -3843,7 +3906,7 @@ type ListLanguageServersRequest struct {
 
 func (x *ListLanguageServersRequest) Reset() {
 	*x = ListLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +3918,7 @@ func (x *ListLanguageServersRequest) String() string {
 func (*ListLanguageServersRequest) ProtoMessage() {}
 
 func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +3931,7 @@ func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{53}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListLanguageServersRequest) GetProjectId() string {
@@ -3896,7 +3959,7 @@ type ListLanguageServersResponse struct {
 
 func (x *ListLanguageServersResponse) Reset() {
 	*x = ListLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3908,7 +3971,7 @@ func (x *ListLanguageServersResponse) String() string {
 func (*ListLanguageServersResponse) ProtoMessage() {}
 
 func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3921,7 +3984,7 @@ func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{54}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -3948,7 +4011,7 @@ type StopLanguageServersRequest struct {
 
 func (x *StopLanguageServersRequest) Reset() {
 	*x = StopLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4023,7 @@ func (x *StopLanguageServersRequest) String() string {
 func (*StopLanguageServersRequest) ProtoMessage() {}
 
 func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4036,7 @@ func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{55}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StopLanguageServersRequest) GetProjectId() string {
@@ -4017,7 +4080,7 @@ type StopLanguageServersResponse struct {
 
 func (x *StopLanguageServersResponse) Reset() {
 	*x = StopLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4029,7 +4092,7 @@ func (x *StopLanguageServersResponse) String() string {
 func (*StopLanguageServersResponse) ProtoMessage() {}
 
 func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4042,7 +4105,7 @@ func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{56}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *StopLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -4074,7 +4137,7 @@ type SignalProcessRequest struct {
 
 func (x *SignalProcessRequest) Reset() {
 	*x = SignalProcessRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4149,7 @@ func (x *SignalProcessRequest) String() string {
 func (*SignalProcessRequest) ProtoMessage() {}
 
 func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4162,7 @@ func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalProcessRequest.ProtoReflect.Descriptor instead.
 func (*SignalProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{57}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SignalProcessRequest) GetSessionId() string {
@@ -4132,7 +4195,7 @@ type SignalProcessResponse struct {
 
 func (x *SignalProcessResponse) Reset() {
 	*x = SignalProcessResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4144,7 +4207,7 @@ func (x *SignalProcessResponse) String() string {
 func (*SignalProcessResponse) ProtoMessage() {}
 
 func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4157,7 +4220,7 @@ func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalProcessResponse.ProtoReflect.Descriptor instead.
 func (*SignalProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{58}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{59}
 }
 
 // ListProcessesRequest selects commands.
@@ -4171,7 +4234,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4246,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4259,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{59}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -4219,7 +4282,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4231,7 +4294,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4244,7 +4307,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{60}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -4500,15 +4563,18 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x06opened\x18\x01 \x01(\v2\x1e.kaged.toolrunner.v1.RunOpenedH\x00R\x06opened\x123\n" +
 	"\x05debug\x18\x02 \x01(\v2\x1b.kaged.common.v1.DebugEventH\x00R\x05debugB\a\n" +
 	"\x05event\"\v\n" +
-	"\tRunOpened\"f\n" +
+	"\tRunOpened\"\x89\x01\n" +
 	"\x0fHoldCageRequest\x12\x17\n" +
 	"\acage_id\x18\x01 \x01(\tR\x06cageId\x12:\n" +
-	"\acontext\x18\x02 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\xc8\x01\n" +
+	"\acontext\x18\x02 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\x12!\n" +
+	"\ftell_checked\x18\x03 \x01(\bR\vtellChecked\"\x86\x02\n" +
 	"\rHoldCageEvent\x129\n" +
 	"\x06opened\x18\x01 \x01(\v2\x1f.kaged.toolrunner.v1.CageOpenedH\x00R\x06opened\x12;\n" +
 	"\anetwork\x18\x02 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\anetwork\x126\n" +
-	"\x05ended\x18\x03 \x01(\v2\x1e.kaged.toolrunner.v1.CageEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"\x8a\x01\n" +
+	"\x05ended\x18\x03 \x01(\v2\x1e.kaged.toolrunner.v1.CageEndedH\x00R\x05ended\x12<\n" +
+	"\achecked\x18\x04 \x01(\v2 .kaged.toolrunner.v1.CageCheckedH\x00R\acheckedB\a\n" +
+	"\x05event\"\r\n" +
+	"\vCageChecked\"\x8a\x01\n" +
 	"\n" +
 	"CageOpened\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1f\n" +
@@ -4610,7 +4676,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
@@ -4664,52 +4730,53 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*RunOpened)(nil),                   // 49: kaged.toolrunner.v1.RunOpened
 	(*HoldCageRequest)(nil),             // 50: kaged.toolrunner.v1.HoldCageRequest
 	(*HoldCageEvent)(nil),               // 51: kaged.toolrunner.v1.HoldCageEvent
-	(*CageOpened)(nil),                  // 52: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),                   // 53: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),          // 54: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),         // 55: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListLanguageServersRequest)(nil),  // 56: kaged.toolrunner.v1.ListLanguageServersRequest
-	(*ListLanguageServersResponse)(nil), // 57: kaged.toolrunner.v1.ListLanguageServersResponse
-	(*StopLanguageServersRequest)(nil),  // 58: kaged.toolrunner.v1.StopLanguageServersRequest
-	(*StopLanguageServersResponse)(nil), // 59: kaged.toolrunner.v1.StopLanguageServersResponse
-	(*SignalProcessRequest)(nil),        // 60: kaged.toolrunner.v1.SignalProcessRequest
-	(*SignalProcessResponse)(nil),       // 61: kaged.toolrunner.v1.SignalProcessResponse
-	(*ListProcessesRequest)(nil),        // 62: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),       // 63: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                                 // 64: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*v1.CageReport)(nil),               // 65: kaged.common.v1.CageReport
-	(*v1.LanguageServerReport)(nil),     // 66: kaged.common.v1.LanguageServerReport
-	(*v1.MachineCheck)(nil),             // 67: kaged.common.v1.MachineCheck
-	(*structpb.Struct)(nil),             // 68: google.protobuf.Struct
-	(*v1.Error)(nil),                    // 69: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),               // 70: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),           // 71: kaged.common.v1.LanguageServer
-	(*v1.Debugging)(nil),                // 72: kaged.common.v1.Debugging
-	(*v1.ApprovalSubject)(nil),          // 73: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),              // 74: kaged.common.v1.AuditRecord
-	(*v1.DebugSession)(nil),             // 75: kaged.common.v1.DebugSession
-	(*v1.DebugView)(nil),                // 76: kaged.common.v1.DebugView
-	(*v1.DebugState)(nil),               // 77: kaged.common.v1.DebugState
-	(*v1.DebugVariable)(nil),            // 78: kaged.common.v1.DebugVariable
-	(*v1.DebugEvent)(nil),               // 79: kaged.common.v1.DebugEvent
-	(*v1.NetworkAttempt)(nil),           // 80: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),              // 81: kaged.common.v1.CageFinding
-	(*v1.RunningLanguageServer)(nil),    // 82: kaged.common.v1.RunningLanguageServer
-	(*v1.RunningProcess)(nil),           // 83: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),              // 84: kaged.common.v1.RunningCage
+	(*CageChecked)(nil),                 // 52: kaged.toolrunner.v1.CageChecked
+	(*CageOpened)(nil),                  // 53: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),                   // 54: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),          // 55: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),         // 56: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListLanguageServersRequest)(nil),  // 57: kaged.toolrunner.v1.ListLanguageServersRequest
+	(*ListLanguageServersResponse)(nil), // 58: kaged.toolrunner.v1.ListLanguageServersResponse
+	(*StopLanguageServersRequest)(nil),  // 59: kaged.toolrunner.v1.StopLanguageServersRequest
+	(*StopLanguageServersResponse)(nil), // 60: kaged.toolrunner.v1.StopLanguageServersResponse
+	(*SignalProcessRequest)(nil),        // 61: kaged.toolrunner.v1.SignalProcessRequest
+	(*SignalProcessResponse)(nil),       // 62: kaged.toolrunner.v1.SignalProcessResponse
+	(*ListProcessesRequest)(nil),        // 63: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 64: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 65: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*v1.CageReport)(nil),               // 66: kaged.common.v1.CageReport
+	(*v1.LanguageServerReport)(nil),     // 67: kaged.common.v1.LanguageServerReport
+	(*v1.MachineCheck)(nil),             // 68: kaged.common.v1.MachineCheck
+	(*structpb.Struct)(nil),             // 69: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 70: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 71: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 72: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),                // 73: kaged.common.v1.Debugging
+	(*v1.ApprovalSubject)(nil),          // 74: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 75: kaged.common.v1.AuditRecord
+	(*v1.DebugSession)(nil),             // 76: kaged.common.v1.DebugSession
+	(*v1.DebugView)(nil),                // 77: kaged.common.v1.DebugView
+	(*v1.DebugState)(nil),               // 78: kaged.common.v1.DebugState
+	(*v1.DebugVariable)(nil),            // 79: kaged.common.v1.DebugVariable
+	(*v1.DebugEvent)(nil),               // 80: kaged.common.v1.DebugEvent
+	(*v1.NetworkAttempt)(nil),           // 81: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 82: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 83: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 84: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 85: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	64, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	65, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	17, // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	9,  // 2: kaged.toolrunner.v1.ListFolderResponse.entries:type_name -> kaged.toolrunner.v1.FolderEntry
 	14, // 3: kaged.toolrunner.v1.ListChangesResponse.files:type_name -> kaged.toolrunner.v1.ChangedFile
-	65, // 4: kaged.toolrunner.v1.ExamineResponse.cages:type_name -> kaged.common.v1.CageReport
-	66, // 5: kaged.toolrunner.v1.ExamineResponse.language_servers:type_name -> kaged.common.v1.LanguageServerReport
-	67, // 6: kaged.toolrunner.v1.ExamineResponse.checks:type_name -> kaged.common.v1.MachineCheck
+	66, // 4: kaged.toolrunner.v1.ExamineResponse.cages:type_name -> kaged.common.v1.CageReport
+	67, // 5: kaged.toolrunner.v1.ExamineResponse.language_servers:type_name -> kaged.common.v1.LanguageServerReport
+	68, // 6: kaged.toolrunner.v1.ExamineResponse.checks:type_name -> kaged.common.v1.MachineCheck
 	0,  // 7: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	27, // 8: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	68, // 9: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	68, // 10: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	69, // 9: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	69, // 10: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 11: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	25, // 12: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	22, // 13: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
@@ -4719,90 +4786,91 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	20, // 17: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	21, // 18: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
 	2,  // 19: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	69, // 20: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	68, // 21: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	70, // 20: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	69, // 21: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	20, // 22: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	19, // 23: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	70, // 24: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	71, // 24: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	28, // 25: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	71, // 26: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
-	72, // 27: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
+	72, // 26: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	73, // 27: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
 	27, // 28: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	30, // 29: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	33, // 30: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	34, // 31: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	32, // 32: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	73, // 33: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	74, // 34: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	69, // 35: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	74, // 36: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	74, // 37: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	74, // 38: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	75, // 39: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
-	76, // 40: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
-	77, // 41: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
-	78, // 42: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
+	74, // 33: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	75, // 34: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	70, // 35: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	75, // 36: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	75, // 37: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	75, // 38: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	76, // 39: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	77, // 40: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
+	78, // 41: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
+	79, // 42: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
 	27, // 43: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	49, // 44: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	79, // 45: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	80, // 45: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
 	27, // 46: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	52, // 47: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	80, // 48: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	53, // 49: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	81, // 50: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	81, // 51: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	82, // 52: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	82, // 53: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	74, // 54: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
-	83, // 55: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	84, // 56: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 57: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	5,  // 58: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
-	7,  // 59: kaged.toolrunner.v1.ToolRunnerService.ListFolder:input_type -> kaged.toolrunner.v1.ListFolderRequest
-	10, // 60: kaged.toolrunner.v1.ToolRunnerService.ReadFile:input_type -> kaged.toolrunner.v1.ReadFileRequest
-	12, // 61: kaged.toolrunner.v1.ToolRunnerService.ListChanges:input_type -> kaged.toolrunner.v1.ListChangesRequest
-	15, // 62: kaged.toolrunner.v1.ToolRunnerService.Examine:input_type -> kaged.toolrunner.v1.ExamineRequest
-	18, // 63: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	29, // 64: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	35, // 65: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	47, // 66: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	45, // 67: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
-	39, // 68: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	50, // 69: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	54, // 70: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	62, // 71: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	60, // 72: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
-	56, // 73: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
-	58, // 74: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
-	41, // 75: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
-	43, // 76: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
-	37, // 77: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 78: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	6,  // 79: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
-	8,  // 80: kaged.toolrunner.v1.ToolRunnerService.ListFolder:output_type -> kaged.toolrunner.v1.ListFolderResponse
-	11, // 81: kaged.toolrunner.v1.ToolRunnerService.ReadFile:output_type -> kaged.toolrunner.v1.ReadFileChunk
-	13, // 82: kaged.toolrunner.v1.ToolRunnerService.ListChanges:output_type -> kaged.toolrunner.v1.ListChangesResponse
-	16, // 83: kaged.toolrunner.v1.ToolRunnerService.Examine:output_type -> kaged.toolrunner.v1.ExamineResponse
-	26, // 84: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	31, // 85: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	36, // 86: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	48, // 87: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	46, // 88: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
-	40, // 89: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	51, // 90: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	55, // 91: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	63, // 92: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	61, // 93: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
-	57, // 94: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
-	59, // 95: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
-	42, // 96: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
-	44, // 97: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
-	38, // 98: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	78, // [78:99] is the sub-list for method output_type
-	57, // [57:78] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	53, // 47: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	81, // 48: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	54, // 49: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	52, // 50: kaged.toolrunner.v1.HoldCageEvent.checked:type_name -> kaged.toolrunner.v1.CageChecked
+	82, // 51: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	82, // 52: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	83, // 53: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	83, // 54: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	75, // 55: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	84, // 56: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	85, // 57: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	3,  // 58: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	5,  // 59: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
+	7,  // 60: kaged.toolrunner.v1.ToolRunnerService.ListFolder:input_type -> kaged.toolrunner.v1.ListFolderRequest
+	10, // 61: kaged.toolrunner.v1.ToolRunnerService.ReadFile:input_type -> kaged.toolrunner.v1.ReadFileRequest
+	12, // 62: kaged.toolrunner.v1.ToolRunnerService.ListChanges:input_type -> kaged.toolrunner.v1.ListChangesRequest
+	15, // 63: kaged.toolrunner.v1.ToolRunnerService.Examine:input_type -> kaged.toolrunner.v1.ExamineRequest
+	18, // 64: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	29, // 65: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	35, // 66: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	47, // 67: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	45, // 68: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
+	39, // 69: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	50, // 70: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	55, // 71: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	63, // 72: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	61, // 73: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
+	57, // 74: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	59, // 75: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	41, // 76: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
+	43, // 77: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
+	37, // 78: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 79: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	6,  // 80: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
+	8,  // 81: kaged.toolrunner.v1.ToolRunnerService.ListFolder:output_type -> kaged.toolrunner.v1.ListFolderResponse
+	11, // 82: kaged.toolrunner.v1.ToolRunnerService.ReadFile:output_type -> kaged.toolrunner.v1.ReadFileChunk
+	13, // 83: kaged.toolrunner.v1.ToolRunnerService.ListChanges:output_type -> kaged.toolrunner.v1.ListChangesResponse
+	16, // 84: kaged.toolrunner.v1.ToolRunnerService.Examine:output_type -> kaged.toolrunner.v1.ExamineResponse
+	26, // 85: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	31, // 86: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	36, // 87: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	48, // 88: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	46, // 89: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
+	40, // 90: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	51, // 91: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	56, // 92: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	64, // 93: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	62, // 94: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
+	58, // 95: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	60, // 96: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	42, // 97: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
+	44, // 98: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
+	38, // 99: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	79, // [79:100] is the sub-list for method output_type
+	58, // [58:79] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -4826,6 +4894,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
+		(*HoldCageEvent_Checked)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4833,7 +4902,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

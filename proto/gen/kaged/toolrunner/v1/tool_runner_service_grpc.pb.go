@@ -96,7 +96,7 @@ type ToolRunnerServiceClient interface {
 	// after kill -9 of the workspace, with the same id; several watchers may be told of one event.
 	WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error)
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
-	// is opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
+	// is checked, where that is asked for and the cage is new, then opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
 	// Where kaged runs with --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with
 	// cage_policy_invalid and cage_unavailable as SandboxService.HoldCage does.
 	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
@@ -440,7 +440,7 @@ type ToolRunnerServiceServer interface {
 	// after kill -9 of the workspace, with the same id; several watchers may be told of one event.
 	WatchWorkspace(grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]) error
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
-	// is opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
+	// is checked, where that is asked for and the cage is new, then opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
 	// Where kaged runs with --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with
 	// cage_policy_invalid and cage_unavailable as SandboxService.HoldCage does.
 	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error

@@ -15,7 +15,9 @@ import (
 
 // Hold implements [loop.Tools].
 func (r *Runner) Hold(ctx context.Context, id string, caller *contract.Caller) (loop.Cage, error) {
-	stream, err := r.client.HoldCage(ctx, &toolrunnerv1.HoldCageRequest{CageId: id, Context: toolwire.Caller(caller)})
+	stream, err := r.client.HoldCage(ctx, &toolrunnerv1.HoldCageRequest{
+		CageId: id, Context: toolwire.Caller(caller), TellChecked: true,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -23,24 +25,44 @@ func (r *Runner) Hold(ctx context.Context, id string, caller *contract.Caller) (
 	if err != nil {
 		return nil, brokenOff(err, false)
 	}
-	e := toolwire.FromCageEvent(first)
-	if e.Opened == nil {
-		return nil,
-			fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", caller.Agent, e.Ended)
+	c := &cage{client: r.client, session: caller.SessionID, agent: caller.Agent, stream: stream}
+	if e := toolwire.FromCageEvent(first); !e.Checked { // of a cage that was there already
+		return c, c.take(e)
 	}
-	return &cage{r.client, caller.SessionID, stream, *e.Opened}, nil
+	return c, nil
 }
 
 // cage implements [loop.Cage].
 type cage struct {
 	client  toolrunnerv1.ToolRunnerServiceClient
 	session string
+	agent   string
 	stream  grpc.ServerStreamingClient[toolrunnerv1.HoldCageEvent]
-	opened  contract.Cage
+	opened  *contract.Cage // nil until it is there
+}
+
+// take takes in the event that says that the cage is there.
+func (c *cage) take(e contract.CageEvent) error {
+	if e.Opened == nil {
+		return fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", c.agent, e.Ended)
+	}
+	c.opened = e.Opened
+	return nil
 }
 
 // Opened implements loop.Cage.
-func (c *cage) Opened() contract.Cage { return c.opened }
+func (c *cage) Opened() (contract.Cage, error) {
+	if c.opened == nil {
+		m, err := c.stream.Recv()
+		if err != nil {
+			return contract.Cage{}, brokenOff(err, false)
+		}
+		if err := c.take(toolwire.FromCageEvent(m)); err != nil {
+			return contract.Cage{}, err
+		}
+	}
+	return *c.opened, nil
+}
 
 // Release implements loop.Cage.
 func (c *cage) Release(ctx context.Context) ([]contract.Finding, error) {

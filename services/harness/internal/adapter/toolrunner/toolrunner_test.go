@@ -327,10 +327,11 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened, err := cage.Opened()
 	if d := cmp.Diff(contract.Cage{
 		ID: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s",
-	}, cage.Opened()); d != "" {
-		t.Error(d)
+	}, opened); d != "" || err != nil {
+		t.Error(d, err)
 	}
 	for _, want := range []contract.CageEvent{
 		{Network: &contract.Attempt{At: 5, Target: "t", Allowed: true, Rule: "r", Count: 1}}, {Ended: "walltime"},

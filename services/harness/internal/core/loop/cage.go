@@ -14,8 +14,8 @@ import (
 
 // Cage is the cage of an agent's invocation, while it is held.
 type Cage interface {
-	// Opened describes the cage.
-	Opened() contract.Cage
+	// Opened returns when the cage is there, and describes it. It fails if the cage cannot be made.
+	Opened() (contract.Cage, error)
 	// Next returns the next event: an attempt on the network, or as the last one the cage's end. It fails when the
 	// cage is no longer held, because it was released or because tool-runner was lost. It is called by one
 	// goroutine.
@@ -49,14 +49,18 @@ type held struct {
 	leaving atomic.Bool // the run lets go of it: its end is no news
 	watch   sync.WaitGroup
 	over    atomic.Bool // a call was ended with the cage
+	// opened is closed when the cage is there, or err says why it is not.
+	opened chan struct{}
+	err    error
 	// The fields below belong to the goroutine that watches.
 	reported        int
 	allowed, denied int64 // attempts that were not reported
 	ended           bool
 }
 
-// enterCage makes the agent's cage, if it has one: without it no model is asked. Where cages are switched off the
-// record says that the agent works without.
+// enterCage makes the agent's cage, if it has one. Without the root agent's cage no model is asked. That of another
+// agent is made while its model is asked: its policy is checked and its paths are open, and no tool runs before it is
+// there. Where cages are switched off the record says that the agent works without.
 func (v *invocation) enterCage(ctx context.Context) error {
 	if v.agent.Cage == nil && v.deps.CagesOnly {
 		return contract.CageRequired(v.agent.Path)
@@ -73,26 +77,61 @@ func (v *invocation) enterCage(ctx context.Context) error {
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	unwanted := context.AfterFunc(ctx, release)
 	cage, err := v.deps.Tools.Hold(life, ident.New(), v.toolContext)
-	if !unwanted() && err == nil {
-		err = ctx.Err()
-	}
 	if err != nil {
+		unwanted()
 		release()
 		return err
 	}
-	opened := cage.Opened()
-	v.toolContext.CageID = opened.ID
-	v.cage = &held{id: opened.ID, cage: cage, release: release}
-	err = v.emit(contract.CageChanged{
-		Status: contract.Caged, Tier: opened.Tier, BestEffort: opened.BestEffort, Summary: opened.Summary,
-		Notes: opened.Notes,
-		Audit: v.cageRecord(cageOpened, map[string]any{
-			"tier": opened.Tier, "best_effort": texts(opened.BestEffort), "cage_summary": valid(opened.Summary),
-			"notes": texts(opened.Notes),
-		}),
+	v.cage = &held{cage: cage, release: release, opened: make(chan struct{})}
+	v.cage.watch.Go(func() {
+		if v.openCage(ctx, unwanted) {
+			v.watchCage(life, cage)
+		}
 	})
-	v.cage.watch.Go(func() { v.watchCage(life, cage) })
-	return err
+	if v.parent != nil {
+		return nil
+	}
+	return v.awaitCage(ctx)
+}
+
+// openCage returns when the cage is there, false if it cannot be made or is not wanted any more.
+func (v *invocation) openCage(ctx context.Context, wanted func() bool) bool {
+	c := v.cage
+	defer close(c.opened)
+	opened, err := c.cage.Opened()
+	if !wanted() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		c.id, v.toolContext.CageID = opened.ID, opened.ID
+		err = v.emit(contract.CageChanged{
+			Status: contract.Caged, Tier: opened.Tier, BestEffort: opened.BestEffort, Summary: opened.Summary,
+			Notes: opened.Notes,
+			Audit: v.cageRecord(cageOpened, map[string]any{
+				"tier": opened.Tier, "best_effort": texts(opened.BestEffort), "cage_summary": valid(opened.Summary),
+				"notes": texts(opened.Notes),
+			}),
+		})
+	}
+	if err != nil && v.parent != nil {
+		err = notStarted(v.agent, err)
+		v.quit(err) // its model may be at work
+	}
+	c.err = err
+	return err == nil
+}
+
+// awaitCage returns when the agent's cage is there, if it has one. It fails if it cannot be made.
+func (v *invocation) awaitCage(ctx context.Context) error {
+	if v.cage == nil {
+		return nil
+	}
+	select {
+	case <-v.cage.opened:
+		return v.cage.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // leaveCage releases the cage of a run that is over, and returns when no more reports about it will come.
@@ -102,6 +141,17 @@ func (v *invocation) leaveCage() {
 		return
 	}
 	c.leaving.Store(true)
+	select {
+	case <-c.opened:
+	default: // its invocation ends before it is there
+		c.release()
+		<-c.opened
+	}
+	if c.err != nil {
+		c.release()
+		c.watch.Wait()
+		return
+	}
 	found := v.releaseCage()
 	c.release()
 	c.watch.Wait()

@@ -11,6 +11,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
 )
 
 // box is a cage with the test's events, until it is released.
@@ -20,11 +21,19 @@ type box struct {
 	life   context.Context
 	caller contract.Caller
 	leaves []contract.Finding
+	// asked, unless nil, delays the cage until it is closed; refused is why it cannot be made then.
+	asked   chan struct{}
+	refused error
 }
 
 func (b *box) Release(context.Context) ([]contract.Finding, error) { return b.leaves, b.life.Err() }
 
-func (b *box) Opened() contract.Cage { return b.opened }
+func (b *box) Opened() (contract.Cage, error) {
+	if b.asked != nil {
+		<-b.asked
+	}
+	return b.opened, b.refused
+}
 
 // happening is an event of a cage, or the error that ends its stream.
 type happening struct {
@@ -132,6 +141,80 @@ func TestCage(t *testing.T) {
 	if denied := aboutCages(b.sink)[1]; denied.At != 5 || denied.Payload["target"] != "a.example:443" ||
 		denied.Payload["count"] != int64(2) {
 		t.Errorf("%+v", denied)
+	}
+}
+
+// boxed is a family with a caged child, whose model is asked before its cage is there.
+func boxed(t *testing.T, answers ...play) (*family, *box) {
+	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
+	made := &box{
+		opened: contract.Cage{ID: "cage1", Tier: "userns"}, happen: make(chan happening), asked: make(chan struct{}),
+	}
+	first := answers[0]
+	answers[0] = func(ctx context.Context, yield func(llm.Event) bool) error {
+		close(made.asked)
+		return first(ctx, yield)
+	}
+	f.child(f.start.Agent, "a", answers...).Cage = &dsl.Cage{Seccomp: "default"}
+	f.tools.hold = func(ctx context.Context, _ string, caller *contract.Caller) (Cage, error) {
+		made.life, made.caller = ctx, *caller
+		return made, nil
+	}
+	return f, made
+}
+
+// A child's cage is made while its model is asked, and no tool runs before it is there (H-SUP-CAGE-01).
+func TestAChildsCageIsMadeBesideItsFirstRequest(t *testing.T) {
+	t.Parallel()
+	f, made := boxed(t, wants(call("x", "file.read", "{}")), says("a"))
+	if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
+		t.Fatalf("%+v", fin)
+	}
+	if got := f.answers()["c1"]; got.failed || got.Text != "a" {
+		t.Errorf("the parent reads %+v", got)
+	}
+	if c := f.tools.seen[0].Context; c.CageID != "cage1" || made.life.Err() == nil {
+		t.Errorf("the tool was called from %+v, the cage is held after: %v", c, made.life.Err() == nil)
+	}
+	if changed := of[contract.CageChanged](f.sink); len(changed) != 1 || changed[0].Status != contract.Caged {
+		t.Errorf("%+v", changed)
+	}
+}
+
+// A child whose cage cannot be made after all, though it was checked, has not started: no tool of it runs, also where
+// its model has no wish for one, and the model call that was paid for counts (H-SUP-ERR-01).
+func TestAChildsCageFailsBesideItsFirstRequest(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]play{"a call": wants(call("x", "file.read", "{}")), "a text": says("a")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, made := boxed(t, answer)
+			made.refused = fault.New(fault.CageUnavailable, "There is no room.")
+			if fin := f.run(t.Context()); fin.Outcome != contract.Completed {
+				t.Fatalf("%+v", fin)
+			}
+			var got string
+			for _, r := range results(f.model.requests[1]) {
+				got = r.Content
+			}
+			if !strings.Contains(got, "Sub-agent a could not be started: There is no room.") || len(f.tools.seen) != 0 {
+				t.Errorf("the parent reads %s, %d calls", got, len(f.tools.seen))
+			}
+			if n := f.models["a"].calls(); n != 1 || made.life.Err() == nil {
+				t.Errorf("%d model calls, the cage is held: %v", n, made.life.Err() == nil)
+			}
+			paid := 0
+			f.sink.mu.Lock()
+			for i, e := range f.sink.events {
+				if _, settled := e.(contract.CallSettled); settled && f.sink.whose[i] != "" {
+					paid++
+				}
+			}
+			f.sink.mu.Unlock()
+			if paid != 1 || len(of[contract.CageChanged](f.sink)) != 0 {
+				t.Errorf("%d calls are settled, cages %+v", paid, of[contract.CageChanged](f.sink))
+			}
+		})
 	}
 }
 

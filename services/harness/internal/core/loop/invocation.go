@@ -320,13 +320,15 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 	v.fin.Steps, v.fin.Stop = v.step, ans.done.Stop
 	v.log(ctx, turn, calls)
 	if len(calls) == 0 {
-		return false, nil
+		return false, v.awaitCage(ctx)
 	}
 	return v.finishStep(ctx, ans.done.Blocks, calls)
 }
 
 // finishStep runs the tools of a turn and waits until their results are stored.
 func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []llm.ToolCall) (more bool, err error) {
+	// Without its cage ctx is over, and no call is made.
+	_ = v.awaitCage(ctx)
 	results, err := v.runTools(ctx, calls)
 	if err != nil {
 		return false, err

@@ -138,9 +138,9 @@ type Tools interface {
 	// known is called once, when the workspace knows the run or cannot be reached; told with the events of the
 	// run's debug sessions, in order.
 	HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent))
-	// Hold makes the cage of an agent's invocation, to be known by id, and returns when it is there. It lives
-	// until ctx ends, longer only while background processes run in it. Hold fails with cage_policy_invalid and
-	// cage_unavailable if it cannot be made.
+	// Hold makes the cage of an agent's invocation, to be known by id, and returns when its policy is checked and its
+	// paths are open; [Cage.Opened] tells when it is there. It lives until ctx ends, longer only while background
+	// processes run in it. Hold fails with cage_policy_invalid and cage_unavailable if it cannot be made.
 	Hold(ctx context.Context, id string, caller *contract.Caller) (Cage, error)
 }
 

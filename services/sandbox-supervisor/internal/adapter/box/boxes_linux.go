@@ -179,9 +179,19 @@ func (b *Boxes) start(
 		boxes: b, tier: t, user: k.user, id: spec.ID,
 		env: environment(spec.View.Env), places: places(b.opts.System, spec.View), gone: make(chan struct{}),
 	}
+	paths, err := box.open(spec)
+	if err != nil {
+		box.forgo()
+		return nil, false, err
+	}
+	defer paths.close()
+	if spec.Checked != nil {
+		spec.Checked()
+	}
 	box.gate = b.newGate(spec, attempt, func() bool { return box.link.Busy() })
 	cgroup, err := box.limit(spec.View.Limits)
 	if err != nil {
+		box.forgo()
 		return nil, false, err
 	}
 	if cgroup < 0 { // no spare: moving one into the cgroup can take 30 ms
@@ -190,6 +200,7 @@ func (b *Boxes) start(
 	if spare = box.cageInit != nil; !spare {
 		if box.cageInit, err = b.launch(k, cgroup); err != nil {
 			box.unlimit()
+			box.forgo()
 			return nil, false, err
 		}
 	}
@@ -201,7 +212,7 @@ func (b *Boxes) start(
 	})
 	box.started()
 	crash.At(crash.CageStarted)
-	if err := box.build(ctx, spec); err != nil {
+	if err := box.build(ctx, spec, paths); err != nil {
 		box.bury()
 		return nil, spare, err
 	}
@@ -209,35 +220,57 @@ func (b *Boxes) start(
 	return box, spare, nil
 }
 
-// build sends the plan to the init and returns when the init has built the cage.
-func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
+// paths are the open paths of a box, for its init.
+type paths struct {
+	*grants
+	home string // of a persistent one
+}
+
+// open opens the paths of the policy and holds the files that stand for missing ones.
+func (box *Box) open(spec core.BoxSpec) (_ paths, err error) {
 	b := box.boxes
-	g := &grants{tier: box.tier, user: box.user, usernses: &b.usernses, owners: map[string]ids{}}
-	defer g.close()
+	g := paths{grants: &grants{tier: box.tier, user: box.user, usernses: &b.usernses, owners: map[string]ids{}}}
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
 	held, list, err := b.stubs.hold(spec.ID, spec.View.Grants)
 	if err != nil {
-		return err
+		return g, err
 	}
 	box.stubs = held
-	home := ""
 	if spec.View.Persistent {
 		if b.opts.Dir == "" {
-			return unavailable("state", "persistent state needs a data directory", "")
+			return g, unavailable("state", "persistent state needs a data directory", "")
 		}
-		home = filepath.Join(b.opts.Dir, spec.State, "home")
-		if err := g.addHome(home); err != nil {
-			return err
+		g.home = filepath.Join(b.opts.Dir, spec.State, "home")
+		if err := g.addHome(g.home); err != nil {
+			return g, err
 		}
 	}
 	if err := g.add(list); err != nil {
-		return err
+		return g, err
 	}
 	switch journal, err := held.held(); { // an extra descriptor after the grants': the init keeps the journal locked
 	case err != nil:
-		return unavailable("journal", reasonOf(err), "")
+		return g, unavailable("journal", reasonOf(err), "")
 	case journal >= 0:
 		g.files = append(g.files, journal)
 	}
+	return g, nil
+}
+
+// forgo lets go of the files of a box that has no process.
+func (box *Box) forgo() {
+	if box.stubs != nil {
+		box.stubs.release()
+	}
+}
+
+// build sends the plan to the init and returns when the init has built the cage.
+func (box *Box) build(ctx context.Context, spec core.BoxSpec, g paths) error {
+	b := box.boxes
 	var tmp, inodes int64
 	if memory := spec.View.Limits.Memory; memory > 0 && memory/2 < b.opts.TmpBytes {
 		tmp = memory / 2 // the private folders count as the cage's memory; half remains for its processes
@@ -279,7 +312,7 @@ func (box *Box) build(ctx context.Context, spec core.BoxSpec) error {
 		return box.failed(ctx, fmt.Errorf("unexpected answer %q", f.Op))
 	}
 	box.gate.serve(box, sockets)
-	box.disk = box.watchDisk(spec.View.Limits.Disk, spec.View.Grants, home)
+	box.disk = box.watchDisk(spec.View.Limits.Disk, spec.View.Grants, g.home)
 	return nil
 }
 

@@ -115,7 +115,7 @@ func (l *relay) begun(a *agent) error {
 }
 
 // agentStarted stores and shows the beginning of an invocation. It waits for neither: the agent's first model call,
-// which comes at once where no cage has to be made, shares its commit.
+// which comes at once, shares its commit.
 func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
 	if parent := l.below[e.ParentID]; id == "" || l.below[id] != nil || e.ParentID != "" && parent == nil {
 		return errUnknownAgent
@@ -138,7 +138,6 @@ func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
 	a.begun = make(chan struct{})
 	l.keep(job{
 		started: []record.Invocation{a.Invocation}, audit: l.abouts(e.Audit), done: []chan struct{}{a.begun},
-		now: a.Cage == contract.CagePending,
 	})
 	return nil
 }
