@@ -197,6 +197,11 @@ func TestLangfuse(t *testing.T) {
 	if s := own.Spans(); len(s) != 2 {
 		t.Errorf("the collector has %v", s)
 	}
+	for _, r := range c.Requests() {
+		if r.URL.Path != "/api/public/otel/v1/traces" {
+			t.Errorf("Langfuse was asked for %s; prompts are not kept there (H-OBS-NOT-01)", r.URL)
+		}
+	}
 	r := c.Requests()[0]
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("pk:sk"))
 	const path = "/api/public/otel/v1/traces"

@@ -54,8 +54,8 @@ func shown(p *play) (out []string) {
 }
 
 // A compaction is stored with its frame and its record, and later runs are given the conversation without the
-// superseded parts, with the summary in their place, on another process too (H-COMPACT-STORE, A-COMP-WS-02).
-// The messages themselves stay.
+// superseded parts, with the summary in their place, on another process too (H-COMPACT-AUD-01, H-COMPACT-AUD-02,
+// A-COMP-WS-02). The messages themselves stay.
 func TestCompactionsAreStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +107,8 @@ func TestCompactionsAreStored(t *testing.T) {
 	}
 }
 
-// A failed or useless compaction is shown and recorded, and supersedes no message.
+// A failed or useless compaction is shown and recorded, and supersedes no message (H-COMPACT-AUD-03, H-COMPACT-AUD-04,
+// H-COMPACT-REC-07).
 func TestOtherStagesOfCompactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -114,7 +114,7 @@ func (n *node) history(t *testing.T, session string) []string {
 
 // An operator's compaction of an idle session supersedes the messages of its dry run, is listed with them, can be
 // judged and undone, and later runs follow (A-COMP-POST-01..05, A-COMP-LIST, A-COMP-GET, A-COMP-PATCH,
-// H-COMPACT-MAN-01).
+// H-COMPACT-MAN-01, H-COMPACT-REC-01, H-COMPACT-REC-02, H-COMPACT-REC-04, H-COMPACT-REC-06, H-COMPACT-AUD-05).
 func TestAnOperatorCompacts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

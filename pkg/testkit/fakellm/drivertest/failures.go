@@ -121,7 +121,7 @@ func (s Suite) retryAfter(t *testing.T) {
 }
 
 // overflow: the sentences with which providers say that a conversation is too large are known; others are not taken
-// for it (H-PROV-FB-03).
+// for it (H-PROV-FB-03, H-COMPACT-REACT-01).
 func (s Suite) overflow(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})

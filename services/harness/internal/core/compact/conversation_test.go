@@ -44,7 +44,7 @@ func session(n int, content string) ([]llm.Message, []contract.Source) {
 }
 
 // Dropping takes the oldest units first, names the steps of their stored messages in one span, and leaves a
-// note behind the task (H-COMPACT).
+// note behind the task (H-COMPACT-DROP-02).
 func TestDropTakesTheOldest(t *testing.T) {
 	messages, sources := session(10, strings.Repeat("word ", 200))
 	c := compact.New(messages, sources)
@@ -107,8 +107,8 @@ func TestDropWithoutAChoice(t *testing.T) {
 	}
 }
 
-// Old results give way to a notice in large strides; the newest and those of protected tools stay, and earlier
-// requests keep their messages (H-PRUNE).
+// Old results give way to a notice in large strides; the newest, those of protected tools, small ones and all where
+// little would be saved stay, and earlier requests keep their messages (H-PRUNE-02, H-PRUNE-04..06, H-PRUNE-08).
 func TestPrune(t *testing.T) {
 	content := strings.Repeat("word ", 100) // 100 tokens
 	rules := compact.Pruning{Protect: 500, Minimum: 300, Protected: func(tool string) bool { return tool == "kept" }}
@@ -138,6 +138,16 @@ func TestPrune(t *testing.T) {
 	rules.Protected = func(string) bool { return true }
 	if count, _ := compact.New(messages, sources).Prune(rules); count != 0 {
 		t.Errorf("%d results of protected tools were pruned", count)
+	}
+	rules.Protected, rules.Minimum = func(string) bool { return false }, 1_000_000
+	if count, saved := compact.New(messages, sources).Prune(rules); count != 0 || saved != 0 {
+		t.Errorf("%d results were pruned to save %d tokens", count, saved)
+	}
+	tiny, of := session(200, "a few words")
+	if count, _ := compact.New(tiny, of).Prune(compact.Pruning{
+		Protect: 10, Minimum: 1, Protected: rules.Protected,
+	}); count != 0 {
+		t.Errorf("%d results shorter than their notice were pruned", count)
 	}
 }
 

@@ -94,7 +94,7 @@ func records(s *sink, types ...string) []contract.Record {
 }
 
 // From the records alone every request can be rebuilt exactly as the model received it, at each step (H-PIPE-AUDIT-01,
-// H-PIPE-AUDIT-02, H-SCOPE-02).
+// H-PIPE-AUDIT-02, H-SCOPE-02; of H-PROMPT-VIS-02 the record, for prompts are not edited before there are checkpoints).
 func TestRecordsRebuildRequests(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{"path":"<a> & \u2028"}`)), wants(call("c2", "file.write", `{}`)),
 		says("Done."))

@@ -31,7 +31,7 @@ func answers(text string) func(context.Context) (string, error) {
 
 // In a session's first run hooks add texts to the system prompt, in their order and behind the agent's own; the texts
 // are told before the first request is recorded, whose record holds them. One that fails, panics, adds nothing or
-// takes no part changes nothing (H-HOOK-START-02..05, H-HOOK-CTX-01).
+// takes no part changes nothing (H-HOOK-START-02..05, H-HOOK-CTX-01, H-HOOK-SUM-01).
 func TestHooksAtASessionsStart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, says("done"))

@@ -39,8 +39,8 @@ func (p *plugin) PostCompact(context.Context, HookCall) error {
 
 // Observers are asked before the strategy in their order, each call with the context of the agent and an id of its
 // own; retained messages stay, injected texts follow the note, and a failing observer has no say. Each is told
-// afterwards, and the record names them (H-COMPACT-PIPE-04, H-COMPACT-PIPE-05, H-HOOK-CTX-01, H-COMPACT-REC-05,
-// H-COMPACT-DROP-04).
+// afterwards, and the record names them (H-COMPACT-PIPE-01, H-COMPACT-PIPE-04, H-COMPACT-PIPE-05,
+// H-HOOK-CTX-01, H-COMPACT-REC-05, H-COMPACT-DROP-04).
 func TestObserversOfACompaction(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 10)
@@ -86,7 +86,8 @@ func TestObserversOfACompaction(t *testing.T) {
 }
 
 // A compactor chooses the superseded messages and the text in their place; one that is missing, fails, names
-// protected messages, or leaves no text gives way to drop (H-COMPACT-DEL-01..03, H-COMPACT-CFG-02).
+// protected messages, or leaves no text gives way to drop (H-COMPACT-DEL-01..03, H-COMPACT-CFG-02,
+// H-COMPACT-KEEP-03, H-COMPACT-PAIR-02).
 func TestACompactor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -40,7 +40,8 @@ func (b *bench) compactions() (out []contract.Compaction) {
 }
 
 // A run that outgrows its model's window drops its oldest steps before the request that would not fit, and goes
-// on to its end. Each request holds the task, and no call without its result (H-COMPACT-TRIG, H-COMPACT-ATOM).
+// on to its end. Each request holds the task, and no call without its result (H-COMPACT-TRIG-01, H-COMPACT-TRIG-02,
+// H-COMPACT-TRIG-04, H-COMPACT-DROP-02, H-COMPACT-DROP-03, H-COMPACT-REC-03).
 func TestALongRunStaysInsideItsWindow(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 40)
@@ -86,8 +87,9 @@ func TestALongRunStaysInsideItsWindow(t *testing.T) {
 	}
 }
 
-// A provider that refuses a request as too long is asked once more with a shorter one; a second refusal ends the run
-// (H-COMPACT-REACT).
+// A provider that refuses a request as too long is asked once more with a shorter one; a second refusal ends the run,
+// and so does the first where no part may go (H-COMPACT-REACT-02, H-COMPACT-REACT-03, H-COMPACT-REACT-04,
+// H-COMPACT-TRIG-05).
 func TestOverflowIsRetriedOnce(t *testing.T) {
 	t.Parallel()
 	answer := strings.Repeat("word ", 100)
@@ -138,7 +140,39 @@ func TestOverflowIsRetriedOnce(t *testing.T) {
 	})
 }
 
-// Units named by always_keep stay; a strategy that is not in force falls back to drop and says so.
+// Below its threshold a conversation reaches the model whole, however many messages it has, without a stage of a
+// compaction; where the window is not known, that of 128,000 tokens counts (H-COMPACT-OWN-01, H-COMPACT-NOTRIM-01,
+// H-COMPACT-PIPE-03, H-COMPACT-TRIG-03).
+func TestEveryMessageReachesTheModel(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text  string
+		whole bool
+	}{"tiny": {"x", true}, "above": {strings.Repeat("word ", 25), false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, says("done"))
+			b.start.Routes["smart"] = routeTo("fake:unknown")
+			b.start.History, b.start.Sources = nil, nil
+			for i := range 5001 {
+				role := []llm.Role{llm.RoleUser, llm.RoleAssistant}[i%2]
+				b.start.History = append(b.start.History,
+					llm.Message{Role: role, Blocks: []llm.Block{{Text: &llm.Text{Text: c.text}}}})
+				b.start.Sources = append(b.start.Sources, contract.Source{MessageID: fmt.Sprint(i)})
+			}
+			if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+				t.Fatalf("%+v", fin)
+			}
+			n, stages := len(b.model.requests[0].Messages), len(b.compactions())
+			if got := n == 5001 && stages == 0; got != c.whole {
+				t.Errorf("%d messages, %d stages of compactions", n, stages)
+			}
+		})
+	}
+}
+
+// Units named by always_keep stay, and thresholds are the agent's; a strategy that is not in force falls back to drop
+// and says so (H-COMPACT-KEEP-02, H-COMPACT-CFG-01). H-COMPACT-CKPT-01 and -02 wait for checkpoints.
 func TestCompactionFollowsTheAgent(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 20)
@@ -163,7 +197,8 @@ func TestCompactionFollowsTheAgent(t *testing.T) {
 	}
 }
 
-// Old results of tools give way to a notice before a message is dropped, unless the agent's file switches that off.
+// Old results of tools give way to a notice before a message is dropped, unless the agent's file switches that off
+// (H-PRUNE-01, H-PRUNE-03, H-PRUNE-07).
 func TestPruningComesFirst(t *testing.T) {
 	t.Parallel()
 	protect, minimum := int64(600), int64(300)

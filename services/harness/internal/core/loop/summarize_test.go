@@ -32,7 +32,7 @@ func summarizing(t *testing.T, n int, answers ...play) (*bench, *model) {
 
 // A summarizer is given its prompt and the whole part that gives way, call and result together, and no tools; its
 // answer stands in the place of that part. Its use is reserved, settled with the compaction, and no part of the
-// agent's own (H-COMPACT-SUM-01..03, H-COMPACT-PAIR-01).
+// agent's own (H-COMPACT-SUM-01..03, H-COMPACT-PAIR-01, H-ESC-01).
 func TestASummaryTakesThePlaceOfSteps(t *testing.T) {
 	t.Parallel()
 	b, summarizer := summarizing(t, 10, says("I read zero and one."))

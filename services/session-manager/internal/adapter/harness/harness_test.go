@@ -262,6 +262,7 @@ func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, nil)
 	_, err := New(conn, 50*time.Millisecond, false, nil, anywhere).Start(t.Context(), spec(t, &harnessv1.AgentNode{}))
+	// H-ARCH-01, as TestUnknownWorkspace and TestBrokenConnections for other subsystems.
 	if f := fault.From(err); f.Code != fault.Unavailable || f.Details["subsystem"] != "harness" {
 		t.Errorf("err = %v", err)
 	}
