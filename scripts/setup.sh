@@ -123,6 +123,8 @@ if [ "$what" = test ] || [ "$what" = bench ]; then
 	need rustc rustc
 	/usr/bin/python3 -c 'import debugpy' 2>/dev/null || packages+=(python3-debugpy)
 	gopls
+	need apache2 apache2-bin # a sign-in proxy, with the module below
+	[ -e /usr/lib/apache2/modules/mod_auth_openidc.so ] || packages+=(libapache2-mod-auth-openidc)
 	need chromium chromium # the console's tests look at it there
 	servers
 	bun

@@ -247,13 +247,13 @@ func (r route) fill(ids map[string]string) (path string, ok bool) {
 	return strings.Join(parts, "/"), ok
 }
 
-// body is a valid body of a route, so that a refusal is about what the path names.
+// body is a valid body of a route, so that a refusal is about the path.
 func (r route) body(dir string) string {
 	for suffix, text := range map[string]string{
 		"/approvals/{approval_id}": `{"decision":"approve","hash":""}`, "/messages": `{"content":"hi"}`,
 		"/messages/{message_id}": `{"always_keep":true}`, "/approve": `{"hash":"x"}`, "/debug": `{"action":"continue"}`,
 		"/issues": `{"title":"x"}`, "/updates": `{"body":"x"}`, "/todos": `{"items":["x"]}`,
-		"/signal": `{"signal":"SIGTERM"}`,
+		"/signal":        `{"signal":"SIGTERM"}`,
 		"/projects/load": fmt.Sprintf(`{"path":%q}`, dir), "/dsl": `{"dsl":"version: 1\n"}`,
 		"/issues/{number}": `{"title":"y"}`, "/todos/{id}": `{"status":"completed"}`,
 		"/prompts/{name}": `{"text":"x"}`, "/projects/{id}": `{"label":"x"}`, "/sessions/{id}": `{"label":"x"}`,
@@ -266,7 +266,7 @@ func (r route) body(dir string) string {
 	return "{}"
 }
 
-// answer is an answer of the API without what differs from request to request.
+// answer is an answer of the API without its request id.
 type answer struct {
 	status int
 	body   string

@@ -26,7 +26,8 @@ func text(t *testing.T, path ...string) string {
 func TestCopiesAreEqual(t *testing.T) {
 	t.Parallel()
 	for copied, original := range map[string]string{
-		"components/nats/mtls.conf": "../nats/mtls.conf", "components/seccomp-installer/seccomp.json": "../seccomp.json",
+		"components/nats/mtls.conf": "../nats/mtls.conf", "components/apache/kaged.conf": "../apache/kaged.conf",
+		"components/seccomp-installer/seccomp.json": "../seccomp.json",
 	} {
 		if text(t, copied) != text(t, original) {
 			t.Errorf("deploy/k8s/%s is another file than deploy/%s; copy it", copied, strings.TrimPrefix(original, "../"))
