@@ -619,3 +619,50 @@ func TestNameOfLocalhost(t *testing.T) {
 	c.header, c.host = http.Header{}, "play.localhost:7420"
 	c.get("/api/v1/me").refused(t, "under another name", 403, "forbidden")
 }
+
+// A secret that is replaced, here or by another gateway, ends what was opened under the old one: sockets of sessions
+// and of the system, and streams of events. What an API token has opened stays, and so does what a new sign-in opens.
+func TestSignedOutSocketsEnd(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]func(*daemon){
+		"here": func(d *daemon) {
+			if got := d.operator().do("POST", "/api/v1/auth/rotate", ""); got.status != 200 {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		},
+		"by another gateway": func(d *daemon) {
+			d.manager.with(func() { d.manager.secret = []byte("another secret of some length") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, _ := onSession(t, setup{config: map[string]any{"secret_max_age": "1s"}})
+			d.manager.replies(&apiv1.GetSessionResponse{Session: &apiv1.Session{Id: session}}, nil)
+			c := d.operator()
+			held, system, stream := c.socket(session), c.systemSocket(t), c.stream(t, "", "")
+			held.hello(`{}`)
+			program := d.bearing(c.userID(), apiv1.TokenScope_TOKEN_SCOPE_ADMIN).stream(t, "", "")
+			replace(d)
+			if f := held.want("control", "closing"); f.field("code") != "signed_out" {
+				t.Errorf("the session's socket: %s", f.text)
+			}
+			for text := ""; !strings.Contains(text, `"signed_out"`); {
+				if text = system.next(); strings.Contains(text, "closing") && !strings.Contains(text, "signed_out") {
+					t.Errorf("the system socket: %s", text)
+				}
+			}
+			if got := stream.next(); !strings.Contains(got, `"code":"signed_out"`) {
+				t.Errorf("the stream: %s", got)
+			}
+			again := d.operator().socket(session)
+			again.hello(`{}`)
+			d.service().Drain(t.Context())
+			if f := again.want("control", "closing"); f.field("code") != "server_shutdown" {
+				t.Errorf("the new socket: %s", f.text)
+			}
+			if got := program.next(); !strings.Contains(got, `"code":"server_shutdown"`) {
+				t.Errorf("the program's stream: %s", got)
+			}
+		})
+	}
+}

@@ -222,6 +222,7 @@ func (s *Service) Run(ctx context.Context) error {
 	others.Go(func() { s.frames.Run(work, listeners{s.hub, s.system, s.deps.Log}) })
 	others.Go(func() { s.system.Run(work) })
 	others.Go(func() { s.hub.Run(work) })
+	others.Go(func() { s.watchSecret(work) })
 	err = s.serve(ctx, listener)
 	stop()
 	others.Wait()
@@ -229,6 +230,24 @@ func (s *Service) Run(ctx context.Context) error {
 	stopAudit()
 	audit.Wait()
 	return err
+}
+
+// watchSecret asks again and again whether the secret has changed, until ctx ends: sockets that were opened under one
+// that another gateway has replaced end too.
+func (s *Service) watchSecret(ctx context.Context) {
+	if s.info.AuthMode != access.Loopback {
+		return
+	}
+	tick := time.NewTicker(max(s.cfg.SecretMaxAge.D(), secretMinAge))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_, _ = s.gate.Secrets.Current(ctx) // a secret that cannot be asked for is used on
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // listeners passes on messages of the bus: frames to the sockets of sessions, notices to system sockets.

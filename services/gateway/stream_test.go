@@ -25,6 +25,7 @@ func (c *client) stream(t *testing.T, query, last string) *sse {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header = c.header.Clone()
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}

@@ -3643,7 +3643,7 @@ export interface Routes {
     body: undefined;
     answer: string;
   };
-  /** The frames of a session as server-sent events, for any number of readers; the session is not held. Each event has the frame as data, its type, and the place in all channels as id: Last-Event-ID resumes, without it the stream begins with what comes. The last event is closing {code, reason}: session_ended, resume_failed or server_shutdown. */
+  /** The frames of a session as server-sent events, for any number of readers; the session is not held. Each event has the frame as data, its type, and the place in all channels as id: Last-Event-ID resumes, without it the stream begins with what comes. The last event is closing {code, reason}: session_ended, resume_failed, signed_out or server_shutdown. */
   "GET /api/v1/sessions/{id}/stream": {
     params: { id: string; channels?: string };
     body: undefined;

@@ -91,7 +91,7 @@ var own = []ownRoute{
 			"held. Each event has the frame " +
 			"as data, its type, and the place in all channels as id: Last-Event-ID resumes, without it the " +
 			"stream begins with what comes. " +
-			"The last event is closing {code, reason}: session_ended, resume_failed or server_shutdown.",
+			"The last event is closing {code, reason}: session_ended, resume_failed, signed_out or server_shutdown.",
 		query:   [][2]string{{"channels", "output, events, or both with a comma; both without it."}},
 		answers: map[string]any{"200": "text/event-stream"},
 	},

@@ -76,8 +76,8 @@ type Limits struct {
 // Sockets serves the sockets of sessions.
 type Sockets interface {
 	// Upgrade makes a socket of a request with a checked caller and CSRF token, and returns when it has one; it
-	// fails with the request's refusal, before the first write.
-	Upgrade(w http.ResponseWriter, r *http.Request, sessionID string) error
+	// fails with the request's refusal, before the first write. signedOut calls end when the caller is signed out.
+	Upgrade(w http.ResponseWriter, r *http.Request, sessionID string, signedOut func(end func()) (stop func())) error
 }
 
 // Deps are the dependencies of a [Server].
@@ -102,7 +102,7 @@ type Deps struct {
 	Watch  func(session string) Watch
 	// SystemSocket makes a system socket of a request with a checked caller and CSRF token; it fails before the
 	// first write.
-	SystemSocket func(w http.ResponseWriter, r *http.Request) error
+	SystemSocket func(w http.ResponseWriter, r *http.Request, signedOut func(end func()) (stop func())) error
 	// Ready says whether requests can be served.
 	Ready  func(context.Context) error
 	Limits Limits

@@ -17,7 +17,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkCSRF(r, upgradeToken(r)); err != nil {
 		return err
 	}
-	return s.deps.Sockets.Upgrade(w, r, r.PathValue("id"))
+	return s.deps.Sockets.Upgrade(w, r, r.PathValue("id"), s.signedOut(r))
 }
 
 // systemSocket answers GET /api/v1/socket, with the CSRF token as a session's socket.
@@ -25,7 +25,17 @@ func (s *Server) systemSocket(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkCSRF(r, upgradeToken(r)); err != nil {
 		return err
 	}
-	return s.deps.SystemSocket(w, r)
+	return s.deps.SystemSocket(w, r, s.signedOut(r))
+}
+
+// signedOut returns what tells of the end of a request's sign-in. An API token outlives rotated secrets.
+func (s *Server) signedOut(r *http.Request) func(end func()) (stop func()) {
+	return func(end func()) (stop func()) {
+		if exchangeOf(r).identity.Token != "" {
+			return func() {}
+		}
+		return s.deps.Gate.SignedOut(r.Context(), cookie(r, cookieSession), end)
+	}
 }
 
 func upgradeToken(r *http.Request) string {

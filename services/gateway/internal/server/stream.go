@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"kaged.dev/pkg/fault"
@@ -86,6 +87,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := s.lasting(ctx)
 	defer cancel()
+	signedOut := make(chan struct{})
+	defer s.signedOut(r)(sync.OnceFunc(func() { close(signedOut) }))()
 	x := exchangeOf(r)
 	in := s.streaming.enter(x.identity.UserID, cancel)
 	defer s.streaming.leave(in)
@@ -113,13 +116,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	case lost:
 		e.lost()
 	default:
-		s.relay(ctx, id, e)
+		s.relay(ctx, id, e, signedOut)
 	}
 	return nil
 }
 
-// relay sends frames until the client leaves, the session ends or the gateway stops.
-func (s *Server) relay(ctx context.Context, id string, e *events) {
+// relay sends frames until the client leaves or is signed out, the session ends or the gateway stops.
+func (s *Server) relay(ctx context.Context, id string, e *events, signedOut <-chan struct{}) {
 	alive := time.NewTicker(streamAlive)
 	defer alive.Stop()
 	look := time.NewTicker(streamLook)
@@ -146,6 +149,9 @@ func (s *Server) relay(ctx context.Context, id string, e *events) {
 			if e.comment("alive") != nil {
 				return
 			}
+		case <-signedOut:
+			e.closing("signed_out", "The browser of this stream was signed out; sign in again.")
+			return
 		case <-s.stopping:
 			e.closing("server_shutdown", "The gateway is stopping; connect again.")
 			return

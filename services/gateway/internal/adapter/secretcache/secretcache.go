@@ -2,6 +2,7 @@
 package secretcache
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -32,11 +33,14 @@ type Cache struct {
 	at       time.Time // of the last question that was answered
 	failed   time.Time // of the last question that was not
 	failure  error     // the result of that
+	waiting  map[*func()]bool
 }
 
 // New returns an empty cache. The secret is used for at most maxAge, and asked for at most once in minAge.
 func New(client sessionmanagerv1.OperatorServiceClient, maxAge, minAge time.Duration) *Cache {
-	return &Cache{client: client, maxAge: maxAge, minAge: minAge, fetching: make(chan struct{}, 1)}
+	return &Cache{
+		client: client, maxAge: maxAge, minAge: minAge, fetching: make(chan struct{}, 1), waiting: map[*func()]bool{},
+	}
 }
 
 // Current implements access.Secrets.
@@ -48,8 +52,27 @@ func (c *Cache) Renewed(ctx context.Context) ([]byte, error) { return c.fresh(ct
 // Set replaces the secret by one that session-manager has just returned.
 func (c *Cache) Set(secret []byte) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var told map[*func()]bool
+	if c.secret != nil && !bytes.Equal(c.secret, secret) {
+		told, c.waiting = c.waiting, map[*func()]bool{}
+	}
 	c.secret, c.at = secret, time.Now()
+	c.mu.Unlock()
+	for f := range told {
+		(*f)()
+	}
+}
+
+// Replaced implements access.Secrets.
+func (c *Cache) Replaced(f func()) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[&f] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.waiting, &f)
+	}
 }
 
 // fresh returns a secret that is not older than age, or the one it has where session-manager does not answer.

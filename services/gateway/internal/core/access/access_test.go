@@ -26,6 +26,8 @@ func (s *secrets) Renewed(ctx context.Context) ([]byte, error) {
 	return s.Current(ctx)
 }
 
+func (s *secrets) Replaced(func()) (stop func()) { return func() {} }
+
 // Each mode lets in the callers of its contract, as one shape of identity, and tells the audit alone why it refused
 // (A-AUTH-MODE-02, A-AUTH-SIDE-01..04, A-AUTH-LOOP-01, -03, -06, A-AUTH-INSEC-01).
 func TestGate(t *testing.T) {

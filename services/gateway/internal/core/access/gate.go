@@ -126,6 +126,21 @@ func (g *Gate) loopback(ctx context.Context, c Credentials) (Identity, Reason, e
 	return Identity{UserID: g.Operator, Email: g.Operator + "@localhost"}, "", nil
 }
 
+// SignedOut calls f once the browser that sent a session cookie is signed out, unless stop was called before. It
+// never does so in other modes than [Loopback], where sign-in belongs to a proxy. f must not block, and may run more
+// than once.
+func (g *Gate) SignedOut(ctx context.Context, session string, f func()) (stop func()) {
+	if g.Mode != Loopback {
+		return func() {}
+	}
+	stop = g.Secrets.Replaced(f)
+	// The secret may have been replaced since the request was let in.
+	if ok, err := matches(ctx, g.Secrets, session, SessionToken); err == nil && !ok {
+		f()
+	}
+	return stop
+}
+
 func (g *Gate) sidecar(c Credentials) (Identity, Reason) {
 	switch {
 	case c.Nonce == "":

@@ -13,6 +13,9 @@ type Secrets interface {
 	Current(ctx context.Context) ([]byte, error)
 	// Renewed asks again whether the secret has changed, at most so often, and returns it.
 	Renewed(ctx context.Context) ([]byte, error)
+	// Replaced calls f once, when another secret takes the place of the one in use, unless stop was called before. f
+	// must not block, and may run after stop if both happen at once.
+	Replaced(f func()) (stop func())
 }
 
 // SessionToken returns the value of the session cookie.

@@ -21,7 +21,8 @@
 //
 // The server gives the reason in a closing frame after the waiting frames (without them, for backpressure), leaves
 // the client a second to close by itself, and then closes with the code that fits: 1000 for session_ended, 1001 for
-// server_shutdown, 1008 for idle_timeout, backpressure, policy_violation, replaced and resume_failed.
+// server_shutdown, 1008 for idle_timeout, backpressure, policy_violation, replaced, resume_failed and
+// signed_out.
 //
 // A client is silent for as long as it likes as long as it answers pings. While another socket asks for its session
 // it must answer at once, so that one that has vanished does not keep its own successor out.

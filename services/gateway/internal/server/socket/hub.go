@@ -168,6 +168,7 @@ func (h *Hub) add(s *Socket) error {
 }
 
 func (h *Hub) remove(s *Socket) {
+	s.forget()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	rest := slices.DeleteFunc(slices.Clone(h.bySession[s.session]), func(other *Socket) bool { return other == s })

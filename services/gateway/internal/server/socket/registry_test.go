@@ -52,7 +52,8 @@ func newRelay(t *testing.T, hold func(context.Context) channel.Hold) *relay {
 	done := make(chan struct{})
 	go func() { defer close(done); hub.Run(ctx) }()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := hub.Upgrade(w, r, strings.TrimPrefix(r.URL.Path, "/")); err != nil {
+		never := func(func()) (stop func()) { return func() {} }
+		if err := hub.Upgrade(w, r, strings.TrimPrefix(r.URL.Path, "/"), never); err != nil {
 			t.Error(err)
 		}
 	}))

@@ -79,6 +79,7 @@ type Socket struct {
 	wake    chan struct{}   // write has work
 	left    chan struct{}   // closed when read has returned
 	born    time.Time
+	forget  func()       // ends the watch of the caller's sign-in; set before the upgrade
 	workers atomic.Int32 // goroutines at work; the last one takes the socket out of the hub
 
 	mu      sync.Mutex // guards the fields below

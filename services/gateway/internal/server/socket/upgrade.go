@@ -29,8 +29,10 @@ func unanswered(http.ResponseWriter, *http.Request, int, error) {}
 // Upgrade makes a socket of a request with a caller that may use the session. The session is held first, so that
 // every refusal is an HTTP answer. It fails with bad_request for a request that is no handshake of [Protocol],
 // validation_failed for a takeover that is neither 0 nor 1, with the error of holding the session, and with
-// unavailable; then the answer is unwritten.
-func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) error {
+// unavailable; then the answer is unwritten. signedOut calls end when the caller is signed out: the socket closes.
+func (h *Hub) Upgrade(
+	w http.ResponseWriter, r *http.Request, session string, signedOut func(end func()) (stop func()),
+) error {
 	if err := CheckHandshake(w, r); err != nil {
 		return err
 	}
@@ -50,6 +52,9 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request, session string) er
 	if err := h.add(s); err != nil {
 		return err
 	}
+	s.forget = signedOut(func() {
+		s.close(codeSignedOut, "The browser of this socket was signed out; sign in again.")
+	})
 	hold, err := s.attachWithin(r.Context(), takeover)
 	if err != nil {
 		s.cancel()

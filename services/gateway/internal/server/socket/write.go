@@ -21,6 +21,7 @@ const (
 	codeRate         = "rate_limited"
 	codeReplaced     = "replaced"
 	codeResumeFailed = "resume_failed"
+	codeSignedOut    = "signed_out"
 )
 
 // status is the WebSocket close code of a closing code.

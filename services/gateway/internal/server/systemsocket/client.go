@@ -23,6 +23,7 @@ const (
 	codeBackpressure = "backpressure"
 	codePolicy       = "policy_violation"
 	codeRate         = "rate_limited"
+	codeSignedOut    = "signed_out"
 )
 
 // The channels of a system socket.
@@ -40,6 +41,7 @@ type client struct {
 	wake   chan struct{}   // has room for one
 	left   chan struct{}   // closed when read has returned
 	born   time.Time
+	forget func()         // ends the watch of the caller's sign-in; set before the upgrade
 	ends   sync.WaitGroup // read and write
 
 	mu      sync.Mutex // guards the fields below

@@ -75,8 +75,11 @@ func New(deps Deps) *Hub {
 }
 
 // Upgrade makes a socket of a request with a checked caller and CSRF token. It fails with bad_request for a
-// request that is no handshake, and with unavailable; then the answer is unwritten.
-func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request) error {
+// request that is no handshake, and with unavailable; then the answer is unwritten. signedOut calls end when the caller
+// is signed out: the socket closes.
+func (h *Hub) Upgrade(
+	w http.ResponseWriter, r *http.Request, signedOut func(end func()) (stop func()),
+) error {
 	if err := socket.CheckHandshake(w, r); err != nil {
 		return err
 	}
@@ -87,6 +90,9 @@ func (h *Hub) Upgrade(w http.ResponseWriter, r *http.Request) error {
 	if err := h.add(c); err != nil {
 		return err
 	}
+	c.forget = signedOut(func() {
+		c.close(codeSignedOut, "The browser of this socket was signed out; sign in again.")
+	})
 	// Asked for once the socket hears of changes, so that no change falls in between.
 	count, err := h.deps.Count(r.Context())
 	if err != nil {
@@ -198,6 +204,7 @@ func (h *Hub) add(c *client) error {
 }
 
 func (h *Hub) remove(c *client) {
+	c.forget()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.byOwner[c.owner], c)
