@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -51,6 +52,16 @@ func (b *browser) slow(t testing.TB, rate float64) {
 			return chromedp.Void{}, err
 		}
 		_, err := cdp.Call(ctx, target, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: rate})
+		return chromedp.Void{}, err
+	})
+}
+
+// uncached makes the browser load every file anew, as a new operator's does.
+func (b *browser) uncached(t testing.TB, yes bool) {
+	t.Helper()
+	b.run(t, "cache", func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		params := network.SetCacheDisabledParams{CacheDisabled: yes}
+		_, err := cdp.Call(ctx, target, network.SetCacheDisabled, params)
 		return chromedp.Void{}, err
 	})
 }
@@ -123,6 +134,7 @@ func BenchmarkFigures(b *testing.B) {
 	page.before(b, observed)
 	page.slow(b, slowdown)
 	for b.Loop() {
+		page.uncached(b, true)
 		for name, view := range map[string]string{"inbox": "/", "session": "/sessions/" + id} {
 			page.open(b, w, view)
 			page.until(b, "it can be used", `performance.getEntriesByName("kaged:interactive").length > 0 &&
@@ -137,6 +149,7 @@ func BenchmarkFigures(b *testing.B) {
 				b.ReportMetric(eval[float64](b, page, value), name+"-"+unit)
 			}
 		}
+		page.uncached(b, false)
 
 		page.open(b, w, "/sessions/"+id)
 		page.shows(b, fmt.Sprintf("Answer %d", turns))

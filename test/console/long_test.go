@@ -96,7 +96,7 @@ func TestLongSession(t *testing.T) {
 	moved := eval[[]string](t, b, `(async () => {
 		const frame = () => new Promise(requestAnimationFrame), wrong = [];
 		watching();
-		for (let i = 0; i < 120; i++) {
+		for (let i = 0; i < 160; i++) {
 			list().scrollTop -= 400;
 			await frame(); await frame();
 			const at = anchor();

@@ -25,7 +25,10 @@ export function span(ms: number | null | undefined): string {
 }
 
 /** moment is an absolute time, for titles. */
-export const moment = (at: number | null | undefined) => (at ? new Date(at).toLocaleString() : "");
+export const moment = (at: number | null | undefined) => (at ? moments.format(at) : "");
+
+/** A formatter that is made once: making one takes longer than to draw a row. */
+const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 
 /** count is a number with few digits. */
 export function count(n: number | null | undefined): string {

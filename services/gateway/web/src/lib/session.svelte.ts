@@ -9,6 +9,10 @@ const olderPage = 200;
 /** How many pages of what is new are read before the conversation is read anew from its end. */
 const newPages = 5;
 
+/** How often what frames tell is drawn, and how long a screen shows one picture, in milliseconds. */
+const drawEvery = 48;
+const frameTime = 17;
+
 /** SessionView holds one session's page: what is stored, what comes, and what it waits for. */
 export class SessionView {
   session = $state.raw<Session | null>(null);
@@ -24,6 +28,8 @@ export class SessionView {
   private socket: SessionSocket | null = null;
   private queue: Frame[] = [];
   private drawing = 0;
+  private drawn = 0;
+  private pause: ReturnType<typeof setTimeout> | undefined;
   private gone = false;
   /** The frames as server-sent events, while another client holds the socket. */
   private beside: SessionStream | null = null;
@@ -48,6 +54,7 @@ export class SessionView {
     this.socket?.close();
     this.beside?.close();
     cancelAnimationFrame(this.drawing);
+    clearTimeout(this.pause);
   }
 
   private async begin(): Promise<void> {
@@ -111,14 +118,29 @@ export class SessionView {
       this.applied[frame.channel] = frame.seq;
     }
     this.queue.push(frame);
-    this.drawing ||= requestAnimationFrame(() => this.flush());
     // A hidden page gets no animation frames.
     if (document.hidden || this.queue.length > 2000) this.flush();
+    else this.draw();
+  }
+
+  /** draw applies what has come before the next paint, and at most every so many milliseconds. */
+  private draw(): void {
+    if (this.drawing || this.pause !== undefined) return;
+    const wait = this.drawn + drawEvery - performance.now();
+    if (wait > frameTime) {
+      this.pause = setTimeout(() => {
+        this.pause = undefined;
+        this.draw();
+      }, wait - frameTime / 2);
+      return;
+    }
+    this.drawing = requestAnimationFrame(() => this.flush());
   }
 
   private flush(): void {
     cancelAnimationFrame(this.drawing);
     this.drawing = 0;
+    this.drawn = performance.now();
     const frames = this.queue;
     this.queue = [];
     let changed = false;
