@@ -9,6 +9,9 @@ import (
 // SystemSubject is the subject of notices for system sockets, kaged.sessionmanager.v1.SystemNotice each.
 const SystemSubject = "system.changed"
 
+// LogSubject is the subject of stored entries of projects' logs, kaged.sessionmanager.v1.LogNotice each.
+const LogSubject = "logs.stored"
+
 // Notify sends messages on a subject to its listeners of now, in order, and returns when the server has them. No notice
 // is kept: a listener that is away misses it. It fails with fault.Unavailable, and then some may have been sent.
 func (c *Conn) Notify(ctx context.Context, subject string, messages ...[]byte) error {

@@ -180,6 +180,14 @@ func (c *Client) ListProviders(ctx context.Context, req *apiv1.ListProvidersRequ
 	return call[apiv1.ListProvidersResponse](ctx, c, route{method: "GET", path: "/api/v1/local/providers"}, req)
 }
 
+// ListProjectLogs returns entries of a project's log, newest first, a page at a time. Fails with not_found,
+// with invalid_parameter for an unknown level or source, and with validation_failed for other parameters.
+//
+// GET /api/v1/projects/{id}/logs
+func (c *Client) ListProjectLogs(ctx context.Context, req *apiv1.ListProjectLogsRequest) (*apiv1.ListProjectLogsResponse, error) {
+	return call[apiv1.ListProjectLogsResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/logs"}, req)
+}
+
 // ListProjects lists the registered projects by id, a page at a time.
 //
 // GET /api/v1/projects

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/fault"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
@@ -94,6 +95,26 @@ func consoleContract() []exchange {
 				`"max_output_tokens":null,` +
 				`"budget_usd":null,"budget_tokens":null,"budget_calls":null,"budget_walltime_ms":null,` +
 				`"live_agents":null,"depth":null}}]}`,
+		},
+		{
+			"GET /api/v1/projects/{id}/logs", "GET",
+			project + "/logs?level=warn&source=session&session=01S&since=1&until=9&limit=2&cursor=c", "",
+			&apiv1.ListProjectLogsRequest{
+				Id: "music-site", Level: "warn", Source: "session", Session: "01S", Since: 1, Until: 9, Limit: 2, Cursor: "c",
+			},
+			&apiv1.ListProjectLogsResponse{
+				Items: []*apiv1.LogEntry{
+					{
+						Id: "01L", Ts: 3, Level: "warn", Source: "session", Message: "m", ProjectId: "music-site", SessionId: "01S",
+						Context: &structpb.Struct{Fields: map[string]*structpb.Value{"run_id": structpb.NewStringValue("01R")}},
+					},
+					{Id: "01K", Ts: 2, Level: "error", Source: "daemon", Message: "k", ProjectId: "music-site"},
+				},
+				NextCursor: proto.String("n"), HasMore: true,
+			}, 200,
+			`{"items":[{"id":"01L","ts":3,"level":"warn","source":"session","message":"m","projectId":"music-site",` +
+				`"sessionId":"01S","context":{"run_id":"01R"}},{"id":"01K","ts":2,"level":"error","source":"daemon",` +
+				`"message":"k","projectId":"music-site"}],"next_cursor":"n","has_more":true}`,
 		},
 		{
 			"GET /api/v1/projects/{id}/files", "GET", project + "/files?path=src&limit=2", "",

@@ -48,6 +48,12 @@ func (m *manager) ListSessionChanges(
 	return reply[*apiv1.ListSessionChangesResponse](ctx, m, r)
 }
 
+func (m *manager) ListProjectLogs(
+	ctx context.Context, r *apiv1.ListProjectLogsRequest,
+) (*apiv1.ListProjectLogsResponse, error) {
+	return reply[*apiv1.ListProjectLogsResponse](ctx, m, r)
+}
+
 func (m *manager) ResumeSession(
 	ctx context.Context, r *apiv1.ResumeSessionRequest,
 ) (*apiv1.ResumeSessionResponse, error) {

@@ -31,6 +31,7 @@ type manager struct {
 	sessionmanagerv1.UnimplementedLocalServiceServer
 	sessionmanagerv1.UnimplementedDoctorServiceServer
 	sessionmanagerv1.UnimplementedSystemServiceServer
+	sessionmanagerv1.UnimplementedLogServiceServer
 	issuev1.UnimplementedIssueServiceServer
 
 	mu        sync.Mutex // guards the fields below
@@ -108,6 +109,7 @@ func (m *manager) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterLocalServiceServer(r, m)
 	sessionmanagerv1.RegisterDoctorServiceServer(r, m)
 	sessionmanagerv1.RegisterSystemServiceServer(r, m)
+	sessionmanagerv1.RegisterLogServiceServer(r, m)
 }
 
 // Run implements host.Service.

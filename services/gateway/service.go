@@ -35,6 +35,7 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/secretcache"
 	"kaged.dev/services/gateway/internal/adapter/terminals"
 	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/core/logtail"
 	"kaged.dev/services/gateway/internal/core/rates"
 	"kaged.dev/services/gateway/internal/server"
 	"kaged.dev/services/gateway/internal/server/socket"
@@ -83,6 +84,7 @@ type Service struct {
 	frames  *frames.Frames
 	hub     *socket.Hub
 	system  *systemsocket.Hub
+	tails   *logtail.Hub
 	rates   *rates.Limiter // nil for none
 	control *server.Control
 
@@ -113,6 +115,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Queue: cfg.AuditQueue, Denials: cfg.AuditDenials, Window: cfg.AuditWindow.D(),
 		}),
 		frames:    frames.New(deps.NATS),
+		tails:     logtail.NewHub(),
 		listening: make(chan struct{}),
 	}
 	s.gate = &access.Gate{
@@ -219,7 +222,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var audit, others sync.WaitGroup
 	auditing, stopAudit := context.WithCancel(work)
 	audit.Go(func() { s.audit.Run(auditing) })
-	others.Go(func() { s.frames.Run(work, listeners{s.hub, s.system, s.deps.Log}) })
+	others.Go(func() { s.frames.Run(work, listeners{s.hub, s.system, s.tails, s.deps.Log}) })
 	others.Go(func() { s.system.Run(work) })
 	others.Go(func() { s.hub.Run(work) })
 	others.Go(func() { s.watchSecret(work) })
@@ -254,18 +257,20 @@ func (s *Service) watchSecret(ctx context.Context) {
 type listeners struct {
 	*socket.Hub
 	system *systemsocket.Hub
+	tails  *logtail.Hub
 	log    *slog.Logger
 }
 
 // Connected implements [frames.Listener].
 func (l listeners) Connected(ctx context.Context, conn *bus.Conn) error {
-	return notices.Listen(ctx, conn, l.log, l.system.Tell)
+	return notices.Listen(ctx, conn, l.log, l.system.Tell, l.tails)
 }
 
 // Missed implements [frames.Listener].
 func (l listeners) Missed(storeLost bool) {
 	l.Hub.Missed(storeLost)
 	l.system.Missed()
+	l.tails.Missed()
 }
 
 // listen opens the HTTP listener. It fails with fault.Unavailable, in the system's words.
@@ -293,7 +298,7 @@ func (s *Service) open(address string) error {
 		Log: s.deps.Log, Info: s.info, Gate: s.gate, Hosts: hosts, Audit: s.audit, Rates: s.rates,
 		SessionManager: s.conn, Backend: s.backend,
 		Launcher: s.control.Launcher, Renew: s.control.Renew, Sockets: s.hub, SystemSocket: s.system.Upgrade,
-		Frames: s.frames,
+		Frames: s.frames, Logs: s.tails, Noticing: s.frames.Ready,
 		Watch: func(session string) server.Watch {
 			return s.hub.Watch(session)
 		}, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),

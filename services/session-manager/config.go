@@ -6,6 +6,7 @@ import (
 	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/session-manager/internal/logs"
 	"kaged.dev/services/session-manager/internal/operators"
 	"kaged.dev/services/session-manager/internal/projects"
 	"kaged.dev/services/session-manager/internal/sessions"
@@ -24,6 +25,7 @@ type Config struct {
 	Operators
 	Sessions
 	Projects
+	Logs
 }
 
 // The keys of the contexts, under the names that they are embedded by.
@@ -34,6 +36,8 @@ type (
 	Sessions = sessions.Config
 	// Projects are the keys about projects.
 	Projects = projects.Config
+	// Logs are the keys about logs of projects.
+	Logs = logs.Config
 )
 
 // DefaultConfig returns the defaults.
@@ -44,6 +48,7 @@ func DefaultConfig() Config {
 		Operators:     operators.DefaultConfig(),
 		Sessions:      sessions.DefaultConfig(),
 		Projects:      projects.DefaultConfig(),
+		Logs:          logs.DefaultConfig(),
 	}
 }
 
@@ -58,7 +63,7 @@ func (c Config) Validate() error {
 	if c.DatabaseConns < 2 {
 		return fault.New(fault.BadRequest, "database_conns must be at least 2.")
 	}
-	for _, part := range []interface{ Validate() error }{c.Operators, c.Sessions, c.Projects} {
+	for _, part := range []interface{ Validate() error }{c.Operators, c.Sessions, c.Projects, c.Logs} {
 		if err := part.Validate(); err != nil {
 			return err
 		}

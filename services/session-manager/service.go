@@ -24,6 +24,7 @@ import (
 	"kaged.dev/services/session-manager/internal/adapter/toolrunner"
 	"kaged.dev/services/session-manager/internal/audit"
 	"kaged.dev/services/session-manager/internal/database/migrations"
+	"kaged.dev/services/session-manager/internal/logs"
 	"kaged.dev/services/session-manager/internal/operators"
 	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 	"kaged.dev/services/session-manager/internal/projects"
@@ -74,6 +75,7 @@ type Service struct {
 	ready atomic.Bool
 
 	audit      *audit.Audit
+	logs       *logs.Logs
 	operators  *operators.Operators
 	projects   *projects.Projects
 	sessions   *sessions.Sessions
@@ -92,6 +94,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	places := operators.NewWorkspaces(s.pool, deps.Issue, deps.System.Enabled, deps.Workspaces)
 	workspaces := toolrunner.New(deps.ToolRunner, places.Check)
 	s.audit = audit.New(s.pool, deps.Log, deps.System.Enabled)
+	s.logs = logs.New(cfg.Logs, s.pool, s, deps.Log)
+	deps.Log = s.logs.Tee(deps.Log)
 	s.operators = operators.New(cfg.Operators, operators.Deps{
 		DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig, Version: deps.Version, Workspace: workspaces,
 		Places: places, Parts: s.parts(),
@@ -102,11 +106,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Changed: func(owner, id string, state projectscore.State) {
 			s.sessions.Notices.Tell(owner, notices.Project{ID: id, State: string(state)})
 		},
+		Audited: s.logs.Teller.Audited,
 	})
 	s.sessions = sessions.New(cfg.Sessions, sessions.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
 		Harness: deps.Harness, Issue: deps.Issue, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress,
-		NoSandbox: deps.NoSandbox, Workspaces: places.All(), CheckStart: places.CheckStart,
+		NoSandbox: deps.NoSandbox, Logs: s.logs.Teller, Workspaces: places.All(), CheckStart: places.CheckStart,
 		Telemetry: deps.Telemetry, IdleHooks: deps.IdleHooks,
 	})
 	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces,
@@ -122,6 +127,15 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.operators.Register(r)
 	s.projects.Register(r, s.unregister)
 	s.sessions.Register(r)
+	s.logs.Register(r, func(ctx context.Context, owner, project string) error {
+		_, err := s.projects.Registry.Find(ctx, owner, project)
+		return err
+	})
+}
+
+// Notify sends messages on a subject of NATS to its listeners of now. It fails with unavailable.
+func (s *Service) Notify(ctx context.Context, subject string, messages ...[]byte) error {
+	return s.sessions.Notify(ctx, subject, messages...)
 }
 
 // reflection is the prefix of reflection's methods, which the log alone records.
@@ -193,10 +207,15 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	work.Go(func() { s.audit.Run(streaming) })
+	logging, stopLogging := context.WithCancel(streaming)
+	var logged sync.WaitGroup
+	logged.Go(func() { s.logs.Run(logging) })
 	work.Go(func() { s.health.Watch(streaming, pool) })
 	s.ready.Store(true)
 	defer s.ready.Store(false)
 	s.sessions.Run(ctx)
+	stopLogging()
+	logged.Wait() // while NATS is connected
 	return nil
 }
 

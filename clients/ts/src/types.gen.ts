@@ -1672,6 +1672,16 @@ export interface ListProjectFilesResponse {
   next_cursor: string | null;
 }
 
+/** ListProjectLogsResponse is a page. */
+export interface ListProjectLogsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The entries, newest first. */
+  items: LogEntry[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
 /** ListProjectsResponse is a page. */
 export interface ListProjectsResponse {
   /** Whether there is a next page. */
@@ -1770,6 +1780,28 @@ export interface LoadProjectResponse {
   created: boolean;
   /** The project; the whole body on HTTP. */
   project: RegisteredProject | null;
+}
+
+/** LogEntry is one line of a project's log (spec: OperationalLogEntry). */
+export interface LogEntry {
+  /** The facts, with secrets masked. */
+  context?: Record<string, unknown>;
+  /** Its id, the same in pages and in the stream. */
+  id: string;
+  /** debug, info, warn or error. */
+  level: string;
+  /** One sentence. */
+  message: string;
+  /** The plugin it is about. */
+  pluginName?: string;
+  /** The project. */
+  projectId: string;
+  /** The session it is about. */
+  sessionId?: string;
+  /** daemon, plugin, session or subagent. */
+  source: string;
+  /** When, in milliseconds. */
+  ts: number;
 }
 
 /** MachineCheck is one thing that was looked at. */
@@ -3504,6 +3536,18 @@ export interface Routes {
     params: { id: string; path: string };
     body: undefined;
     answer: GetProjectFileResponse;
+  };
+  /** ListProjectLogs returns entries of a project's log, newest first, a page at a time. Fails with not_found, with invalid_parameter for an unknown level or source, and with validation_failed for other parameters. */
+  "GET /api/v1/projects/{id}/logs": {
+    params: { id: string; level?: string; source?: string; session?: string; since?: number; until?: number; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListProjectLogsResponse;
+  };
+  /** New entries of a project's log as server-sent events: event log, with an entry as data on one line. None is sent again: connect first, then read GET /api/v1/projects/{id}/logs, and leave out ids that came before. Fails with not_found, and with invalid_parameter for an unknown level or source. The server hangs up on a reader that has missed entries. */
+  "GET /api/v1/projects/{id}/logs/stream": {
+    params: { id: string; level?: string; source?: string };
+    body: undefined;
+    answer: string;
   };
   /** ListPrompts lists the prompt files that the project's agents use. Fails with not_found. */
   "GET /api/v1/projects/{id}/prompts": {

@@ -96,6 +96,18 @@ var own = []ownRoute{
 		answers: map[string]any{"200": "text/event-stream"},
 	},
 	{
+		method: http.MethodGet, path: "/api/v1/projects/{id}/logs/stream", id: "FollowProjectLogs",
+		text: "New entries of a project's log as server-sent events: event log, with an entry as data on one line. " +
+			"None is sent again: connect first, then read GET /api/v1/projects/{id}/logs, and leave out ids that came before. " +
+			"Fails with not_found, and with invalid_parameter for an unknown level or source. The server hangs up on a " +
+			"reader that has missed entries.",
+		query: [][2]string{
+			{"level", "This level and above: debug, info, warn or error."},
+			{"source", "daemon, plugin, session or subagent."},
+		},
+		answers: map[string]any{"200": "text/event-stream"},
+	},
+	{
 		method: http.MethodGet, path: "/api/v1/socket", id: "SystemSocket",
 		text: "The system socket, subprotocol kaged.v1: what changes for the operator, on the channel system. " +
 			"system.hello comes first, " +

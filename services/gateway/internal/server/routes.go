@@ -89,6 +89,7 @@ func (s *Server) ownRoutes() []ownRoute {
 		{"GET /docs/api/{file}", access.ScopeRead, s.docs},
 		{"GET /api/v1/projects/{id}/download/{path...}", access.ScopeRead, s.download},
 		{"GET /api/v1/sessions/{id}/stream", endless, s.stream},
+		{"GET /api/v1/projects/{id}/logs/stream", endless, s.followLogs},
 		{"GET /api/v1/socket", access.ScopeRead, s.systemSocket},
 		{"GET /api/v1/sessions/{id}/socket", access.ScopeRun, s.socket},
 	}

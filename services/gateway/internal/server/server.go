@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/access"
+	"kaged.dev/services/gateway/internal/core/logtail"
 	"kaged.dev/services/gateway/internal/core/rates"
 	"kaged.dev/services/gateway/internal/openapi"
 	"kaged.dev/services/gateway/web"
@@ -100,6 +101,9 @@ type Deps struct {
 	// Frames are the published frames of sessions, and Watch watches one.
 	Frames Frames
 	Watch  func(session string) Watch
+	// Logs has the readers of projects' logs, and Noticing fails while no notices come.
+	Logs     *logtail.Hub
+	Noticing func() error
 	// SystemSocket makes a system socket of a request with a checked caller and CSRF token; it fails before the
 	// first write.
 	SystemSocket func(w http.ResponseWriter, r *http.Request, signedOut func(end func()) (stop func())) error

@@ -27,6 +27,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/doctor"
 	"kaged.dev/services/kaged/internal/cli/issue"
 	"kaged.dev/services/kaged/internal/cli/kit"
+	"kaged.dev/services/kaged/internal/cli/logs"
 	"kaged.dev/services/kaged/internal/cli/lsp"
 	"kaged.dev/services/kaged/internal/cli/migrate"
 	"kaged.dev/services/kaged/internal/cli/project"
@@ -93,7 +94,7 @@ func root(a kit.App) *cobra.Command {
 		issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p),
 		doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a), token.Command(a, &p),
 		certs.Command(a), migrate.Command(a, &p),
-		approvals.Command(a, &p),
+		approvals.Command(a, &p), logs.Command(a, &p),
 	)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())

@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/postgres/database"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/projects/server"
@@ -26,6 +27,8 @@ type Deps struct {
 	Root   string
 	// Changed is told of each stored change of a project; the state is "" where it is not known.
 	Changed func(owner, id string, state projects.State)
+	// Audited is told of the records that were stored with a change.
+	Audited func(records ...audit.Record)
 	// Version is kaged's; a snapshot of another version is compiled again.
 	Version string
 }
@@ -40,7 +43,8 @@ type Projects struct {
 func New(cfg Config, deps Deps) *Projects {
 	kept := store.NewProjects(deps.DB)
 	return &Projects{projects.New(projects.Deps{
-		Registry: told{kept, deps.Changed}, Approvals: kept, Contents: kept, History: kept, Config: deps.Local,
+		Registry:  told{kept, deps.Changed, deps.Audited},
+		Approvals: kept, Contents: kept, History: kept, Config: deps.Local,
 		Workspace: deps.Workspace, Places: deps.Places, Root: deps.Root,
 		Log: deps.Log, Version: deps.Version,
 		Bounds: projects.Bounds{Prompts: cfg.MaxPrompts, Files: cfg.ProjectFiles, PromptCache: cfg.PromptCache},

@@ -11,6 +11,7 @@ import (
 type told struct {
 	projects.Registry
 	changed func(owner, id string, state projects.State)
+	audited func(records ...audit.Record)
 }
 
 // Save implements [projects.Registry].
@@ -18,9 +19,17 @@ func (t told) Save(
 	ctx context.Context, p projects.Project, was string, snapshot *projects.Snapshot,
 	records func(created bool) []audit.Record,
 ) (projects.Project, bool, error) {
-	saved, created, err := t.Registry.Save(ctx, p, was, snapshot, records)
+	var made []audit.Record
+	note := func(created bool) []audit.Record {
+		if records != nil {
+			made = records(created)
+		}
+		return made
+	}
+	saved, created, err := t.Registry.Save(ctx, p, was, snapshot, note)
 	if err == nil {
 		t.changed(saved.Owner, saved.ID, saved.State)
+		t.audited(made...)
 	}
 	return saved, created, err
 }
@@ -32,6 +41,7 @@ func (t told) Invalidate(
 	err := t.Registry.Invalidate(ctx, owner, id, diagnostics, now, record)
 	if err == nil {
 		t.changed(owner, id, projects.Invalid)
+		t.audited(record)
 	}
 	return err
 }
@@ -50,6 +60,7 @@ func (t told) SetLabel(ctx context.Context, owner, id string, label *string, rec
 	err := t.Registry.SetLabel(ctx, owner, id, label, record)
 	if err == nil {
 		t.changed(owner, id, "")
+		t.audited(record)
 	}
 	return err
 }

@@ -22,6 +22,8 @@ import (
 	"kaged.dev/services/session-manager/internal/adapter/metered"
 	noticesadapter "kaged.dev/services/session-manager/internal/adapter/notices"
 	"kaged.dev/services/session-manager/internal/adapter/sessionmanager"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
+	"kaged.dev/services/session-manager/internal/logs/core/logs"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/idle"
@@ -61,6 +63,8 @@ type Deps struct {
 	Telemetry *telemetry.Kit
 	// IdleHooks are called when a session has been idle for a while.
 	IdleHooks []idle.Hook
+	// Logs writes the logs of projects.
+	Logs logs.Teller
 }
 
 // Sessions is the context.
@@ -103,6 +107,7 @@ func New(cfg Config, deps Deps) *Sessions {
 	registry = live.NewRegistry(live.Deps{
 		Told: func(before, after record.Session, c record.Change) {
 			told.Changed(before, after, c)
+			deps.Logs.Changed(after, c)
 			watcher.Changed(before, after, c)
 			service.Followed(before, after)
 		},
@@ -125,9 +130,15 @@ func New(cfg Config, deps Deps) *Sessions {
 			AttachWait: cfg.AttachWait.D(), Farewell: cfg.Farewell.D(),
 		},
 		Store: kept, Live: registry, Projects: deps.Projects, Tools: deps.Tools,
-		Told:   told.Tell,
-		Limits: limitsOf(deps.Local),
-		Issues: tracker, Peers: sessionmanager.New(deps.Dial), Compactor: runner,
+		Told: func(owner string, what any) {
+			told.Tell(owner, what)
+			if created, ok := what.(notices.Session); ok {
+				deps.Logs.Created(created.Session)
+			}
+		},
+		Recorded: func(r audit.Record) { deps.Logs.Audited(r) },
+		Limits:   limitsOf(deps.Local),
+		Issues:   tracker, Peers: sessionmanager.New(deps.Dial), Compactor: runner,
 		Renderer: framejson.Renderer{}, Log: deps.Log,
 	})
 	deps.Telemetry.Observe(telemetry.Leases, func() float64 { return float64(registry.Count()) })
@@ -170,6 +181,11 @@ func ProbeWrite(ctx context.Context, tx pgx.Tx) error { return store.ProbeWrite(
 // Stream connects to NATS and publishes frames until ctx ends. It outlives [Sessions.Run], because it carries its
 // last frames.
 func (s *Sessions) Stream(ctx context.Context) { s.stream.Run(ctx) }
+
+// Notify sends messages on a subject of NATS to its listeners of now. It fails with unavailable.
+func (s *Sessions) Notify(ctx context.Context, subject string, messages ...[]byte) error {
+	return s.stream.Notify(ctx, subject, messages...)
+}
 
 // Streaming fails with unavailable while frames wait for NATS.
 func (s *Sessions) Streaming() error { return s.stream.Ready() }

@@ -13,16 +13,22 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/gateway/internal/core/logtail"
 	"kaged.dev/services/gateway/internal/server/systemsocket"
 )
 
 // issuesChanged is the subject of the service issue, kaged.issue.v1.IssueChanged each.
 const issuesChanged = "issues.changed"
 
-// Listen calls tell with each notice on conn, until that is closed. It fails with unavailable.
+// Listen calls tell with each notice on conn, and passes new entries of logs to tails, until conn is closed. It fails
+// with unavailable.
 func Listen(
 	ctx context.Context, conn *bus.Conn, log *slog.Logger, tell func(owner string, f systemsocket.Frame),
+	tails *logtail.Hub,
 ) error {
+	if err := conn.Listen(ctx, bus.LogSubject, func(data []byte) { logged(data, log, tails) }); err != nil {
+		return err
+	}
 	err := conn.Listen(ctx, bus.SystemSubject, func(data []byte) {
 		var n sessionmanagerv1.SystemNotice
 		if err := proto.Unmarshal(data, &n); err != nil {
@@ -49,6 +55,32 @@ func Listen(
 			tell(n.GetOwnerUserId(), systemsocket.Frame{Type: kind, Payload: payload})
 		}
 	})
+}
+
+// logged passes a notice of new entries on. One that cannot be read may have been for anybody.
+func logged(data []byte, log *slog.Logger, tails *logtail.Hub) {
+	var n sessionmanagerv1.LogNotice
+	if err := proto.Unmarshal(data, &n); err != nil {
+		log.Warn("a notice of log entries cannot be read", "error", err)
+	}
+	if len(n.GetEntries()) == 0 {
+		tails.Missed()
+		return
+	}
+	project := n.GetEntries()[0].GetProjectId()
+	if !tails.Wanted(n.GetOwnerUserId(), project) {
+		return
+	}
+	var list []logtail.Entry
+	for _, entry := range n.GetEntries() {
+		e := logtail.Entry{Source: entry.GetSource()}
+		text, err := wirejson.Marshal(entry)
+		if err == nil && e.Level.UnmarshalText([]byte(entry.GetLevel())) == nil {
+			e.JSON = text
+			list = append(list, e)
+		}
+	}
+	tails.Tell(n.GetOwnerUserId(), project, list)
 }
 
 // Count returns how many sessions of the caller in ctx have a run at work, as a frame.

@@ -215,6 +215,8 @@ type Deps struct {
 	Peers    Peers
 	// Told takes notices for an operator's consoles; see package notices.
 	Told func(owner string, what any)
+	// Recorded takes a record between calls that was stored, for the log of its project.
+	Recorded func(r audit.Record)
 	// Limits returns how many sessions may have a run at work in a project of an operator, and of the operator.
 	Limits func(ctx context.Context, owner string) (perProject, perOperator int)
 	// Compactor works on conversations between runs.

@@ -7,6 +7,7 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/retry"
+	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
 // WatchWorkspaces stores the workspaces' records between calls, until ctx ends. Each process does: a record that
@@ -22,7 +23,13 @@ func (s *Service) WatchWorkspaces(ctx context.Context) {
 func (s *Service) watch(ctx context.Context, workspace string) {
 	for range (retry.Pauses{First: 100 * time.Millisecond, Last: s.ToolsRetry, Spread: true}).Each(ctx) {
 		err := s.Tools.Watch(ctx, workspace, func(session, id string, r contract.Record) (bool, error) {
-			return s.Store.LateRecord(ctx, workspace, session, id, r)
+			stored, err := s.Store.LateRecord(ctx, workspace, session, id, r)
+			if stored {
+				late := audit.Of(r)
+				late.ID, late.SessionID = id, session
+				s.Recorded(late)
+			}
+			return stored, err
 		})
 		if ctx.Err() == nil {
 			s.Log.Debug("the workspace is watched no more; trying again", "workspace", workspace, "error", err)

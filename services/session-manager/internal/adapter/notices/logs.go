@@ -1,0 +1,64 @@
+package notices
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/structs"
+	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
+	"kaged.dev/services/session-manager/internal/logs/core/logs"
+)
+
+// Announce returns the Announce of a collector: a notice for each run of entries of one project.
+func Announce(to Notifier) func(context.Context, []logs.Entry) error {
+	return func(ctx context.Context, stored []logs.Entry) error {
+		var list []*sessionmanagerv1.LogNotice
+		project, size := "", 0
+		for _, e := range stored {
+			entry := LogEntry(e)
+			n := proto.Size(entry)
+			if size += n; len(list) == 0 || list[len(list)-1].GetOwnerUserId() != e.Owner || project != e.ProjectID ||
+				size > maxNotice {
+				list, project, size = append(list, &sessionmanagerv1.LogNotice{OwnerUserId: e.Owner}), e.ProjectID, n
+			}
+			last := list[len(list)-1]
+			last.Entries = append(last.Entries, entry)
+		}
+		return send(ctx, to, list...)
+	}
+}
+
+// maxNotice is about how many bytes a notice has at most.
+const maxNotice = 256 << 10
+
+// Missed returns the Missed of a collector.
+func Missed(to Notifier) func(context.Context) error {
+	return func(ctx context.Context) error { return send(ctx, to, &sessionmanagerv1.LogNotice{}) }
+}
+
+func send(ctx context.Context, to Notifier, list ...*sessionmanagerv1.LogNotice) error {
+	messages := make([][]byte, 0, len(list))
+	for _, n := range list {
+		data, err := proto.Marshal(n)
+		if err != nil {
+			return err
+		}
+		messages = append(messages, data)
+	}
+	return to.Notify(ctx, bus.LogSubject, messages...)
+}
+
+// LogEntry returns an entry as the API shows it.
+func LogEntry(e logs.Entry) *apiv1.LogEntry {
+	out := &apiv1.LogEntry{
+		Id: e.ID, Ts: e.TS, Level: logs.LevelName(e.Level), Source: string(e.Source), Message: e.Message,
+		ProjectId: e.ProjectID, SessionId: e.SessionID, PluginName: e.PluginName,
+	}
+	if len(e.Context) > 0 {
+		out.Context = structs.Of(e.Context)
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/redact"
+	"kaged.dev/pkg/retry"
+)
+
+// Bounds of a collector.
+const (
+	// maxWaiting is how many entries wait for the store.
+	maxWaiting = 4096
+	// maxBatch is how many are stored at once.
+	maxBatch = 256
+	// burst entries of a session or a project may come at once, and so many a second after that.
+	burst, perSecond = 200, 20
+	// maxKeys is how many sessions and projects are counted.
+	maxKeys = 4096
+	// maxMessage is the longest message, in bytes.
+	maxMessage = 2 << 10
+)
+
+// CollectorDeps are the collaborators of a [Collector]. Every field is needed.
+type CollectorDeps struct {
+	Store Store
+	// Announce tells gateways of stored entries. It fails with unavailable.
+	Announce func(ctx context.Context, stored []Entry) error
+	// Missed tells gateways of lost announcements.
+	Missed func(ctx context.Context) error
+	// Log is told of failures. It must not lead here.
+	Log *slog.Logger
+	// Keep is how long entries are kept, Most how many of a project.
+	Keep time.Duration
+	Most int
+}
+
+// Collector takes entries and stores them. It is safe for concurrent use.
+//
+// Goroutines: [Collector.Run] is one.
+type Collector struct {
+	deps CollectorDeps
+	wake chan struct{} // has room for one
+
+	mu      sync.Mutex // guards the fields below
+	waiting []Entry
+	flow    map[string]*flow
+}
+
+// flow is the recent amount of entries of a session or a project.
+type flow struct {
+	// full is the time of the next whole burst.
+	full time.Time
+	left int // entries left out since the last one
+}
+
+// NewCollector returns a Collector.
+func NewCollector(deps CollectorDeps) *Collector {
+	return &Collector{deps: deps, wake: make(chan struct{}, 1), flow: map[string]*flow{}}
+}
+
+// Take takes an entry; an id and a time are given where they are missing. It never waits.
+func (c *Collector) Take(e Entry) {
+	if e.ID == "" {
+		e.ID = ident.New()
+	}
+	now := time.Now()
+	if e.TS == 0 {
+		e.TS = now.UnixMilli()
+	}
+	e.Message = clip.Bytes(redact.Mask(clip.Bytes(e.Message, 8*maxMessage)), maxMessage)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.of(e.ProjectID+"\x00"+e.SessionID+"\x00"+e.RunID, now)
+	const every = time.Second / perSecond
+	if full := later(f.full, now); full.Sub(now) > (burst-1)*every || len(c.waiting) >= maxWaiting {
+		f.left++
+		return
+	}
+	f.full = later(f.full, now).Add(every)
+	if f.left > 0 {
+		c.waiting = append(c.waiting, lost(e, f.left))
+		f.left = 0
+	}
+	c.waiting = append(c.waiting, e)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lost is the warning about n entries left out before e.
+func lost(e Entry, n int) Entry {
+	return Entry{
+		ID: ident.New(), TS: e.TS, Level: slog.LevelWarn, Source: e.Source,
+		Message: fmt.Sprintf("%d entries were left out: more came than are kept.", n),
+		Owner:   e.Owner, ProjectID: e.ProjectID, SessionID: e.SessionID, RunID: e.RunID,
+	}
+}
+
+// of returns the flow of a key. The caller holds the lock.
+func (c *Collector) of(key string, now time.Time) *flow {
+	f := c.flow[key]
+	if f == nil {
+		if len(c.flow) >= maxKeys {
+			for k, f := range c.flow {
+				if f.left == 0 && f.full.Before(now) {
+					delete(c.flow, k)
+				}
+			}
+		}
+		if len(c.flow) >= maxKeys {
+			key = "" // the rest share one
+		}
+		if f = c.flow[key]; f == nil {
+			f = &flow{}
+			c.flow[key] = f
+		}
+	}
+	return f
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// The times of Run.
+const (
+	trimEvery = 10 * time.Minute
+	lastTry   = 2 * time.Second
+)
+
+var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
+
+// Run stores entries until ctx ends, and then the waiting ones.
+func (c *Collector) Run(ctx context.Context) {
+	trim := time.NewTimer(trimEvery / 10)
+	defer trim.Stop()
+	missed := false
+	for {
+		select {
+		case <-c.wake:
+			missed = c.store(ctx, missed)
+		case <-trim.C:
+			if err := c.deps.Store.Trim(ctx, time.Now().Add(-c.deps.Keep).UnixMilli(), c.deps.Most); err != nil {
+				c.deps.Log.Debug("old log entries were not removed; trying again later", "error", err)
+			}
+			trim.Reset(trimEvery)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+			c.store(last, missed)
+			cancel()
+			return
+		}
+	}
+}
+
+// store stores the waiting entries, and reports whether gateways missed some.
+func (c *Collector) store(ctx context.Context, missed bool) bool {
+	for batch := c.next(); len(batch) > 0; batch = c.next() {
+		var stored []Entry
+		var err error
+		for range pauses.Each(ctx) {
+			stored, err = c.deps.Store.Append(ctx, batch)
+			if !errors.Is(err, fault.Unavailable) {
+				break
+			}
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				c.deps.Log.Warn("log entries were not stored", "entries", len(batch), "error", err)
+			}
+			continue
+		}
+		if len(stored) > 0 {
+			missed = c.deps.Announce(ctx, stored) != nil || missed
+		}
+	}
+	if missed {
+		missed = c.deps.Missed(ctx) != nil
+	}
+	if missed {
+		c.again(ctx)
+	}
+	return missed
+}
+
+// again wakes Run a second later, to say what was missed.
+func (c *Collector) again(ctx context.Context) {
+	timer := time.AfterFunc(time.Second, func() {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	})
+	context.AfterFunc(ctx, func() { timer.Stop() })
+}
+
+func (c *Collector) next() []Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.waiting), maxBatch)
+	batch := c.waiting[:n:n]
+	c.waiting = c.waiting[n:]
+	if len(c.waiting) == 0 {
+		c.waiting = nil
+	}
+	return batch
+}
