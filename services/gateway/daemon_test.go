@@ -40,6 +40,7 @@ type daemon struct {
 // setup is how a test wants its daemon.
 type setup struct {
 	insecure, noSandbox bool
+	rateLimitsOff       bool
 	uiURL               string
 	config              map[string]any
 	system              config.System
@@ -56,6 +57,7 @@ func start(t testing.TB, s setup) *daemon {
 	}
 	opts := testkit.Options(t)
 	opts.Listen, opts.UIURL, opts.Insecure, opts.NoSandbox = "127.0.0.1:0", s.uiURL, s.insecure, s.noSandbox
+	opts.RateLimitsOff = s.rateLimitsOff
 	if opts.NATS.URL = "nats://127.0.0.1:1"; d.nats != nil {
 		opts.NATS = host.NATS{InProcess: d.nats}
 		d.nats.Frames(t, bus.FramesConfig{}) // as session-manager makes it

@@ -51,6 +51,25 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
+// Where rate limits are switched off no request takes a token, so none is refused.
+func TestRateLimitsOff(t *testing.T) {
+	t.Parallel()
+	d := start(t, setup{rateLimitsOff: true})
+	c := d.operator()
+	d.manager.with(func() {
+		d.manager.rates = func(r *sessionmanagerv1.TakeTokensRequest) *sessionmanagerv1.TakeTokensResponse {
+			t.Errorf("%d tokens of %s are asked for", r.GetWanted(), r.GetLimit())
+			return &sessionmanagerv1.TakeTokensResponse{RetryAfterMs: 90_000}
+		}
+	})
+	d.manager.replies(&apiv1.PostMessageResponse{}, nil)
+	for range 50 {
+		if got := c.do(http.MethodPost, "/api/v1/sessions/01S/messages", `{"content":"x"}`); got.status >= 400 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+}
+
 // A number in a path that is no number of 64 bits is refused in words of the API.
 func TestNumbersInPaths(t *testing.T) {
 	t.Parallel()
