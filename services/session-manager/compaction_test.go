@@ -142,3 +142,45 @@ func TestOtherStagesOfCompactions(t *testing.T) {
 		})
 	}
 }
+
+// A session whose run overflowed its window says so until a run succeeds; the provider's words are no part of its
+// conversation, and after a compaction by the operator it goes on (H-COMPACT-REACT-05, H-COMPACT-REACT-08).
+func TestAnOverflowingSessionGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.harness.compacts = compactsAll
+	n := w.start("a")
+	s := n.session("ada")
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	w.harness.expect(func(p *play) {
+		p.finish(&harnessv1.RunFinished{
+			Outcome: harnessv1.Outcome_OUTCOME_FAILED, Error: fault.New(fault.ContextOverflow, "Too long by far.").Proto(),
+		})
+	})
+	n.run("ada", s, n.post("ada", s, "Much.").GetRunId())
+	if got := n.get("ada", s).GetBlockedReason(); got != "context_overflow" {
+		t.Errorf("the session is blocked by %q", got)
+	}
+	for _, m := range n.messages("ada", s) {
+		if strings.Contains(m.GetContent(), "Too long") {
+			t.Errorf("the error is a message: %v", m)
+		}
+	}
+	if _, err := n.Sessions.CompactSession(as(t, "ada"), &apiv1.CompactSessionRequest{SessionId: s}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the compaction is stored", func() error {
+		list, err := n.Sessions.ListCompactions(as(t, "ada"), &apiv1.ListCompactionsRequest{SessionId: s})
+		if err == nil && len(list.GetItems()) != 1 {
+			err = fmt.Errorf("%d compactions", len(list.GetItems()))
+		}
+		return err
+	})
+	if given := strings.Join(n.history(t, s), "|"); strings.Contains(given, "Too long") ||
+		!strings.Contains(given, "The answer is gone.") {
+		t.Errorf("the next run is given %q", given)
+	}
+	if got := n.get("ada", s).GetBlockedReason(); got != "" {
+		t.Errorf("the session is still blocked by %q", got)
+	}
+}

@@ -129,6 +129,15 @@ func TestOverflowIsRetriedOnce(t *testing.T) {
 			t.Fatalf("%+v", fin)
 		}
 	})
+	t.Run("in each run anew", func(t *testing.T) { // H-COMPACT-REACT-07
+		b := newBench(t, overflow, says("done"), overflow, says("done"))
+		history(b)
+		for range 2 {
+			if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+				t.Fatalf("%+v", fin)
+			}
+		}
+	})
 	t.Run("nothing to drop", func(t *testing.T) {
 		b := newBench(t, overflow)
 		if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fault.CodeOf(fin.Err) != fault.ContextOverflow {

@@ -104,7 +104,7 @@ func TestCompose(t *testing.T) {
 }
 
 // A stored run becomes turns and results again, in the order of its messages; a message without blocks is one text;
-// empty messages go; tools go as pairs if they are not wanted. H-PERS-03, H-STORE-02.
+// empty messages go; tools go as pairs if they are not wanted. H-PERS-03, H-STORE-02, H-COMPACT-PIPE-02.
 func TestHistory(t *testing.T) {
 	stored := []transcript.Stored{
 		{ID: "m1", Role: llm.RoleUser, Content: "Hi."},
