@@ -130,3 +130,31 @@ func TestTypeScriptTerminal(t *testing.T) {
 		t.Errorf("the socket stood at %v", got.States)
 	}
 }
+
+// The script of the docs, examples/api/diff.mjs, runs an agent with a token and prints what the agent changed.
+func TestTheScriptOfTheDocs(t *testing.T) {
+	w := start(t, func(r *fakellm.Request) fakellm.Step {
+		if r.Turns() > 0 {
+			return fakellm.Step{fakellm.Say("Made.")}
+		}
+		return fakellm.Step{fakellm.Tool("file.create", `{"path":"made.txt","content":"made by an agent\n"}`)}
+	})
+	w.do(t, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": w.dir}, nil)
+	var token struct{ Token string }
+	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "diff", "scope": "run"}, &token)
+	cmd := exec.CommandContext(t.Context(), "node", "--no-warnings", "--experimental-websocket",
+		"../../examples/api/diff.mjs", "wordcount", "make a file")
+	cmd.Env = append(cmd.Environ(), "KAGED_URL=http://"+w.listen, "KAGED_TOKEN="+token.Token)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "+made by an agent") || !strings.Contains(string(out), "made.txt") {
+		t.Errorf("the script printed %s, %v", out, err)
+	}
+	// The log of the project says what happened, while it is followed.
+	logs := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_TOKEN="+token.Token), "logs", "wordcount", "--follow",
+		"--source", "session", "--url", "http://"+w.listen)
+	for _, want := range []string{"Session created.", "Run started.", "Run completed."} {
+		if line := logs.Line(t); !strings.Contains(line, "info   session   "+want) {
+			t.Errorf("kaged logs printed %q, want %s", line, want)
+		}
+	}
+}
