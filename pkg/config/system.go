@@ -17,8 +17,8 @@ type System struct {
 	// ProjectsRoot is the folder of a workspace that holds its projects, /projects by default. A folder outside of it is
 	// not_found, also through a link.
 	ProjectsRoot string `toml:"projects_root"`
-	// AdminGroup is the group whose members are administrators, as the sign-in proxy names it; no operator is one by
-	// default.
+	// AdminGroup is the group of administrators, as the sign-in proxy names it; empty by default, without administrators.
+	// The gateway passes the role on; there are no routes for administrators yet.
 	AdminGroup string `toml:"admin_group"`
 	// AllowUncaged lets agents without a cage work; false by default, so that they are refused with cage_unavailable.
 	AllowUncaged bool `toml:"allow_uncaged"`

@@ -8,13 +8,3 @@ create table workspaces (
     assignment  bigint not null default 0,
     assigned_at bigint
 );
-
--- Operators of a shared deployment, as administrators set them.
-create table operators (
-    id            text   primary key,
-    first_seen_at bigint not null,
-    disabled_at   bigint,
-    limits        jsonb  not null default '{}',   -- those that differ from the deployment's
-    config        text   not null default '',     -- TOML over the deployment's configuration
-    revision      bigint not null default 0       -- of limits and config
-);
