@@ -117,10 +117,8 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b.until(t, "the session is idle", `document.querySelector(".session-top").innerText.includes("idle")`)
 	b.run(t, "send it", chromedp.Click(chromedp.CSS(".composer button.primary")))
 	b.shows(t, "word39")
-	text := eval[string](t, b, `document.querySelector(".rows").innerText`)
-	if n := strings.Count(text, "word7 "); n != 1 {
-		t.Errorf("word7 is there %d times:\n%s", n, text)
-	}
+	// A replay of the answer's frames may begin it anew.
+	b.until(t, "word7 is there once", `document.querySelector(".rows").innerText.split("word7 ").length === 2`)
 }
 
 // While an answer grows, and when the stored one replaces it, a reader above its end stays there, and open calls stay
