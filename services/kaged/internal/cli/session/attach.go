@@ -9,19 +9,24 @@ import (
 
 	"kaged.dev/pkg/client"
 	"kaged.dev/services/kaged/internal/cli/kit"
+	"kaged.dev/services/kaged/internal/cli/run"
 )
 
 func sessionAttach(a kit.App, p *kit.Places) *cobra.Command {
 	var process, escape, address string
+	var takeover, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "attach --pty PROCESS [SESSION]",
-		Short: "Join this terminal to a background process of an agent",
-		Long: "Shows the terminal of a background process that an agent has started, with its kept output, and\n" +
+		Use:   "attach [--pty PROCESS] [SESSION]",
+		Short: "Watch a session, or join this terminal to a background process of an agent",
+		Long: "Shows a session from now on, as `kaged run` does, and asks about calls that need approval. A lost\n" +
+			"connection is made again at the next frame. Ctrl-C detaches, and the session goes on.\n\n" +
+			"With --pty it shows the terminal of a background process that an agent has started, with its kept output, and\n" +
 			"types on it. PROCESS is its PID or id in `kaged ps`. The process's terminal gets the size of this one.\n" +
 			"Any number of terminals may be joined, beside the console. The escape key leaves, and the process goes\n" +
 			"on. Input is recorded in the audit log, except hidden lines such as passwords. The title, clipboard and\n" +
 			"window commands of the process are left out.",
-		Example: "  kaged ps\n  kaged session attach --pty 4711\n  kaged session attach --pty 4711 --escape ctrl-a",
+		Example: "  kaged session attach SESSION\n  kaged ps\n" +
+			"  kaged session attach --pty 4711\n  kaged session attach --pty 4711 --escape ctrl-a",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) > 1 {
 				return kit.Misused(cmd, "at most one session id is taken")
@@ -29,8 +34,14 @@ func sessionAttach(a kit.App, p *kit.Places) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, list []string) error {
+			if process == "" && len(list) == 0 {
+				return kit.Misused(cmd, "a session is needed, as `kaged session list` shows it, or --pty with the PID of a "+
+					"background process, as `kaged ps` shows it")
+			}
 			if process == "" {
-				return kit.Misused(cmd, "--pty is needed: the PID of a background process, as `kaged ps` shows it")
+				return a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
+					return run.Watch(ctx, a, c, list[0], takeover, asJSON)
+				})
 			}
 			key, ok := keyOf(escape)
 			if !ok {
@@ -54,6 +65,9 @@ func sessionAttach(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&process, "pty", "", "the background process: its PID or id")
+	cmd.Flags().BoolVar(&takeover, "takeover", false,
+		"attach to the session even if another client is attached; its connection ends")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the session's frames as JSON lines instead of text")
 	cmd.Flags().StringVar(&escape, "escape", "ctrl-]", "the key that leaves; none for no key")
 	kit.AddURL(cmd, &address)
 	return cmd
