@@ -34,8 +34,8 @@ func (f *Frames) MaxBody() int64 { return f.conn.MaxPayload() - headerRoom }
 
 // Publish stores a batch and returns when the server has it. It fails with
 //
-//   - fault.StaleLease if ExpectLast is not the subject's last message and that message is not this batch: another writer
-//     has taken over, or the stream is empty (details.last_seq is the place of the last message, or 0);
+//   - fault.StaleLease if ExpectLast is not the subject's last message and that message is not this batch: another
+//     writer has taken over, or the stream is empty (details.last_seq is the place of the last message, or 0);
 //   - fault.Unavailable (details.subsystem "bus") if the bus is away or did not answer: the batch may or may not have
 //     been stored. Publishing the same batch again, with the same ExpectLast or MsgID, is safe and settles it;
 //   - fault.PayloadTooLarge (details.limit_bytes) if the batch is larger than a message may be.

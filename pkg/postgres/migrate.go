@@ -99,8 +99,9 @@ func ensureSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	var exists, granted bool
 	err := conn.QueryRow(ctx, `select exists (select from pg_namespace where nspname = $1),
 		2 = (select count(*) from pg_default_acl d join pg_namespace n on n.oid = d.defaclnamespace
-		     where n.nspname = $1 and d.defaclrole = (select oid from pg_roles where rolname = current_user) and d.defaclobjtype in ('r', 'S')
-		       and exists (select from aclexplode(d.defaclacl) a where a.grantee = (select oid from pg_roles where rolname = $2)))`,
+		     where n.nspname = $1 and d.defaclrole = (select oid from pg_roles where rolname = current_user)
+		       and d.defaclobjtype in ('r', 'S') and exists (select from aclexplode(d.defaclacl) a
+		         where a.grantee = (select oid from pg_roles where rolname = $2)))`,
 		schema, AppRole).Scan(&exists, &granted)
 	if err != nil {
 		return Classify(err)

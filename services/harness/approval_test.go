@@ -47,9 +47,11 @@ func TestApprovalTravels(t *testing.T) {
 				if id == "another" {
 					v = harnessv1.ApprovalVerdict_APPROVAL_VERDICT_APPROVED
 				}
-				if err := w.stream.Send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Decision{Decision: &harnessv1.ApprovalDecision{
-					ApprovalId: id, Verdict: v,
-				}}}); err != nil {
+				if err := w.stream.Send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Decision{
+					Decision: &harnessv1.ApprovalDecision{
+						ApprovalId: id, Verdict: v,
+					},
+				}}); err != nil {
 					t.Fatal(err)
 				}
 			}

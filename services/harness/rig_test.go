@@ -55,11 +55,13 @@ func (r *toolRunner) RunTool(
 	run := r.run[req.GetTool()]
 	r.mu.Unlock()
 	if r.asks && req.GetGrant().GetFingerprint() != "f" {
-		return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Approval{Approval: &toolrunnerv1.ApprovalNeeded{
-			Subject: approvalSubject, Fingerprint: "f", Audit: []*commonv1.AuditRecord{
-				{EventType: "tool.approval.requested", Ts: 5},
+		return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Approval{
+			Approval: &toolrunnerv1.ApprovalNeeded{
+				Subject: approvalSubject, Fingerprint: "f", Audit: []*commonv1.AuditRecord{
+					{EventType: "tool.approval.requested", Ts: 5},
+				},
 			},
-		}}})
+		}})
 	}
 	out := &toolrunnerv1.RunToolEvent{
 		Event: &toolrunnerv1.RunToolEvent_Output{Output: &toolrunnerv1.ToolOutput{Stream: "stdout", Text: "..."}},
@@ -71,9 +73,11 @@ func (r *toolRunner) RunTool(
 	if err != nil {
 		return err
 	}
-	return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
-		Content: content, Tool: "file.read", DurationMs: 3, Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 5}},
-	}}})
+	return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{
+		Result: &toolrunnerv1.ToolResult{
+			Content: content, Tool: "file.read", DurationMs: 3, Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 5}},
+		},
+	}})
 }
 
 // Register and Run make the fake a service of the host.

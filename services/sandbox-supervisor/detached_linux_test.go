@@ -240,9 +240,11 @@ func TestDetachedSignalsAndTerminals(t *testing.T) {
 		shell(t, `test -t 0 && test -t 1 && echo terminal; trap 'stty size' WINCH; echo up; while :; do sleep 0.01; done`),
 	)
 	d.until("up")
-	if err := d.control(&sandboxsupervisorv1.ControlProcessRequest{Control: &sandboxsupervisorv1.ControlProcessRequest_Resize{
-		Resize: &sandboxsupervisorv1.Resize{Terminal: &sandboxsupervisorv1.Terminal{Cols: 100, Rows: 40}},
-	}}); err != nil {
+	if err := d.control(&sandboxsupervisorv1.ControlProcessRequest{
+		Control: &sandboxsupervisorv1.ControlProcessRequest_Resize{
+			Resize: &sandboxsupervisorv1.Resize{Terminal: &sandboxsupervisorv1.Terminal{Cols: 100, Rows: 40}},
+		},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	d.until("40 100")

@@ -38,9 +38,11 @@ func milliseconds(ms int64) time.Duration {
 }
 
 func startedToProto(e *core.Exec) *sandboxsupervisorv1.ExecEvent {
-	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Started{Started: &sandboxsupervisorv1.ExecStarted{
-		ExecId: e.ID(), Pid: int64(e.PID()), StartedAt: e.StartedAt().UnixMilli(),
-	}}}
+	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Started{
+		Started: &sandboxsupervisorv1.ExecStarted{
+			ExecId: e.ID(), Pid: int64(e.PID()), StartedAt: e.StartedAt().UnixMilli(),
+		},
+	}}
 }
 
 func outputToProto(from core.Stream, data []byte) *sandboxsupervisorv1.ExecEvent {
@@ -48,9 +50,11 @@ func outputToProto(from core.Stream, data []byte) *sandboxsupervisorv1.ExecEvent
 	if from == core.Stderr {
 		stream = sandboxsupervisorv1.Stream_STREAM_STDERR
 	}
-	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Output{Output: &sandboxsupervisorv1.ExecOutput{
-		Stream: stream, Data: data,
-	}}}
+	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Output{
+		Output: &sandboxsupervisorv1.ExecOutput{
+			Stream: stream, Data: data,
+		},
+	}}
 }
 
 func exitedToProto(exit contract.Exit, found []contract.Finding) *sandboxsupervisorv1.ExecEvent {

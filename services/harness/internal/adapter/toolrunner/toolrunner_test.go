@@ -186,10 +186,12 @@ func TestRun(t *testing.T) {
 			if err := errors.Join(send(stream, "one"), send(stream, "two")); err != nil {
 				return err
 			}
-			return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
-				Content: "{}", Error: fault.New(fault.FileNotFound, "Gone.").Proto(), DurationMs: 7,
-				Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 9, AgentPath: "primary", Payload: payload}},
-			}}})
+			return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{
+				Result: &toolrunnerv1.ToolResult{
+					Content: "{}", Error: fault.New(fault.FileNotFound, "Gone.").Proto(), DurationMs: 7,
+					Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 9, AgentPath: "primary", Payload: payload}},
+				},
+			}})
 		}}, time.Hour)
 	output := ""
 	out, err := tools.Run(t.Context(), loop.ToolRequest{
@@ -233,10 +235,12 @@ func TestCancel(t *testing.T) {
 				case <-stream.Context().Done():
 					return stream.Context().Err()
 				}
-				return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: &toolrunnerv1.ToolResult{
-					Content: "{}", Error: fault.New(fault.Cancelled, "Cancelled.").Proto(),
-					Audit: []*commonv1.AuditRecord{{EventType: "shell.executed"}},
-				}}})
+				return stream.Send(&toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{
+					Result: &toolrunnerv1.ToolResult{
+						Content: "{}", Error: fault.New(fault.Cancelled, "Cancelled.").Proto(),
+						Audit: []*commonv1.AuditRecord{{EventType: "shell.executed"}},
+					},
+				}})
 			}}
 			if known {
 				f.cancel = func() { close(cancelled) }

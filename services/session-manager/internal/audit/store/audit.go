@@ -117,7 +117,8 @@ func auditSQL(q audit.Query) (string, []any) {
 		scans = append(scans, scan("user_id = "+b.arg(q.Owner)))
 	}
 	source := strings.Join(scans, " union all ")
-	return `select id, ts, event_type, user_id, request_id, coalesce(project_id, ''), coalesce(session_id, ''), coalesce(run_id, ''), agent_path, body, total
+	return `select id, ts, event_type, user_id, request_id, coalesce(project_id, ''), coalesce(session_id, ''),
+       coalesce(run_id, ''), agent_path, body, total
 from (select e.*, row_number() over w as n, sum(octet_length(body)) over w as size, count(*) over () as total
       from (select *, payload::text as body from (` + source + `) s order by ts desc, id desc limit ` + limit + `) e
       window w as (order by ts desc, id desc)) page

@@ -72,7 +72,8 @@ func recordSave(created bool) []audit.Record {
 func addSession(t *testing.T, pool *pgxpool.Pool, id, owner, project, state string) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(),
-		`insert into sessions (id, owner_user_id, project_id, state, compiled_hash, project_path, created_by, created_at, updated_at)
+		`insert into sessions (id, owner_user_id, project_id, state, compiled_hash, project_path, created_by,
+		  created_at, updated_at)
 		values ($1, $2, $3, $4, '', '', $2, 0, 0)`, id, owner, project, state)
 	if err != nil {
 		t.Fatal(err)

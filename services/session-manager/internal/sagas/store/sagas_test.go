@@ -33,7 +33,8 @@ func registered(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-const insertSession = `insert into sessions (id, owner_user_id, project_id, state, compiled_hash, project_path, created_by, created_at, updated_at)
+const insertSession = `insert into sessions (id, owner_user_id, project_id, state, compiled_hash, project_path, created_by,
+  created_at, updated_at)
 	values ($1, 'ada', 'music', $2, '', '', 'ada', 0, 0)`
 
 // A project with open sessions stays; without, it goes and the record of it stays. A-PROJ-DEL-01, A-PROJ-DEL-03.

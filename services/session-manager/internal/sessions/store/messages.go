@@ -21,11 +21,13 @@ import (
 const messagePageBytes = 4 << 20
 
 // listMessages ends a page before its messages become too large together. ORDER is the order of ordinals.
-const listMessages = `select id, ordinal, role, content, blocks, metadata, run_id, agent_path, subagent_invocation_id, superseded, cost_total,
-       created_at, always_keep, total
-from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_length(blocks)) over w as size, count(*) over () as total
-      from (select id, ordinal, role, content, coalesce(blocks::text, '') as blocks, coalesce(metadata::text, '') as metadata,
-                   coalesce(run_id, '') as run_id, agent_path, coalesce(subagent_invocation_id, '') as subagent_invocation_id,
+const listMessages = `select id, ordinal, role, content, blocks, metadata, run_id, agent_path, subagent_invocation_id, superseded,
+       cost_total, created_at, always_keep, total
+from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_length(blocks)) over w as size,
+             count(*) over () as total
+      from (select id, ordinal, role, content, coalesce(blocks::text, '') as blocks,
+                   coalesce(metadata::text, '') as metadata, coalesce(run_id, '') as run_id, agent_path,
+                   coalesce(subagent_invocation_id, '') as subagent_invocation_id,
                    superseded or exists (select 1 from compaction_spans c
                        join compactions k on k.id = c.compaction_id and k.undone_at is null
                        where c.session_id = $1 and c.message_id = messages.id and c.to_step = 0) as superseded,

@@ -181,11 +181,14 @@ func BenchmarkSearch(b *testing.B) {
 	s := store.NewSessions(pool)
 	_, err = pool.Exec(b.Context(), `
 		with made as (
-			insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, created_by, created_at, updated_at)
-			select 'S' || to_char(i, 'FM000000'), 'ada', 'music', 'name ' || i, 'h', '/p', 'ada', i, i from generate_series(1, $1::int) i
+			insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, created_by,
+			  created_at, updated_at)
+			select 'S' || to_char(i, 'FM000000'), 'ada', 'music', 'name ' || i, 'h', '/p', 'ada', i, i
+			from generate_series(1, $1::int) i
 			returning id, created_at)
 		insert into messages (id, session_id, ordinal, role, content, created_at)
-		select 'M' || id, id, 1, 'operator', 'everybody says this and ' || case when created_at % 100 = 0 then 'seldom ' else '' end
+		select 'M' || id, id, 1, 'operator', 'everybody says this and ' ||
+		  case when created_at % 100 = 0 then 'seldom ' else '' end
 			|| repeat(md5(id) || ' ', 30) || case when created_at = 777 then 'unique' else '' end, created_at from made`, many)
 	if err != nil {
 		b.Fatal(err)

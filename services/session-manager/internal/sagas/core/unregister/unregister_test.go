@@ -119,7 +119,8 @@ func TestUnregisterRace(t *testing.T) {
 			return 1, nil
 		}
 		_, err := pool.Exec(ctx,
-			`insert into sessions (id, owner_user_id, project_id, compiled_hash, project_path, created_by, created_at, updated_at)
+			`insert into sessions (id, owner_user_id, project_id, compiled_hash, project_path, created_by,
+			  created_at, updated_at)
 			values ($1, 'ada', 'music', '', '', 'ada', 0, 0)`, fmt.Sprint("s", left))
 		return 1, err
 	})
