@@ -21,7 +21,7 @@ import (
 )
 
 // A process that lost its lease without knowing it is refused, in the store and in the stream: its run ends once,
-// by the next holder, and its later frames are not seen.
+// by the next holder, its later frames are not seen, and no request of it leaves.
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -38,7 +38,8 @@ func TestZombie(t *testing.T) {
 		}
 		p.tool(1, "c1", "file.read", `{}`, "x")
 		p.done(1)
-		t.Error("a step was stored by a process without the lease")
+		p.claims(2, 1)
+		t.Error("a request was granted by a process without the lease")
 	})
 	hold := old.attach("ada", s, false)
 	posted := old.post("ada", s, "Hi.")
