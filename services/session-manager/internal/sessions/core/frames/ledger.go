@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"kaged.dev/pkg/fault"
 )
 
 // Progress is the published part of a session, as it may be noted in the store.
@@ -45,12 +47,15 @@ type Ledger struct {
 	news   map[string]*Progress
 	urgent bool
 
-	saving sync.Mutex // held while a save is under way, so that saves do not overtake one another
+	saving chan struct{} // holds a token while a save is under way, so that saves do not overtake one another
 }
 
 // NewLedger returns a Ledger that saves at least once in an interval while there is news.
 func NewLedger(store Saver, interval time.Duration, log *slog.Logger) *Ledger {
-	return &Ledger{store: store, interval: interval, log: log, wake: make(chan struct{}, 1), news: map[string]*Progress{}}
+	return &Ledger{
+		store: store, interval: interval, log: log, wake: make(chan struct{}, 1), news: map[string]*Progress{},
+		saving: make(chan struct{}, 1),
+	}
 }
 
 // Note takes progress in. It never blocks.
@@ -102,10 +107,15 @@ func (l *Ledger) due() bool {
 	return l.urgent
 }
 
-// Flush saves everything noted so far. Unsaved entries stay noted.
+// Flush saves everything noted so far. Unsaved entries stay noted. It fails with the error of ctx while another save
+// hangs, as in a database that is frozen.
 func (l *Ledger) Flush(ctx context.Context) error {
-	l.saving.Lock()
-	defer l.saving.Unlock()
+	select {
+	case l.saving <- struct{}{}:
+		defer func() { <-l.saving }()
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
 	l.mu.Lock()
 	news := l.news
 	l.news, l.urgent = map[string]*Progress{}, false

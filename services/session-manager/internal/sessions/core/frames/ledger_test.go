@@ -108,3 +108,30 @@ func TestLedgerUnderLoad(t *testing.T) {
 		<-ended
 	})
 }
+
+// hangs is a store that keeps each save until its context ends.
+type hangs struct{}
+
+func (hangs) SaveProgress(ctx context.Context, _ []frames.Progress) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// While a save hangs, another one ends with its own context, so that a process can stop.
+func TestLedgerOfAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := frames.NewLedger(hangs{}, time.Second, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { l.Run(ctx); close(ended) }()
+		l.Note(frames.Progress{Session: "a", Published: []int64{1}})
+		synctest.Wait()
+		short, done := context.WithTimeout(t.Context(), time.Minute)
+		defer done()
+		if err := l.Flush(short); err == nil {
+			t.Error("a save beside one that hangs did not fail")
+		}
+		cancel()
+		<-ended
+	})
+}
