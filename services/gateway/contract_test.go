@@ -35,7 +35,8 @@ const emptyPage = `{"items":[],"next_cursor":null,"has_more":false}`
 // contract has an exchange of each route.
 func contract() []exchange {
 	return slices.Concat(
-		dslContract(), consoleContract(), projectsContract(), issuesContract(), sessionsContract(), runsContract(), approvalsContract(), contextContract(),
+		dslContract(), consoleContract(), projectsContract(), issuesContract(), sessionsContract(), runsContract(),
+		approvalsContract(), contextContract(),
 	)
 }
 
