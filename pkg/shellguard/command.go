@@ -4,12 +4,12 @@ import (
 	"strings"
 )
 
-// command judges a command: against the rules, and, where it starts others, those too.
+// command judges a command by the rules, and so the commands that it starts.
 func (s *search) command(list []word, in input, depth int) {
 	if len(list) == 0 {
 		return
 	}
-	// Many readings lead to the same command.
+	// One command may be reached by many readings of the text; judge it once.
 	this := judgement{&list[0], len(list), in.kind, depth}
 	if s.judged[this] {
 		return
@@ -23,7 +23,7 @@ func (s *search) command(list []word, in input, depth int) {
 	if !ok {
 		s.unclear("the name of the command is made when it runs")
 		if !list[0].known && list[0].split {
-			s.command(list[1:], in, depth) // it may turn out to be nothing
+			s.command(list[1:], in, depth) // the first word may expand to no word
 		}
 		return
 	}
@@ -49,7 +49,7 @@ func (s *search) command(list []word, in input, depth int) {
 	s.special(name, args, in, depth)
 }
 
-// shells run text.
+// shells are the programs that run shell text, by name.
 var shells = map[string]bool{
 	"sh": true, "bash": true, "dash": true, "ash": true, "zsh": true, "ksh": true, "ksh93": true, "mksh": true,
 	"rbash": true,
@@ -95,7 +95,7 @@ func (s *search) shell(args []word, in input, depth int) {
 		s.given(args[0], depth)
 	case len(args) > 0 && !stdin && !strings.HasPrefix(args[0].text, "/dev/") &&
 		!strings.HasPrefix(args[0].text, "/proc/"):
-		// A script, which is taken at its name.
+		// The contents of a script file are not judged.
 	case in.kind == known:
 		s.text(in.text, depth+1)
 	case in.kind == file && len(args) == 0:
@@ -108,7 +108,7 @@ func (s *search) shell(args []word, in input, depth int) {
 
 func rest(args []word, n int) []word { return args[min(n, len(args)):] }
 
-// given judges shell text that is a word.
+// given judges a word that is shell text, such as the argument of sh -c.
 func (s *search) given(w word, depth int) {
 	if !w.known {
 		s.unread(w)

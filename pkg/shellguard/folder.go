@@ -8,19 +8,20 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxFolders bounds the folders a command may be in.
+// maxFolders bounds the possible folders of one command.
 const maxFolders = 16
 
-// folders follows cd through a text: it notes for each statement the folders it may run in, of which there are several
-// where a cd may have failed, or may not have run. One that cannot be told is "?".
+// folders follows cd through a text. It notes the possible folders of each statement: there are several where a cd may
+// have failed or may not have run. An unknown folder is "?".
 type folders struct {
 	home string
 	at   map[*syntax.Stmt][]string
-	// been are all folders so far, for cd -.
+	// been are all folders that a cd, pushd or popd may have left, for cd - and popd.
 	been []string
 }
 
-// follow notes where a statement runs and returns where it leaves the shell: when it succeeds, and when it fails.
+// follow notes the possible folders of a statement. It returns the shell's possible folders after it: ok if it
+// succeeds, failed if it fails.
 func (f *folders) follow(stmt *syntax.Stmt, in []string) (ok, failed []string) {
 	f.at[stmt] = in
 	ok, failed = f.command(stmt, in)
@@ -111,7 +112,7 @@ func (f *folders) branch(c *syntax.IfClause, in []string) []string {
 	return union(out, failed)
 }
 
-// inside notes the statements inside a node: substitutions, and bodies that run some time.
+// inside notes the statements inside a node: substitutions, and bodies of functions, which run later.
 func (f *folders) inside(node syntax.Node, in []string) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if stmt, is := n.(*syntax.Stmt); is {
@@ -122,7 +123,7 @@ func (f *folders) inside(node syntax.Node, in []string) {
 	})
 }
 
-// moved returns where a command leaves the shell if it succeeds.
+// moved returns the shell's possible folders after a command that succeeds.
 func (f *folders) moved(c *syntax.CallExpr, in []string) []string {
 	var list []word
 	for _, w := range c.Args {
@@ -148,7 +149,7 @@ func (f *folders) moved(c *syntax.CallExpr, in []string) []string {
 	return enter(in, list[0], f.home)
 }
 
-// enter returns the folders that a word names in others.
+// enter returns the possible folders after cd to the word w from the folders in.
 func enter(in []string, w word, home string) []string {
 	name := w.path
 	if w.known {
@@ -170,7 +171,7 @@ func enter(in []string, w word, home string) []string {
 	return out
 }
 
-// union returns the folders of both.
+// union returns the folders of a and b, each once, at most maxFolders.
 func union(a, b []string) []string {
 	out := slices.Clip(a)
 	for _, dir := range b {

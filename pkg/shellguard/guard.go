@@ -24,7 +24,7 @@ const (
 type Verdict struct {
 	// Class is the worst of the findings, Fine without one.
 	Class Class
-	// Findings say why, in the order they stand in the text, at most [MaxFindings] of each class.
+	// Findings are the reasons for Class, in the order of the text, at most [MaxFindings] of each class.
 	Findings []Finding
 	// whole is the text that was judged, shortened as the commands of findings are.
 	whole string
@@ -125,8 +125,8 @@ func (g *Guard) Text(text string) Verdict {
 	return s.verdict(text)
 }
 
-// Typed judges text typed into a program that may be a shell or another program. Only certain
-// commands count: text for another program does not parse, and is no reason to ask.
+// Typed judges text typed into a program that may be a shell or another program. Unclear text has
+// no effect on the verdict: text for another program often does not parse as shell.
 func (g *Guard) Typed(text string) Verdict {
 	s := g.search()
 	s.typed = true
@@ -142,7 +142,7 @@ func (g *Guard) Argv(argv []string) Verdict {
 	return s.verdict(Quote(argv))
 }
 
-// match holds a command against the rules and reports the worst that fits.
+// match adds a finding for each rule that the command fits, or may fit.
 func (s *search) match(name string, args []word) {
 	for i := range s.guard.rules {
 		r := &s.guard.rules[i]
@@ -160,7 +160,7 @@ func (s *search) match(name string, args []word) {
 	}
 }
 
-// fit is how a rule's words are among a command's arguments.
+// fit says whether a command's arguments contain the words of a rule.
 type fit int
 
 const (
@@ -202,11 +202,11 @@ func among(want, name string, args []word) bool {
 	return false
 }
 
-// unslashed hides slashes: an argument is one word, even where * matches a slash in it.
+// unslashed replaces slashes before path.Match, so that * in a rule matches them too.
 var unslashed = strings.NewReplacer("/", "\x01")
 
-// option reports whether an argument holds an option: as one of several letters, with a value, or cut short as far as
-// programs allow.
+// option reports whether an argument gives an option: a short one alone or among other letters (-f in -df), a long one
+// with or without =value, or the beginning of a long one with at least three letters.
 func option(want, arg string) bool {
 	if long, isLong := strings.CutPrefix(want, "--"); isLong {
 		got, ok := strings.CutPrefix(arg, "--")
@@ -217,7 +217,7 @@ func option(want, arg string) bool {
 		strings.Contains(arg[1:], want[1:])
 }
 
-// operand returns the first argument that is no option, if it is not known.
+// operand returns the first argument that is not an option, or nil if its text is known.
 func operand(name string, args []word) *word {
 	if name == "git" {
 		args = args[gitCommandAt(args):]
@@ -242,14 +242,14 @@ func (w *word) mayBe(want string) bool {
 	return strings.HasPrefix(plain, w.lead) || plain != want && strings.HasPrefix(w.lead, plain)
 }
 
-// harmless are devices without stored data or without data of the system, and the names that shells
-// take for connections.
+// harmless are paths below /dev that hold no data of the system, and the names that shells open as
+// network connections. They are no system paths even if a rule names /dev.
 var harmless = [...]string{
 	"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts",
 	"/dev/tcp", "/dev/udp",
 }
 
-// IsSystem reports whether a path as it is written is one of the system paths or below one.
+// IsSystem reports whether a path is a system path or below one. It does not resolve links.
 func (g *Guard) IsSystem(name string) bool {
 	name = path.Clean(atHome(name, g.home))
 	for _, harmless := range harmless {
@@ -263,7 +263,7 @@ func (g *Guard) IsSystem(name string) bool {
 	return g.inAnyFolder(name) || slices.ContainsFunc(g.system, func(p string) bool { return below(name, p) })
 }
 
-// inAnyFolder reports whether a path is one of those that are meant in every folder.
+// inAnyFolder reports whether a path matches a relative system path, such as .git, in any folder.
 func (g *Guard) inAnyFolder(name string) bool {
 	return slices.ContainsFunc(g.system, func(p string) bool { return !path.IsAbs(p) && within(name, p) })
 }
@@ -286,7 +286,7 @@ func (g *Guard) SystemPath(abs, root string) string {
 	return ""
 }
 
-// within reports whether a path is a relative one in some folder, or below it.
+// within reports whether a path is the relative path rel in any folder, or below it.
 func within(name, rel string) bool {
 	return below(name, rel) || strings.HasSuffix(name, "/"+rel) || strings.Contains(name, "/"+rel+"/")
 }
