@@ -1,8 +1,8 @@
 // Package beneath opens files and folders below a folder without following any link.
 //
 // It uses openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS; on a system without it, it walks
-// the path with O_NOFOLLOW, one component at a time. A link that is put in place between a decision about a path and
-// its opening makes the opening fail; it cannot move it.
+// the path with O_NOFOLLOW, one component at a time. If a part of a path becomes a link after the path was checked, the
+// opening fails; it is never redirected.
 package beneath
 
 import (
@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Path opens a file or folder for passing through it and reading its state, which needs no permission to read it.
+// Path is the flag for a descriptor that serves only to open paths below it and to stat it. It needs no read
+// permission.
 const Path = oPath
 
 // Open opens rel, which is relative and clean, below the folder dir. flags and mode are those of open(2). The
-// descriptor is the caller's; give O_CLOEXEC. A component that is a link is ELOOP or ENOTDIR, one that leads out of dir
-// EXDEV or EINVAL.
+// descriptor is the caller's; give O_CLOEXEC. Open fails with ELOOP or ENOTDIR if a component is a link, and with EXDEV
+// or EINVAL if one leads out of dir.
 func Open(dir int, rel string, flags int, mode uint32) (int, error) {
 	fd, err := openat2(dir, rel, flags, mode)
 	if !errors.Is(err, errNoOpenat2) {
@@ -27,7 +28,7 @@ func Open(dir int, rel string, flags int, mode uint32) (int, error) {
 	return openWalking(dir, rel, flags, mode)
 }
 
-// openWalking does the work of openat2, one component at a time.
+// openWalking does the work of openat2 on a system without it, one component at a time.
 func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
 	if strings.HasPrefix(rel, "/") {
 		return -1, unix.EXDEV
@@ -62,7 +63,7 @@ func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
 	if err != nil || flags&oPath == 0 {
 		return fd, err
 	}
-	// Opened for passing through, a link is opened itself; openat2 refuses it.
+	// With Path, openat opens the link itself. Refuse it, as openat2 does.
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		unix.Close(fd)
@@ -71,7 +72,7 @@ func openWalking(dir int, rel string, flags int, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// Retry repeats a system call that a signal cut off.
+// Retry repeats a system call while it fails with EINTR.
 func Retry[T any](call func() (T, error)) (T, error) {
 	for {
 		v, err := call()

@@ -6,14 +6,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// SystemSubject is the subject of notices for system sockets, kaged.sessionmanager.v1.SystemNotice each.
+// SystemSubject is the subject of notices for system sockets. Each is a kaged.sessionmanager.v1.SystemNotice.
 const SystemSubject = "system.changed"
 
-// LogSubject is the subject of stored entries of projects' logs, kaged.sessionmanager.v1.LogNotice each.
+// LogSubject is the subject of stored entries of projects' logs. Each is a kaged.sessionmanager.v1.LogNotice.
 const LogSubject = "logs.stored"
 
-// Notify sends messages on a subject to its listeners of now, in order, and returns when the server has them. No notice
-// is kept: a listener that is away misses it. It fails with fault.Unavailable, and then some may have been sent.
+// Notify sends messages in order to the present listeners of a subject, and returns when the server has them. The
+// server stores no notice: a disconnected listener misses it. After fault.Unavailable some may have been sent.
 func (c *Conn) Notify(ctx context.Context, subject string, messages ...[]byte) error {
 	for _, m := range messages {
 		if err := c.nc.Publish(subject, m); err != nil {
@@ -25,8 +25,9 @@ func (c *Conn) Notify(ctx context.Context, subject string, messages ...[]byte) e
 	return classify(ctx, c.nc.FlushWithContext(guarded), "NATS cannot be reached.")
 }
 
-// Listen calls handle with each notice on a subject, one at a time, until the connection is closed. The messages are
-// valid until handle returns. When Listen returns, the server knows of the listener. It fails with fault.Unavailable.
+// Listen subscribes handle to a subject and returns when the server knows the subscription. From then on handle is
+// called with each notice, one at a time, until the connection is closed. The bytes are valid until handle returns.
+// Listen fails with fault.Unavailable.
 func (c *Conn) Listen(ctx context.Context, subject string, handle func([]byte)) error {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) { handle(m.Data) })
 	if err == nil {

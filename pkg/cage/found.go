@@ -19,7 +19,7 @@ type FoundKind string
 
 // The kinds.
 const (
-	// FoundGitlink is an entry of an index that has git enter a folder, as for a submodule.
+	// FoundGitlink is an entry of a git index that makes git enter a folder, such as a submodule.
 	FoundGitlink FoundKind = "gitlink"
 	// FoundRepository is a folder in which git keeps a repository, or a file that leads to one.
 	FoundRepository FoundKind = "repository"
@@ -34,23 +34,23 @@ const (
 	KnownFolder FoundKind = "folder"
 )
 
-// Found is a path in the writable folders of a cage that makes tools outside run code.
+// Found is a path in a cage's writable folders that makes tools outside the cage run code.
 type Found struct {
 	Kind FoundKind
 	// Path is absolute.
 	Path string
-	// changed is when the inode of a file that the cage could write was changed last, 0 for all else.
+	// changed is the inode change time of a protected file that the cage can write, 0 for every other path.
 	changed int64
 }
 
-// MaxFindings is how many findings [View.Since] returns at most, the last of which says how many there are besides.
+// MaxFindings bounds the findings of one [View.Since]. If there are more, the last one is their number.
 const MaxFindings = 50
 
 func (c *compiler) note(f Found) {
 	c.found[f] = true
 }
 
-// stamps takes note of the state of those files of protected names that the cage can write.
+// stamps returns the noted paths in order, with the change times of protected files that the cage can write.
 func (c *compiler) stamps() []Found {
 	list := make([]Found, 0, len(c.found))
 	for f := range c.found {

@@ -17,22 +17,23 @@ import (
 type FollowOptions struct {
 	// Channels are output and events if it is nil.
 	Channels []string
-	// Seen are the last numbers seen, by channel: 0 asks for all kept frames. Other channels are followed from now on.
+	// Seen are the last numbers seen, by channel: 0 asks for all kept frames. A channel without a number begins with
+	// its next frame.
 	Seen map[string]int64
 	// Takeover ends the socket of another client that holds the session.
 	Takeover bool
-	// State is told where the stream stands, if it is set.
+	// State, if set, is called at each change of the stream's state.
 	State func(State)
 }
 
-// State is where a [Stream] stands.
+// State says whether a [Stream] is connected.
 type State string
 
 // The states.
 const (
-	// Live frames come.
+	// Live: the stream is attached, and frames are coming.
 	Live State = "live"
-	// Waiting for the next try to connect.
+	// Waiting: the connection is lost, and the stream tries again after a pause.
 	Waiting State = "waiting"
 )
 
@@ -45,11 +46,11 @@ type Stream struct {
 	cancel  context.CancelFunc
 
 	mu     sync.Mutex // guards the fields below
-	socket *Socket    // nil while it is away
+	socket *Socket    // the latest one, nil before the first
 	seen   map[string]int64
 }
 
-// Follow attaches to a session and returns once its frames come: no frame after that is missed. It fails with
+// Follow attaches to a session. Every frame from then on is in the stream, or reported as missed. It fails with
 // not_found, gone, conflict while another client holds the session (details.reason session_attached), and unavailable.
 func (c *Client) Follow(ctx context.Context, session string, o FollowOptions) (*Stream, error) {
 	if o.Channels == nil {
@@ -117,7 +118,7 @@ func (s *Stream) tell(state State) {
 	}
 }
 
-// reconnects are the pauses between tries to connect.
+// reconnects are the pauses between attempts to connect.
 var reconnects = retry.Pauses{First: 250 * time.Millisecond, Last: 8 * time.Second, Spread: true}
 
 // Frames yields each frame once, in the order of its channel. After an interruption it connects again and goes on at
@@ -157,7 +158,7 @@ func (s *Stream) Frames() iter.Seq2[Frame, error] {
 	}
 }
 
-// ErrMissed is the error of [Stream.Frames] that says that frames are kept no more.
+// ErrMissed is the error of [Stream.Frames] for frames that expired before they were read.
 var ErrMissed error = fault.New(fault.Gone, "Frames were missed that are kept no more; read the stored messages.")
 
 // frames yields the frames of the present socket, and returns the code of its closing frame.
@@ -191,7 +192,7 @@ func closingCode(f Frame) string {
 	return why.Code
 }
 
-// note counts a frame and reports whether it is new.
+// note remembers a frame's number and reports whether the frame is new.
 func (s *Stream) note(f Frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +205,8 @@ func (s *Stream) note(f Frame) bool {
 	return true
 }
 
-// reconnect connects again. A client that holds the session is waited for: most often it is this one, after
-// a lost connection.
+// reconnect connects again. It also tries again while another socket holds the session: most often that
+// is this client's own lost connection.
 func (s *Stream) reconnect() error {
 	s.tell(Waiting)
 	for range reconnects.Each(s.ctx) {

@@ -11,7 +11,7 @@ type Synthesis struct {
 	// YAML is nil while there are errors or wanted files.
 	YAML []byte
 	// HasOverlay and HasReferences say whether the project has an overlay, and whether an agent refers to another
-	// project. They are known once every file is there.
+	// project. They are valid only if Wanted is empty.
 	HasOverlay, HasReferences bool
 	// Tools are the root agent's.
 	Tools []string
@@ -20,9 +20,9 @@ type Synthesis struct {
 	Wanted      []string
 }
 
-// Synthesize returns the resolved project as YAML (spec/http-api.md, GET /projects/:id/dsl/synthesized): compiled alone
-// under the same rules it makes the snapshot that the project makes, but for the lines that the paths of cages are
-// written in. It fails as Catalogue does.
+// Synthesize returns the resolved project as YAML (spec/http-api.md, GET /projects/:id/dsl/synthesized). Compiled by
+// itself under the same rules, the YAML gives the same snapshot as the project, except for the line numbers of cage
+// paths. Synthesize fails as Catalogue does.
 func Synthesize(in Input) (Synthesis, error) {
 	parsed := dsl.Parse(in.Files)
 	out := Synthesis{
@@ -47,7 +47,7 @@ func Synthesize(in Input) (Synthesis, error) {
 	return out, err
 }
 
-// defaults returns the tools that an agent has without any setting about them.
+// defaults returns the agent's tools that are on by default, without any setting about them.
 func (r *resolver) defaults(a *dsl.Agent, isRoot bool) (names []string) {
 	for _, d := range r.decide(a, isRoot) {
 		if d.Enabled && d.By == ByDefault {
