@@ -23,8 +23,8 @@ const (
 	symbolDepth = 64
 )
 
-// ParseLocations reads a Location, a list of them, or a list of LocationLinks, and returns how many were left out.
-// Places outside files are left out.
+// ParseLocations reads a Location, a list of them, or a list of LocationLinks. It leaves out places outside files and
+// those past locationCount, and returns their number.
 func ParseLocations(raw json.RawMessage) ([]Location, int, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -128,7 +128,7 @@ func marked(raw json.RawMessage, depth int) []string {
 	return []string{value}
 }
 
-// split parts the first fenced block of a markdown text, or its first paragraph, from the rest.
+// split separates the first paragraph of a markdown text from the rest, or its code if it begins with a fenced block.
 func split(text string) (first, rest string) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "```") {
@@ -142,7 +142,7 @@ func split(text string) (first, rest string) {
 	return strings.TrimSpace(first), strings.TrimSpace(rest)
 }
 
-// Symbol is a named thing of a file.
+// Symbol is a named part of a file, such as a function.
 type Symbol struct {
 	Name, Container string
 	Kind            int
@@ -178,8 +178,8 @@ type rawSymbol struct {
 	} `json:"location"`
 }
 
-// ParseSymbols reads DocumentSymbols, in their order and followed by their children, SymbolInformation or
-// WorkspaceSymbols. path is the file of symbols without one.
+// ParseSymbols reads a list of DocumentSymbol, SymbolInformation or WorkspaceSymbol. Order is kept, and children follow
+// their parent. path is the file of symbols without a location.
 func ParseSymbols(raw json.RawMessage, path string) ([]Symbol, error) {
 	var list []rawSymbol
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
@@ -224,12 +224,12 @@ func flatten(list []rawSymbol, path, container string, depth int, out *[]Symbol)
 type Action struct {
 	Title, Kind string
 	Preferred   bool
-	// Disabled says why it cannot be used, "" if it can.
+	// Disabled is the server's reason against using the action now, "" if it can be used.
 	Disabled string
 	Edit     json.RawMessage
-	// Raw is the whole action, to be resolved.
+	// Raw is the whole action, as codeAction/resolve takes it.
 	Raw json.RawMessage
-	// Command is set for an action that is a command of the server's.
+	// Command is set if the action only runs a command of the server: it has no edit and cannot be resolved.
 	Command bool
 }
 

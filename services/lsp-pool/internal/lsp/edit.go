@@ -42,12 +42,12 @@ type Operation struct {
 	Path, To string
 	// Edits are those of EditFile, in the server's encoding.
 	Edits []TextEdit
-	// Version is the version of the document that they are meant for, 0 for an unnamed one.
+	// Version is the document version that the edits apply to, 0 without one.
 	Version int32
 }
 
-// ParseWorkspaceEdit reads a WorkspaceEdit. Edits of one file that follow each other are one operation. It fails for
-// an edit that is out of bounds, or of other things than files.
+// ParseWorkspaceEdit reads a WorkspaceEdit. Each element of documentChanges, or each file of changes, is one operation.
+// It fails past the bounds, for a URI that names no file, and for an unknown kind of operation.
 func ParseWorkspaceEdit(raw json.RawMessage) ([]Operation, error) {
 	if len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, nil
@@ -144,8 +144,8 @@ func bounded(list []Operation) error {
 	return nil
 }
 
-// Apply returns a text with edits made. All are meant for the text as it is; two at one place are made in their
-// order. It fails for edits that overlap and for one outside the text, and makes no edit then.
+// Apply returns the text with the edits made; t itself stays. All ranges refer to the text before the edits. Two
+// insertions at one place are made in list order. It fails if edits overlap or one begins outside the text.
 func (t *Text) Apply(edits []TextEdit, e Encoding) (string, error) {
 	type span struct {
 		start, end int

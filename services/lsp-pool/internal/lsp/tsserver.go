@@ -13,8 +13,8 @@ const tsserverRequest = "typescript.tsserverRequest"
 // tsserverKinds are the requests that together are the diagnostics of a file.
 var tsserverKinds = []string{"syntacticDiagnosticsSync", "semanticDiagnosticsSync", "suggestionDiagnosticsSync"}
 
-// asksTsserver reports whether the server passes requests on to a tsserver. Its own publications cannot be relied on:
-// one kind of diagnostics goes out before the others are known, and a file that stays without any has no publication.
+// asksTsserver reports whether the server passes requests on to a tsserver. The diagnostics that such a server
+// publishes are not enough: one kind comes before the others are known, and a file without problems has no publication.
 func (c *Client) asksTsserver() bool {
 	var offers struct {
 		Commands []string `json:"commands"`
