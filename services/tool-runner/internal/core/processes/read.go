@@ -12,26 +12,26 @@ import (
 	"kaged.dev/pkg/workspace/text"
 )
 
-// Page is a piece of a process's output, and the process as it is after it.
+// Page is a piece of a process's output, and the process's state after that piece was read.
 type Page struct {
 	Process
 	// Output is the text of the bytes from number From up to Next.
 	Output     string
 	From, Next int64
-	// Omitted is how many bytes before From were asked for and are left out.
+	// Omitted is the number of requested bytes before From that are left out.
 	Omitted int64
 }
 
 const (
 	// nothing is the offset to attach at for no output at all.
 	nothing = math.MaxInt64
-	// gather is how long output that has begun to come is waited for: programs write a line in several pieces.
+	// gather is how long a poll collects output after the first piece: programs write a line in several pieces.
 	gather = 50 * time.Millisecond
-	// unsettled is the bound of bytes with a reading that depends on the next ones.
+	// unsettled is the most bytes held back at the end of output because the next bytes may change their text.
 	unsettled = 4 << 10
 )
 
-// errEnough ends a transfer of output that is read no further.
+// errEnough stops a transfer of output after the wanted bytes.
 var errEnough = errors.New("enough was read")
 
 // ignore drops output.
@@ -48,7 +48,7 @@ func (t *Table) Status(ctx context.Context, sessionID, agent, id string) (Proces
 	return t.state(ctx, s, e)
 }
 
-// Wait is Status once the process has ended, or after a while.
+// Wait returns the state of a process when it has ended, or after the duration most. It fails as Status does.
 func (t *Table) Wait(ctx context.Context, sessionID, agent, id string, most time.Duration) (Process, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -70,7 +70,7 @@ func (t *Table) state(ctx context.Context, s *session, e *entry) (Process, error
 	return t.settle(s, e, known, err)
 }
 
-// attach hands over the output there is.
+// attach passes the existing output from byte number from on to output. It does not wait for more.
 func (t *Table) attach(
 	ctx context.Context,
 	e *entry,
@@ -83,9 +83,9 @@ func (t *Table) attach(
 	return known, late(ctx, err)
 }
 
-// Poll returns the output not yet polled: of more than limit characters the last ones. Without
-// output it waits for some, or for the end of the process, for at most wait. show receives all the
-// text as it comes. Poll fails with process_not_found and unavailable.
+// Poll returns the output since the last poll: its last limit characters if it is longer. Without
+// output it waits, at most for the duration wait, until there is some or the process ends. show
+// receives all the text as it comes. Poll fails with process_not_found and unavailable.
 func (t *Table) Poll(
 	ctx context.Context,
 	sessionID, agent, id string,
@@ -130,7 +130,7 @@ func (t *Table) Poll(
 	page.Omitted, page.Output = page.From-from, readable(raw, e.Terminal)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// That this poll was asked for says that the last one was answered.
+	// A new poll proves that the caller received the answer to the last one.
 	e.read = max(e.read, page.Next)
 	if e.Shown != from {
 		e.Shown = from
@@ -140,8 +140,8 @@ func (t *Table) Poll(
 	return page, nil
 }
 
-// follow waits for output of a process that was running a moment ago, and a little longer for more
-// of it, or for its end. It returns the state at that time.
+// follow waits until a process that was running a moment ago writes output, and for the duration
+// gather after that, or until the process ends. It returns the state at that time.
 func (t *Table) follow(
 	ctx context.Context,
 	known contract.Process,
@@ -168,8 +168,8 @@ func (t *Table) follow(
 }
 
 // ReadAt returns at most limit characters of a process's output from byte number from on, or from
-// the first kept byte after it, and moves no position. It fails with process_not_found and
-// unavailable.
+// the first kept byte after it. The next Poll is not affected. ReadAt fails with process_not_found
+// and unavailable.
 func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from int64, limit int) (Page, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -239,8 +239,8 @@ func (c *collector) add(at int64, data []byte) error {
 	return nil
 }
 
-// settled drops the unfinished end of a running process's output: the beginning of a character, a
-// return that may belong to a line's end.
+// settled drops the unfinished end of a running process's output: an incomplete character, or a
+// carriage return that may belong to a line's end.
 func settled(raw []byte, terminal bool) []byte {
 	if end := text.Settled(raw, terminal); len(raw)-end <= unsettled {
 		return raw[:end]
@@ -248,8 +248,8 @@ func settled(raw []byte, terminal bool) []byte {
 	return raw
 }
 
-// wholeFrom drops the rest of a character without its beginning: raw begins at byte number at, and
-// asked is the requested offset.
+// wholeFrom drops the leading bytes of a character without its first byte. raw begins at byte
+// number at; it is left alone if that is the requested offset asked.
 func wholeFrom(raw []byte, at, asked int64) ([]byte, int64) {
 	if at == asked {
 		return raw, at

@@ -25,7 +25,8 @@ type document struct {
 	encoding text.Encoding
 }
 
-// open returns a file that is to be edited: a text of at most EditFile bytes its caller has seen as it is now.
+// open returns a file to edit. It must be text of at most EditFile bytes, and its present content must be the one that
+// the caller has read.
 func (d Deps) open(ctx context.Context, call *tool.Call, path paths.Path) (*document, error) {
 	data, was, err := d.load(ctx, path)
 	if err != nil {
@@ -61,13 +62,13 @@ func (d Deps) replace(call *tool.Call, doc *document, after string) (sum string,
 	return sha256Of(data), nil
 }
 
-// sha256Of returns the SHA-256 of a content, as records have it.
+// sha256Of returns the SHA-256 of a content in hex, the form in audit records.
 func sha256Of(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// load returns the whole content of a file that is to be edited, and which version of it that is.
+// load returns the whole content and the version of a file to edit.
 func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version, error) {
 	f, info, err := path.OpenFile()
 	if err != nil {
@@ -85,7 +86,7 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version
 	n, err := io.ReadFull(f, data)
 	switch {
 	case err == nil:
-		// The file grows while it is read; the text read so far is not its content.
+		// The file has grown since its size was taken, so this text is not its whole content.
 		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).
 			With("path", path.Show)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -94,7 +95,7 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version
 	return nil, was, path.Failure("read", err)
 }
 
-// sum returns which version of a file there is and the hash of its content, however large it is.
+// sum returns the version of a file and the hash of its content. The limit is ReadFile, not EditFile.
 func (d Deps) sum(ctx context.Context, path paths.Path) (change.Version, reads.Hash, error) {
 	f, info, err := path.OpenFile()
 	if err != nil {

@@ -18,7 +18,7 @@ var editPatchText string
 type editPatchParams struct {
 	Patch string `json:"patch" doc:"The patch, from *** Begin Patch to *** End Patch. Paths in it are project-relative."`
 
-	read   bool // parsed and err hold what the patch is
+	read   bool // parsed and err are set
 	parsed *patch.Patch
 	err    error
 }
@@ -60,7 +60,7 @@ func editPatch(d Deps) *tool.Entry {
 	})
 }
 
-// parse reads the patch once.
+// parse parses the patch at its first call; later calls return the same answer.
 func (d Deps) parse(p *editPatchParams) (*patch.Patch, error) {
 	if p.read {
 		return p.parsed, p.err
@@ -75,7 +75,7 @@ func (d Deps) parse(p *editPatchParams) (*patch.Patch, error) {
 	return p.parsed, p.err
 }
 
-// patchNeeds returns a requirement for each path of a patch, in their order. An unreadable patch
+// patchNeeds returns a requirement for each path of a patch, in the patch's order. An unreadable patch
 // requires none: the call fails before any effect.
 func (d Deps) patchNeeds(p *editPatchParams) []tool.Requirement {
 	parsed, err := d.parse(p)
