@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Entry is a new entry, as the stream shows it.
+// Entry is a new entry for a stream.
 type Entry struct {
 	Level  slog.Level
 	Source string
@@ -16,9 +16,9 @@ type Entry struct {
 
 // Filter selects entries.
 type Filter struct {
-	// Level is the least level.
+	// Level is the lowest level.
 	Level slog.Level
-	// Source does not filter where it is empty.
+	// Source filters unless it is empty.
 	Source string
 }
 
@@ -26,7 +26,7 @@ func (f Filter) takes(e Entry) bool {
 	return e.Level >= f.Level && (f.Source == "" || f.Source == e.Source)
 }
 
-// Bounds of what waits for one reader.
+// Bounds of the entries that wait for one reader. Past them it misses entries.
 const (
 	maxEntries = 2048
 	maxBytes   = 4 << 20
@@ -43,7 +43,8 @@ type project struct{ owner, id string }
 // NewHub returns a hub without readers.
 func NewHub() *Hub { return &Hub{readers: map[project]map[*Reader]bool{}} }
 
-// Reader gets the entries that came since it was made. Its end says that it missed some.
+// Reader receives the entries of one project that are told after it was made. A reader that misses an entry receives
+// no more; [Reader.Take] then returns false, and a new reader is needed.
 type Reader struct {
 	hub     *Hub
 	of      project
@@ -94,7 +95,7 @@ func (h *Hub) Tell(owner, id string, entries []Entry) {
 	}
 }
 
-// Missed ends every reader: entries may have been lost.
+// Missed marks every reader as one that missed entries, because notices may have been lost.
 func (h *Hub) Missed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,10 +131,10 @@ func (r *Reader) signal() {
 	}
 }
 
-// Ready receives when there is something to take.
+// Ready returns a channel that receives a value when Take has entries, or the reader has missed some.
 func (r *Reader) Ready() <-chan struct{} { return r.wake }
 
-// Take returns the entries that wait, and false once the reader has missed some.
+// Take returns the waiting entries. ok is false once the reader has missed some.
 func (r *Reader) Take() (entries [][]byte, ok bool) {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()

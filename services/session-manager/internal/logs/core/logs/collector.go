@@ -19,11 +19,11 @@ import (
 const (
 	// maxWaiting is how many entries wait for the store.
 	maxWaiting = 4096
-	// maxBatch is how many are stored at once.
+	// maxBatch is how many entries one statement stores.
 	maxBatch = 256
-	// burst entries of a session or a project may come at once, and so many a second after that.
+	// burst is how many entries of one flow are taken at once, perSecond how many per second after that.
 	burst, perSecond = 200, 20
-	// maxKeys is how many sessions and projects are counted.
+	// maxKeys is how many flows are counted apart; further ones share one.
 	maxKeys = 4096
 	// maxMessage is the longest message, in bytes.
 	maxMessage = 2 << 10
@@ -36,9 +36,9 @@ type CollectorDeps struct {
 	Announce func(ctx context.Context, stored []Entry) error
 	// Missed tells gateways of lost announcements.
 	Missed func(ctx context.Context) error
-	// Log is told of failures. It must not lead here.
+	// Log is for failures of the collector. It must not feed the collector.
 	Log *slog.Logger
-	// Keep is how long entries are kept, Most how many of a project.
+	// Keep is how long entries are kept, Most how many entries of one project are kept.
 	Keep time.Duration
 	Most int
 }
@@ -55,11 +55,11 @@ type Collector struct {
 	flow    map[string]*flow
 }
 
-// flow is the recent amount of entries of a session or a project.
+// flow is the rate of entries with one project, session and run.
 type flow struct {
-	// full is the time of the next whole burst.
+	// full is the time from which a whole burst may come again.
 	full time.Time
-	left int // entries left out since the last one
+	left int // entries left out since the last one that was taken
 }
 
 // NewCollector returns a Collector.
@@ -67,7 +67,7 @@ func NewCollector(deps CollectorDeps) *Collector {
 	return &Collector{deps: deps, wake: make(chan struct{}, 1), flow: map[string]*flow{}}
 }
 
-// Take takes an entry; an id and a time are given where they are missing. It never waits.
+// Take queues an entry, or leaves it out past the bounds. It sets a missing id and time, and never waits.
 func (c *Collector) Take(e Entry) {
 	if e.ID == "" {
 		e.ID = ident.New()
@@ -106,7 +106,7 @@ func lost(e Entry, n int) Entry {
 	}
 }
 
-// of returns the flow of a key. The caller holds the lock.
+// of returns the flow of a key, a new one for a new key. The caller holds the lock.
 func (c *Collector) of(key string, now time.Time) *flow {
 	f := c.flow[key]
 	if f == nil {
@@ -118,7 +118,7 @@ func (c *Collector) of(key string, now time.Time) *flow {
 			}
 		}
 		if len(c.flow) >= maxKeys {
-			key = "" // the rest share one
+			key = "" // the remaining keys share one flow
 		}
 		if f = c.flow[key]; f == nil {
 			f = &flow{}
@@ -166,7 +166,8 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
-// store stores the waiting entries, and reports whether gateways missed some.
+// store stores the waiting entries. missed says that gateways still have to be told of a lost announcement; store
+// returns its new value.
 func (c *Collector) store(ctx context.Context, missed bool) bool {
 	for batch := c.next(); len(batch) > 0; batch = c.next() {
 		var stored []Entry
@@ -196,7 +197,7 @@ func (c *Collector) store(ctx context.Context, missed bool) bool {
 	return missed
 }
 
-// again wakes Run a second later, to say what was missed.
+// again wakes Run after a second, to tell gateways of the lost announcement then.
 func (c *Collector) again(ctx context.Context) {
 	timer := time.AfterFunc(time.Second, func() {
 		select {

@@ -1,8 +1,9 @@
-// Package logs is the logs of projects: lines for operators about its runs, approvals, refusals and agents.
+// Package logs keeps the logs of projects: lines for operators about runs, approvals, refusals and agents.
 //
 // Lines come from three places: committed changes of sessions ([Teller]), stored changes of projects, and the service's
-// own log, as far as a line of it names a session or a project ([Tee]). A [Collector] stores them beside the work, so
-// no run waits for its log; a flood is cut off with a warning. The permanent record is the audit.
+// own log lines that name a session, a run or a project ([Tee]). A [Collector] stores them in its own goroutine, so no
+// run waits for its log. Past its bounds it leaves lines out, and a warning counts them. The permanent record is the
+// audit.
 package logs
 
 import (
@@ -29,13 +30,13 @@ const (
 
 var sources = []Source{Daemon, Plugin, Session, Subagent}
 
-// Levels in their order, by their names.
+// levels are the names of the levels, lowest first.
 var levels = []string{"debug", "info", "warn", "error"}
 
 // LevelName returns the name of a level.
 func LevelName(l slog.Level) string { return levels[Rank(l)] }
 
-// Rank is the place of a level: 0 for debug to 3 for error.
+// Rank returns the rank of a level: 0 for debug to 3 for error.
 func Rank(l slog.Level) int {
 	switch {
 	case l < slog.LevelInfo:
@@ -59,7 +60,8 @@ func LevelOf(rank int) slog.Level {
 	return ranked[rank]
 }
 
-// Entry is a line. Its project is that of SessionID or RunID, else of Owner and ProjectID.
+// Entry is a line of a log. Its project is that of the session SessionID or of the run RunID if one is set, else the
+// one that Owner and ProjectID name.
 type Entry struct {
 	ID string
 	// TS is in milliseconds.
@@ -70,20 +72,20 @@ type Entry struct {
 	Owner, ProjectID, SessionID string
 	RunID                       string
 	PluginName                  string
-	// Context are the facts; values are for encoding/json.
+	// Context has further facts, by name. encoding/json can encode the values.
 	Context map[string]any
 }
 
-// Query asks the store for the entries of a project before a place, newest first.
+// Query selects entries of a project for the store, newest first.
 type Query struct {
 	Owner, ProjectID string
-	// Before is the place: a time and an id.
+	// Before is a time and an id. Selected entries are older.
 	Before page.Key
-	// Since is at or after, in milliseconds.
+	// Since is the earliest time, in milliseconds.
 	Since int64
-	// Level is the least level.
+	// Level is the lowest level.
 	Level slog.Level
-	// Source and SessionID do not filter where they are empty.
+	// Source and SessionID filter unless they are empty.
 	Source    Source
 	SessionID string
 	Limit     int
@@ -103,7 +105,7 @@ type Store interface {
 // Filter narrows a query as the API words it; zero fields do not filter.
 type Filter struct {
 	Level, Source, Session string
-	// Since is at or after and Until before, in milliseconds.
+	// Since is the earliest time, Until the first excluded one, both in milliseconds.
 	Since, Until int64
 }
 
@@ -114,7 +116,7 @@ type Service struct {
 	Known func(ctx context.Context, owner, project string) error
 }
 
-// list names the pages of logs.
+// list is the name of this list in page cursors.
 const list = "logs"
 
 // List returns a page of a project's entries, newest first. It fails with not_found for an unknown project, with

@@ -13,12 +13,12 @@ import (
 // Teller writes lines about committed changes. It never waits.
 type Teller struct{ To *Collector }
 
-// Created takes a new session.
+// Created writes the line of a new session.
 func (t Teller) Created(s record.Session) {
 	t.To.Take(about(s, slog.LevelInfo, "Session created.", nil))
 }
 
-// Changed takes a committed change of a session, as it is after it.
+// Changed writes the lines of a committed change. after is the session with the change.
 func (t Teller) Changed(after record.Session, c record.Change) {
 	for _, run := range []*record.Run{c.NewRun, c.StartRun} {
 		if run != nil && run.State == record.RunRunning {
@@ -28,7 +28,7 @@ func (t Teller) Changed(after record.Session, c record.Change) {
 	t.Audited(c.Audit...)
 }
 
-// Audited takes stored records. Those of a kind without a line are left out.
+// Audited writes the lines of stored audit records. Types without an entry in lines are left out.
 func (t Teller) Audited(records ...audit.Record) {
 	for _, r := range records {
 		if e, ok := Line(r); ok {
@@ -44,7 +44,7 @@ func about(s record.Session, level slog.Level, message string, facts map[string]
 	}
 }
 
-// line is the form of a record in the log.
+// line is the form of an audit record in the log.
 type line struct {
 	level slog.Level
 	// text is a sentence without its full stop; details are keys of the payload, shown after it.
@@ -58,7 +58,7 @@ const (
 	failure = slog.LevelError
 )
 
-// lines are the records with a line, by type. Successful tool calls have none: there are thousands.
+// lines has the line of each type of audit record. Successful tool calls have none: there are thousands.
 var lines = map[string]line{
 	"session.ended":               {info, "Session ended", nil},
 	"session.updated":             {info, "Session changed", nil},
@@ -105,7 +105,7 @@ var lines = map[string]line{
 	"project.approval_required":   {warn, "Project file widened, waits for approval", nil},
 }
 
-// Line returns the line of a record, false for a kind without one.
+// Line returns the log entry of an audit record, false for a type without one.
 func Line(r audit.Record) (Entry, bool) {
 	l, known := lines[r.EventType]
 	if r.EventType == "run.ended" {
@@ -148,7 +148,7 @@ func ended(payload map[string]any) line {
 	return line{info, "Run completed", nil}
 }
 
-// sentence is the text with its details of the payload.
+// sentence returns the text, followed by the details that the payload has.
 func (l line) sentence(payload map[string]any) string {
 	var details []string
 	for _, key := range l.details {
