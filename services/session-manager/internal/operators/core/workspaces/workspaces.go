@@ -1,5 +1,5 @@
-// Package workspaces says which workspace an operator works in, where several operators share a deployment: each has a
-// workspace of its operator alone, and calls for an operator go there only.
+// Package workspaces assigns a workspace to each operator of a shared deployment. A workspace serves one operator, and
+// calls for an operator go to that operator's workspace only.
 package workspaces
 
 import (
@@ -20,7 +20,7 @@ const (
 
 // Assignment is the workspace of an operator.
 type Assignment struct {
-	// Name is the workspace, Operator is its operator, "" for a free workspace.
+	// Name is the workspace's. Operator is "" for a free workspace.
 	Name, Operator string
 	State          State
 	// Number grows with each assignment of the workspace.
@@ -29,21 +29,21 @@ type Assignment struct {
 
 // Store keeps assignments.
 type Store interface {
-	// Add makes rows for new names.
+	// Add stores a free workspace for each name without a row.
 	Add(ctx context.Context, names []string) error
 	// Of returns the assignment of an operator, a zero Assignment for an operator without a workspace.
 	Of(ctx context.Context, operator string) (Assignment, error)
-	// Assign gives the operator a free workspace of names with the record that made gives, or returns the assignment
-	// of that operator. It fails with not_found if all are taken.
+	// Assign gives the operator a free workspace out of names and stores the audit record that made returns. An
+	// operator with a workspace keeps it. Assign fails with not_found if all are taken.
 	Assign(ctx context.Context, operator string, names []string, made func(Assignment) audit.Record) (Assignment, error)
 }
 
-// Told hears of assignments: the issue service, which believes a workspace's calls for its operator only.
+// Told is told of assignments. It is the issue service, which accepts calls of a workspace for its operator only.
 type Told interface {
 	Assigned(ctx context.Context, a Assignment) error
 }
 
-// Workspaces answers for a deployment. It is safe for concurrent use.
+// Workspaces has the assignments of a deployment. It is safe for concurrent use.
 type Workspaces struct {
 	// Names are the configured workspaces; empty in a deployment of one operator, where the default workspace has no name.
 	Names []string
@@ -53,7 +53,7 @@ type Workspaces struct {
 	Told   Told
 }
 
-// Boot makes the rows of the configured workspaces.
+// Boot stores the configured workspaces. It may be repeated.
 func (w *Workspaces) Boot(ctx context.Context) error {
 	if !w.Shared {
 		return nil
@@ -88,7 +88,7 @@ func (w *Workspaces) Take(ctx context.Context, operator string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	// Told each time, since the process may have died between the two.
+	// Tell at each call: an earlier process may have died between the assignment and the telling.
 	return a.Name, w.Told.Assigned(ctx, a)
 }
 
@@ -101,14 +101,15 @@ func (w *Workspaces) Current(ctx context.Context, operator string) (string, erro
 	return a.Name, err
 }
 
-// Check fails with not_found unless a workspace is the operator's: a row of an earlier assignment leads nowhere.
+// Check fails with not_found unless a workspace is the operator's now. Rows of projects and sessions may still name
+// the workspace of an earlier assignment.
 func (w *Workspaces) Check(ctx context.Context, operator, name string) error {
 	_, err := w.mine(ctx, operator, name)
 	return err
 }
 
-// CheckStart fails like [Workspaces.Check], and with unavailable, details.reason workspace_draining, where no run may
-// start.
+// CheckStart fails like [Workspaces.Check], and with unavailable, details.reason workspace_draining, in a draining
+// workspace.
 func (w *Workspaces) CheckStart(ctx context.Context, operator, name string) error {
 	a, err := w.mine(ctx, operator, name)
 	if err == nil && a.State == Draining {

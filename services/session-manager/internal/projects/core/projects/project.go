@@ -41,10 +41,10 @@ type Project struct {
 	// State and Unresolved are as of the last evaluation.
 	State      State
 	Unresolved Unresolved
-	// Diagnostics are of the last compilation, Warnings those of them that are only worth knowing, as sentences.
+	// Diagnostics are the errors and warnings of the last compilation, Warnings only the warnings, as sentences.
 	Diagnostics []Diagnostic
 	Warnings    []string
-	// Aliases and Prompts are in use, by name.
+	// Aliases and Prompts are the model aliases and prompts in use.
 	Aliases, Prompts []Reference
 	// CompiledHash names the last snapshot that compiled.
 	CompiledHash string
@@ -56,9 +56,9 @@ type Project struct {
 	ApprovedAt               int64
 	// AcceptedPrompts are the SHA-256 (hex) of the accepted texts of prompts, by path.
 	AcceptedPrompts map[string]string
-	// RulesHash tells the rules and the version it was compiled with from others.
+	// RulesHash identifies the operator's rules and the kaged version of the last compilation.
 	RulesHash string
-	// Workspace is where its files are; "" for the only one.
+	// Workspace is the name of the workspace with its files, "" in a deployment with only one.
 	Workspace string
 	// Times are milliseconds since the Unix epoch.
 	RegisteredAt, UpdatedAt int64
@@ -130,7 +130,7 @@ type Snapshot struct {
 type Outline struct {
 	// RootModel is the alias of the root agent.
 	RootModel string
-	// ResumeOnCrash is whether a run that a crash cut off goes on in a new one.
+	// ResumeOnCrash is whether a new run continues one that a crash cut off.
 	ResumeOnCrash bool
 	// Agents are all agents, the root first.
 	Agents []approval.Agent
@@ -138,13 +138,13 @@ type Outline struct {
 	Strategies map[string]string
 	// LanguageServers are those that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
-	// Debugging is how its programs are debugged.
+	// Debugging has the project's settings for debuggers.
 	Debugging dsl.Debugging
 	// Caged is whether the root agent has a cage.
 	Caged bool
-	// Capabilities are its rights.
+	// Capabilities are the rights of the root agent and the cages of all agents.
 	Capabilities Capabilities
-	// Aliases and Prompts are in use, by name.
+	// Aliases and Prompts are the model aliases and prompts in use.
 	Aliases, Prompts []Reference
 }
 
@@ -159,7 +159,7 @@ type Capabilities struct {
 	Agents []AgentCage
 }
 
-// AgentCage says in which cage an agent works: Summary are the cage's grants as written.
+// AgentCage is an agent's cage. Summary has the grants in the project file's words.
 type AgentCage struct {
 	Path    string
 	Caged   bool
@@ -250,11 +250,11 @@ func prefix(tree string) string {
 	return tree + ": "
 }
 
-// maxPath is the longest folder name, in bytes, as Linux has it.
+// maxPath is the longest path of a folder in bytes: PATH_MAX of Linux.
 const maxPath = 4096
 
-// folder returns the folder that a request names. Where projects have a folder of their own the name may be relative to
-// it; one outside fails with not_found as a missing one does. The workspace checks it again, after links.
+// folder returns the folder that a request names. With a projects root, the name may be relative to it, and a folder
+// outside it fails with not_found, as a missing one does. The workspace checks again with links resolved.
 func (s *Service) folder(name string) (string, error) {
 	if s.Root == "" {
 		return cleanPath(name)
@@ -269,7 +269,7 @@ func (s *Service) folder(name string) (string, error) {
 	return folder, err
 }
 
-// cleanPath returns a folder as a request names it, without detours. Links are resolved where the files are.
+// cleanPath checks a request's folder and returns its clean path. The workspace resolves links later.
 func cleanPath(p string) (string, error) {
 	switch {
 	case p == "":
