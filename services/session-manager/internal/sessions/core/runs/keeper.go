@@ -16,7 +16,7 @@ import (
 // job is a set of records to be stored, in the order of their events.
 type job struct {
 	halves []record.StepHalf
-	// acks are the halves that the harness is told of once they are on disk.
+	// acks are the halves that the keeper reports to the harness once they are on disk.
 	acks  []Half
 	audit []audit.Record
 	head  *contract.AuditHead
@@ -31,25 +31,25 @@ type job struct {
 	// compactions are completed ones, ledger are new entries.
 	compactions []record.Compaction
 	ledger      []contract.LedgerEntry
-	// reserved and settled are model calls. The harness waits for the word that those in granted are on disk; claim is
-	// one that waits for the budgets, too.
+	// reserved are new model calls, settled finished ones. The harness sends the calls in granted once they are on
+	// disk. claim is a new call that also has to pass the budgets.
 	reserved []record.Spend
 	granted  []record.Spend
 	settled  []record.Settlement
 	claim    *record.Claim
-	// boundary is the step of the root agent that the halves complete and another request follows, else 0. told says that
-	// the harness has the news for that request, and steers are the messages among them.
+	// boundary is the root agent's step that the halves complete, if another request follows it, else 0. told says
+	// that the harness already has the news (routes, todos, messages) for that request; steers are those messages.
 	boundary int
 	told     bool
 	steers   []record.Steer
-	// done are closed when the job is on disk and its frames are in the writer's hands.
+	// done are closed when the job is on disk and the writer has its frames.
 	done []chan struct{}
 	// question is a request for approval.
 	question *question
-	// end is the end of the run and the last job.
+	// end is the end of the run. A job with an end is the last one.
 	end *ending
-	// now says that a reader waits for it, soon that a request follows at once. A job that only wakes the keeper has no
-	// content.
+	// now asks for a commit without delay, because the run waits for it. soon says that a model request follows at
+	// once. wakes marks a job without content, which only makes the keeper commit.
 	now, soon, wakes bool
 }
 
@@ -83,7 +83,7 @@ func (j *job) add(next job) {
 	j.now, j.soon, j.wakes = j.now || next.now, j.soon || next.soon, j.wakes && next.wakes
 }
 
-// unask takes the root agent's next request out of the job: the run is to end before it.
+// unask removes the root agent's next request from the job of a run that ends before that request.
 func (j *job) unask() {
 	of := func(s record.Spend) bool { return s.InvocationID == "" }
 	j.reserved, j.granted = slices.DeleteFunc(j.reserved, of), slices.DeleteFunc(j.granted, of)
@@ -95,14 +95,14 @@ func (j *job) unask() {
 // keeper commits jobs. It is used by one goroutine.
 type keeper struct {
 	*Run
-	// revision is that of the routes the harness has.
+	// revision is the configuration's revision from which the harness has its routes.
 	revision uint64
 	// shown is when the budgets of the session and the operator were shown.
 	shown time.Time
 }
 
-// keep commits jobs until there are no more. When one cannot be committed because the session is no longer ours,
-// the rest is left to the next holder.
+// keep commits jobs until the channel is closed. After a failed commit, such as one without the session's lease, it
+// commits no more, and the session's next holder ends the run.
 func (k *keeper) keep() {
 	for j := range k.jobs {
 		k.foretell(&j)
@@ -119,8 +119,8 @@ func (k *keeper) keep() {
 	}
 }
 
-// gather adds the jobs that follow within HoldBack, up to an awaited one, and those that have come meanwhile: agents
-// at work side by side share a commit.
+// gather adds further jobs to j: those of the next HoldBack, up to the first with now, and all that are queued then.
+// So agents that work side by side share a commit.
 func (k *keeper) gather(j *job) {
 	k.awaitMore(j)
 	for !j.last() {
@@ -140,7 +140,7 @@ func (k *keeper) gather(j *job) {
 // last reports whether no job may be added.
 func (j *job) last() bool { return j.end != nil || j.question != nil || j.claim != nil }
 
-// shortly is how long results wait for the record of the request that follows them.
+// shortly is how long results wait at most for the record of the request that follows them.
 const shortly = 5 * time.Millisecond
 
 func (k *keeper) awaitMore(j *job) {
@@ -254,7 +254,8 @@ func (k *keeper) commit(j job) error {
 	return nil
 }
 
-// passing passes the points of halves of the root's steps, and those of the agents below it.
+// passing passes the crash point of each half: turn or results for a step of the root agent, childTurn or childResults
+// for one of an agent below it.
 func passing(halves []Half, turn, results, childTurn, childResults crash.Point) {
 	for _, h := range halves {
 		switch {
@@ -270,9 +271,9 @@ func passing(halves []Half, turn, results, childTurn, childResults crash.Point) 
 	}
 }
 
-// foretell lets the harness make the request that follows a step of the root agent while its results are on their way
-// to disk: it has the news for that, and the record of the request is committed with the results. A run that is to end
-// at the step has no such request.
+// foretell sends the harness the news for the root agent's next request before the step's results are on disk. So the
+// harness makes the request meanwhile, and its record is committed with the results. A run that ends at this step gets
+// no news.
 func (k *keeper) foretell(j *job) {
 	if j.boundary == 0 {
 		return
@@ -289,8 +290,8 @@ func (k *keeper) foretell(j *job) {
 	}
 }
 
-// tell lets the harness know which halves are on disk, unless the run ends here. When the root has the results of a
-// step, those that it called are over, and it reads the messages that the boundary delivers.
+// tell reports to the harness the halves that are on disk. The report of a root agent's results carries the messages
+// that the boundary delivers; it is left out if foretell has sent it, or if the run ends at this step.
 func (k *keeper) tell(j job, at *record.Boundary) {
 	for _, half := range j.acks {
 		var steers []record.Steer
@@ -309,7 +310,7 @@ func (k *keeper) tell(j job, at *record.Boundary) {
 	}
 }
 
-// inform tells the harness of a half, with the news for the request that follows.
+// inform tells the harness that a half is stored, with the news for the request that follows.
 func (k *keeper) inform(half Half, steers []record.Steer) {
 	k.mu.Lock()
 	stream := k.stream
@@ -318,11 +319,11 @@ func (k *keeper) inform(half Half, steers []record.Steer) {
 	if half.Results && half.InvocationID == "" {
 		news.Todos, news.Steers = k.todos(k.life), steersOf(steers)
 	}
-	_ = stream.Stored(half, news) // the relay sees a broken stream too
+	_ = stream.Stored(half, news) // the relay also notices a broken stream
 }
 
-// routes returns the routes as of now if they are others than the harness has. While the operator's configuration
-// cannot be used, or leaves an alias unbound, those it has stay.
+// routes returns the present routes if the configuration has changed since the harness got its routes, else nil. It
+// also returns nil, so that the harness keeps them, if the configuration is unusable or leaves an alias unbound.
 func (k *keeper) routes() map[string]contract.Route {
 	cfg, err := k.Config.Config(k.life, k.spec.Session.Owner)
 	if err != nil || cfg.Revision() == k.revision {
