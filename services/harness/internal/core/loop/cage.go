@@ -16,7 +16,7 @@ import (
 type Cage interface {
 	// Opened returns when the cage is there, and describes it. It fails if the cage cannot be made.
 	Opened() (contract.Cage, error)
-	// Next returns the next event: an attempt on the network, or as the last one the cage's end. It fails when the
+	// Next returns the next event: a network attempt, or the cage's end, which is the last event. It fails when the
 	// cage is no longer held, because it was released or because tool-runner was lost. It is called by one
 	// goroutine.
 	Next() (contract.CageEvent, error)
@@ -25,10 +25,10 @@ type Cage interface {
 	Release(ctx context.Context) ([]contract.Finding, error)
 }
 
-// maxAttempts is how many attempts of a run are reported and recorded one by one. Of further ones only the number is.
+// maxAttempts is how many network attempts are reported and recorded one by one. Further ones are only counted.
 const maxAttempts = 200
 
-// The records of cages. The first is a warning.
+// The types of audit records about cages.
 const (
 	spawnedUncaged = "subagent.spawn.uncaged"
 	cageOpened     = "cage.opened"
@@ -46,10 +46,10 @@ type held struct {
 	id      string
 	cage    Cage
 	release context.CancelFunc
-	leaving atomic.Bool // the run lets go of it: its end is no news
+	leaving atomic.Bool // the run has released the cage: its end is not reported
 	watch   sync.WaitGroup
 	over    atomic.Bool // a call was ended with the cage
-	// opened is closed when the cage is there, or err says why it is not.
+	// opened is closed when the cage is open or has failed; then err is its error.
 	opened chan struct{}
 	err    error
 	// The fields below belong to the goroutine that watches.
@@ -58,9 +58,9 @@ type held struct {
 	ended           bool
 }
 
-// enterCage makes the agent's cage, if it has one. Without the root agent's cage no model is asked. That of another
-// agent is made while its model is asked: its policy is checked and its paths are open, and no tool runs before it is
-// there. Where cages are switched off the record says that the agent works without.
+// enterCage makes the agent's cage, if it has one. For the root agent it returns when the cage is open, so no model is
+// asked before. For another agent it returns when the policy is checked and its paths are open: the cage opens beside
+// the first model call, and tools wait for it. With --no-sandbox it only records that the agent works without a cage.
 func (v *invocation) enterCage(ctx context.Context) error {
 	if v.agent.Cage == nil && v.deps.CagesOnly {
 		return contract.CageRequired(v.agent.Path)
@@ -73,7 +73,7 @@ func (v *invocation) enterCage(ctx context.Context) error {
 			"level": "warning", "reason": "kaged runs with --no-sandbox",
 		})})
 	}
-	// The cage outlives the cancellation of the run, so that its commands are ended as those of a cancelled call are.
+	// The cage outlives the cancellation of the run: until its release, commands of cancelled calls get their grace.
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	unwanted := context.AfterFunc(ctx, release)
 	cage, err := v.deps.Tools.Hold(life, ident.New(), v.toolContext)
@@ -94,7 +94,7 @@ func (v *invocation) enterCage(ctx context.Context) error {
 	return v.awaitCage(ctx)
 }
 
-// openCage returns when the cage is there, false if it cannot be made or is not wanted any more.
+// openCage waits for the opened cage and reports it. It returns false if the cage failed or the run was cancelled.
 func (v *invocation) openCage(ctx context.Context, wanted func() bool) bool {
 	c := v.cage
 	defer close(c.opened)
@@ -115,13 +115,13 @@ func (v *invocation) openCage(ctx context.Context, wanted func() bool) bool {
 	}
 	if err != nil && v.parent != nil {
 		err = notStarted(v.agent, err)
-		v.quit(err) // its model may be at work
+		v.quit(err) // the agent's model call may be under way
 	}
 	c.err = err
 	return err == nil
 }
 
-// awaitCage returns when the agent's cage is there, if it has one. It fails if it cannot be made.
+// awaitCage returns when the agent's cage is open, at once for an agent without one. It fails if the cage did.
 func (v *invocation) awaitCage(ctx context.Context) error {
 	if v.cage == nil {
 		return nil
@@ -134,7 +134,7 @@ func (v *invocation) awaitCage(ctx context.Context) error {
 	}
 }
 
-// leaveCage releases the cage of a run that is over, and returns when no more reports about it will come.
+// leaveCage releases the cage at the end of the invocation, and returns after the last report about it.
 func (v *invocation) leaveCage() {
 	c := v.cage
 	if c == nil {
@@ -143,7 +143,7 @@ func (v *invocation) leaveCage() {
 	c.leaving.Store(true)
 	select {
 	case <-c.opened:
-	default: // its invocation ends before it is there
+	default: // the invocation ends before its cage is open
 		c.release()
 		<-c.opened
 	}
@@ -156,7 +156,7 @@ func (v *invocation) leaveCage() {
 	c.release()
 	c.watch.Wait()
 	v.tellFound(found)
-	// The run is over: an error of the sink has no reader any more.
+	// The invocation is over, so an error of the sink has no effect.
 	if c.allowed+c.denied > 0 {
 		_ = v.emit(v.cageRecord(netOmitted, map[string]any{"allowed": c.allowed, "denied": c.denied}))
 	}
@@ -176,7 +176,7 @@ func (v *invocation) releaseCage() []contract.Finding {
 	return found
 }
 
-// tellFound reports and records the findings in the cage.
+// tellFound reports and records the cage's findings: files that tools outside it run.
 func (v *invocation) tellFound(found []contract.Finding) {
 	if len(found) == 0 {
 		return
@@ -191,7 +191,7 @@ func (v *invocation) tellFound(found []contract.Finding) {
 	})
 }
 
-// watchCage reports the events of the cage until it is released. If the cage ends before, so does the run.
+// watchCage reports the events of the cage until it is released. A cage that ends earlier ends its invocation.
 func (v *invocation) watchCage(life context.Context, cage Cage) {
 	for {
 		e, err := cage.Next()
@@ -222,7 +222,7 @@ func (v *invocation) watchCage(life context.Context, cage Cage) {
 // lost is the end of a cage for an unknown reason.
 const lost = "lost"
 
-// uncaged is the error of a run that lost its cage.
+// uncaged is the error of an agent that lost its cage.
 func (v *invocation) uncaged(reason string, cause error) *fault.Error {
 	limits := v.agent.Cage.Limits
 	limit := func(f *fault.Error) *fault.Error { return f.With("agent", v.agent.Path).With("limit", reason) }
@@ -252,7 +252,7 @@ func (v *invocation) uncaged(reason string, cause error) *fault.Error {
 		With("agent", v.agent.Path)
 }
 
-// tried reports an attempt, or counts it where there were many.
+// tried reports a network attempt, or only counts it after maxAttempts.
 func (v *invocation) tried(a contract.Attempt) {
 	c := v.cage
 	switch {
@@ -265,7 +265,7 @@ func (v *invocation) tried(a contract.Attempt) {
 		a.Target, a.Rule = valid(a.Target), valid(a.Rule)
 		record := v.cageRecord(event, map[string]any{"target": a.Target, "rule": a.Rule, "count": a.Count})
 		record.At = a.At
-		_ = v.emit(contract.NetworkTried{Attempt: a, Audit: record}) // a sink that is gone ends the run
+		_ = v.emit(contract.NetworkTried{Attempt: a, Audit: record}) // a lost sink ends the run
 	case a.Allowed:
 		c.allowed += a.Count
 	default:
@@ -285,7 +285,7 @@ func (v *invocation) cageRecord(event string, payload map[string]any) contract.R
 	return contract.NewRecord(event, v.agent.Path, payload)
 }
 
-// texts are strings as a record holds them.
+// texts returns strings in the form that records take.
 func texts(list []string) []any {
 	out := make([]any, len(list))
 	for i, s := range list {
