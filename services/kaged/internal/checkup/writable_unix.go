@@ -4,5 +4,5 @@ package checkup
 
 import "golang.org/x/sys/unix"
 
-// writable says whether things can be made in a folder.
+// writable reports whether files can be created in a folder.
 func writable(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }

@@ -15,7 +15,7 @@ type pace struct {
 	done  int
 }
 
-// rest is called before each piece of work. It returns when that may be done, or ctx has ended.
+// rest is called before each piece of work. It waits until the rate allows that work, or ctx ends.
 func (p *pace) rest(ctx context.Context) {
 	now := time.Now()
 	if now.Sub(p.since) >= time.Second {
