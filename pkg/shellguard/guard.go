@@ -125,8 +125,9 @@ func (g *Guard) Text(text string) Verdict {
 	return s.verdict(text)
 }
 
-// Typed judges text typed into a program that may be a shell or another program. Unclear text has
-// no effect on the verdict: text for another program often does not parse as shell.
+// Typed judges text typed into a program that may be a shell or another program. It adds findings
+// only for commands that fit a rule, or may fit one. Text that does not parse is no finding: it may
+// be meant for the other program.
 func (g *Guard) Typed(text string) Verdict {
 	s := g.search()
 	s.typed = true
