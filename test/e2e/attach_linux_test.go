@@ -140,3 +140,34 @@ func TestATerminalIsGivenBack(t *testing.T) {
 		t.Errorf("the end of the session: %d, %q", code, two.Shown.String())
 	}
 }
+
+// A line that is typed at a terminal steers the run at work: the agent reads it with the results of its step. A
+// question has the keyboard while it is open, and lines steer again after it.
+func TestTypingSteersARun(t *testing.T) {
+	t.Parallel()
+	llm := fakellm.Start(t)
+	first, third := fakellm.NewGate(), fakellm.NewGate()
+	llm.Script([]fakellm.Step{
+		{fakellm.Wait(first), fakellm.Tool("shell.bash", `{"command":"echo one"}`)},
+		{fakellm.GotBody("Use tabs."), fakellm.Tool("shell.bash", `{"command":"git push --force nowhere main"}`)},
+		{fakellm.Wait(third), fakellm.Tool("shell.bash", `{"command":"echo two"}`)},
+		{fakellm.GotBody("And stop."), fakellm.Say("Stopped.")},
+	})
+	w := kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic"))
+	dir := w.Project(t)
+	w.Up(t, databaseEnv(t))
+	x := kagedtest.OnTerminal(t, "kaged", w.Env, "run", "--project", dir, "indent it")
+	awaits(t, x, "type a line to steer the run")
+	x.Type(t, "Use tabs.\r")
+	awaits(t, x, "» Use tabs. (waits for the next step)")
+	first.Open()
+	awaits(t, x, "Do it? [y/N")
+	x.Type(t, "n\r")
+	awaits(t, x, "! denied")
+	x.Type(t, "And stop.\r")
+	awaits(t, x, "» And stop. (waits for the next step)")
+	third.Open()
+	if code := x.Wait(t); code != 0 || !strings.Contains(x.Shown.String(), "Stopped.") {
+		t.Errorf("it ended with %d, %q", code, x.Shown.String())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -19,7 +20,7 @@ import (
 
 // attendant answers for the operator when tool calls of a run need approval. Its methods are for one goroutine.
 //
-// Goroutines: one per request that is not answered yet; [attendant.leave] ends them.
+// Goroutines: one per request that is not answered yet, and one of [attendant.typing]; [attendant.leave] ends them.
 type attendant struct {
 	app          kit.App
 	ctx          context.Context
@@ -29,7 +30,7 @@ type attendant struct {
 	// open are the unanswered requests, by id, each with the function that ends its question.
 	open map[string]context.CancelFunc
 	work sync.WaitGroup
-	one  sync.Mutex // one question at a time on the terminal
+	keys *kit.Keyboard // for one question at a time
 }
 
 // request is a request for approval as frames describe it.
@@ -47,8 +48,22 @@ type request struct {
 func attend(ctx context.Context, a kit.App, c *client.Client, session, run string, yes bool) *attendant {
 	return &attendant{
 		app: a, ctx: ctx, client: c, session: session, run: run, yes: yes,
-		open: map[string]context.CancelFunc{},
+		open: map[string]context.CancelFunc{}, keys: kit.NewKeyboard(),
 	}
+}
+
+// typing sends each line that is typed while no question is open to the session: the run at work reads it at its next
+// step. [attendant.leave] ends it.
+func (t *attendant) typing() {
+	t.work.Go(func() {
+		t.keys.Lines(t.app, func(line string) {
+			body := map[string]any{"content": line, "steer": true}
+			path := "/api/v1/sessions/" + url.PathEscape(t.session) + "/messages"
+			if err := t.client.Do(t.ctx, http.MethodPost, path, body, nil); err != nil && t.ctx.Err() == nil {
+				t.say("the line was not sent: %s", kit.SentenceFor(t.app.Stderr, err))
+			}
+		})
+	})
 }
 
 // frame notes a frame's news about approvals of the run.
@@ -67,12 +82,13 @@ func (t *attendant) frame(f client.Frame) {
 	if f.Type == frametype.ApprovalRequested.Name {
 		var ctx context.Context
 		ctx, t.open[r.ApprovalID] = context.WithCancel(t.ctx)
-		t.work.Go(func() { t.answer(ctx, r) })
+		t.work.Go(func() { t.keys.Ask(func() { t.answer(ctx, r) }) })
 	}
 }
 
-// leave ends all questions.
+// leave ends all questions, and typing.
 func (t *attendant) leave() {
+	t.keys.Close()
 	for _, end := range t.open {
 		end()
 	}
@@ -86,8 +102,6 @@ func (t *attendant) path(r request) string {
 
 // answer asks the operator and tells the daemon the answer.
 func (t *attendant) answer(ctx context.Context, r request) {
-	t.one.Lock()
-	defer t.one.Unlock()
 	var whole struct {
 		Subject contract.Subject
 		Hash    string

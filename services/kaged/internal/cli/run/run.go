@@ -74,6 +74,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			firstInput.String() + ", the\n" +
 			"prompt goes without it. An argument - stands for standard input and waits for its end.\n\n" +
 			"A call that needs approval is asked about on the terminal, and denied without one; --yes approves it.\n" +
+			"A line that is typed while the run works steers it: the agent reads it at its next step.\n" +
 			"Project files that grant more than was approved are shown and asked about first; without a terminal it exits " +
 			"2, and\n" +
 			"`kaged project approve` approves them.\n" +
@@ -350,6 +351,10 @@ func follow(
 	}()
 	operator := attend(ctx, a, c, session, run, yes)
 	defer operator.leave()
+	if !show.json && kit.IsTerminal(a.Stdin) {
+		show.step("(type a line to steer the run, Ctrl-C cancels it)")
+		operator.typing()
+	}
 	for {
 		frame, err := socket.Read()
 		if err != nil {

@@ -45,6 +45,10 @@ func Watch(ctx context.Context, a kit.App, c *client.Client, session string, tak
 		defer w.operator.leave()
 	}
 	fmt.Fprintf(a.Stderr, "kaged: attached to session %s; Ctrl-C detaches, and the session goes on\n", session)
+	if w.operator != nil && !asJSON && kit.IsTerminal(a.Stdin) {
+		w.show.step("(type a line to send it to the agent)")
+		w.operator.typing()
+	}
 	for frame, err := range stream.Frames() {
 		switch {
 		case errors.Is(err, client.ErrMissed):

@@ -19,7 +19,8 @@ func sessionAttach(a kit.App, p *kit.Places) *cobra.Command {
 		Use:   "attach [--pty PROCESS] [SESSION]",
 		Short: "Watch a session, or join this terminal to a background process of an agent",
 		Long: "Shows a session from now on, as `kaged run` does, and asks about calls that need approval. A lost\n" +
-			"connection is made again at the next frame. Ctrl-C detaches, and the session goes on.\n\n" +
+			"connection is made again at the next frame. A typed line is sent to the agent: the run at work reads it at its\n" +
+			"next step, else it begins a run. Ctrl-C detaches, and the session goes on.\n\n" +
 			"With --pty it shows the terminal of a background process that an agent has started, with its kept output, and\n" +
 			"types on it. PROCESS is its PID or id in `kaged ps`. The process's terminal gets the size of this one.\n" +
 			"Any number of terminals may be joined, beside the console. The escape key leaves, and the process goes\n" +
