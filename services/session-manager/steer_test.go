@@ -1,6 +1,7 @@
 package sessionmanager
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,6 +68,17 @@ func said(history []*harnessv1.Message) (list []string) {
 }
 
 // steered returns the states of messages that steer, in the order of their frames.
+// steeredAs waits until the frames of messages that steer are as wanted.
+func (w *world) steeredAs(session string, want ...string) {
+	w.t.Helper()
+	eventually(w.t, "the frames of messages that steer", func() error {
+		if d := cmp.Diff(want, w.steered(session)); d != "" {
+			return errors.New(d)
+		}
+		return nil
+	})
+}
+
 func (w *world) steered(session string) (list []string) {
 	w.t.Helper()
 	for _, f := range w.channel(session, "output") {
@@ -121,10 +133,7 @@ func TestSteer(t *testing.T) {
 	if again := (<-told).GetSteers(); len(again) != 0 {
 		t.Errorf("delivered again: %v", again)
 	}
-	want := []string{"Use tabs. queued 0", "And no tests. queued 0", "Use tabs. delivered 1", "And no tests. delivered 1"}
-	if d := cmp.Diff(want, w.steered(s)); d != "" {
-		t.Error(d)
-	}
+	w.steeredAs(s, "Use tabs. queued 0", "And no tests. queued 0", "Use tabs. delivered 1", "And no tests. delivered 1")
 	list := n.messages("ada", s)
 	if len(list) != 4 || list[1].GetAfterStep() != 1 || list[1].GetRunId() != posted.GetRunId() ||
 		list[1].GetMetadata() != nil ||
@@ -181,11 +190,7 @@ func TestSteeredTooLate(t *testing.T) {
 	if count(events, "run.started") != 2 || count(events, "run.ended") != 2 {
 		t.Errorf("frames %q", events)
 	}
-	if d := cmp.Diff([]string{
-		"Use tabs. queued 0", "Be brief. queued 0", "Use tabs. next 0", "Be brief. next 0",
-	}, w.steered(s)); d != "" {
-		t.Error(d)
-	}
+	w.steeredAs(s, "Use tabs. queued 0", "Be brief. queued 0", "Use tabs. next 0", "Be brief. next 0")
 }
 
 // The messages of a run that failed or was cancelled stay in the conversation, and start no run by themselves.
@@ -221,9 +226,7 @@ func TestSteeredRunCancelled(t *testing.T) {
 	if d := cmp.Diff(want, said(w.harness.next().history)); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"Use tabs. queued 0", "Use tabs. kept 0"}, w.steered(s)); d != "" {
-		t.Error(d)
-	}
+	w.steeredAs(s, "Use tabs. queued 0", "Use tabs. kept 0")
 }
 
 // An idle session takes a message that steers like any other, and a queued one adds it to the message that waits.
@@ -303,7 +306,5 @@ func TestSteerSurvivesTheHolder(t *testing.T) {
 		t.Error(d)
 	}
 	second.run("ada", s, next.start.GetRunId())
-	if got := w.steered(s); cmp.Diff([]string{"Use tabs. queued 0", "Use tabs. kept 0"}, got) != "" {
-		t.Errorf("frames %q", got)
-	}
+	w.steeredAs(s, "Use tabs. queued 0", "Use tabs. kept 0")
 }
