@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { rowsOf, type Row } from "../src/lib/rows";
+import { logRows, rowsOf, type Row } from "../src/lib/rows";
 import { Transcript } from "../src/lib/transcript";
 
 const operator = (n: number, run = `r${n}`) => ({ id: `01M${String(2 * n).padStart(23, "0")}`, session_id: "s", role: "operator", content: `question ${n}`, created_at: n, run_id: run, superseded: false }) as never;
@@ -168,4 +168,111 @@ test("a message that steered a run stands behind the results of its step, live a
     pages.forEach((page, i) => read.older(page, pages.length - 1 - i));
     assert.deepEqual(texts(rowsOf(read, "normal")).map((text) => text.replace(/^\d/, "n")), [...want(0), "end"].map((text) => text.replace(/^\d/, "n")));
   }
+});
+
+const call = (id: string, n: string) => frame("message.tool_call", { message_id: id, id: n, name: "shell.bash", input: {} });
+const result = (id: string, n: string) => frame("message.tool_result", { message_id: id, tool_call_id: n, output: "{}", is_error: false, duration_ms: 7 });
+
+test("an answer that is told anew keeps what was seen of it until it tells as much, and its rows keep their keys", () => {
+  const t = new Transcript();
+  const told = [start("01MZ", "r"), delta("01MZ", "I "), delta("01MZ", "look."), call("01MZ", "c"), result("01MZ", "c"), delta("01MZ", "One "), delta("01MZ", "two ")];
+  for (const one of told) t.apply(one);
+  const before = rowsOf(t, "all");
+  assert.deepEqual(texts(before), ["I look.", "tool shell.bash", "One two "]);
+  for (const one of told) {
+    t.apply(one);
+    assert.deepEqual(texts(rowsOf(t, "all")), texts(before));
+    assert.deepEqual(rowsOf(t, "all").map((row) => row.key), before.map((row) => row.key));
+  }
+  t.apply(delta("01MZ", "three"));
+  assert.deepEqual(texts(rowsOf(t, "all")), ["I look.", "tool shell.bash", "One two three"]);
+  unique(rowsOf(t, "all"));
+});
+
+test("a run that goes on after a restart keeps its complete steps, and the text of the step that is asked for once more until there is as much", () => {
+  const t = new Transcript();
+  for (const one of [start("01MZ", "r"), delta("01MZ", "I look."), call("01MZ", "c"), result("01MZ", "c"), delta("01MZ", "Half")]) t.apply(one);
+  const seen: string[][] = [];
+  for (const one of [start("01MZ", "r"), delta("01MZ", "All"), delta("01MZ", " of it.")]) {
+    t.apply(one);
+    seen.push(texts(rowsOf(t, "all")));
+  }
+  const steps = ["I look.", "tool shell.bash"];
+  assert.deepEqual(seen, [[...steps, "Half"], [...steps, "Half"], [...steps, "All of it."]]);
+  for (const one of [start("01MZ", "r"), delta("01MZ", "No."), frame("message.end", { message_id: "01MZ", ended_at: 9 })]) t.apply(one);
+  assert.deepEqual(texts(rowsOf(t, "all")), [...steps, "No.", "end"]);
+});
+
+test("a text that frames told as one stays one row when the stored answer has it in many blocks", () => {
+  const t = new Transcript();
+  t.older([operator(1)], 0);
+  const id = (answer(1) as { id: string }).id;
+  for (const one of [start(id, "r1"), delta(id, "one two"), delta(id, " three")]) t.apply(one);
+  const live = rowsOf(t, "normal");
+  for (let i = 0; i < 2; i++) {
+    t.newer([answer(1, ["one ", "two ", "three", "Closed."].map((text) => ({ type: "text", text })))]);
+    assert.deepEqual(texts(rowsOf(t, "normal")), ["1: question 1", "one two three", "Closed.", "end"]);
+    assert.equal(rowsOf(t, "normal")[1]!.key, live[1]!.key);
+  }
+});
+
+test("the text of an answer that was cut off stays in sight though it is not stored, also when the answer is read again", () => {
+  const t = new Transcript();
+  t.older([operator(1)], 0);
+  const id = (answer(1) as { id: string }).id;
+  for (const one of [start(id, "r1"), delta(id, "I look."), call(id, "c"), result(id, "c"), delta(id, "Half of")]) t.apply(one);
+  const parts = [{ type: "text", text: "I look." }, { type: "tool_call", id: "c", name: "shell.bash", input: {} }, { type: "tool_result", tool_call_id: "c", output: "{}" }];
+  const cut = { ...(answer(1, parts) as object), metadata: { provider: "p", model: "m", stop_reason: "error", error_message: "The run was cut off." } } as never;
+  const live = rowsOf(t, "all");
+  for (let i = 0; i < 2; i++) {
+    t.newer([cut]);
+    assert.deepEqual(texts(rowsOf(t, "all")), ["1: question 1", "I look.", "tool shell.bash", "Half of", "end"]);
+    assert.deepEqual(rowsOf(t, "all").slice(0, 4).map((row) => row.key), live.map((row) => row.key));
+  }
+});
+
+test("the stored steps of a run at work do not take away the text of the step that is not stored yet", () => {
+  const t = new Transcript();
+  for (const one of [start("01MZ", "r"), delta("01MZ", "I look."), call("01MZ", "c"), result("01MZ", "c"), delta("01MZ", "Half")]) t.apply(one);
+  const step = (n: number, text: string) => ({ step: n, provider: "p", model: "m", created_at: n, parts: [
+    { type: "text", text }, { type: "tool_call", id: n === 1 ? "c" : `c${n}`, name: "shell.bash", input: {} }, { type: "tool_result", tool_call_id: n === 1 ? "c" : `c${n}`, output: "{}" },
+  ] }) as never;
+  t.steps(t.logs, "01MZ", "r", [], false);
+  t.steps(t.logs, "01MZ", "r", [step(1, "I look.")], false);
+  assert.deepEqual(texts(rowsOf(t, "all")), ["I look.", "tool shell.bash", "Half"]);
+  // Frames were missed: the stored steps tell more.
+  t.steps(t.logs, "01MZ", "r", [step(1, "I look."), step(2, "Half and half.")], true);
+  t.steps(t.logs, "01MZ", "r", [step(1, "I look."), step(2, "Half and half.")], false);
+  assert.deepEqual(texts(rowsOf(t, "all")).slice(0, 4), ["I look.", "tool shell.bash", "Half and half.", "tool shell.bash"]);
+  unique(rowsOf(t, "all"));
+});
+
+test("a child that is told anew keeps what was seen of it", () => {
+  const t = new Transcript();
+  const output = (text: string) => frame("subagent.output", { invocation_id: "i", kind: "text", text });
+  const begun = frame("subagent.start", { invocation_id: "i", run_id: "r", name: "a", agent_path: "p/a", parent_invocation_id: null });
+  for (const one of [begun, output("one "), output("two")]) t.apply(one);
+  const said = () => texts(logRows(t.children.get("i")!, "all", 1));
+  for (const one of [begun, output("one ")]) {
+    t.apply(one);
+    assert.deepEqual(said(), ["one two"]);
+  }
+  for (const one of [output("two"), output(" three")]) t.apply(one);
+  assert.deepEqual(said(), ["one two three"]);
+});
+
+test("a message that steered a run at work is there after its frames were told anew", () => {
+  const t = new Transcript();
+  const id = (answer(1) as { id: string }).id;
+  const delivered = frame("message.steer", { message_id: "01M00000000000000000000002X", run_id: "r1", content: "use tabs", state: "delivered", at: 2, after_step: 1 });
+  t.older([operator(1)], 0);
+  const told = [start(id, "r1"), call(id, "c"), result(id, "c"), delivered, delta(id, "With tabs.")];
+  for (const one of told) t.apply(one);
+  const want = texts(rowsOf(t, "all"));
+  assert.deepEqual(want.map((text) => text.replace(/^\d/, "n")), ["n: question 1", "tool shell.bash", "n: use tabs", "With tabs."]);
+  for (const one of told) {
+    t.apply(one);
+    assert.deepEqual(texts(rowsOf(t, "all")), want);
+  }
+  unique(rowsOf(t, "all"));
 });

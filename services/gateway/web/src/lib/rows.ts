@@ -1,3 +1,4 @@
+import { shown } from "./blocks";
 import type { Block, Log, ToolCall, Transcript, Turn } from "./transcript";
 
 type Shown = Exclude<Block, { kind: "said" }>;
@@ -80,7 +81,8 @@ function lines(text: string, width: number): number {
 
 /** logRows lays out what one agent did. */
 export function logRows(log: Log, density: Density, turn: number, rows: Row[] = []): Row[] {
-  const last = log.blocks.length - 1;
+  const blocks = shown(log);
+  const last = blocks.length - 1;
   let group: ToolCall[] = [];
   let groupKey = "";
   const flush = () => {
@@ -88,7 +90,7 @@ export function logRows(log: Log, density: Density, turn: number, rows: Row[] = 
     else for (const call of group) rows.push({ key: `${groupKey}/${call.id}`, kind: "block", block: { kind: "tool", key: groupKey, call }, live: false, turn });
     group = [];
   };
-  log.blocks.forEach((block, i) => {
+  blocks.forEach((block, i) => {
     if (block.kind === "tool") {
       const { call } = block;
       const quiet = call.output !== null && !call.isError;
@@ -109,10 +111,10 @@ export function logRows(log: Log, density: Density, turn: number, rows: Row[] = 
     rows.push({ key: block.key, kind: "block", block, live: log.live && i === last, turn });
   });
   flush();
-  if (log.live && (last < 0 || log.blocks[last]!.kind === "tool" && (log.blocks[last] as { call: ToolCall }).call.output !== null)) {
+  if (log.live && (last < 0 || blocks[last]!.kind === "tool" && (blocks[last] as { call: ToolCall }).call.output !== null)) {
     rows.push({ key: `${log.key}/wait`, kind: "wait", text: log.model ? `waiting for ${log.model}` : "starting", turn });
   }
-  if (!log.live && log.blocks.length + log.error.length > 0) rows.push({ key: `${log.key}/end`, kind: "end", log, turn });
+  if (!log.live && blocks.length + log.error.length > 0) rows.push({ key: `${log.key}/end`, kind: "end", log, turn });
   return rows;
 }
 

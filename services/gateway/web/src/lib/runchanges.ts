@@ -3,7 +3,7 @@ import { kaged } from "./api";
 import { parse } from "./diff";
 import type { Change } from "./review";
 import { resultOf, text } from "./tools";
-import { blocksOf } from "./transcript";
+import { blocksOf } from "./blocks";
 
 /** changesOfRun is what the file tools of one run wrote, by its agents of every depth. What commands changed is in the sum alone. */
 export async function changesOfRun(session: string, run: string): Promise<Change[]> {

@@ -38,12 +38,15 @@ export class SessionView {
   private applied: Record<string, number> = {};
   private fresh: Promise<void> | null = null;
   private again = false;
+  /** Whether a reading has failed. */
+  private stale = false;
   /** Whether there are messages before the oldest that was read, and whether they are being read. */
   older = $state(false);
   reading = $state(false);
   private cursor: string | null = null;
   private last = "";
   private news: Promise<void> | null = null;
+  private olderPage: Promise<void> | null = null;
 
   constructor(readonly id: string) {
     void this.begin();
@@ -88,7 +91,7 @@ export class SessionView {
         if (state === "live" || state === "ended" || state === "closed") this.leaveBeside();
         if (state !== "live") return;
         if (first && !working) void this.missed(known);
-        else if (!first) void this.refreshSession();
+        else if (!first) void (this.stale ? this.refresh() : this.refreshSession());
         first = false;
       },
     }, { takeover, ...(working ? { resume: { output: 0, events: 0 } } : {}) });
@@ -158,17 +161,17 @@ export class SessionView {
         break;
       case "run.started":
         if (this.session) this.session = { ...this.session, current_run: frame.payload.run_id };
-        void this.readMessages().then(() => this.tick++);
+        void this.reread(this.readMessages());
         break;
       case "message.steer":
-        if (frame.payload.state !== "queued") void this.readMessages().then(() => this.tick++);
+        if (frame.payload.state !== "queued") void this.reread(this.readMessages());
         break;
       case "run.ended":
         void this.refresh();
         break;
       case "approval.requested":
       case "approval.resolved":
-        void this.readApprovals();
+        void this.reread(this.readApprovals());
         break;
       case "budget.state":
         if (frame.payload.scope === "session" && this.session?.budget) {
@@ -187,14 +190,28 @@ export class SessionView {
     }
   }
 
+  /** reread waits for a reading. One that fails is done again when the socket is back. */
+  private async reread(reading: Promise<void>): Promise<void> {
+    try {
+      await reading;
+    } catch (error) {
+      this.failed(error);
+    }
+    this.tick++;
+  }
+
+  private failed(error: unknown): void {
+    this.stale = true;
+    if (!(error instanceof KagedError && (error.code === "unreachable" || error.status === 401))) this.error = error;
+  }
+
   async refreshSession(): Promise<Session | null> {
     try {
       this.session = await kaged.call("GET /api/v1/sessions/{id}", { id: this.id });
       this.error = null;
       return this.session;
     } catch (error) {
-      if (error instanceof KagedError && (error.code === "unreachable" || error.status === 401)) return null;
-      this.error = error;
+      this.failed(error);
       return null;
     }
   }
@@ -215,11 +232,12 @@ export class SessionView {
   }
 
   private async readStored(): Promise<void> {
+    this.stale = false;
     try {
       await Promise.all([this.readMessages(), this.refreshSession(), this.readApprovals(), this.readAgents()]);
       if (this.session && this.link !== "live") await this.readRun(this.session);
     } catch (error) {
-      if (!(error instanceof KagedError && error.code === "unreachable")) this.error = error;
+      this.failed(error);
     }
     this.tick++;
   }
@@ -283,8 +301,12 @@ export class SessionView {
   }
 
   /** readOlder reads the page before the oldest message that is here. */
-  async readOlder(): Promise<void> {
-    if (this.reading || !this.cursor || this.gone) return;
+  readOlder(): Promise<void> {
+    return (this.olderPage ??= this.readOlderPage().finally(() => (this.olderPage = null)));
+  }
+
+  private async readOlderPage(): Promise<void> {
+    if (!this.cursor || this.gone) return;
     this.reading = true;
     try {
       const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit: olderPage, cursor: this.cursor });
@@ -326,7 +348,7 @@ export class SessionView {
   /** readChild returns what a child did, from its stored steps unless frames tell it. */
   async readChild(invocation: string): Promise<Log | undefined> {
     const known = this.transcript.children.get(invocation);
-    if (known && known.blocks.length > 0) return known;
+    if (known && known.blocks.length + known.seen.length > 0) return known;
     const detail = await kaged.call("GET /api/v1/sessions/{session_id}/invocations/{invocation_id}", { session_id: this.id, invocation_id: invocation });
     this.transcript.steps(this.transcript.children, invocation, detail.run_id, detail.run_steps, false);
     const log = this.transcript.children.get(invocation);

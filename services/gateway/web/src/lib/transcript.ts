@@ -1,4 +1,5 @@
 import type { Frame, SubagentInvocation, MessagePart, MessageSteer, RunStep, SessionMessage } from "@kaged/client";
+import { append, begin, blocksOf, change, covers, keepKeys, retract, settle, shown, tail } from "./blocks";
 
 export interface ToolCall {
   id: string;
@@ -30,6 +31,8 @@ export interface Log {
   key: string;
   runId: string;
   blocks: Block[];
+  /** What was seen of it, while frames tell it anew. */
+  seen: Block[];
   live: boolean;
   model: string;
   rehearsal: boolean;
@@ -70,8 +73,6 @@ export interface Agent extends Partial<Omit<SubagentInvocation, "invocation_id">
 }
 
 export interface Attempt { at: number; agent_path: string; target: string; allowed: boolean; rule: string; count: number }
-
-const liveKept = 64 * 1024;
 
 /** Transcript is everything that a session's page shows of its past and present. Frames and stored rows go in, in any order of arrival. */
 export class Transcript {
@@ -167,19 +168,22 @@ export class Transcript {
       return !stored;
     }
     const waited = this.steers.delete(p.message_id);
-    if (p.state !== "delivered" || stored) return waited;
-    // What comes next of the answer is said after it.
+    if (p.state !== "delivered") return waited;
+    // What comes next of the answer is said after it. An answer that is told anew is told with it.
     const run = p.run_id ?? "";
+    const known = this.places.get(p.message_id) ?? this.steering(p.message_id);
+    let placed = false;
     for (const log of this.logs.values()) {
-      if (log.runId !== run || log.stored || this.steering(p.message_id)) continue;
-      const turn: Turn = {
+      if (log.runId !== run || log.stored || log.blocks.some((one) => one.kind === "said" && one.turn.key === p.message_id)) continue;
+      const turn: Turn = known ?? {
         key: p.message_id, runId: run, n: 0, own: true, text: p.content, at: p.at, superseded: false, alwaysKeep: false, afterStep: p.after_step ?? 0,
       };
-      this.steered.set(run, [...(this.steered.get(run) ?? []), turn]);
+      if (!known) this.steered.set(run, [...(this.steered.get(run) ?? []), turn]);
       this.within.add(turn);
       log.blocks.push({ kind: "said", key: turn.key, turn });
+      placed = true;
     }
-    return true;
+    return waited || placed;
   }
 
   private steering(id: string): Turn | undefined {
@@ -224,10 +228,10 @@ export class Transcript {
     const parts = message.parts?.length ? message.parts : [{ type: "text", text: message.content } as MessagePart];
     const before = this.logs.get(message.id);
     this.logs.set(message.id, {
-      key: message.id, runId: message.run_id ?? "", live: false, stored: true, rehearsal: meta?.provider === "rehearsal",
+      key: message.id, runId: message.run_id ?? "", seen: [], live: false, stored: true, rehearsal: meta?.provider === "rehearsal",
       model: meta?.model ? `${meta.provider}:${meta.model}` : "", at: message.created_at, endedAt: message.created_at,
       error: meta?.error_message ?? "", tokens: meta?.usage ? meta.usage.input + meta.usage.cache_read + meta.usage.cache_write + meta.usage.output : null,
-      cost: costOf(meta?.stats?.cost), blocks: this.withSteers(keepKeys(blocksOf(parts, message.id, message.run_id ?? ""), before?.blocks ?? []), message.run_id ?? ""),
+      cost: costOf(meta?.stats?.cost), blocks: this.withSteers(keepKeys(blocksOf(parts, message.id, message.run_id ?? ""), before ? shown(before) : [], Boolean(meta?.error_message)), message.run_id ?? ""),
     });
   }
 
@@ -235,13 +239,16 @@ export class Transcript {
   steps(into: Map<string, Log>, key: string, runId: string, steps: RunStep[], live: boolean): void {
     const before = into.get(key);
     if (before && before.blocks.length > 0 && (before.stored || before.live) && live) return;
+    const told = steps.flatMap((step) => blocksOf(step.parts, `${key}/${step.step}`, runId, step.step));
+    // A step at work is not stored: what was seen of it stays.
+    if (before && before.blocks.length + before.seen.length > 0 && covers(shown(before), told)) return;
     const log = fresh(key, runId);
     log.live = live;
     for (const step of steps) {
       log.at ??= step.created_at;
       log.model = `${step.provider}:${step.model}`;
-      log.blocks.push(...blocksOf(step.parts, `${key}/${step.step}`, runId, step.step));
     }
+    log.blocks = keepKeys(told, before ? shown(before) : []);
     if (into === this.logs) log.blocks = this.withSteers(log.blocks, runId);
     into.set(key, log);
   }
@@ -256,7 +263,11 @@ export class Transcript {
   apply(frame: Frame): boolean {
     const p = frame.payload as never;
     const handler = (handlers as Record<string, (t: Transcript, payload: never) => boolean | void>)[frame.type];
-    return handler ? handler(this, p) !== false : false;
+    const changed = handler ? handler(this, p) !== false : false;
+    const { message_id, invocation_id } = frame.payload as { message_id?: string; invocation_id?: string };
+    const log = this.logs.get(message_id ?? "") ?? this.children.get(invocation_id ?? "");
+    if (log) settle(log, frame.type === "message.end" || frame.type === "subagent.end");
+    return changed;
   }
 
   /** open returns the log of a message that is being written, null for one that is stored, here or before what was read. */
@@ -297,7 +308,7 @@ export class Transcript {
 }
 
 function fresh(key: string, runId: string): Log {
-  return { key, runId, blocks: [], live: true, model: "", rehearsal: false, at: null, endedAt: null, error: "", tokens: null, cost: null, stored: false };
+  return { key, runId, blocks: [], seen: [], live: true, model: "", rehearsal: false, at: null, endedAt: null, error: "", tokens: null, cost: null, stored: false };
 }
 
 function costOf(cost: unknown): number | null {
@@ -306,90 +317,14 @@ function costOf(cost: unknown): number | null {
   return typeof total === "number" ? total : null;
 }
 
-/** blocksOf joins calls with their results. A step of a run ends with results; the first here is step. */
-export function blocksOf(parts: MessagePart[], key: string, runId: string, step = 1): Block[] {
-  const blocks: Block[] = [];
-  let results = false;
-  const calls = new Map<string, ToolCall>();
-  parts.forEach((part, i) => {
-    if (results && part.type !== "tool_result") step++;
-    results = part.type === "tool_result";
-    if (part.type === "text" || part.type === "thinking") {
-      if (part.text) blocks.push({ kind: part.type, key: `${key}/${i}`, text: part.text, step });
-    } else if (part.type === "tool_call") {
-      const call: ToolCall = { id: part.id ?? "", name: part.name ?? "", input: part.input, output: null, cut: false, isError: false, ms: null, live: "", runId };
-      calls.set(call.id, call);
-      blocks.push({ kind: "tool", key: `${key}/${i}`, call, step });
-    } else if (part.type === "tool_result") {
-      const call = calls.get(part.tool_call_id ?? "");
-      const output = part.output ?? "";
-      if (call) Object.assign(call, { output, isError: part.is_error ?? false, cut: output.endsWith("[shortened]") });
-    }
-  });
-  return blocks;
-}
-
-/**
- * keepKeys gives stored blocks the keys of the blocks that frames had made of the same answer. Rows stay the same elements
- * then, and the reader is not moved. Durations and notices, which are not stored, stay too.
- */
-function keepKeys(stored: Block[], live: Block[]): Block[] {
-  const blocks: Block[] = [];
-  let at = 0;
-  for (const block of stored) {
-    const found = live.findIndex((one, i) => i >= at && one.kind === block.kind &&
-      (one.kind !== "tool" || one.call.id === (block as typeof one).call.id));
-    if (found < 0) {
-      blocks.push(block);
-      continue;
-    }
-    blocks.push(...live.slice(at, found).filter((one) => one.kind === "notice"));
-    const one = live[found]!;
-    at = found + 1;
-    if (block.kind === "tool" && one.kind === "tool") blocks.push({ ...block, key: one.key, call: { ...block.call, ms: one.call.ms } });
-    else blocks.push({ ...block, key: one.key });
-  }
-  return [...blocks, ...live.slice(at).filter((one) => one.kind === "notice")];
-}
-
-function append(log: Log, kind: "text" | "thinking", text: string, key: () => string): void {
-  const last = log.blocks[log.blocks.length - 1];
-  if (last?.kind === kind) log.blocks[log.blocks.length - 1] = { ...last, text: last.text + text };
-  else log.blocks.push({ kind, key: key(), text });
-}
-
-/** change replaces a call by a changed copy, so that only its row is drawn again. */
-function change(log: Log, id: string, by: (call: ToolCall) => Partial<ToolCall>): boolean {
-  for (let i = log.blocks.length - 1; i >= 0; i--) {
-    const block = log.blocks[i]!;
-    if (block.kind === "tool" && block.call.id === id) {
-      log.blocks[i] = { ...block, call: { ...block.call, ...by(block.call) } };
-      return true;
-    }
-  }
-  return false;
-}
-
-/** retract drops what was said since the last tool result. */
-function retract(log: Log, key: string, reason: string): void {
-  let end = log.blocks.length;
-  while (end > 0) {
-    const block = log.blocks[end - 1]!;
-    if (block.kind === "tool" && block.call.output !== null) break;
-    end--;
-  }
-  log.blocks.splice(end, log.blocks.length, { kind: "notice", key, tone: "warn", text: `The answer broke off and is asked for once more: ${reason}` });
-}
-
-const tail = (text: string) => (text.length > liveKept ? text.slice(-liveKept) : text);
-
 type Handlers = { [T in Frame["type"]]?: (t: Transcript, p: Extract<Frame, { type: T }>["payload"]) => boolean | void };
 
 const handlers: Handlers = {
   "message.start": (t, p) => {
     const log = t.open(p.message_id);
     if (!log) return false;
-    Object.assign(log, { blocks: [], live: true, runId: p.run_id, model: `${p.provider}:${p.model}`, rehearsal: p.rehearsal ?? false, at: p.started_at });
+    begin(log);
+    Object.assign(log, { live: true, runId: p.run_id, model: `${p.provider}:${p.model}`, rehearsal: p.rehearsal ?? false, at: p.started_at });
   },
   "message.delta": (t, p) => {
     const log = t.open(p.message_id);
@@ -431,7 +366,9 @@ const handlers: Handlers = {
     const before = t.agents.get(p.invocation_id);
     if (before && !["pending", "running"].includes(before.state)) return false;
     t.agents.set(p.invocation_id, { ...before, ...p, state: "running", action: "" });
-    t.children.set(p.invocation_id, fresh(p.invocation_id, p.run_id));
+    const log = t.children.get(p.invocation_id);
+    if (log) begin(log);
+    t.children.set(p.invocation_id, { ...fresh(p.invocation_id, p.run_id), seen: log?.seen ?? [] });
   },
   "subagent.output": (t, p) => {
     const log = t.child(p.invocation_id);
@@ -466,7 +403,10 @@ const handlers: Handlers = {
   "run.retry": (t, p) =>
     t.notice(p.run_id, p.invocation_id, "warn", `${p.error?.message ?? "The model call failed."} Try ${p.attempt + 1} goes to ${p.provider}:${p.model}.`),
   "run.ended": (t, p) => {
-    for (const log of t.logs.values()) if (log.runId === p.run_id && !log.stored) Object.assign(log, { live: false, cost: p.cost_usd, tokens: p.tokens_in + p.tokens_out });
+    for (const log of t.logs.values()) if (log.runId === p.run_id && !log.stored) {
+      settle(log, true);
+      Object.assign(log, { live: false, cost: p.cost_usd, tokens: p.tokens_in + p.tokens_out });
+    }
     if (p.error && ![...t.logs.values()].some((log) => log.runId === p.run_id && log.error)) t.notice(p.run_id, undefined, "bad", p.error.message);
   },
   "run.cage": (t, p) => {
