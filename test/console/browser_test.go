@@ -173,7 +173,11 @@ func open(t testing.TB, parent context.Context) *browser {
 	ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(func(ev any) {
 		switch ev := ev.(type) {
 		case *runtime.EventExceptionThrown:
-			note("exception: " + ev.ExceptionDetails.Text)
+			text := ev.ExceptionDetails.Text
+			if thrown := ev.ExceptionDetails.Exception; thrown != nil {
+				text += " " + thrown.Description
+			}
+			note("exception: " + text)
 		case *runtime.EventConsoleAPICalled:
 			if ev.Type == runtime.ConsoleAPICalledTypeError || ev.Type == runtime.ConsoleAPICalledTypeWarning {
 				note(fmt.Sprintf("console.%s: %v", ev.Type, ev.Args))

@@ -81,8 +81,26 @@ func TestStory(t *testing.T) {
 	b.shows(t, "exit 3")
 }
 
+// wordWatch counts a word in the conversation at every change of the page and at every frame, and notes each moment at
+// which there are fewer than there were.
+const wordWatch = `(() => {
+	window.lost = [];
+	let most = 0;
+	const look = () => {
+		const text = document.querySelector(".rows")?.textContent ?? "";
+		const now = text.split(/word7\b/).length - 1;
+		if (now < most) lost.push(Math.round(performance.now()) + " ms: " + now + " of " + most + ": " + text.slice(-400));
+		most = Math.max(most, now);
+	};
+	new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
+	const frame = () => { look(); requestAnimationFrame(frame) };
+	frame();
+	return most === 1;
+})()`
+
 // kaged is killed under an open page while an answer streams, and started again: the page says so, comes back by
-// itself, tells that the run was cut off, keeps the draft, and shows the next answer once and whole.
+// itself, tells that the run was cut off, keeps the draft, and shows the next answer once and whole. Text of
+// either answer that a reader has seen stays, at every frame.
 func TestKillUnderAnOpenPage(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
@@ -99,6 +117,9 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b := newBrowser(t, w)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "word20")
+	if !eval[bool](t, b, wordWatch) {
+		t.Error("word7 is not there once")
+	}
 	b.run(t, "a draft", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "a draft"))
 	w.daemon.Kill()
 	<-w.daemon.Done()
@@ -117,8 +138,18 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b.until(t, "the session is idle", `document.querySelector(".session-top").innerText.includes("idle")`)
 	b.run(t, "send it", chromedp.Click(chromedp.CSS(".composer button.primary")))
 	b.shows(t, "word39")
-	// A replay of the answer's frames may begin it anew.
-	b.until(t, "word7 is there once", `document.querySelector(".rows").innerText.split("word7 ").length === 2`)
+	// The stored answer has a block for each word, and replaces the live one.
+	// Only the live answer says its duration.
+	b.until(t, "the answer is stored", `/\$[0-9.]+$/.test(document.querySelectorAll(".turn-end")[1].innerText.trim())`)
+	b.until(t, "ten more frames", `(window.frames7 = (window.frames7 ?? 0) + 1) > 10`)
+	answers := eval[[]string](t, b, `[...document.querySelectorAll(".rows .prose")].map(p => p.innerText.trim())`)
+	if len(answers) != 2 || !strings.HasSuffix(answers[0], "word20") ||
+		!strings.HasPrefix(answers[1], "word0 word1 ") || !strings.HasSuffix(answers[1], "word38 word39") {
+		t.Errorf("the answers are %q", answers)
+	}
+	for _, one := range eval[[]string](t, b, `lost`) {
+		t.Errorf("a word was gone: %s", one)
+	}
 }
 
 // While an answer grows, and when the stored one replaces it, a reader above its end stays there, and open calls stay
