@@ -72,6 +72,7 @@ func TestStandingApprovalsInThePage(t *testing.T) {
 	b.until(t, "the project lists it", `document.querySelector(".standing").innerText.includes("allowed 1 call")`)
 
 	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "Pushed, 2 turns.") // the page does not move under the pointer any more
 	b.run(t, "revoke", chromedp.Click(chromedp.CSS(".details .standing button")))
 	b.until(t, "it is gone", `document.querySelector(".details .standing") === null`)
 	b.run(t, "once more", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "push the last"),
