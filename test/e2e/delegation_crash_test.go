@@ -21,9 +21,10 @@ var pointsOfADelegation = map[crash.Point]struct {
 	state string
 	file  bool
 }{
-	crash.RequestAudited:     {},
-	crash.BudgetGranted:      {},
-	crash.BudgetSettled:      {},
+	crash.RequestAudited: {},
+	crash.BudgetGranted:  {},
+	// The root's first call is settled in the commit that stores the smith's beginning (ADR 0107).
+	crash.BudgetSettled:      {began: 1, state: "failed"},
 	crash.AgentStarted:       {began: 1, state: "failed"},
 	crash.ChildTurnStored:    {began: 1, state: "failed"},
 	crash.ChildResultsStored: {began: 1, state: "failed", file: true},
