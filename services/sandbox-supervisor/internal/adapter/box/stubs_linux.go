@@ -249,14 +249,15 @@ func (h *heldStubs) release() {
 	h.stubs.sweep()
 }
 
-// remove removes an unused stub. gone is false if the stub must be tried again.
+// remove removes an unused stub. gone is false if the stub must be tried again. Removal and note are one step for
+// other cages: one that makes the stub anew in between would take its own for another supervisor's, and leave it.
 func (s *stubs) remove(x stub.Stub) (gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !stub.Remove(x) {
 		return false
 	}
-	s.mu.Lock()
 	delete(s.stand, x.Path)
-	s.mu.Unlock()
 	return true
 }
 
