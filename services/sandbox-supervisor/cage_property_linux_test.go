@@ -261,8 +261,9 @@ func TestChildCageNeverExceeds(t *testing.T) {
 		}
 		for _, path := range x.paths() {
 			// An empty .git is no repository yet, and is read-only in the parent's cage for now. A child that names
-			// it may initialise it; its hooks and configuration are read-only.
-			if filepath.Base(path) == ".git" && above.read[path] &&
+			// it may initialise it, also by a link; its hooks and configuration are read-only.
+			real, err := filepath.EvalSymlinks(path)
+			if err == nil && filepath.Base(real) == ".git" && above.read[path] &&
 				slices.ContainsFunc(child.FS, func(m dsl.Mount) bool { return filepath.Base(m.Path) == ".git" }) {
 				continue
 			}
