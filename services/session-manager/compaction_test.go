@@ -143,8 +143,8 @@ func TestOtherStagesOfCompactions(t *testing.T) {
 	}
 }
 
-// A session whose run overflowed its window says so until a run succeeds; the provider's words are no part of its
-// conversation, and after a compaction by the operator it goes on (H-COMPACT-REACT-05, H-COMPACT-REACT-08).
+// After an overflow of its window a session reports that until a run succeeds. The provider's error text does not enter
+// the conversation, and a compaction by the operator lets it continue (H-COMPACT-REACT-05, H-COMPACT-REACT-08).
 func TestAnOverflowingSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

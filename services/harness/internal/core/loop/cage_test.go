@@ -144,7 +144,7 @@ func TestCage(t *testing.T) {
 	}
 }
 
-// boxed is a family with a caged child, whose model is asked before its cage is there.
+// boxed returns a family with a caged child. The child's first model call runs beside the making of its cage.
 func boxed(t *testing.T, answers ...play) (*family, *box) {
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
 	made := &box{
@@ -181,8 +181,8 @@ func TestAChildsCageIsMadeBesideItsFirstRequest(t *testing.T) {
 	}
 }
 
-// A child whose cage cannot be made after all, though it was checked, has not started: no tool of it runs, also where
-// its model has no wish for one, and the model call that was paid for counts (H-SUP-ERR-01).
+// A child fails with H-SUP-ERR-01's text if its cage cannot be made after the check. None of its tools runs, even if its
+// model asked for none, and its paid model call is charged.
 func TestAChildsCageFailsBesideItsFirstRequest(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]play{"a call": wants(call("x", "file.read", "{}")), "a text": says("a")} {

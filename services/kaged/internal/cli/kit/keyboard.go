@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Keyboard is the terminal's input, of which one reader has all: a question while one is open, else whoever reads its
-// lines. It is safe for concurrent use.
+// Keyboard shares the terminal's input: an open question gets all of it, else the reader of lines does. It is safe for
+// concurrent use.
 type Keyboard struct {
 	mu      sync.Mutex
 	free    *sync.Cond

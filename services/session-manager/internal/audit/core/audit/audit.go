@@ -115,8 +115,7 @@ type Service struct {
 	shared bool
 }
 
-// NewService returns a Service on store. In a deployment that operators share nobody is shown records without an
-// operator.
+// NewService returns a Service on store. If shared, records without an operator are shown to no one.
 func NewService(store Store, shared bool) *Service { return &Service{store, shared} }
 
 // maxBatch is the most records of one request. The gateway sends one at a time; a flood is a mistake.
