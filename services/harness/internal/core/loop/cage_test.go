@@ -181,8 +181,8 @@ func TestAChildsCageIsMadeBesideItsFirstRequest(t *testing.T) {
 	}
 }
 
-// A child fails with H-SUP-ERR-01's text if its cage cannot be made after the check. None of its tools runs, even if its
-// model asked for none, and its paid model call is charged.
+// A child fails with H-SUP-ERR-01's text if its cage cannot be made after the check. None of its tools runs, even if
+// its model asked for none, and its paid model call is charged.
 func TestAChildsCageFailsBesideItsFirstRequest(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]play{"a call": wants(call("x", "file.read", "{}")), "a text": says("a")} {
