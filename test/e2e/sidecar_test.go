@@ -30,7 +30,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// provider is an OIDC provider whose users have groups, with one client.
+// provider is an OIDC provider with one client and with groups for its users.
 type provider struct {
 	*storage.Storage
 	signedOut string
@@ -210,7 +210,7 @@ func (b *browser) me(header http.Header) (int, me) {
 	return status, out
 }
 
-// client returns a client of the API whose requests have the browser's cookies.
+// client returns an API client that sends the browser's cookies.
 func (b *browser) client() *client.Client {
 	b.t.Helper()
 	target, err := url.Parse(b.public)

@@ -350,7 +350,7 @@ func adasIDs(t *testing.T, h *shared, s *kagedtest.Session) map[string]string {
 	return ids
 }
 
-// unknownIDs are ids of the same form that nobody has.
+// unknownIDs are well-formed ids without a thing behind them.
 func unknownIDs(ids map[string]string) map[string]string {
 	out := map[string]string{}
 	for kind, id := range ids {
@@ -366,9 +366,8 @@ func unknownIDs(ids map[string]string) map[string]string {
 	return out
 }
 
-// Two operators share a deployment, each in a workspace of their own, over mTLS. No route tells one of them of the
-// other's things: every route that names a thing of ada's answers bob with 404, as for an id that nobody has, and no
-// list has one.
+// Two operators share a deployment over mTLS, each with their own workspace. A route with an id of ada's answers bob
+// with 404, as for an unknown id. No list shows bob a thing of ada's.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -46,7 +46,7 @@ type AppendLogsRow struct {
 	SessionID   string
 }
 
-// The session or the run of an entry says whose it is; without either its owner and its project do. Other entries are left out.
+// The owner and the project come from the entry's session or run, else from the entry. Entries without them are dropped.
 func (q *Queries) AppendLogs(ctx context.Context, arg AppendLogsParams) ([]AppendLogsRow, error) {
 	rows, err := q.db.Query(ctx, appendLogs,
 		arg.Ids,

@@ -1,5 +1,5 @@
 -- name: AppendLogs :many
--- The session or the run of an entry says whose it is; without either its owner and its project do. Other entries are left out.
+-- The owner and the project come from the entry's session or run, else from the entry. Entries without them are dropped.
 insert into project_logs (id, owner_user_id, project_id, session_id, ts, level, source, plugin_name, message, context)
 select e.id, coalesce(s.owner_user_id, r.owner_user_id, e.owner), coalesce(s.project_id, r.project_id, e.project),
        coalesce(s.id, r.session_id, ''), e.ts, e.level, e.source, e.plugin_name, e.message, e.context::jsonb
