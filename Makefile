@@ -40,6 +40,18 @@ build: setup-build ## Build bin/kaged and every service
 	@for s in $(SERVICES); do targets+=" ./services/$$s/cmd/$$s"; done; \
 	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./services/kaged/cmd/kaged $$targets
 
+# The services beside a project's files, by the contract's list of services.
+WORKSPACE = $(shell sed -n 's/^ *SERVICE_\([A-Z_]*\) = .*(workspace) = true.*/\L\1/p' proto/kaged/common/v1/options.proto | tr _ -)
+
+.PHONY: images
+images: build # Sort the programs by image into bin/images, with a folder per service for its socket
+	@rm -rf $(BIN)/images
+	@for s in $(SERVICES); do \
+	  case " $(WORKSPACE) " in *" $$s "*) image=workspace ;; *) image=control-plane ;; esac; \
+	  install -Dt $(BIN)/images/$$image $(BIN)/kaged $(BIN)/$$s; \
+	  install -d -m 0777 $(BIN)/images/run/kaged $(BIN)/images/run/kaged/$$s; \
+	done
+
 install: build ## Install kaged to PREFIX/bin (default ~/.local, as root /usr/local)
 	@install -d "$(DESTDIR)$(PREFIX)/bin"
 	@install -m 0755 $(BIN)/kaged "$(DESTDIR)$(PREFIX)/bin/kaged"

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
@@ -17,11 +20,22 @@ const Debug = "debug"
 
 // Services returns the services that certificates may name, without [Debug], in the order of the contract.
 func Services() []string {
+	return services(func(protoreflect.EnumValueDescriptor) bool { return true })
+}
+
+// WorkspaceServices returns those of [Services] that run beside a project's files.
+func WorkspaceServices() []string {
+	return services(func(v protoreflect.EnumValueDescriptor) bool {
+		return proto.GetExtension(v.Options(), commonv1.E_Workspace).(bool)
+	})
+}
+
+func services(has func(protoreflect.EnumValueDescriptor) bool) (names []string) {
 	values := commonv1.Service(0).Descriptor().Values()
-	var names []string
 	for i := range values.Len() {
-		if v := values.Get(i); v.Number() != 0 {
-			names = append(names, Name(commonv1.Service(v.Number())))
+		v := values.Get(i)
+		if s := commonv1.Service(v.Number()); s != commonv1.Service_SERVICE_UNSPECIFIED && has(v) {
+			names = append(names, Name(s))
 		}
 	}
 	return names
@@ -51,11 +65,7 @@ func (i Identity) String() string {
 
 // InWorkspace reports whether a service is one of those beside a project's files.
 func InWorkspace(service string) bool {
-	switch service {
-	case "tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor":
-		return true
-	}
-	return false
+	return slices.Contains(WorkspaceServices(), service)
 }
 
 // Check fails for an identity that no certificate may have.

@@ -14,6 +14,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 
+	"kaged.dev/pkg/mtls"
 	"kaged.dev/services/kaged"
 )
 
@@ -22,7 +23,7 @@ const root = "../.."
 // The services of kaged by their container group, and the services beside them.
 var (
 	services     = names()
-	workspace    = []string{"tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor"}
+	workspace    = mtls.WorkspaceServices()
 	controlPlane = slices.DeleteFunc(names(), func(name string) bool { return slices.Contains(workspace, name) })
 	stores       = []string{"postgres", "nats"}
 	lasting      = slices.Concat(services, stores) // all services but setup

@@ -1,12 +1,14 @@
 package deploy
 
 import (
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/mtls"
 )
 
 // stages returns the stages of the Dockerfile by name, each with its instructions.
@@ -65,13 +67,9 @@ func TestTwoImages(t *testing.T) {
 			t.Errorf("the workspace's image lacks %s", word)
 		}
 	}
-	for stage, names := range map[string][]string{
-		"control-plane": append([]string{"kaged"}, controlPlane...), "workspace": append([]string{"kaged"}, workspace...),
-	} {
-		for _, name := range names {
-			if !strings.Contains(all[stage], "/src/bin/"+name+" ") {
-				t.Errorf("the %s does not have %s", stage, name)
-			}
+	for _, stage := range []string{"control-plane", "workspace"} {
+		if !strings.Contains(all[stage], "/src/bin/images/"+stage+"/ /usr/local/bin/") {
+			t.Errorf("the %s does not have its programs", stage)
 		}
 		for _, label := range []string{"title", "description", "licenses", `version="$VERSION"`, `revision="$REVISION"`} {
 			if !strings.Contains(all[stage], "org.opencontainers.image."+label) {
@@ -83,6 +81,16 @@ func TestTwoImages(t *testing.T) {
 				t.Errorf("the %s lacks %q", stage, line)
 			}
 		}
+	}
+}
+
+// Each image has the programs of its services: make images sorts them by the contract's list.
+func TestProgramsByImage(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", root,
+		"--eval", "workspace-services: ; @echo $(WORKSPACE)", "workspace-services").Output()
+	if got := strings.Fields(string(out)); err != nil || !slices.Equal(got, mtls.WorkspaceServices()) {
+		t.Errorf("make images puts %q into the workspace's image (%v), want %q", got, err, mtls.WorkspaceServices())
 	}
 }
 

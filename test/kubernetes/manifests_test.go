@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"kaged.dev/pkg/mtls"
 )
 
 const root = "../../deploy/k8s"
@@ -178,9 +180,7 @@ func TestEveryServiceRuns(t *testing.T) {
 			scaled[s.Spec.ScaleTargetRef.Name] = s.Spec.MinReplicas != nil && *s.Spec.MinReplicas >= 2
 		}
 		replicated := []string{"gateway", "session-manager", "harness", "issue"}
-		for _, name := range append([]string{
-			"tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor", "migrate",
-		}, replicated...) {
+		for _, name := range slices.Concat(mtls.WorkspaceServices(), []string{"migrate"}, replicated) {
 			n, there := found[name]
 			switch {
 			case !there:

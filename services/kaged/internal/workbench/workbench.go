@@ -16,6 +16,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/mtls"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/telemetry"
@@ -24,9 +25,6 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
-
-// services are those that tools need.
-var services = []string{"tool-runner", "lsp-pool", "dap-pool", "sandbox-supervisor"}
 
 // Options configure a bench.
 type Options struct {
@@ -55,7 +53,7 @@ type Bench struct {
 
 // Open starts a bench. It fails with bad_request for a configuration that cannot be used.
 func Open(opts Options) (*Bench, error) {
-	p, err := launch(opts, config.True(opts.Getenv("KAGED_NO_SANDBOX")), services...)
+	p, err := launch(opts, config.True(opts.Getenv("KAGED_NO_SANDBOX")), mtls.WorkspaceServices()...)
 	if err != nil {
 		return nil, err
 	}

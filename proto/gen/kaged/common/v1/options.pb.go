@@ -191,6 +191,14 @@ var file_kaged_common_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "kaged/common/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.EnumValueOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50152,
+		Name:          "kaged.common.v1.workspace",
+		Tag:           "varint,50152,opt,name=workspace",
+		Filename:      "kaged/common/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*bool)(nil),
 		Field:         50102,
@@ -258,6 +266,10 @@ var (
 	//
 	// optional string json_value = 50101;
 	E_JsonValue = &file_kaged_common_v1_options_proto_extTypes[1]
+	// The service runs beside a project's files; each workspace has one of it. For values of Service.
+	//
+	// optional bool workspace = 50152;
+	E_Workspace = &file_kaged_common_v1_options_proto_extTypes[2]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -266,16 +278,16 @@ var (
 	// or message is written as null, and everything else is always written.
 	//
 	// optional bool omit_empty = 50102;
-	E_OmitEmpty = &file_kaged_common_v1_options_proto_extTypes[2]
+	E_OmitEmpty = &file_kaged_common_v1_options_proto_extTypes[3]
 	// The bytes are one JSON value, which stands in the JSON as it is. A google.protobuf.Value is three messages for each level of
 	// nesting, and a message may not nest as deeply as JSON may.
 	//
 	// optional bool raw_json = 50103;
-	E_RawJson = &file_kaged_common_v1_options_proto_extTypes[3]
+	E_RawJson = &file_kaged_common_v1_options_proto_extTypes[4]
 	// The key in JSON, where it is not the field's name.
 	//
 	// optional string json_key = 50104;
-	E_JsonKey = &file_kaged_common_v1_options_proto_extTypes[4]
+	E_JsonKey = &file_kaged_common_v1_options_proto_extTypes[5]
 )
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -284,15 +296,15 @@ var (
 	// call that carries no operator is refused with unauthenticated.
 	//
 	// optional bool without_operator = 50110;
-	E_WithoutOperator = &file_kaged_common_v1_options_proto_extTypes[5]
+	E_WithoutOperator = &file_kaged_common_v1_options_proto_extTypes[6]
 	// The RPC is answered while the database does not answer.
 	//
 	// optional bool without_storage = 50111;
-	E_WithoutStorage = &file_kaged_common_v1_options_proto_extTypes[6]
+	E_WithoutStorage = &file_kaged_common_v1_options_proto_extTypes[7]
 	// The only services that may call the RPC between hosts, instead of those that callers of its service names.
 	//
 	// repeated kaged.common.v1.Service only_callers = 50150;
-	E_OnlyCallers = &file_kaged_common_v1_options_proto_extTypes[7]
+	E_OnlyCallers = &file_kaged_common_v1_options_proto_extTypes[8]
 )
 
 // Extension fields to descriptorpb.ServiceOptions.
@@ -301,7 +313,7 @@ var (
 	// absent it alone may.
 	//
 	// repeated kaged.common.v1.Service callers = 50151;
-	E_Callers = &file_kaged_common_v1_options_proto_extTypes[8]
+	E_Callers = &file_kaged_common_v1_options_proto_extTypes[9]
 )
 
 var File_kaged_common_v1_options_proto protoreflect.FileDescriptor
@@ -313,20 +325,21 @@ const file_kaged_common_v1_options_proto_rawDesc = "" +
 	"\x04grpc\x18\x01 \x01(\x05R\x04grpc\x12\x12\n" +
 	"\x04http\x18\x02 \x01(\x05R\x04http\x12\x1c\n" +
 	"\tretryable\x18\x03 \x01(\bR\tretryable\x12\x10\n" +
-	"\x03rpc\x18\x04 \x01(\x05R\x03rpc*\xe1\x01\n" +
+	"\x03rpc\x18\x04 \x01(\x05R\x03rpc*\xf9\x01\n" +
 	"\aService\x12\x17\n" +
 	"\x13SERVICE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSERVICE_GATEWAY\x10\x01\x12\x1b\n" +
 	"\x17SERVICE_SESSION_MANAGER\x10\x02\x12\x13\n" +
-	"\x0fSERVICE_HARNESS\x10\x03\x12\x17\n" +
-	"\x13SERVICE_TOOL_RUNNER\x10\x04\x12\x14\n" +
-	"\x10SERVICE_LSP_POOL\x10\x05\x12\x14\n" +
-	"\x10SERVICE_DAP_POOL\x10\x06\x12\x1e\n" +
-	"\x1aSERVICE_SANDBOX_SUPERVISOR\x10\a\x12\x11\n" +
+	"\x0fSERVICE_HARNESS\x10\x03\x12\x1d\n" +
+	"\x13SERVICE_TOOL_RUNNER\x10\x04\x1a\x04\xc0\xbe\x18\x01\x12\x1a\n" +
+	"\x10SERVICE_LSP_POOL\x10\x05\x1a\x04\xc0\xbe\x18\x01\x12\x1a\n" +
+	"\x10SERVICE_DAP_POOL\x10\x06\x1a\x04\xc0\xbe\x18\x01\x12$\n" +
+	"\x1aSERVICE_SANDBOX_SUPERVISOR\x10\a\x1a\x04\xc0\xbe\x18\x01\x12\x11\n" +
 	"\rSERVICE_ISSUE\x10\b:U\n" +
 	"\x05error\x12!.google.protobuf.EnumValueOptions\x18\xb4\x87\x03 \x01(\v2\x1a.kaged.common.v1.ErrorSpecR\x05error:B\n" +
 	"\n" +
-	"json_value\x12!.google.protobuf.EnumValueOptions\x18\xb5\x87\x03 \x01(\tR\tjsonValue:>\n" +
+	"json_value\x12!.google.protobuf.EnumValueOptions\x18\xb5\x87\x03 \x01(\tR\tjsonValue:A\n" +
+	"\tworkspace\x12!.google.protobuf.EnumValueOptions\x18\xe8\x87\x03 \x01(\bR\tworkspace:>\n" +
 	"\n" +
 	"omit_empty\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\tomitEmpty::\n" +
 	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\arawJson::\n" +
@@ -362,20 +375,21 @@ var file_kaged_common_v1_options_proto_goTypes = []any{
 var file_kaged_common_v1_options_proto_depIdxs = []int32{
 	2,  // 0: kaged.common.v1.error:extendee -> google.protobuf.EnumValueOptions
 	2,  // 1: kaged.common.v1.json_value:extendee -> google.protobuf.EnumValueOptions
-	3,  // 2: kaged.common.v1.omit_empty:extendee -> google.protobuf.FieldOptions
-	3,  // 3: kaged.common.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	3,  // 4: kaged.common.v1.json_key:extendee -> google.protobuf.FieldOptions
-	4,  // 5: kaged.common.v1.without_operator:extendee -> google.protobuf.MethodOptions
-	4,  // 6: kaged.common.v1.without_storage:extendee -> google.protobuf.MethodOptions
-	4,  // 7: kaged.common.v1.only_callers:extendee -> google.protobuf.MethodOptions
-	5,  // 8: kaged.common.v1.callers:extendee -> google.protobuf.ServiceOptions
-	1,  // 9: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
-	0,  // 10: kaged.common.v1.only_callers:type_name -> kaged.common.v1.Service
-	0,  // 11: kaged.common.v1.callers:type_name -> kaged.common.v1.Service
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	9,  // [9:12] is the sub-list for extension type_name
-	0,  // [0:9] is the sub-list for extension extendee
+	2,  // 2: kaged.common.v1.workspace:extendee -> google.protobuf.EnumValueOptions
+	3,  // 3: kaged.common.v1.omit_empty:extendee -> google.protobuf.FieldOptions
+	3,  // 4: kaged.common.v1.raw_json:extendee -> google.protobuf.FieldOptions
+	3,  // 5: kaged.common.v1.json_key:extendee -> google.protobuf.FieldOptions
+	4,  // 6: kaged.common.v1.without_operator:extendee -> google.protobuf.MethodOptions
+	4,  // 7: kaged.common.v1.without_storage:extendee -> google.protobuf.MethodOptions
+	4,  // 8: kaged.common.v1.only_callers:extendee -> google.protobuf.MethodOptions
+	5,  // 9: kaged.common.v1.callers:extendee -> google.protobuf.ServiceOptions
+	1,  // 10: kaged.common.v1.error:type_name -> kaged.common.v1.ErrorSpec
+	0,  // 11: kaged.common.v1.only_callers:type_name -> kaged.common.v1.Service
+	0,  // 12: kaged.common.v1.callers:type_name -> kaged.common.v1.Service
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	10, // [10:13] is the sub-list for extension type_name
+	0,  // [0:10] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
 }
 
@@ -391,7 +405,7 @@ func file_kaged_common_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_common_v1_options_proto_rawDesc), len(file_kaged_common_v1_options_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   1,
-			NumExtensions: 9,
+			NumExtensions: 10,
 			NumServices:   0,
 		},
 		GoTypes:           file_kaged_common_v1_options_proto_goTypes,
