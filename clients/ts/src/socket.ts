@@ -1,5 +1,6 @@
 import type { Client } from "./client.js";
 import { KagedError } from "./client.js";
+import { Line } from "./line.js";
 import { Terminal, parseBinary, type TerminalHandlers } from "./terminal.js";
 import type { Frames } from "./types.gen.js";
 
@@ -50,25 +51,18 @@ interface Refusal {
   details?: Record<string, unknown>;
 }
 
-const firstDelay = 250;
-const pingEvery = 20_000;
-const pongWithin = 10_000;
-
 /** SessionSocket follows one session and resumes at the last frame it has seen. */
 export class SessionSocket {
   readonly seen: Record<string, number>;
-  private socket: WebSocket | null = null;
   private state: SocketState = "connecting";
-  private delay = firstDelay;
-  private timer: ReturnType<typeof setTimeout> | undefined;
-  private pings: ReturnType<typeof setInterval> | undefined;
-  private heard = 0;
+  /** What a wait for the next try is called. */
+  private waits: "waiting" | "held" = "waiting";
+  private welcome = false;
   private closing = "";
   private takeover: boolean;
   private readonly channels: string[];
   private readonly terminals = new Map<string, Terminal>();
-  /** After the network was away a socket may only seem to be there. */
-  private readonly wake = () => (this.state === "live" ? this.ping() : this.retryNow());
+  private readonly line: Line;
 
   constructor(
     private readonly client: Client,
@@ -79,8 +73,25 @@ export class SessionSocket {
     this.channels = options.terminalsOnly ? [] : (options.channels ?? ["output", "events"]);
     this.seen = { ...options.resume };
     this.takeover = options.takeover ?? false;
-    if (typeof addEventListener === "function") addEventListener("online", this.wake);
-    void this.connect();
+    this.line = new Line(client, {
+      path: () => {
+        const query = options.terminalsOnly ? "?terminals=1" : this.takeover ? "?takeover=1" : "";
+        return `/api/v1/sessions/${encodeURIComponent(sessionId)}/socket${query}`;
+      },
+      entered: (state, retryAt) => {
+        if (state === "connecting") {
+          this.waits = "waiting";
+          this.closing = "";
+          this.welcome = false;
+        }
+        if (state !== "over") this.enter(state === "waiting" ? this.waits : state, retryAt);
+      },
+      opened: () => this.line.send("hello", { resume_from_seq: this.seen }),
+      text: (data) => this.take(JSON.parse(data)),
+      binary: (data) => this.takeBinary(data),
+      lost: (code) => void this.lost(code),
+    }, options.maxDelay);
+    void this.line.connect();
   }
 
   /** close ends it for good. */
@@ -90,13 +101,13 @@ export class SessionSocket {
 
   /** retryNow does not wait for the next try. */
   retryNow(): void {
-    if (this.state === "waiting" || this.state === "held") void this.connect();
+    this.line.retryNow();
   }
 
   /** takeOver closes the client that holds the session. */
   takeOver(): void {
     this.takeover = true;
-    void this.connect();
+    void this.line.connect();
   }
 
   /**
@@ -107,8 +118,8 @@ export class SessionSocket {
     this.terminals.get(processId)?.close();
     const terminal = new Terminal(
       {
-        control: (type, payload) => this.state === "live" && this.send(type, payload),
-        binary: (data) => this.sendBinary(data),
+        control: (type, payload) => this.state === "live" && this.line.send(type, payload),
+        binary: (data) => this.line.sendBinary(data),
         forget: (one) => {
           if (this.terminals.get(processId) === one) this.terminals.delete(processId);
         },
@@ -128,88 +139,23 @@ export class SessionSocket {
   }
 
   private stop(state: SocketState): void {
-    clearTimeout(this.timer);
-    clearInterval(this.pings);
-    const socket = this.socket;
-    this.socket = null;
-    if (socket) socket.close();
-    if (state !== "replaced" && typeof removeEventListener === "function") removeEventListener("online", this.wake);
+    if (state === "replaced") this.line.rest();
+    else this.line.close();
     this.enter(state);
   }
 
-  private async connect(): Promise<void> {
-    clearTimeout(this.timer);
-    clearInterval(this.pings);
-    this.socket?.close();
-    this.socket = null;
-    this.enter("connecting");
-    try {
-      this.open(await this.client.csrfToken());
-    } catch (error) {
-      if (this.state === "connecting") this.later(error instanceof KagedError && error.status === 401 ? 2_000 : 0);
-    }
-  }
-
-  private open(csrf: string): void {
-    if (this.state !== "connecting") return;
-    const { token, WebSocket: other } = this.client.options;
-    const make = other ?? globalThis.WebSocket;
-    const base = this.client.baseUrl || location.origin;
-    const query = this.options.terminalsOnly ? "?terminals=1" : this.takeover ? "?takeover=1" : "";
-    const url = `${base.replace(/^http/, "ws")}/api/v1/sessions/${encodeURIComponent(this.sessionId)}/socket${query}`;
-    const protocols = token ? ["kaged.v1"] : ["kaged.v1", `kaged.csrf.${csrf}`];
-    // Programs that are no browser send the token in a header, which their WebSocket takes as an option.
-    const options = token ? { protocols, headers: { Authorization: `Bearer ${token}` } } : protocols;
-    const socket = new make(url, options as string[]);
-    socket.binaryType = "arraybuffer";
-    this.socket = socket;
-    this.closing = "";
-    let welcome = false;
-    socket.onopen = () => this.send("hello", { resume_from_seq: this.seen });
-    socket.onmessage = (event) => {
-      if (this.socket !== socket) return;
-      this.heard = Date.now();
-      if (typeof event.data !== "string") return this.takeBinary(event.data as ArrayBuffer);
-      const frame = JSON.parse(event.data);
-      if (frame.channel === "control" && frame.type === "welcome") {
-        welcome = true;
-        this.welcome(frame.payload.server_seq ?? {});
-        return;
-      }
-      this.take(frame);
-    };
-    socket.onclose = (event) => {
-      if (this.socket === socket) void this.lost(welcome, event.code);
-    };
-    // onclose follows at once, but for a refused connection in Node, which tells it by an error alone.
-    socket.onerror = () => setTimeout(() => {
-      if (this.socket === socket) void this.lost(welcome, 1006);
-    });
-  }
-
-  private welcome(server: Record<string, number>): void {
+  private welcomed(server: Record<string, number>): void {
+    this.welcome = true;
     this.takeover = false;
-    this.delay = firstDelay;
     for (const channel of this.channels) this.seen[channel] ??= server[channel] ?? 0;
-    if (this.channels.length) this.send("subscribe", { channels: this.channels });
-    this.pings = setInterval(() => this.ping(), pingEvery);
-    this.enter("live");
+    if (this.channels.length) this.line.send("subscribe", { channels: this.channels });
+    this.line.welcomed();
     for (const terminal of [...this.terminals.values()]) terminal.subscribe();
-  }
-
-  private ping(): void {
-    const asked = Date.now();
-    this.send("ping", {});
-    setTimeout(() => {
-      if (this.state === "live" && this.heard < asked) {
-        this.socket?.close();
-        void this.lost(true, 1006); // a machine that slept has a socket that only seems to be there
-      }
-    }, pongWithin);
   }
 
   private take(frame: Frame & { type: string; payload: { code?: string } }): void {
     if (frame.channel === "control") {
+      if ((frame.type as string) === "welcome") this.welcomed((frame.payload as { server_seq?: Record<string, number> }).server_seq ?? {});
       if ((frame.type as string) === "closing") this.closing = frame.payload.code ?? "";
       if ((frame.type as string) === "error") this.refused(frame.payload as Refusal);
       return;
@@ -238,9 +184,7 @@ export class SessionSocket {
     if (terminal) terminal.refused(new KagedError(refusal.message ?? "", refusal.code ?? "internal", 0, refusal.details));
   }
 
-  private async lost(welcome: boolean, code: number): Promise<void> {
-    clearInterval(this.pings);
-    this.socket = null;
+  private async lost(code: number): Promise<void> {
     switch (this.closing) {
       case "session_ended":
         return this.stop("ended");
@@ -249,40 +193,21 @@ export class SessionSocket {
       case "resume_failed":
         for (const channel of Object.keys(this.seen)) delete this.seen[channel];
         this.handlers.onReset?.();
-        this.delay = firstDelay;
+        this.line.soon();
         break;
     }
-    if (!welcome && code !== 1008 && this.state === "connecting" && !this.closing) {
+    if (!this.welcome && code !== 1008 && this.state === "connecting" && !this.closing) {
       // A browser does not say why a handshake was refused: the session itself does, and the token may be of an old sign-in.
       this.client.forget();
       try {
         const session = await this.client.call("GET /api/v1/sessions/{id}", { id: this.sessionId });
+        if (this.line.state === "over") return;
         if (session.state === "ended") return this.stop("ended");
-        return this.later(0, "held");
+        this.waits = "held";
       } catch (error) {
         if (error instanceof KagedError && error.status === 404) return this.stop("ended");
       }
     }
-    this.later(0);
-  }
-
-  /** later plans the next try. */
-  private later(atLeast: number, state: SocketState = "waiting"): void {
-    if (this.state === "closed" || this.state === "ended") return;
-    const wait = Math.max(atLeast, this.delay * (0.75 + Math.random() / 2));
-    this.delay = Math.min(this.delay * 2, this.options.maxDelay ?? 8_000);
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.connect(), wait);
-    this.enter(state, Date.now() + wait);
-  }
-
-  private sendBinary(data: Uint8Array): boolean {
-    if (this.state !== "live" || this.socket?.readyState !== 1) return false;
-    this.socket.send(data as Uint8Array<ArrayBuffer>);
-    return true;
-  }
-
-  private send(type: string, payload: unknown): void {
-    if (this.socket?.readyState === 1) this.socket.send(JSON.stringify({ channel: "control", type, payload }));
+    this.line.later();
   }
 }
