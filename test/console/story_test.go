@@ -150,6 +150,13 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	for _, one := range eval[[]string](t, b, `lost`) {
 		t.Errorf("a word was gone: %s", one)
 	}
+	// What the provider told in many blocks is one row after a reload, too.
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "word39")
+	again := eval[[]string](t, b, `[...document.querySelectorAll(".rows .prose")].map(p => p.innerText.trim())`)
+	if len(again) == 0 || again[len(again)-1] != answers[1] {
+		t.Errorf("after a reload the answers are %q", again)
+	}
 }
 
 // While an answer grows, and when the stored one replaces it, a reader above its end stays there, and open calls stay

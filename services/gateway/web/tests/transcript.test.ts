@@ -57,6 +57,15 @@ test("a stored answer takes the place of the live one, and its rows keep their k
   unique(stored);
 });
 
+test("texts of a stored answer that follow each other are one row, as they were while they came", () => {
+  const t = new Transcript();
+  t.older([answer(1, [
+    { type: "thinking", text: "I " }, { type: "thinking", text: "think." }, { type: "text", text: "one " }, { type: "text", text: "two" },
+    { type: "tool_call", id: "c", name: "shell.bash", input: {} }, { type: "tool_result", tool_call_id: "c", output: "{}" }, { type: "text", text: "three" },
+  ]), operator(1)], 0);
+  assert.deepEqual(texts(rowsOf(t, "all")), ["1: question 1", "I think.", "one two", "tool shell.bash", "three", "end"]);
+});
+
 test("frames of answers before what was read add nothing", () => {
   const t = new Transcript();
   t.older([answer(5), operator(5)], 4);
@@ -210,8 +219,11 @@ test("a text that frames told as one stays one row when the stored answer has it
   for (const one of [start(id, "r1"), delta(id, "one two"), delta(id, " three")]) t.apply(one);
   const live = rowsOf(t, "normal");
   for (let i = 0; i < 2; i++) {
-    t.newer([answer(1, ["one ", "two ", "three", "Closed."].map((text) => ({ type: "text", text })))]);
-    assert.deepEqual(texts(rowsOf(t, "normal")), ["1: question 1", "one two three", "Closed.", "end"]);
+    t.newer([answer(1, [
+      ...["one ", "two ", "three"].map((text) => ({ type: "text", text })), { type: "tool_call", id: "c", name: "shell.bash", input: {} },
+      { type: "tool_result", tool_call_id: "c", output: "{}" }, { type: "text", text: "Closed." },
+    ])]);
+    assert.deepEqual(texts(rowsOf(t, "normal")), ["1: question 1", "one two three", "tool shell.bash", "Closed.", "end"]);
     assert.equal(rowsOf(t, "normal")[1]!.key, live[1]!.key);
   }
 });

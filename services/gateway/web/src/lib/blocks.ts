@@ -3,7 +3,7 @@ import type { Block, Log, ToolCall } from "./transcript";
 
 const liveKept = 64 * 1024;
 
-/** blocksOf joins calls with their results. A step of a run ends with results; the first here is step. */
+/** blocksOf joins calls with their results, and texts that follow each other. A step of a run ends with results; the first here is step. */
 export function blocksOf(parts: MessagePart[], key: string, runId: string, step = 1): Block[] {
   const blocks: Block[] = [];
   let results = false;
@@ -12,7 +12,9 @@ export function blocksOf(parts: MessagePart[], key: string, runId: string, step 
     if (results && part.type !== "tool_result") step++;
     results = part.type === "tool_result";
     if (part.type === "text" || part.type === "thinking") {
-      if (part.text) blocks.push({ kind: part.type, key: `${key}/${i}`, text: part.text, step });
+      const last = blocks[blocks.length - 1];
+      if (last?.kind === part.type && last.step === step) last.text += part.text ?? "";
+      else if (part.text) blocks.push({ kind: part.type, key: `${key}/${i}`, text: part.text, step });
     } else if (part.type === "tool_call") {
       const call: ToolCall = { id: part.id ?? "", name: part.name ?? "", input: part.input, output: null, cut: false, isError: false, ms: null, live: "", runId };
       calls.set(call.id, call);
