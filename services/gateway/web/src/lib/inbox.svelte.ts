@@ -49,6 +49,12 @@ class Inbox {
     void this.read();
   }
 
+  /** again reads everything now, projects and spend too. */
+  again(): void {
+    this.stale = true;
+    this.soon(0);
+  }
+
   soon(ms: number): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => void this.read(), ms);

@@ -60,7 +60,7 @@ export function rowsOf(t: Transcript, density: Density): Row[] {
 export function height(row: Row): number {
   switch (row.kind) {
     case "turn": return 58 + 24 * lines(row.turn.text, 90);
-    case "end": return 34;
+    case "end": return row.log.error || stopText(row.log) ? 62 : 34;
     case "wait": return 30;
     case "group": return 32;
     case "block":
@@ -114,8 +114,15 @@ export function logRows(log: Log, density: Density, turn: number, rows: Row[] = 
   if (log.live && (last < 0 || blocks[last]!.kind === "tool" && (blocks[last] as { call: ToolCall }).call.output !== null)) {
     rows.push({ key: `${log.key}/wait`, kind: "wait", text: log.model ? `waiting for ${log.model}` : "starting", turn });
   }
-  if (!log.live && blocks.length + log.error.length > 0) rows.push({ key: `${log.key}/end`, kind: "end", log, turn });
+  if (!log.live && (blocks.length > 0 || log.error || stopText(log))) rows.push({ key: `${log.key}/end`, kind: "end", log, turn });
   return rows;
+}
+
+/** stopText says why an answer is not whole, "" for one that is and for one with an error. */
+export function stopText(log: Log): string {
+  if (log.error) return "";
+  if (log.stop === "aborted") return "Stopped. What was done until then is kept.";
+  return log.stop === "length" ? "The answer ends here: it reached the model's limit of output." : "";
 }
 
 /** foldable tools only read: many of them in a row are one line. */

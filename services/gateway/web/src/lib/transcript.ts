@@ -39,6 +39,8 @@ export interface Log {
   at: number | null;
   endedAt: number | null;
   error: string;
+  /** How it ended, as the model's stop reason: aborted is a stop by an operator. */
+  stop: string;
   tokens: number | null;
   cost: number | null;
   /** Whether it is from stored text, which frames of the past do not change. */
@@ -230,7 +232,7 @@ export class Transcript {
     this.logs.set(message.id, {
       key: message.id, runId: message.run_id ?? "", seen: [], live: false, stored: true, rehearsal: meta?.provider === "rehearsal",
       model: meta?.model ? `${meta.provider}:${meta.model}` : "", at: message.created_at, endedAt: message.created_at,
-      error: meta?.error_message ?? "", tokens: meta?.usage ? meta.usage.input + meta.usage.cache_read + meta.usage.cache_write + meta.usage.output : null,
+      error: meta?.error_message ?? "", stop: meta?.stop_reason ?? "", tokens: meta?.usage ? meta.usage.input + meta.usage.cache_read + meta.usage.cache_write + meta.usage.output : null,
       cost: costOf(meta?.stats?.cost), blocks: this.withSteers(keepKeys(blocksOf(parts, message.id, message.run_id ?? ""), before ? shown(before) : [], Boolean(meta?.error_message)), message.run_id ?? ""),
     });
   }
@@ -308,7 +310,7 @@ export class Transcript {
 }
 
 function fresh(key: string, runId: string): Log {
-  return { key, runId, blocks: [], seen: [], live: true, model: "", rehearsal: false, at: null, endedAt: null, error: "", tokens: null, cost: null, stored: false };
+  return { key, runId, blocks: [], seen: [], live: true, model: "", rehearsal: false, at: null, endedAt: null, error: "", stop: "", tokens: null, cost: null, stored: false };
 }
 
 function costOf(cost: unknown): number | null {
@@ -357,7 +359,7 @@ const handlers: Handlers = {
     const log = t.open(p.message_id);
     if (!log) return false;
     Object.assign(log, {
-      live: false, endedAt: p.ended_at, error: p.error_message ?? "", cost: costOf(p.stats?.cost),
+      live: false, endedAt: p.ended_at, error: p.error_message ?? "", stop: p.stop_reason, cost: costOf(p.stats?.cost),
       tokens: p.usage ? p.usage.input + p.usage.cache_read + p.usage.cache_write + p.usage.output : null,
     });
   },
@@ -405,7 +407,7 @@ const handlers: Handlers = {
   "run.ended": (t, p) => {
     for (const log of t.logs.values()) if (log.runId === p.run_id && !log.stored) {
       settle(log, true);
-      Object.assign(log, { live: false, cost: p.cost_usd, tokens: p.tokens_in + p.tokens_out });
+      Object.assign(log, { live: false, cost: p.cost_usd, tokens: p.tokens_in + p.tokens_out, ...(p.outcome === "cancelled" ? { stop: "aborted" } : {}) });
     }
     if (p.error && ![...t.logs.values()].some((log) => log.runId === p.run_id && log.error)) t.notice(p.run_id, undefined, "bad", p.error.message);
   },

@@ -1,0 +1,24 @@
+/** land gives the keyboard a place if its own is gone: the next question, the field to write in, else the view. */
+export function land(): void {
+  if (document.activeElement && document.activeElement !== document.body) return;
+  for (const place of ["#main .ask", "#main .composer textarea", "#main"]) {
+    const found = document.querySelector<HTMLElement>(place);
+    if (!found) continue;
+    found.focus({ preventScroll: true });
+    return;
+  }
+}
+
+/** lands is an attachment: when its element goes while the keyboard is in it, the keyboard lands. */
+export function lands(node: HTMLElement): () => void {
+  let inside = false;
+  const enter = () => (inside = true);
+  const leave = (event: FocusEvent) => {
+    if (event.relatedTarget) inside = node.contains(event.relatedTarget as Node);
+  };
+  node.addEventListener("focusin", enter);
+  node.addEventListener("focusout", leave);
+  return () => {
+    if (inside) queueMicrotask(land);
+  };
+}
