@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian or Ubuntu: a C compiler to build, Postgres binaries to run, a little more to test, and the programs kaged's tools
-# are measured against to bench. Never makes a system cluster.
-# Usage: setup.sh build|run|test|bench
+# are measured against to bench. Never makes a system cluster. harnesses adds the agent harnesses that bench measures where they are installed.
+# Usage: setup.sh build|run|test|bench|harnesses
 set -euo pipefail
 what=${1:-run}
 
@@ -34,6 +34,28 @@ astgrep() {
 	else
 		echo "ast-grep is not measured: npm could not install it." >&2
 	fi
+}
+
+# harnesses puts agent harnesses under bin/peers, some 2 GB. Their install scripts are not run; opencode and claude are binaries in packages
+# of the platform's, and omp runs in bun.
+harnesses() {
+	local root peers opencode=1.18.33 claude=2.1.332 omp=18.2.3
+	root=$(cd "$(dirname "$0")/.." && pwd)
+	peers=$root/bin/peers
+	[ -e "$peers/harnesses-$opencode-$claude-$omp" ] && return
+	bun
+	mkdir -p "$peers/harnesses" "$peers/omp-modules"
+	echo "installing opencode, Claude Code and oh-my-pi, some 2 GB" >&2
+	npm install --prefix "$peers/harnesses" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+		"opencode-ai@$opencode" "@anthropic-ai/claude-code@$claude" >&2
+	npm install --prefix "$peers/omp-modules" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+		"@oh-my-pi/pi-coding-agent@$omp" >&2
+	ln -sf "$(ls -d "$peers"/harnesses/node_modules/opencode-linux-*/bin/opencode | grep -v baseline | head -n 1)" "$peers/opencode"
+	ln -sf "$(ls -d "$peers"/harnesses/node_modules/@anthropic-ai/claude-code-*/claude | head -n 1)" "$peers/claude"
+	printf '#!/bin/sh\nexec %q %q "$@"\n' "$(ls -d "$root"/bin/servers/bun/node_modules/@oven/bun-*/bin/bun | head -n 1)" \
+		"$peers/omp-modules/node_modules/@oh-my-pi/pi-coding-agent/dist/cli.js" >"$peers/omp"
+	chmod +x "$peers/omp"
+	touch "$peers/harnesses-$opencode-$claude-$omp"
 }
 
 # gopls is a language server of the tests, of the version that Go 1.26 builds. It is put where cages see it.
@@ -106,6 +128,11 @@ want() { # command package: without it one comparison less is made
 		echo "$2 is not measured: it is not installed." >&2
 	fi
 }
+
+if [ "$what" = harnesses ]; then
+	harnesses
+	exit 0
+fi
 
 packages=()
 need gcc gcc # tree-sitter is C

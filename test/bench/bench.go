@@ -41,6 +41,7 @@ var measurements = []measurement{
 	{"structural", measureStructural},
 	{"calls", measureCalls},
 	{"agents", measureAgents},
+	{"harnesses", measureHarnesses},
 	{"terminal", measureTerminal},
 	{"language", measureLanguage},
 	{"debug", measureDebug},
