@@ -131,7 +131,7 @@ func (p *Pool) takes(f Filter, s *server) bool {
 // shares reports whether callers with a view are answered by a server.
 func (p *Pool) shares(v View, s *server) bool {
 	e, ok := v.entry(p.opts.Entries, s.entry.Lang)
-	return ok && len(e.Commands) > 0 && v.key(e, p.opts.cageOf(v, e)) == s.key
+	return ok && len(e.Commands) > 0 && p.opts.key(v, e) == s.key
 }
 
 // Servers returns servers, the oldest first.
@@ -204,7 +204,7 @@ func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
 			strings.Join(p.langs(v), ", ")).With("field", "lang")
 	}
 	v.SessionID = ""
-	key := v.key(e, p.opts.cageOf(v, e))
+	key := p.opts.key(v, e)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.servers[key]; s != nil || warm {

@@ -63,8 +63,13 @@ func (v View) entry(list []Entry, lang string) (Entry, bool) {
 	return list[i], true
 }
 
-// key is equal for views and entries that may share a server.
-func (v View) key(e Entry, policy *dsl.Cage) string {
+// key is equal for views and entries that may share a server. The place of the program has no part in it: it is looked
+// for when a server starts, and to look on each query costs a query a tenth of its time.
+func (o Options) key(v View, e Entry) string {
+	var policy *dsl.Cage
+	if o.cagedAnyway(v) {
+		policy = o.policy(v, e)
+	}
 	text, _ := json.Marshal([]any{v.ProjectID, v.Root, e, policy}) // plain values have a JSON form
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -95,15 +100,18 @@ const (
 // the project.
 func (o Options) caged(v View, e Entry) bool {
 	switch {
-	case v.Cage != nil || o.Caging == CageAlways:
+	case o.cagedAnyway(v):
 		return true
 	case o.Caging == CageNever:
 		return false
-	case v.ProjectCaged || v.NoCommands:
-		return true
 	}
 	path := o.Environment(false, o.vars(e))["PATH"]
 	return slices.ContainsFunc(e.Commands, func(command []string) bool { return inProject(v.Root, path, command) })
+}
+
+// cagedAnyway reports whether a server needs a cage wherever its program lies.
+func (o Options) cagedAnyway(v View) bool {
+	return v.Cage != nil || o.Caging == CageAlways || o.Caging != CageNever && (v.ProjectCaged || v.NoCommands)
 }
 
 // inProject reports whether a command runs a file of the project: the program as it is found on path, or a script that
