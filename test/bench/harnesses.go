@@ -24,8 +24,8 @@ type harness struct {
 	tools harnessTools
 	// files are written below the home folder before a run, by their relative paths. {URL} in them is the model's.
 	files map[string]string
-	// args start a run in the project, which sends rootMessage; env are variables beside PATH and HOME. {URL} in either is the
-	// model's.
+	// args start a run in the project, which sends rootMessage; env are variables beside PATH and HOME. {URL} in either
+	// is the model's.
 	args, env []string
 }
 
@@ -159,7 +159,8 @@ func measureHarnesses(ctx context.Context, w *world) ([]Figure, error) {
 	if err := writeScriptProject(own.project); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(own.project, ".kaged", "project.yaml"), []byte(harnessesFile), 0o600); err != nil {
+	description := filepath.Join(own.project, ".kaged", "project.yaml")
+	if err := os.WriteFile(description, []byte(harnessesFile), 0o600); err != nil {
 		return nil, err
 	}
 	peers := map[string]peer{}

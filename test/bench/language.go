@@ -367,7 +367,8 @@ func startPipe() (_ *pipe, err error) {
 
 // turn sends a line and reads it back.
 func (p *pipe) turn() error {
-	if _, err := p.in.Write([]byte("a line as long as the one that asks kaged for what is at a place in main.go\n")); err != nil {
+	const line = "a line as long as the one that asks kaged for what is at a place in main.go\n"
+	if _, err := io.WriteString(p.in, line); err != nil {
 		return err
 	}
 	_, err := p.out.ReadString('\n')

@@ -178,7 +178,8 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	event(w, "message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant",`+
-		`"model":"bench","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`)
+		`"model":"bench","content":[],"stop_reason":null,"stop_sequence":null,`+
+		`"usage":{"input_tokens":10,"output_tokens":1}}}`)
 	answer, root := s.next(now, len(body.Tools) > 0, users, last)
 	if root && answer.tool == "" {
 		s.awaitChildren(r.Context())
