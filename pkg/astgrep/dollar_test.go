@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// In a replacement a dollar that begins no meta variable is text.
+// A dollar in a replacement is text unless a meta variable follows it.
 func TestDollarsInReplacements(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -45,7 +45,7 @@ func TestDollarsInReplacements(t *testing.T) {
 	}
 }
 
-// A meta variable that the pattern does not capture is refused, not taken for text.
+// A replacement with an uncaptured meta variable is refused.
 func TestUncapturedVariables(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -62,7 +62,7 @@ func TestUncapturedVariables(t *testing.T) {
 	}
 }
 
-// In a pattern too it is text, where the language takes it as code.
+// A dollar in a pattern is text unless a meta variable follows it, in languages that allow it in code.
 func TestDollarsInPatterns(t *testing.T) {
 	t.Parallel()
 	p := parser(t)

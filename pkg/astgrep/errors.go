@@ -80,8 +80,7 @@ func (c *compiler) missing(i int) error {
 	return &PatternError{Pattern: c.source, Problem: problem, Advice: advice(c.tree.Language)}
 }
 
-// firstUnread returns the end of the first node of an error, which is nearer to the mistake than
-// the error's beginning.
+// firstUnread returns the end of the first node of an error, which is nearer to the mistake than the error's start.
 func firstUnread(tree *syntax.Tree, i int) uint32 {
 	children := tree.Children(i)
 	if len(children) == 0 {
@@ -90,7 +89,8 @@ func firstUnread(tree *syntax.Tree, i int) uint32 {
 	return tree.Nodes[children[len(children)-1]].End
 }
 
-// place describes an offset into the prepared pattern by line and column of the caller's, and the last word before it.
+// place returns the line and column of an offset into the prepared pattern, counted in the caller's text, and the last
+// word before it.
 func (c *compiler) place(offset uint32) (where, behind string) {
 	before := string(c.tree.Text[:min(int(offset), len(c.tree.Text))])
 	before = strings.NewReplacer(string(c.tree.Language.Sigil), "$", quoted, "$", member, "$").Replace(before)

@@ -12,14 +12,14 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// fuzzTime is how long one input may take; fuzzHeap how many bytes the C heap may grow while many are tried, which a
-// leak passes soon.
+// fuzzTime limits the time of one input. fuzzHeap limits the growth of the C heap over many inputs; a leak soon passes
+// it.
 const (
 	fuzzTime = 5 * time.Second
 	fuzzHeap = 512 << 20
 )
 
-// Compiling any pattern ends with a pattern or with a reason.
+// Compiling any pattern returns a pattern, or an error with a reason.
 func FuzzPattern(f *testing.F) {
 	for i, lang := range syntax.Languages() {
 		for _, pattern := range []string{
@@ -58,8 +58,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// For any pattern and source, matching and rewriting end, with edits that lie in the text and in
-// order.
+// Matching and rewriting end for any pattern and source. The edits lie within the text, in order.
 func FuzzMatch(f *testing.F) {
 	for i, lang := range syntax.Languages() {
 		f.Add(i, "f($A, $$$B)", "f(1, 2, f(3))\n", "g($$$B, $A)")
@@ -120,7 +119,7 @@ func language(i int) *syntax.Language {
 	return all[uint(i)%uint(len(all))]
 }
 
-// checkTree checks the promises of a tree: each subtree lies within its parent's.
+// checkTree checks that each subtree lies within its parent's.
 func checkTree(t *testing.T, tree *syntax.Tree) {
 	t.Helper()
 	var ends []uint32

@@ -19,7 +19,7 @@ type Match struct {
 // value has Count 0, an unreached variable a negative First.
 type Capture struct{ First, Count int }
 
-// Names returns the names of the variables that are remembered, without dollars.
+// Names returns the names of the captured variables, without dollars.
 func (p *Pattern) Names() []string {
 	names := make([]string, len(p.vars))
 	for i, v := range p.vars {
@@ -28,7 +28,7 @@ func (p *Pattern) Names() []string {
 	return names
 }
 
-// Variables returns the variables that are remembered as they are written, in the order of [Pattern.Names].
+// Variables returns the captured variables with their dollars, in the order of [Pattern.Names].
 func (p *Pattern) Variables() []string {
 	list := make([]string, len(p.vars))
 	for i, v := range p.vars {
@@ -37,9 +37,9 @@ func (p *Pattern) Variables() []string {
 	return list
 }
 
-// Find calls found for each match in a tree, in the order of where they begin, outer before inner, until it returns
-// false. nested says whether matches inside a match are found, too. It returns the context's error if that ended the
-// search.
+// Find calls found for each match in a tree until found returns false. Matches come in the order of their beginnings,
+// outer before inner; nested includes the matches inside a match. It returns the context's error if the context ended
+// the search.
 func (p *Pattern) Find(ctx context.Context, tree *syntax.Tree, nested bool, found func(Match) bool) error {
 	m := matcher{ctx: ctx, tree: tree, nodes: tree.Nodes, bound: make([]Capture, len(p.vars))}
 	any := p.root.kind == wildcard
@@ -73,11 +73,10 @@ type matcher struct {
 	ctx   context.Context
 	tree  *syntax.Tree
 	nodes []syntax.Node
-	// bound are the present values of the variables, trail their earlier values, so that a trial
-	// can be taken back.
+	// bound holds the present values of the variables; trail holds their earlier values, so that a trial can be undone.
 	bound []Capture
 	trail []binding
-	// steps counts the comparisons, stopped says that the context ended meanwhile.
+	// steps counts the comparisons; stopped is true once the context has ended.
 	steps   int
 	stopped bool
 }
@@ -94,7 +93,7 @@ type outcome uint8
 const (
 	different outcome = iota
 	same
-	passable // the node is not what is looked for but does not matter
+	passable // not the wanted node, but it may be skipped
 )
 
 // root matches the whole pattern against a node.
@@ -109,7 +108,7 @@ func (m *matcher) root(p *Pattern, at int) bool {
 	return m.compare(&p.root, at) == same && !m.stopped
 }
 
-// checkEvery is how many comparisons are made between looks at the context.
+// checkEvery is the number of comparisons between two checks of the context.
 const checkEvery = 1 << 14
 
 // compare matches a part of the pattern against a node.
@@ -120,7 +119,7 @@ func (m *matcher) compare(goal *node, at int) outcome {
 	n := &m.nodes[at]
 	switch goal.kind {
 	case terminal:
-		// Only the kind of keywords and signs is compared: some grammars put them where the text is not.
+		// Keywords and punctuation are compared by kind only: in some grammars the text of such a node is elsewhere.
 		if goal.symbol == n.Symbol && (!goal.named || bytes.Equal(goal.text, m.tree.Source(at))) {
 			return same
 		}
@@ -142,8 +141,8 @@ func (m *matcher) compare(goal *node, at int) outcome {
 	return different
 }
 
-// children matches parts of the pattern against the neighbours from at up to end. Every part must
-// be found, in their order; nodes behind the last are ignored.
+// children matches parts of the pattern, in order, against the neighbours from at up to end. All parts must match;
+// nodes after the last match are ignored.
 func (m *matcher) children(goals []node, at, end int) bool {
 	if at >= end {
 		return false
@@ -152,7 +151,7 @@ func (m *matcher) children(goals []node, at, end int) bool {
 		if len(goals) == 0 {
 			return true
 		}
-		met := false // goals[0] is known to match at
+		met := false // goals[0] matches the node at
 		if goals[0].ellipsis() {
 			var done, ok bool
 			goals, at, done, met, ok = m.ellipsis(goals, at, end)
@@ -199,10 +198,9 @@ func onlyEllipses(goals []node) bool {
 	return true
 }
 
-// ellipsis matches goals[0], a $$$, against as few of the neighbours from at up to end as it can.
-// Signs of the pattern after it are swallowed, and so are as many nodes at the end of its value. It
-// returns the rest of both; done reports that the rest matches, met that the next part of the
-// pattern is known to match the next node.
+// ellipsis matches goals[0], a $$$, against as few neighbours from at up to end as possible. Punctuation in the pattern
+// after it is dropped, with as many nodes from the end of its value. It returns the remaining parts and the next node.
+// done means that the remaining parts match; met means that the next part matches the next node.
 func (m *matcher) ellipsis(goals []node, at, end int) (rest []node, next int, done, met, ok bool) {
 	dots := &goals[0]
 	goals = goals[1:]
@@ -226,8 +224,7 @@ func (m *matcher) ellipsis(goals []node, at, end int) (rest []node, next int, do
 		mark := len(m.trail)
 		if m.compare(&goals[0], at) == same {
 			if goals[0].again {
-				// The rest holds this or another variable again: it has to match with this one
-				// bound.
+				// The remaining parts use this or another variable again, so they must match with this value bound.
 				m.undo(mark)
 				return goals, at, false, false, m.bindMany(dots, first, count-swallowed)
 			}

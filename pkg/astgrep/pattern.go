@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// MaxPattern is the longest pattern in bytes, and patternTime how long reading one may take. A few words that a grammar
-// finds no sense in can keep a parser's search for the best repair busy for minutes.
+// MaxPattern is the maximum length of a pattern in bytes; patternTime is the time limit for parsing one. A few words
+// that fit no rule of a grammar can occupy a parser's error recovery for minutes.
 const (
 	MaxPattern  = 64 << 10
 	patternTime = 2 * time.Second
@@ -22,7 +22,7 @@ type Pattern struct {
 	lang *syntax.Language
 	root node
 	vars []variable
-	// needs are texts that stand in every file with a match, the longest first.
+	// needs are the texts that occur in every file with a match, the longest first.
 	needs [][]byte
 	// source is the caller's text.
 	source string
@@ -31,7 +31,7 @@ type Pattern struct {
 // Language is the language of the pattern.
 func (p *Pattern) Language() *syntax.Language { return p.lang }
 
-// Kind is the kind of node the pattern matches, "" if it is any.
+// Kind is the kind of the matched nodes, "" for any kind.
 func (p *Pattern) Kind() string {
 	if p.root.kind == wildcard {
 		return ""
@@ -39,7 +39,7 @@ func (p *Pattern) Kind() string {
 	return p.lang.Kind(p.root.symbol)
 }
 
-// variable is a meta variable that is remembered.
+// variable is a captured meta variable.
 type variable struct {
 	name  string
 	multi bool
@@ -49,12 +49,12 @@ type variable struct {
 type node struct {
 	kind     kind
 	symbol   uint16
-	named    bool   // terminal: a rule of the grammar; wildcard: stands for such nodes only
-	multi    bool   // wildcard: stands for any number of nodes
+	named    bool   // terminal: a rule of the grammar; wildcard: matches such nodes only
+	multi    bool   // wildcard: matches any number of nodes
 	slot     int    // wildcard: index of its variable, -1 for none
 	text     []byte // terminal
 	children []node // inner
-	// again says that the subtree has a multi variable that also stands elsewhere in the pattern.
+	// again is true if the subtree has a multi variable that also occurs elsewhere in the pattern.
 	again bool
 }
 
@@ -66,7 +66,7 @@ const (
 	wildcard             // a meta variable
 )
 
-// trivial reports whether a node is a keyword or sign, which a preceding $$$ may swallow.
+// trivial reports whether a node is a keyword or punctuation, which a preceding $$$ may skip.
 func (n *node) trivial() bool { return n.kind == terminal && !n.named }
 
 func (n *node) ellipsis() bool { return n.kind == wildcard && n.multi }
@@ -111,7 +111,7 @@ func Compile(ctx context.Context, parser *syntax.Parser, lang *syntax.Language, 
 
 type compiler struct {
 	tree    *syntax.Tree
-	end     int  // where the pattern ends in what was parsed
+	end     int  // where the pattern ends in the parsed text
 	usual   bool // the pattern is in its usual spelling
 	source  string
 	pattern *Pattern
@@ -122,7 +122,7 @@ func (c *compiler) compile() error {
 	if !slices.ContainsFunc(c.tree.Children(0), func(i int) bool { return !c.tree.Nodes[i].Is(syntax.Missing) }) {
 		return &PatternError{Pattern: c.source, Problem: "has no code in it"}
 	}
-	// A root that is in error as a whole is still a meta variable if that is all there is.
+	// A root that is one error node is still a meta variable if its whole text is one.
 	if v, ok := c.wildcard(0); ok && !v.ellipsis() {
 		c.use(0, &v)
 		c.pattern.root = v
@@ -151,7 +151,7 @@ func (c *compiler) compile() error {
 	return nil
 }
 
-// single reports whether a node is no more than its first child. Some grammars put an empty node behind it.
+// single reports whether a node's text is that of its first child. Some grammars add an empty node after the child.
 func (c *compiler) single(i int) bool {
 	children := c.tree.Children(i)
 	if n := len(children); n > 1 && int(c.tree.Nodes[children[n-1]].Start) >= c.end {
@@ -170,8 +170,7 @@ func (c *compiler) single(i int) bool {
 // convert turns a node of the pattern's tree into a part of the pattern.
 func (c *compiler) convert(i int) (node, error) {
 	n := &c.tree.Nodes[i]
-	// Text that is no code at all is a meta variable where its grammar has no place for one, in the
-	// usual spelling.
+	// In the usual spelling an error node may be a meta variable: the grammar has no place for a name there.
 	if v, ok := c.wildcard(i); ok && (n.Symbol != syntax.ErrorSymbol || c.usual) {
 		c.use(i, &v)
 		return v, nil
@@ -201,12 +200,12 @@ func (c *compiler) convert(i int) (node, error) {
 	return out, nil
 }
 
-// wildcard returns the meta variable a node's whole text is.
+// wildcard returns the meta variable that is a node's whole text.
 func (c *compiler) wildcard(i int) (node, bool) {
 	return parseVariable(c.variable(i), c.tree.Language.Sigil)
 }
 
-// variable returns the text of a node as it is looked at for a meta variable.
+// variable returns the text of a node for the search for a meta variable.
 func (c *compiler) variable(i int) string {
 	return respell(c.tree.Language, string(c.tree.Source(i)))
 }
@@ -227,7 +226,7 @@ func (c *compiler) use(i int, v *node) {
 	}
 }
 
-// mark sets again in the nodes above a multi variable that is used more than once.
+// mark sets again in the ancestors of a multi variable that is used more than once.
 func (c *compiler) mark(n *node) bool {
 	if n.kind == wildcard {
 		n.again = n.multi && n.slot >= 0 && c.used[c.pattern.vars[n.slot]] > 1
@@ -239,9 +238,8 @@ func (c *compiler) mark(n *node) bool {
 	return n.again
 }
 
-// collect gathers the texts of the pattern's leaves. Each of them stands in every match; those of
-// signs and keywords as well, because they name their kind, except in grammars with keywords in any
-// case.
+// collect gathers the texts of the pattern's leaves. Each occurs in every match. Keywords and punctuation count too,
+// because their text names their kind, except in languages with case-insensitive keywords.
 func (c *compiler) collect(n *node) {
 	literal := n.named || !anyCase[c.tree.Language.Name] && string(n.text) == c.tree.Language.Kind(n.symbol)
 	if n.kind == terminal && literal && len(n.text) > 1 {
@@ -254,10 +252,10 @@ func (c *compiler) collect(n *node) {
 	}
 }
 
-// anyCase are the languages with keywords in any case.
+// anyCase are the languages with case-insensitive keywords.
 var anyCase = map[string]bool{"php": true, "html": true, "css": true}
 
-// Possible reports whether a text can have a match at all.
+// Possible reports whether a text can have a match.
 func (p *Pattern) Possible(text []byte) bool {
 	for _, need := range p.needs {
 		if !bytes.Contains(text, need) {

@@ -16,21 +16,21 @@ import (
 type Rule struct {
 	Pattern *Pattern
 	parts   []part
-	step    string // one step of the replacement's indentation, if that is spaces
+	step    string // one step of the replacement's indentation, if it uses spaces
 }
 
 // part is a piece of a replacement: a text, or the value of a variable.
 type part struct {
 	text string
-	slot int // of the variable, negative for a text
+	slot int // index of the variable, negative for a text
 	// indent is the white space at the beginning of the template's line.
 	indent string
 }
 
-// NewRule compiles a replacement, which uses the variables of its pattern. It fails with
-// [*PatternError] if it uses others. A dollar that begins no meta variable is text: alone, before a
-// digit ($5), before a small letter ($lower, $Total), and before any name the pattern does not
-// capture in languages with a dollar in their own variables.
+// NewRule compiles a replacement, which uses the variables of its pattern. It fails with [*PatternError] if it uses
+// other variables. A dollar is text if no meta variable follows it: alone, before a digit ($5), before a small letter
+// ($lower, $Total), and, in languages with a dollar in their own variables, before any name that the pattern does not
+// capture.
 func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 	if len(replacement) > MaxPattern {
 		return nil, &PatternError{
@@ -78,7 +78,7 @@ func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 	return r, nil
 }
 
-// dollars are the languages with a dollar at the beginning of their own variables.
+// dollars are the languages whose own variables begin with a dollar.
 var dollars = map[string]bool{"bash": true, "php": true}
 
 func (p *Pattern) undefined(name string) error {
@@ -91,17 +91,16 @@ func (p *Pattern) undefined(name string) error {
 	return e
 }
 
-// Edit replaces the bytes from Start up to End by Text. Rule is the index of the rule it comes from.
+// Edit replaces the bytes from Start up to End by Text. Rule is the index of its rule.
 type Edit struct {
 	Start, End, Rule int
 	Text             string
 }
 
-// Rewrite returns the edits of the rules in a tree, in the order of the text. No two edits overlap:
-// the outer of two matches of one rule wins, and of two rules the first. A match that would stay
-// the same is no edit. It returns the context's error if that ended the search, and [ErrTooLarge]
-// if the new texts would have more than limit bytes together: a replacement may use a variable any
-// number of times.
+// Rewrite returns the edits of the rules in a tree, in the order of the text. No two edits overlap: of two matches of
+// one rule the outer wins, and of two rules the first. A match without a change gives no edit. It returns the context's
+// error if the context ended the search, and [ErrTooLarge] if the new texts have more than limit bytes together: a
+// replacement may use a variable any number of times.
 func Rewrite(ctx context.Context, tree *syntax.Tree, rules []*Rule, limit int) ([]Edit, error) {
 	var edits []Edit
 	style := styleOf(tree)
@@ -132,14 +131,14 @@ func Rewrite(ctx context.Context, tree *syntax.Tree, rules []*Rule, limit int) (
 	return slices.DeleteFunc(edits, func(e Edit) bool { return e.Text == string(tree.Text[e.Start:e.End]) }), nil
 }
 
-// ErrTooLarge says that a text would become larger than it may.
+// ErrTooLarge reports a rewritten text above the limit.
 var ErrTooLarge = errors.New("it would become too large")
 
-// builder is a strings.Builder that takes no more than so many bytes.
+// builder is a strings.Builder with a limit in bytes.
 type builder struct {
 	strings.Builder
 	limit int
-	over  bool // there was more
+	over  bool // text was dropped at the limit
 }
 
 func (b *builder) write(text string) {
@@ -148,13 +147,13 @@ func (b *builder) write(text string) {
 	}
 }
 
-// overlaps reports whether one of the edits, which are in order, touches the bytes from start up to end.
+// overlaps reports whether one of the edits, which are sorted, touches the bytes from start up to end.
 func overlaps(edits []Edit, start, end int) bool {
 	i, _ := slices.BinarySearchFunc(edits, start, func(e Edit, at int) int { return cmp.Compare(e.End, at+1) })
 	return i < len(edits) && edits[i].Start < end
 }
 
-// Apply returns the text with the edits made, which are in order.
+// Apply returns the text with the edits applied. The edits are sorted.
 func Apply(text []byte, edits []Edit) []byte {
 	var b bytes.Buffer
 	at := 0
@@ -167,8 +166,8 @@ func Apply(text []byte, edits []Edit) []byte {
 	return b.Bytes()
 }
 
-// replace writes the replacement of a match. The lines of the template get the indentation of the
-// line the match begins in. The lines of a capture keep their indentation relative to its first.
+// replace writes the replacement of a match. The lines of the template get the indentation of the line where the match
+// begins. The lines of a capture keep their indentation relative to its first line.
 func (r *Rule) replace(b *builder, tree *syntax.Tree, style style, m Match) {
 	style.step = r.step
 	outer := indentAt(tree.Text, int(tree.Nodes[m.Node].Start))
@@ -186,7 +185,7 @@ func (r *Rule) replace(b *builder, tree *syntax.Tree, style style, m Match) {
 	}
 }
 
-// capture writes the value of a variable, with its lines moved from their indentation to another.
+// capture writes the value of a variable, with the indentation of its lines replaced.
 func capture(b *builder, tree *syntax.Tree, c Capture, indent string) {
 	start, end := tree.Span(c.First, c.Count)
 	before := indentAt(tree.Text, start)
@@ -200,7 +199,7 @@ func capture(b *builder, tree *syntax.Tree, c Capture, indent string) {
 	for line := range strings.SplitAfterSeq(text, "\n") {
 		rest, moved := strings.CutPrefix(line, before)
 		switch {
-		// Text within a string is not moved; nor are lines that begin further left, nor empty ones.
+		// Text within a string is not moved, nor are empty lines and lines that begin further left.
 		case at == start, fixed[at], !moved, strings.TrimRight(line, "\r\n") == "":
 			b.write(line)
 		default:
@@ -249,9 +248,8 @@ func lineIndent(text string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 }
 
-// indentAt returns the white space at the beginning of an offset's line, up to the offset. A line
-// that begins far before has none: in a file of one long line every match would search for its
-// beginning.
+// indentAt returns the white space at the beginning of an offset's line, up to the offset. For an offset far into a
+// line it returns "": in a file of one long line every match would search back to the start.
 func indentAt(text []byte, offset int) string {
 	const far = 4 << 10
 	offset = min(offset, len(text))
@@ -264,18 +262,18 @@ func indentAt(text []byte, offset int) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// style is how a file is laid out.
+// style is the layout of a file.
 type style struct {
-	// tabs says that it is indented by tabs, unit is one step of its indentation otherwise.
+	// tabs means indentation by tabs; otherwise unit is one step of the indentation.
 	tabs bool
 	unit string
-	// returns says that its lines end in a carriage return and a line feed.
+	// returns means lines that end in a carriage return and a line feed.
 	returns bool
 	// step is one step of the template's indentation.
 	step string
 }
 
-// styleOf looks at how the lines of a file begin and end.
+// styleOf finds the indentation and the line ends of a file.
 func styleOf(tree *syntax.Tree) style {
 	const look = 64 << 10
 	s := style{unit: "  "}
@@ -322,8 +320,8 @@ func (s style) template(b *builder, text, outer string) {
 	}
 }
 
-// own turns the indentation of a template's line into the file's: steps of spaces become tabs where it has tabs, and
-// tabs become steps of spaces where it has spaces.
+// own turns the indentation of a template's line into the file's style: steps of spaces become tabs in a file with
+// tabs, and tabs become steps of spaces in a file with spaces.
 func (s style) own(white string) string {
 	if s.tabs {
 		n := strings.Count(white, " ")

@@ -7,12 +7,12 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// A spelling is the form of a pattern's meta variables in the language's grammar. Mostly they are
-// names, with the language's sigil for each dollar. But not every place takes a name: an import's
-// source is a string, a Ruby class begins with a capital, and JSON has no names at all. So other
-// spellings are tried when a pattern does not parse: one variable at a time, then all of them.
+// A spelling is the form of a pattern's meta variables in the language's grammar. Usually they are names, with the
+// language's sigil for each dollar. Some places do not allow a name: an import's source is a string, a Ruby class
+// begins with a capital, and JSON has no names. Therefore other spellings are tried if a pattern does not parse: first
+// for one variable at a time, then for all.
 
-// spellings returns a pattern in all its spellings and where the pattern ends in each, the usual one first.
+// spellings returns a pattern in all its spellings, the usual one first, and where the pattern ends in each.
 func spellings(lang *syntax.Language, pattern string) iter.Seq2[string, int] {
 	pieces := split(lang, pattern)
 	variables := 0
@@ -50,24 +50,24 @@ func spellings(lang *syntax.Language, pattern string) iter.Seq2[string, int] {
 // semicolons are the languages in which an expression statement ends with a semicolon.
 var semicolons = map[string]bool{"c": true, "cpp": true, "csharp": true, "java": true, "php": true, "rust": true}
 
-// mostRespelled is the most variables of a pattern for which other spellings are tried.
+// mostRespelled is the maximum number of variables in a pattern for which other spellings are tried.
 const mostRespelled = 16
 
-// The marks stand for a dollar in other spellings. They are letters hardly any source has in its names.
+// The marks stand for a dollar in other spellings. They are letters that are rare in source code.
 const (
 	quoted  = "\u02AC" // within quotes
 	capital = "K\u02AC"
-	member  = "\u02AE" // followed by what makes a name a member of a block
+	member  = "\u02AE" // before a text that makes the name a member of a block
 )
 
-// members complete a name to a member of a block, in languages where a name alone is none.
+// members are the texts that turn a name into a member of a block, in languages where a name alone is not one.
 var members = map[string]string{"css": ": 0;", "hcl": " = 0", "json": ":0"}
 
 // piece is a part of a pattern: a meta variable or the text between two of them.
 type piece struct {
 	text     string
 	variable bool
-	// member says that the variable stands in a JSON object for a whole member, member being key and value.
+	// member is true if the variable stands for a whole member of a JSON object, key and value.
 	member bool
 }
 
@@ -132,7 +132,7 @@ func spell(lang *syntax.Language, pieces []piece, mark func(i int) string) strin
 	return b.String()
 }
 
-// respell returns the text of a node of a pattern with the sigil where another spelling has a mark.
+// respell returns the text of a node of a pattern with its marks replaced by the sigil.
 func respell(lang *syntax.Language, text string) string {
 	sigil := string(lang.Sigil)
 	bare := strings.TrimSuffix(text, members[lang.Name])
@@ -149,8 +149,8 @@ func respell(lang *syntax.Language, text string) string {
 	return sigil + strings.ReplaceAll(strings.TrimSuffix(inside, `"`), quoted, sigil)
 }
 
-// asWritten returns the text of a node of a pattern as the pattern has it: a variable that is only a part of a text, as
-// in "costs $A", is text.
+// asWritten returns the text of a node in the caller's spelling. A variable that is only a part of a text, as in "costs
+// $A", is text.
 func asWritten(lang *syntax.Language, pattern, text string) string {
 	if lang.Sigil == '$' || !strings.ContainsRune(text, lang.Sigil) {
 		return text
@@ -163,10 +163,10 @@ func asWritten(lang *syntax.Language, pattern, text string) string {
 	return text
 }
 
-// jsonPlace is a position in a JSON text: the brackets around it, and whether a value follows.
+// jsonPlace is a position in a JSON text: the open brackets, and whether a value follows.
 type jsonPlace struct {
 	open  []byte // the brackets around the place
-	value bool   // a colon came before
+	value bool   // a colon precedes the place
 }
 
 func (j *jsonPlace) object() bool { return len(j.open) > 0 && j.open[len(j.open)-1] == '{' }
@@ -184,7 +184,7 @@ func (j *jsonPlace) pass(c byte) {
 	}
 }
 
-// stringEnd returns where the string that begins at i ends.
+// stringEnd returns the end of the string that begins at i.
 func stringEnd(s string, i int) int {
 	for j := i + 1; j < len(s); j++ {
 		switch s[j] {

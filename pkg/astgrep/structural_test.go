@@ -30,8 +30,8 @@ func parser(t testing.TB) *syntax.Parser {
 	return p
 }
 
-// find returns the matches of a pattern in a source: the text of each match and its variables,
-// empty for a refused pattern.
+// find returns the matches of a pattern in a source: the text and the variables of each match. The list is empty for a
+// refused pattern.
 func find(t testing.TB, p *syntax.Parser, lang, pattern, source string) []string {
 	t.Helper()
 	compiled, err := astgrep.Compile(t.Context(), p, syntax.Lookup(lang), pattern)
@@ -63,8 +63,7 @@ func find(t testing.TB, p *syntax.Parser, lang, pattern, source string) []string
 	return list
 }
 
-// Matches of ast-grep 0.51 are found; each line was compared with its command (T-SEARCH-AST-04,
-// T-SEARCH-AST-09).
+// The matches are those of ast-grep 0.51; each line was compared with its command (T-SEARCH-AST-04, T-SEARCH-AST-09).
 func TestSemanticsOfAstGrep(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -114,7 +113,7 @@ func TestSemanticsOfAstGrep(t *testing.T) {
 	}
 }
 
-// Where a name has no place, variables are spelled otherwise.
+// Where the grammar allows no name, variables are matched by another spelling.
 func TestVariablesWhereNamesHaveNoPlace(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -136,7 +135,7 @@ func TestVariablesWhereNamesHaveNoPlace(t *testing.T) {
 	}
 }
 
-// samples are small sources of several languages, with tabs and spaces, strings of several lines and no line at all.
+// samples are short sources in several languages, with tabs and spaces, strings of several lines, and an empty text.
 var samples = map[string]string{
 	"go": "package a\n\nfunc f(x int) error {\n\tif x > 1 {\n\t\treturn g(`a\nb`, func() {\n\t\t\th(x, " +
 		"1)\n\n\t\t})\n\t}\n\treturn nil\n}\n",
@@ -149,8 +148,8 @@ var samples = map[string]string{
 	"yaml":   "a:\n  - b: 1\n    c: |\n      text\n        more\n",
 }
 
-// A piece of a source, taken as a pattern and rewritten to itself, changes no byte; nor does a
-// variable for it.
+// Rewriting a piece of a source to itself changes no byte, with the piece as the pattern or with a variable in its
+// place.
 func TestRewritingByIdentityIsIdentity(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -168,14 +167,14 @@ func TestRewritingByIdentityIsIdentity(t *testing.T) {
 		}[rapid.IntRange(0, 3).Draw(rt, "pattern")]
 		pattern, err := astgrep.Compile(t.Context(), p, lang, from)
 		if err != nil {
-			return // not every piece is a whole node by itself
+			return // a piece may be no whole node
 		}
 		rule, err := astgrep.NewRule(pattern, from)
 		if err != nil {
-			return // a text that only looks like a variable
+			return // text that resembles a variable
 		}
 		if from != "$A" && strings.Contains(from, "\n") {
-			return // the lines of a template are laid out anew
+			return // the lines of a template get a new indentation
 		}
 		if tree, err = p.Parse(t.Context(), lang, source, 1<<20); err != nil {
 			rt.Fatal(err)
@@ -195,7 +194,7 @@ func TestRewritingByIdentityIsIdentity(t *testing.T) {
 	})
 }
 
-// Edits are in order and never overlap, and applying them is replacing each by its text.
+// Edits are sorted and do not overlap; applying them replaces each range by its text.
 func TestRewritesNeverOverlap(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -237,7 +236,7 @@ func TestRewritesNeverOverlap(t *testing.T) {
 	})
 }
 
-// A pattern made to be slow is ended by its context.
+// The context ends the matching of a pattern that is slow by design.
 func TestMatchingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -257,7 +256,7 @@ func TestMatchingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A pattern that keeps a grammar busy is refused as such, long before the tool's own time is up.
+// A pattern that occupies the parser for too long is refused well before the tool's own time limit.
 func TestPatternThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	_, err := astgrep.Compile(t.Context(), parser(t), syntax.Lookup("swift"), `{"a": $V, $$$=`)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// parseVariable reads a whole text as a meta variable written with sigil. One that is remembered gets slot 0, to be
-// replaced.
+// parseVariable parses a whole text as a meta variable with the given sigil. A captured variable gets slot 0; the
+// caller sets the real slot.
 func parseVariable(text string, sigil rune) (node, bool) {
 	mark := string(sigil)
 	if !strings.HasPrefix(text, mark) {
@@ -30,7 +30,7 @@ func parseVariable(text string, sigil rune) (node, bool) {
 	return v, true
 }
 
-// validName reports whether a name may stand behind the dollars. Behind three it may be empty.
+// validName reports whether a name may follow the dollars. After three dollars it may be empty.
 func validName(name string, multi bool) bool {
 	for i := range len(name) {
 		if !nameByte(name[i]) {
@@ -42,7 +42,7 @@ func validName(name string, multi bool) bool {
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// inWord reports whether a word that rest follows goes on: $Total is no variable T.
+// inWord reports whether rest continues a word: $Total is not the variable T.
 func inWord(rest string) bool {
 	r, _ := utf8.DecodeRuneInString(rest)
 	return unicode.IsLetter(r) || unicode.IsDigit(r)
