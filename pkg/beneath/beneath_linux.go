@@ -11,10 +11,10 @@ const oPath = unix.O_PATH
 
 var errNoOpenat2 = errors.New("openat2 is not available")
 
-// hasNoOpenat2 remembers that the kernel, or its filter, does not know the call.
+// hasNoOpenat2 is true once the kernel, or a filter, has refused the call as unknown.
 var hasNoOpenat2 atomic.Bool
 
-// raceRetries is how often an open is tried again that met a concurrent rename; the kernel says EAGAIN then.
+// raceRetries is the number of retries after EAGAIN, the kernel's answer during a concurrent rename.
 const raceRetries = 32
 
 func openat2(dir int, rel string, flags int, mode uint32) (int, error) {
@@ -34,7 +34,7 @@ func openat2(dir int, rel string, flags int, mode uint32) (int, error) {
 			hasNoOpenat2.Store(true)
 			return -1, errNoOpenat2
 		case unix.EPERM:
-			// A container's filter answers EPERM to calls it does not know; the walk tells whether it was that.
+			// A container's filter answers unknown calls with EPERM. The walk finds out whether the EPERM was real.
 			return -1, errNoOpenat2
 		}
 		return fd, err

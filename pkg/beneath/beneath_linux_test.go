@@ -31,7 +31,7 @@ type open func(dir int, rel string, flags int, mode uint32) (int, error)
 
 var ways = map[string]open{"openat2": beneath.Open, "walking": beneath.Walk}
 
-// With openat2 and without, a path below a folder is opened, and never by a link or out of the folder.
+// Open opens a path below a folder, with openat2 and without, and follows no link and no path out of the folder.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	name, dir := folder(t)
@@ -61,7 +61,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A folder that becomes a link to one outside makes the opening fail; it never leads there.
+// If a folder becomes a link to a folder outside, the opening fails and does not follow the link.
 func TestLinksPutInPlaceMeanwhile(t *testing.T) {
 	t.Parallel()
 	for way, open := range ways {
@@ -85,7 +85,7 @@ func TestLinksPutInPlaceMeanwhile(t *testing.T) {
 			}
 		})
 		inside := 0
-		for try := 0; try < 2000 || inside == 0; try++ { // beside a load the link may stand for thousands of tries
+		for try := 0; try < 2000 || inside == 0; try++ { // under load the link may last for thousands of tries
 			fd, err := open(dir, "dir/f", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err != nil {
 				continue

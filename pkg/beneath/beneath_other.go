@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Elsewhere than on Linux passing through a folder is reading it.
+// Only Linux has O_PATH. On other systems passing through a folder needs read permission.
 const oPath = unix.O_RDONLY | unix.O_NONBLOCK
 
 var errNoOpenat2 = errors.New("openat2 is not available")

@@ -1,4 +1,4 @@
 package beneath
 
-// Walk is Open as on a system without openat2.
+// Walk is Open for a system without openat2.
 var Walk = openWalking
