@@ -23,19 +23,20 @@ const (
 	headerSubject    = "Nats-Subject"
 )
 
-// Batch is one message of a channel: frames that follow each other.
+// Batch is one message of a channel: consecutive frames.
 type Batch struct {
-	// Session and Channel name the owner of the frames. Both are letters, digits, '_', '-' and ':'.
+	// Session and Channel are the owner of the frames. Both consist of letters, digits, '_', '-' and ':'.
 	Session, Channel string
-	// Epoch names the writer.
+	// Epoch is the writer's epoch.
 	Epoch int64
 	// Seq is the number of the first frame, Count the number of frames. A batch without frames is
 	// an epoch marker, and Seq is the number of the next frame.
 	Seq   int64
 	Count int
-	// Body are the frames, separated by newlines. Readers own the slice they get.
+	// Body is the frames, separated by newlines. Readers own the slice.
 	Body []byte
-	// MsgID makes publishing twice within the stream's window of duplicates a no-op; empty means that it does not.
+	// MsgID makes a second publish within the stream's duplicate window a no-op. With an empty MsgID each publish is
+	// stored.
 	MsgID string
 	// ExpectLast makes Publish fail unless it is the place in the stream of the subject's last
 	// message, 0 for a subject without messages. It is not stored.
@@ -63,8 +64,7 @@ func (b Batch) Frames(from int64) iter.Seq2[int64, []byte] {
 
 const maxToken = 128
 
-// validToken reports whether s can be one part of a subject: dots, wildcards and spaces have a
-// meaning in NATS.
+// validToken reports whether s can be one part of a subject. Dots, wildcards and spaces have a meaning in NATS.
 func validToken(s string) bool {
 	if s == "" || len(s) > maxToken {
 		return false
@@ -86,7 +86,7 @@ func subject(session, channel string) (string, error) {
 	return subjectPrefix + session + "." + channel, nil
 }
 
-// check refuses batches that readers could not take apart.
+// check refuses batches that a reader could not split into frames.
 func (b Batch) check() error {
 	switch {
 	case b.Seq < 0 || b.Count < 0 || b.Epoch < 0 || b.Next() < b.Seq:
@@ -112,7 +112,7 @@ func (b Batch) header() nats.Header {
 	return h
 }
 
-// parse reads a message of the stream; ok is false for one that no writer of ours has made.
+// parse reads a message of the stream. ok is false for a message that no kaged writer made.
 func parse(subject string, h nats.Header, body []byte, streamSeq uint64) (b Batch, ok bool) {
 	session, channel, ok := splitSubject(subject)
 	if !ok {

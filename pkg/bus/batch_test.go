@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Any message is read as the batch that was written, or refused; and its frames are its body.
+// Any message is parsed as the batch that was written, or refused; joined frames are the body.
 func FuzzParse(f *testing.F) {
 	f.Add("ws.S1.output", "1", "5", "2", []byte("a\nb"))
 	f.Add("ws.S1.control", "9223372036854775807", "1", "0", []byte{})

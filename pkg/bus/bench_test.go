@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/testkit/bustest"
 )
 
-// BenchmarkPublish is one writer that waits for each answer.
+// BenchmarkPublish publishes with one writer that waits for each answer.
 func BenchmarkPublish(b *testing.B) {
 	w := newWriter(bustest.Server(b).Frames(b, bus.FramesConfig{}), "S1")
 	b.ReportAllocs()
@@ -17,7 +17,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishParallel is many sessions at once.
+// BenchmarkPublishParallel publishes for many sessions at once.
 func BenchmarkPublishParallel(b *testing.B) {
 	f := bustest.Server(b).Frames(b, bus.FramesConfig{})
 	names := make(chan string, 1000)
@@ -34,7 +34,7 @@ func BenchmarkPublishParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkLive is the way of a frame from its writer to a reader.
+// BenchmarkLive measures a frame from its writer to a reader.
 func BenchmarkLive(b *testing.B) {
 	server := bustest.Server(b)
 	c := collect(b, server.Frames(b, bus.FramesConfig{}))
@@ -46,7 +46,7 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// BenchmarkReplay reads a channel's last frames among many of others, as a socket that comes back does.
+// BenchmarkReplay reads a channel's last frames among many others, as a reconnected socket does.
 func BenchmarkReplay(b *testing.B) {
 	f := bustest.Server(b).Frames(b, bus.FramesConfig{})
 	writers := make([]*writer, 50)

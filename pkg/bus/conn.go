@@ -19,30 +19,30 @@ import (
 const (
 	connectTimeout = 5 * time.Second
 	reconnectWait  = 100 * time.Millisecond
-	reconnectMore  = 200 * time.Millisecond // at random, so that many do not come back at once
+	reconnectMore  = 200 * time.Millisecond // at most; random, so that many clients do not reconnect at once
 	pingInterval   = 15 * time.Second       // two pings without an answer end a connection
-	requestTimeout = 5 * time.Second        // where the caller sets no earlier end
+	requestTimeout = 5 * time.Second        // for callers without a deadline
 )
 
-// Config says where NATS is.
+// Config is the address and the credentials of NATS.
 type Config struct {
-	// URL is the server's address, with user and password or a token where it wants them; several are separated by
-	// commas. It may be empty if InProcess is set.
+	// URL is the server's address, with a user and password or a token if the server requires one. Commas separate
+	// several. It may be empty if InProcess is set.
 	URL string
-	// InProcess reaches a server in this process, nil for one elsewhere.
+	// InProcess connects to a server in this process, nil for another process.
 	InProcess nats.InProcessConnProvider
-	// User is the service. Answers to its requests come on subjects below _INBOX.<User>, which the server can keep from
-	// others; empty for subjects below _INBOX.
+	// User is the service. Answers to its requests come on subjects below _INBOX.<User>, which the server can deny to
+	// other users; empty for subjects below _INBOX.
 	User string
-	// Files are its proof of identity, and the CAs of the server.
+	// Files are the client's credentials and the CAs of the server.
 	Files Files
-	// Name is shown by the server's monitoring.
+	// Name appears in the server's monitoring.
 	Name string
-	// Log gets losses and returns of the connection; nil discards them.
+	// Log gets disconnects and reconnects; nil discards them.
 	Log *slog.Logger
 }
 
-// Conn is a connection that is made again whenever it is lost. Its methods may be called from any goroutine.
+// Conn is a connection that reconnects whenever it is lost. Its methods may be called from any goroutine.
 type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -69,8 +69,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	opts := []nats.Option{
 		nats.Name(cfg.Name), nats.Timeout(timeLeft(ctx)), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectMore, reconnectMore), nats.PingInterval(pingInterval), nats.IgnoreAuthErrorAbort(),
-		// Messages that cannot be sent now fail now. A publish buffered over an outage would have
-		// no waiter left.
+		// A message that cannot be sent now fails now. The caller of a publish buffered over an outage would be gone.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(c.disconnected), nats.ReconnectHandler(c.reconnected),
 		nats.ErrorHandler(c.asyncError), nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
@@ -105,7 +104,7 @@ func timeLeft(ctx context.Context) time.Duration {
 	return connectTimeout
 }
 
-// at says where the server was looked for, without its password.
+// at describes the address of the server, without its password.
 func at(cfg Config) string {
 	if cfg.InProcess != nil {
 		return " in this process"
@@ -134,7 +133,7 @@ func (c *Conn) Close() {
 	c.down()
 }
 
-// MaxPayload returns how many bytes a message may have, headers included.
+// MaxPayload returns the maximum size of a message in bytes, headers included.
 func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
 
 func (c *Conn) disconnected(nc *nats.Conn, err error) {
@@ -170,7 +169,7 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 }
 
-// guard bounds work on the connection: by time, and by the loss of the connection, after which no answer can come.
+// guard limits work on the connection by time, and ends it with the connection, since the answer is lost with it.
 func (c *Conn) guard(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	c.mu.Lock()

@@ -1,4 +1,4 @@
 package bus
 
-// SetPendingMessages lets tests be too slow with few messages.
+// SetPendingMessages lowers the limit of waiting messages, so that tests reach it with few.
 func (f *Frames) SetPendingMessages(n int) { f.pendingMessages = n }

@@ -23,7 +23,7 @@ func unavailable(err error, format string, args ...any) *fault.Error {
 	return fault.Wrap(err, fault.Unavailable, format, args...).With("subsystem", "bus")
 }
 
-// classify turns errors of the client into faults. ctx is the caller's: its end is not the bus's fault.
+// classify turns client errors into faults. ctx is the caller's; its end is not an error of the bus.
 func classify(ctx context.Context, err error, what string) error {
 	var known *fault.Error
 	switch {

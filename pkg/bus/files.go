@@ -13,18 +13,18 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Files are the client's proof and the CAs that NATS is checked against. They are read for each connection; of a
-// certificate and a bundle that have become unusable the last usable ones stay.
+// Files are the client's credentials and the CAs for the server's certificate. They are read for each connection. If a
+// certificate or a bundle becomes unusable, the last usable one stays in use.
 type Files struct {
 	// Credentials holds a JWT and a seed, as `nsc generate creds` writes them.
 	Credentials string
-	// CA is the bundle of CAs that the server's certificate is checked against; without it the system's.
+	// CA is the bundle of CAs for the server's certificate; without it the system's CAs apply.
 	CA string
 	// Cert and Key are the client's certificate.
 	Cert, Key string
 }
 
-// options fail with bad_request for files that cannot be used now.
+// options fails with bad_request if a file cannot be used now.
 func (f Files) options(log *slog.Logger) ([]nats.Option, error) {
 	var opts []nats.Option
 	if f.Credentials != "" {
@@ -73,7 +73,8 @@ func pool(path string) (*x509.CertPool, error) {
 	return p, nil
 }
 
-// kept is a value of a file, read again at each use. The last usable one stays.
+// kept caches a value of a file, which is read again at each use. If the file becomes unusable, the last usable value
+// stays.
 type kept[T any] struct {
 	read func() (T, error)
 	log  *slog.Logger

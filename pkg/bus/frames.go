@@ -16,7 +16,7 @@ import (
 const (
 	streamName    = "WS"
 	subjectPrefix = "ws."
-	livePrefix    = "live." // before the whole subject
+	livePrefix    = "live." // prefix of the whole subject
 	allSubjects   = subjectPrefix + "*.*"
 )
 
@@ -26,19 +26,19 @@ const (
 	DefaultMaxBytes  = 256 << 20
 )
 
-// maxDuplicates bounds how long ids of messages are remembered; each costs the server some hundred bytes.
+// maxDuplicates is the longest duplicate window; each remembered id costs the server some hundred bytes.
 const maxDuplicates = 10 * time.Minute
 
-// FramesConfig shapes the stream. Its one owner decides it; see [OpenFrames].
+// FramesConfig shapes the stream. The stream's one owner sets it; see [OpenFrames].
 type FramesConfig struct {
-	// Retention is how long frames can be replayed; 0 means DefaultRetention. MsgIDs are remembered as long, at most
-	// ten minutes.
+	// Retention is the time for which frames can be replayed; 0 means DefaultRetention. MsgIDs are remembered as long, at
+	// most ten minutes.
 	Retention time.Duration
-	// MaxBytes bounds the stream, oldest messages go first; 0 means DefaultMaxBytes.
+	// MaxBytes limits the stream; the oldest messages are dropped first. 0 means DefaultMaxBytes.
 	MaxBytes int64
-	// Replicas is how many servers keep a copy; 0 means 1.
+	// Replicas is the number of servers with a copy; 0 means 1.
 	Replicas int
-	// Storage is on disk unless it says otherwise. It cannot be changed later.
+	// Storage is on disk by default. It cannot be changed later.
 	Storage jetstream.StorageType
 }
 
@@ -47,15 +47,15 @@ type Frames struct {
 	conn *Conn
 	// cfg is the configuration of an owned stream, nil for readers.
 	cfg *jetstream.StreamConfig
-	// pendingMessages is how many may wait for a live handler.
+	// pendingMessages is the limit of messages that wait for a live handler.
 	pendingMessages int
 
-	mu sync.Mutex // one attempt at a time to make the stream
+	mu sync.Mutex // held while the stream is created
 }
 
-// OpenFrames makes the stream, or changes an existing one to cfg. One service owns the stream and
-// all its processes use the same cfg; other services read it with [ReadFrames]. It returns
-// fault.Unavailable if NATS does not answer or has no JetStream.
+// OpenFrames creates the stream, or changes an existing one to cfg. One service owns the stream and all its processes
+// use the same cfg; other services read it with [ReadFrames]. It returns fault.Unavailable if NATS does not answer or
+// has no JetStream.
 func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, error) {
 	if cfg.Retention <= 0 {
 		cfg.Retention = DefaultRetention
@@ -75,13 +75,13 @@ func OpenFrames(ctx context.Context, conn *Conn, cfg FramesConfig) (*Frames, err
 	return f, f.ensure(ctx)
 }
 
-// ReadFrames returns the stream as made by its owner. It sends no request: while the stream is
-// missing, reads fail with fault.Unavailable, and it is neither made nor changed.
+// ReadFrames returns the stream for a reader. It sends no request and never creates or changes the stream. While the
+// stream is missing, reads fail with fault.Unavailable.
 func ReadFrames(conn *Conn) *Frames {
 	return &Frames{conn: conn, pendingMessages: defaultPendingMessages}
 }
 
-// ensure makes the stream if it is not there, and changes it if it is different.
+// ensure creates a missing stream and updates one with another configuration.
 func (f *Frames) ensure(ctx context.Context) error {
 	if f.cfg == nil {
 		return notThere(nil)
@@ -98,12 +98,11 @@ func (f *Frames) ensure(ctx context.Context) error {
 }
 
 func notThere(err error) *fault.Error {
-	return unavailable(err, "The stream of frames is not there yet.")
+	return unavailable(err, "The stream of frames does not exist yet.")
 }
 
-// Incarnation names this life of the stream. A stream that was lost and made again has another, and
-// earlier sequence numbers are invalid in it. It fails with fault.Unavailable while there is no
-// stream.
+// Incarnation returns the id of this stream. A stream that was lost and created again has a new id, and earlier
+// sequence numbers are invalid in it. It fails with fault.Unavailable while the stream is missing.
 func (f *Frames) Incarnation(ctx context.Context) (string, error) {
 	guarded, cancel := f.conn.guard(ctx)
 	defer cancel()

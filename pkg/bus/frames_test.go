@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// writer publishes a channel as its sequencer does: each batch names the one before.
+// writer publishes a channel as its sequencer does: each batch names the preceding one.
 type writer struct {
 	frames           *bus.Frames
 	session, channel string
@@ -58,8 +58,7 @@ func (w *writer) mustPublish(t testing.TB, n int) {
 	}
 }
 
-// A reader takes the stream as its owner has made it: it creates and changes no stream, and sees the stored
-// messages.
+// A reader uses the stream of its owner: it creates and changes no stream, and sees the stored messages.
 func TestReadersMakeNothing(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)
@@ -133,7 +132,7 @@ func wantSeqs(t testing.TB, got []int64, from, to int64) {
 	}
 }
 
-// A published batch comes back from its tail and by replay, byte for byte, from any frame on.
+// Replay and Tail return a published batch byte for byte; a replay may begin at any frame.
 func TestWhatIsPublishedIsReplayed(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})
@@ -187,8 +186,7 @@ func TestAStaleWriterIsRefused(t *testing.T) {
 	}
 }
 
-// If no message is retained a refusal says so, and a writer that has confirmed its lease starts
-// from an empty subject.
+// If no message is retained, a refusal says so, and a writer that has confirmed its lease starts from an empty subject.
 func TestAnAgedOutSubjectIsTold(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})
@@ -233,14 +231,14 @@ func TestRepeatingAPublishIsSafe(t *testing.T) {
 	if err != nil || !again.Duplicate || again.StreamSeq != first.StreamSeq {
 		t.Errorf("the second publish gave %+v, %v", again, err)
 	}
-	// Another writer's frame of the same number is not taken for it.
+	// A frame of another writer with the same number is not mistaken for this writer's frame.
 	other := w.batch(1)
 	other.Epoch = 2
 	_, err = f.Publish(t.Context(), other)
 	wantFault(t, err, fault.StaleLease)
 }
 
-// A frame that is not retained any more is a gap, wherever it is missing, and never passed over.
+// An expired frame is reported as a gap wherever it is missing; a replay does not skip it.
 func TestAGapIsTold(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})
@@ -285,7 +283,7 @@ func TestAGapIsTold(t *testing.T) {
 	}
 }
 
-// A replay of much is read in pages and complete; one of the end of much does not read the rest.
+// A long replay is read in pages and is complete; a replay of the last frames does not read the others.
 func TestALongBacklogIsReplayed(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})
@@ -306,14 +304,14 @@ func TestALongBacklogIsReplayed(t *testing.T) {
 		if began++; err != nil || b.Seq != 1 {
 			t.Errorf("%+v, %v", b, err)
 		}
-		break // A reader may stop at any time.
+		break // A reader may stop after any batch.
 	}
 	if began != 1 {
 		t.Errorf("%d batches came after the reader had stopped", began)
 	}
 }
 
-// Aged-out messages are gone, and the writer goes on.
+// Expired messages are gone, and the writer continues.
 func TestRetentionEnds(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{Retention: 200 * time.Millisecond})
@@ -334,7 +332,7 @@ func TestRetentionEnds(t *testing.T) {
 	w.mustPublish(t, 1)
 }
 
-// Names with a meaning in NATS, and malformed batches, are refused.
+// Names with a meaning in NATS and malformed batches are refused.
 func TestBadBatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	f := bustest.Server(t).Frames(t, bus.FramesConfig{})

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of the messages waiting for a handler before some are dropped.
+// Limits of the messages that wait for a handler; beyond them messages are dropped.
 const (
 	defaultPendingMessages = 1 << 18
 	pendingBytes           = 128 << 20
@@ -24,11 +24,11 @@ type Subscription struct {
 	lost   func()
 }
 
-// Live calls handle with every batch of every session stored from now on. Those of one subject come
-// in the order of the stream, each once. lost is called when batches may have been missed: after a
-// reconnection, and after messages were dropped because handle was too slow; the reader then
-// replays its channels. handle and lost are never called at the same time, must not block for long,
-// and must not call Close. When Live returns, the server knows of the subscription.
+// Live calls handle with every batch of every session stored from now on. Those of one subject come in the order of the
+// stream, each once. Live calls lost when batches may have been missed: after a reconnection, and after messages were
+// dropped because handle was too slow; the reader then replays its channels. handle and lost are never called at the
+// same time, must not block for long, and must not call Close. When Live returns, the server has registered the
+// subscription.
 func (f *Frames) Live(ctx context.Context, handle func(Batch), lost func()) (*Subscription, error) {
 	c := f.conn
 	s := &Subscription{conn: c, handle: handle, lost: lost}

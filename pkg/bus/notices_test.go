@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/testkit/bustest"
 )
 
-// A notice reaches every listener of its subject, in order, also after the server went away and came back; while it is
-// away the sender is told.
+// A notice reaches every listener of its subject, in order, also after a restart of the server. During the outage the
+// sender gets an error.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)

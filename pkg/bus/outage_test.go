@@ -45,8 +45,7 @@ func next[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// publishUntilTaken acts as a sequencer in an outage: it sends the same batch again, until it is
-// stored or refused.
+// publishUntilTaken acts as a sequencer in an outage: it sends the same batch until it is stored or refused.
 func publishUntilTaken(t testing.TB, w *writer, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -60,7 +59,7 @@ func publishUntilTaken(t testing.TB, w *writer, n int) {
 	}
 }
 
-// Live readers get the stored batches, each once and in order, and no refused one.
+// Live readers get the stored batches, each once and in order, and no refused batch.
 func TestLiveIsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
@@ -99,8 +98,8 @@ func TestLiveIsWhatIsStored(t *testing.T) {
 	}
 }
 
-// During an outage of NATS all calls fail at once; afterwards writers continue at their place,
-// readers are told of a possible loss, and no acknowledged message is missing.
+// During an outage of NATS all calls fail at once. Afterwards writers continue at their place, readers are told of a
+// possible loss, and all acknowledged messages are present.
 func TestAnOutageLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
@@ -146,7 +145,7 @@ func TestAnOutageLosesNothing(t *testing.T) {
 	}
 }
 
-// A stream that was lost is made again by the next publish, with another incarnation.
+// The next publish creates a lost stream again, with a new incarnation.
 func TestALostStreamIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
@@ -178,7 +177,7 @@ func TestALostStreamIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A reader that is too slow is told that messages were dropped, and replay has them.
+// A reader that is too slow is told of dropped messages, and gets them by replay.
 func TestASlowReaderIsTold(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
@@ -213,7 +212,7 @@ func TestASlowReaderIsTold(t *testing.T) {
 	wantSeqs(t, got, 1, 101)
 }
 
-// A missing server, or one that refuses the login, is reported in one sentence without the token.
+// A missing server, and one that refuses the login, give an error of one sentence without the token.
 func TestConnectSaysWhereItLooked(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "secret-word"})
@@ -246,8 +245,8 @@ func TestConnectSaysWhereItLooked(t *testing.T) {
 
 var _ nats.InProcessConnProvider = (*embedded.Server)(nil)
 
-// Writers that go on through restarts of the server have each frame stored once and in order, for
-// any publish under way.
+// Writers that continue through restarts of the server have each frame stored once and in order, at whatever moment of
+// a publish the restart comes.
 func TestRestartsUnderLoadLoseAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	const writers, batches = 4, 200
@@ -275,7 +274,7 @@ func TestRestartsUnderLoadLoseAndRepeatNothing(t *testing.T) {
 	for range writers {
 		w := next(t, done)
 		got, err := replayed(t, f, w.session, 1, w.next-1)
-		for errors.Is(err, fault.Unavailable) { // this connection may still be on its way back
+		for errors.Is(err, fault.Unavailable) { // this connection may still be reconnecting
 			got, err = replayed(t, f, w.session, 1, w.next-1)
 		}
 		if err != nil {

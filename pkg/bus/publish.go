@@ -12,14 +12,14 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// headerRoom is how much of a message's limit is left to headers.
+// headerRoom is the part of a message's size limit that is reserved for headers.
 const headerRoom = 1024
 
-// Ack says that a batch is stored.
+// Ack is the answer for a stored batch.
 type Ack struct {
 	// StreamSeq is its place in the stream, which the subject's next ExpectLast must name.
 	StreamSeq uint64
-	// Duplicate is true if an earlier publish had stored it.
+	// Duplicate is true if an earlier publish stored the batch.
 	Duplicate bool
 }
 
@@ -29,7 +29,7 @@ type pubAck struct {
 	Error     *jetstream.APIError `json:"error"`
 }
 
-// MaxBody returns how many bytes the body of a batch may have, as the server said when it was last connected.
+// MaxBody returns the maximum size of a batch's body in bytes, as reported by the server at the last connection.
 func (f *Frames) MaxBody() int64 { return f.conn.MaxPayload() - headerRoom }
 
 // Publish stores a batch and returns when the server has it. It fails with
@@ -56,8 +56,7 @@ func (f *Frames) Publish(ctx context.Context, b Batch) (Ack, error) {
 	}
 	ack, err := f.publishOnce(ctx, subj, b)
 	if errors.Is(err, nats.ErrNoResponders) {
-		// The subject has no listener: the stream is gone. Only a publish that no server took is
-		// sent again here.
+		// The subject has no listener, so the stream is gone. Only a publish that reached no server is sent again here.
 		if err := f.ensure(ctx); err != nil {
 			return Ack{}, err
 		}
@@ -84,8 +83,8 @@ func (f *Frames) publishOnce(ctx context.Context, subj string, b Batch) (pubAck,
 	return ack, nil
 }
 
-// refused explains a refusal. Servers differ in whether they look for duplicates before they check the last message, so
-// a batch that is there already is recognised here.
+// refused explains a refusal. Some servers check the last message before they look for duplicates, so a batch that is
+// already stored is recognised here.
 func (f *Frames) refused(ctx context.Context, b Batch, cause *jetstream.APIError) (Ack, error) {
 	switch cause.ErrorCode {
 	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
@@ -106,7 +105,7 @@ func (f *Frames) refused(ctx context.Context, b Batch, cause *jetstream.APIError
 		With(detailLastSeq, int64(tail.StreamSeq)).With(detailEpoch, tail.Epoch)
 }
 
-// same reports whether a stored message is this very batch. An epoch has one writer, which gives a number to one frame.
+// same reports whether a stored message is this batch. An epoch has one writer, which gives each number to one frame.
 func same(stored, b Batch) bool {
 	return stored.Epoch == b.Epoch && stored.Seq == b.Seq && stored.Count == b.Count && stored.MsgID == b.MsgID &&
 		bytes.Equal(stored.Body, b.Body)

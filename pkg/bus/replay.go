@@ -15,20 +15,21 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// Requests of JetStream's API. The leader has all acknowledged messages; a direct get is answered
-// by any server that has a copy, many messages at a time, and may be behind.
+// Requests of JetStream's API. A request to the leader sees all acknowledged messages. A direct get returns many
+// messages at a time, comes from any server with a copy, and may lack the newest ones.
 const (
 	leaderGet = "$JS.API.STREAM.MSG.GET." + streamName
 	directGet = "$JS.API.DIRECT.GET." + streamName
 )
 
-// A page of a replay. It bounds a replay's memory.
+// Size of one page of a replay, which limits the replay's memory.
 const (
 	pageMessages = 256
 	pageBytes    = 1 << 20
 )
 
-// laggards is how long a replay waits for a server that does not have all messages yet, and lagPause how often it asks.
+// laggards is the time that a replay waits for a server without the newest messages, and lagPause the interval of its
+// requests.
 const (
 	laggards = 2 * time.Second
 	lagPause = 20 * time.Millisecond
@@ -85,15 +86,13 @@ func (f *Frames) Tail(ctx context.Context, session, channel string) (tail Batch,
 	return tail, true, nil
 }
 
-// Replay yields the retained batches of a channel that reach frame from or later, in order and
-// without a hole, up to the last one stored when the iteration begins. The first may begin before
-// from (see [Batch.Frames]); epoch markers from there on are among them. known is the last frame
-// known to the caller as published, 0 for unknown.
+// Replay yields the retained batches of a channel that reach frame from or later, in order and without a gap, up to the
+// last batch stored when the iteration begins. The first batch may begin before from (see [Batch.Frames]). Epoch
+// markers from there on are included. known is the last frame that the caller knows to be published, 0 for unknown.
 //
-// An iteration that ends with an error yields it last, with a zero batch: [ErrGap] if a frame at or
-// after from is not retained, which includes an empty subject with from <= known; fault.Unavailable
-// if the bus is away. Each range over the result reads anew and holds at most one page, about a
-// megabyte.
+// An iteration that ends with an error yields it last, with a zero batch: [ErrGap] if a frame at or after from is not
+// retained, which includes an empty subject with from <= known; fault.Unavailable if the bus is away. Each range over
+// the result reads from the server and holds at most one page, about a megabyte.
 func (f *Frames) Replay(ctx context.Context, session, channel string, from, known int64) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		if err := f.replay(ctx, session, channel, max(from, 1), known, yield); err != nil {
@@ -102,7 +101,7 @@ func (f *Frames) Replay(ctx context.Context, session, channel string, from, know
 	}
 }
 
-// replay returns nil also when yield has asked to stop.
+// replay also returns nil if yield has asked to stop.
 func (f *Frames) replay(
 	ctx context.Context, session, channel string, from, known int64, yield func(Batch, error) bool,
 ) error {
@@ -123,7 +122,7 @@ func (f *Frames) replay(
 	defer r.close()
 	next, more, err := r.upTo(tail, from, yield)
 	if err == nil && more && next <= known {
-		return ErrGap // The stream has lost its end.
+		return ErrGap // The stream has lost its last messages.
 	}
 	return err
 }
@@ -144,7 +143,7 @@ func (f *Frames) newReader(ctx context.Context, session, channel string) (*reade
 		return nil, err
 	}
 	r := &reader{ctx: ctx, frames: f, subject: subj, inbox: f.conn.nc.NewInbox()}
-	// Room for a page and its end: the client drops messages beyond it.
+	// Room for a page and its end marker: the client drops messages beyond it.
 	r.answers = make(chan *nats.Msg, pageMessages+1)
 	if r.sub, err = f.conn.nc.ChanSubscribe(r.inbox, r.answers); err != nil {
 		return nil, classify(ctx, err, "NATS cannot be reached.")
@@ -154,8 +153,8 @@ func (f *Frames) newReader(ctx context.Context, session, channel string) (*reade
 
 func (r *reader) close() { _ = r.sub.Unsubscribe() }
 
-// upTo yields the batches after frame from, as far as tail. It returns the frame after the last
-// one, and more false if yield has asked to stop.
+// upTo yields the batches after frame from, up to tail. It returns the number of the frame after the last one, and more
+// false if yield has asked to stop.
 func (r *reader) upTo(tail Batch, from int64, yield func(Batch, error) bool) (next int64, more bool, err error) {
 	next = from
 	if from > tail.Next() || (from == tail.Next() && tail.Count > 0) {
@@ -188,9 +187,9 @@ func (r *reader) upTo(tail Batch, from int64, yield func(Batch, error) bool) (ne
 	return next, true, nil
 }
 
-// seek finds where in the stream to begin so that frame from is met: the messages of one subject are spread over the
-// stream, and their numbers grow with their places. It looks back from the tail in growing steps, because most readers
-// were away for a moment, and then halves.
+// seek finds the place in the stream where a search for frame from begins. The messages of one subject are spread over
+// the stream, and their numbers grow with their places. It looks back from the tail in growing steps, because most
+// readers were away briefly, and then by bisection.
 func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 	low, high := uint64(1), tail.StreamSeq
 	found := func(at uint64) (place uint64, before bool, err error) {
@@ -204,8 +203,8 @@ func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 	if err != nil || !before {
 		return low, err
 	}
-	// low is always at a message before from, and no message between high and the sought one is
-	// before it.
+	// low stays the place of a message before from. The subject has no earlier message between high and the first wanted
+	// one.
 	for step := uint64(pageMessages); high-low > pageMessages; step *= 4 {
 		look := low + (high-low)/2
 		if back := tail.StreamSeq - min(step, tail.StreamSeq); back > look && back < high {
@@ -224,8 +223,8 @@ func (r *reader) seek(from int64, tail Batch) (uint64, error) {
 	return low, nil
 }
 
-// page reads up to n messages from a place on, at least one. That there is one is known from tail, so an answer without
-// any comes from a server that is behind, or the messages have aged out since.
+// page reads one to n messages from a place on. tail proves that one exists, so an empty answer comes from a server
+// without the newest messages, or the messages have expired.
 func (r *reader) page(at uint64, n int, tail Batch) (page, error) {
 	deadline := time.Now().Add(laggards)
 	for {
@@ -252,7 +251,7 @@ func (r *reader) page(at uint64, n int, tail Batch) (page, error) {
 	}
 }
 
-// page is an answer: its batches, and the place of its last message, 0 for an empty one.
+// page is an answer: its batches, and the place of its last message, 0 for an empty page.
 type page struct {
 	batches []Batch
 	last    uint64
@@ -296,8 +295,7 @@ func (r *reader) ask(req msgGet) (page, error) {
 	}
 }
 
-// parseStored reads a message that the server has taken from the stream; ok is false for one that no writer of ours has
-// made.
+// parseStored parses a message of the stream. ok is false for a message that no kaged writer made.
 func parseStored(msg *nats.Msg) (b Batch, place uint64, ok bool) {
 	place, err := strconv.ParseUint(msg.Header.Get(headerStreamSeq), 10, 64)
 	if err != nil {

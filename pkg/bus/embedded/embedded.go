@@ -1,9 +1,8 @@
-// Package embedded runs a NATS server with JetStream inside this process, for machines without one.
+// Package embedded runs a NATS server with JetStream inside this process, for machines without a NATS server.
 //
-// The server has no network listener: it is reached through [Server.InProcessConn], which package
-// bus takes. Its data is in one folder, and a publish is acknowledged after it was handed to the
-// operating system, so that it survives the end of the process; a power cut can lose the last two
-// minutes. One process at a time may use a folder.
+// The server has no network listener: it is reached through [Server.InProcessConn], which package bus takes. Its data
+// is in one folder, and a publish is acknowledged after the write to the operating system. It survives a kill of the
+// process; a power cut can lose the last two minutes. One process at a time may use a folder.
 //
 // A server has the goroutines of nats-server, some twenty, and two for each connection. [Server.Stop] ends them and
 // waits.
@@ -29,23 +28,25 @@ const (
 	DefaultMaxMemory = 64 << 20
 )
 
-// maxPayload bounds a message. Large things go by reference; this leaves room for a burst of frames in one batch.
+// maxPayload is the maximum size of a message. Large values are passed by reference; the limit has room for a burst of
+// frames in one batch.
 const maxPayload = 1 << 20
 
-// startLimit bounds reading the stored data.
+// startLimit is the time limit for reading the stored data.
 const startLimit = time.Minute
 
-// Options says how to run.
+// Options are the settings of a server.
 type Options struct {
-	// StoreDir is where streams are kept; it is made if it is not there.
+	// StoreDir is the folder of the streams; it is created if missing.
 	StoreDir string
 	// Log gets the server's warnings, errors and notices; nil discards them.
 	Log *slog.Logger
-	// MaxStore and MaxMemory bound streams on disk and in memory, in bytes; 0 takes the defaults.
+	// MaxStore and MaxMemory limit streams on disk and in memory, in bytes; 0 means the defaults.
 	MaxStore, MaxMemory int64
-	// MaxPayload bounds a message, in bytes; 0 means 1 MiB, as kaged expects.
+	// MaxPayload limits a message, in bytes; 0 means 1 MiB, as kaged expects.
 	MaxPayload int32
-	// Listen opens a TCP port too, host:port, for tests that cut connections; port 0 picks one. Token is then required.
+	// Listen is host:port of an additional TCP listener, for tests that cut connections; port 0 picks one. It requires
+	// Token.
 	Listen, Token string
 }
 
@@ -119,7 +120,7 @@ func serverOptions(opts Options) (*server.Options, error) {
 // InProcessConn connects to the server without a network.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
 
-// Addr is the host:port that the server listens on, "" if it does not.
+// Addr is the host:port of the listener, "" without one.
 func (s *Server) Addr() string {
 	if addr := s.ns.Addr(); addr != nil {
 		return addr.String()
@@ -127,7 +128,7 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// URL is the server's address with its token, "" if it does not listen. Never log it.
+// URL is the server's address with its token, "" without a listener. Do not log it.
 func (s *Server) URL() string {
 	if s.Addr() == "" {
 		return ""
@@ -136,7 +137,7 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Stop ends the server, connections included, and returns when it is gone. It may be called twice.
+// Stop ends the server and its connections, and returns when all goroutines have ended. It may be called twice.
 func (s *Server) Stop() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()

@@ -23,7 +23,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// publishVariable makes this test binary a process that publishes to a store until it is killed.
+// publishVariable is the environment variable that turns this test binary into a process that publishes to a store
+// until it is killed.
 const publishVariable = "KAGED_NATS_PUBLISH"
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// publishForever says the number of each frame once it was acknowledged.
+// publishForever prints the number of each frame after the acknowledgement.
 func publishForever(dir string) error {
 	_, frames, err := open(context.Background(), dir)
 	for seq := int64(1); err == nil; seq++ {
@@ -112,7 +113,7 @@ func wantFault(t *testing.T, err error, words string) {
 	}
 }
 
-// A frame that was acknowledged survives kill -9 of the process with the server in it.
+// An acknowledged frame survives kill -9 of the server's process.
 func TestAcknowledgedSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -148,7 +149,7 @@ func TestAcknowledgedSurvivesAKill(t *testing.T) {
 	}
 }
 
-// The server is reached from this process alone, unless a test asks for a port, which then wants its token.
+// Only this process reaches the server, unless a test asks for a port; the port requires the token.
 func TestNobodyAnswersAStranger(t *testing.T) {
 	t.Parallel()
 	s := mustStart(t, embedded.Options{StoreDir: t.TempDir()})
@@ -172,7 +173,7 @@ func TestNobodyAnswersAStranger(t *testing.T) {
 	wantFault(t, err, "token")
 }
 
-// An impossible start fails at once with one sentence, and ends only the start.
+// A start that cannot succeed fails at once with one sentence, and the process goes on.
 func TestAStartThatCannotWorkIsTold(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -196,7 +197,7 @@ func TestAStartThatCannotWorkIsTold(t *testing.T) {
 	wantFault(t, err, "NATS")
 }
 
-// Stopping is complete, may be repeated, and leaves a store that the next server goes on with.
+// Stop ends everything, may be repeated, and leaves a store that the next server can use.
 func TestStoppingIsComplete(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -216,7 +217,7 @@ func TestStoppingIsComplete(t *testing.T) {
 	}
 }
 
-// BenchmarkStart starts a server on the frames of a busy ten minutes.
+// BenchmarkStart starts a server on ten minutes of frames.
 func BenchmarkStart(b *testing.B) {
 	for _, stored := range []int{0, 50_000} {
 		b.Run(fmt.Sprint(stored), func(b *testing.B) {

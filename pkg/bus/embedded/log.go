@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// logAdapter writes the server's log into ours. The server's notices tell each start's settings, which are debug to us.
+// logAdapter forwards the server's log to slog. The server's notices, which list the settings at each start, become
+// debug entries.
 type logAdapter struct {
 	log *slog.Logger
 
@@ -21,7 +22,7 @@ func (l *logAdapter) Tracef(format string, v ...any)  { l.log.Debug(fmt.Sprintf(
 func (l *logAdapter) Warnf(format string, v ...any)   { l.log.Warn(l.keep(format, v)) }
 func (l *logAdapter) Errorf(format string, v ...any)  { l.log.Error(l.keep(format, v)) }
 
-// Fatalf must not end the process, as the server's own logger would; Start reports the message.
+// Fatalf does not end the process, unlike the server's own logger; Start reports the message.
 func (l *logAdapter) Fatalf(format string, v ...any) {
 	l.log.Error(l.keep(format, v))
 	l.mu.Lock()
@@ -37,7 +38,7 @@ func (l *logAdapter) keep(format string, v []any) string {
 	return text
 }
 
-// last returns the last thing that went wrong.
+// last returns the last error message.
 func (l *logAdapter) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
