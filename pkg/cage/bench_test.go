@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/cage"
 )
 
-// Cost of compiling three policies: one of few paths, one of a whole project with its protected
-// paths, and one of a tree with more folders than the search limit.
+// BenchmarkCompile measures the compilation of three policies: one of few paths, one of a whole project with its
+// protected paths, and one of a tree with more folders than the search limit.
 func BenchmarkCompile(b *testing.B) {
 	project := []string{
 		".kaged/project.yaml", ".git/HEAD", ".git/config", ".git/hooks/x", ".git/objects/", ".git/refs/", "src/a/b/", "docs/",

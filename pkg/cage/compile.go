@@ -19,9 +19,9 @@ import (
 // Option changes how a policy is compiled.
 type Option func(*compiler)
 
-// Forbidden names places of kaged's own. No policy can grant one, nor a folder it lies in, whether it is there or
-// not; nor make writable a link that led to it, or a folder such a link lies in. With the zero Path among them
-// every policy is refused.
+// Forbidden names paths of kaged's own, existing or not. No policy can grant one of them, or a folder around it. No
+// policy can make writable a link that led to one, or the folder of such a link. With the zero Path among them every
+// policy is refused.
 func Forbidden(paths ...ownpath.Path) Option {
 	return func(c *compiler) { c.forbidden = append(c.forbidden, paths...) }
 }
@@ -74,29 +74,29 @@ func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 	return v, nil
 }
 
-// compiler makes one view.
+// compiler builds one view.
 type compiler struct {
 	policy    *dsl.Cage
 	forbidden []ownpath.Path
 	root      string
 	rootFD    int               // of root
 	systemFD  int               // of /
-	named     map[string]Grant  // the policy's grants, by path
-	grants    map[string]Grant  // and the added ones
-	inProject map[string]bool   // which of them are written as paths of the project
-	written   map[string]string // where those of the policy are written
-	gits      map[string]bool   // the folders of git that were looked at
+	named     map[string]Grant  // grants of the policy, by path
+	grants    map[string]Grant  // grants of the policy and added ones
+	inProject map[string]bool   // grants written as paths of the project
+	written   map[string]string // where the policy's grants are written
+	gits      map[string]bool   // git folders already read
 	pins      []string
 	found     map[Found]bool
 
 	memory     *Memory // may be nil
 	recallOnly bool
-	sockets    bool // are looked for
+	sockets    bool // whether to look for sockets
 	live       []string
-	ofUser     []placedSetting // of the user's configuration of git, nil before it is read
+	ofUser     []placedSetting // git configuration of the user, nil before it is read
 
 	partial, partialSockets bool
-	buffer                  []byte // of list
+	buffer                  []byte // buffer of list
 }
 
 // entry is a value of a policy: its field, such as cage.fs[2].path, and where it is written, as in [dsl.Mount].
@@ -155,9 +155,8 @@ func (c *compiler) paths() error {
 	return c.readOnly()
 }
 
-// readOnly makes paths read-only that an ancestor agent may only read and this policy grants by the
-// other spelling (relative or absolute). Paths of one spelling are compared earlier; see
-// [dsl.Narrow].
+// readOnly makes paths read-only that an ancestor agent may only read and that this policy grants in the other spelling
+// (relative or absolute). Paths of one spelling are compared earlier; see [dsl.Narrow].
 func (c *compiler) readOnly() error {
 	for i, place := range c.policy.ReadOnly {
 		name, e := place.Path, entry{fmt.Sprintf("cage.read_only[%d]", i), place.At}
@@ -256,7 +255,7 @@ func (c *compiler) grantable(e entry, name, path string) error {
 	for _, own := range c.forbidden {
 		switch f := own.String(); {
 		case own.IsZero():
-			return fault.New(fault.Internal, "A place of kaged's own is not known, so no cage can be kept from it.")
+			return fault.New(fault.Internal, "A path of kaged's own is unknown, so no cage can be kept out of it.")
 		case Below(path, f):
 			return invalid(e, "%s belongs to kaged itself (%s), which no agent can be granted.", path, f)
 		case Below(f, path):

@@ -14,8 +14,7 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// plant makes a tree: a name that ends in a slash is a folder, "a -> b" a link, any other name a
-// file.
+// plant creates a tree: a name with a final slash is a folder, "a -> b" a link, any other name a file.
 func plant(t testing.TB, names ...string) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -43,7 +42,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// own is a place of kaged's own.
+// own is a path of kaged's own.
 func own(t testing.TB, path string) ownpath.Path {
 	t.Helper()
 	p, err := ownpath.Resolve(path)
@@ -51,7 +50,7 @@ func own(t testing.TB, path string) ownpath.Path {
 	return p
 }
 
-// policy reads "ro path" and "rw path".
+// policy parses "ro path" and "rw path".
 func policy(mounts ...string) *dsl.Cage {
 	c := &dsl.Cage{Seccomp: "default", State: "ephemeral"}
 	for _, m := range mounts {
@@ -68,8 +67,8 @@ func compile(t testing.TB, root string, mounts ...string) *cage.View {
 	return v
 }
 
-// The deepest grant around a path decides, among equals the last; a path outside all grants is
-// invisible (T-PERM-03, -07).
+// The deepest grant around a path decides, and of equal grants the last; a path outside all grants is invisible
+// (T-PERM-03, -07).
 func TestDeepestDecides(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/gen/own/", "src2/", "docs/", "one", "two")
@@ -95,8 +94,8 @@ func TestDeepestDecides(t *testing.T) {
 	}
 }
 
-// A path that is missing, relative, a link or behind one, of another kind, or never grantable
-// refuses the policy with its position; no path is dropped silently.
+// A path that is missing, relative, a link or behind one, of another kind, or never grantable refuses the policy with
+// the path's position; no path is dropped silently.
 func TestRefusedPaths(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", "file", "link -> src", "dir/out -> /usr", "nowhere -> no/such", "data/db/")
@@ -146,8 +145,8 @@ func TestRefusedPaths(t *testing.T) {
 	}
 }
 
-// However a place of kaged's own was named, relative, by a link or by one to a file that is not there yet, a policy
-// that would give it away is refused, and so is one by which the agent could exchange the link. A place that was
+// A policy that grants a path of kaged's own is refused, whether the path was named relative, by a link, or by a link
+// to a missing file. A policy that lets the agent replace such a link is refused too. A path of kaged's own that was
 // never resolved refuses every policy.
 func TestForbiddenHoweverNamed(t *testing.T) {
 	root := plant(t, "p/src/", "p/data/", "p/cfg -> ../etc", "p/later -> src/later.toml", "etc/", "elsewhere/data/",
@@ -184,7 +183,7 @@ func TestForbiddenHoweverNamed(t *testing.T) {
 	}
 }
 
-// The project's root may be reached by a link; the view shows where it really is.
+// The project's root may be a link; the view has the real path.
 func TestRootByLink(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "real/src/", "by -> real")

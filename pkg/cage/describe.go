@@ -12,12 +12,12 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// Line is one thing about a view.
+// Line is one fact about a view.
 type Line struct {
 	// About is the topic of the line in a word or two: "may", "read-only", "system", "limits" and
 	// the like.
 	About string `json:"about"`
-	// Text says it.
+	// Text is the sentence.
 	Text string `json:"text"`
 }
 
@@ -108,7 +108,7 @@ func (v *View) May() string {
 	return strings.Join(append(parts, "nothing else"), ", ")
 }
 
-// names returns the grants that are chosen, those of the project as ./ and the path in it.
+// names returns the chosen grants; paths of the project begin with ./.
 func (v *View) names(chosen func(Grant) bool) []string {
 	var names []string
 	for _, g := range v.Grants {
@@ -127,8 +127,8 @@ func (v *View) namesOf(paths []string) []string {
 	return names
 }
 
-// name is how a path is shown: from the project's root where it is in the project, and quoted if a character of it
-// is not visible, for the agent may have chosen it to look like more than a path.
+// name formats a path for display: relative to the project's root if it is in the project, and quoted if it has an
+// invisible character. An agent may have chosen the name to look like more than a path.
 func (v *View) name(path string) string {
 	if !termtext.Plain(path) {
 		return termtext.Quote(path)

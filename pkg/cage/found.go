@@ -39,7 +39,7 @@ type Found struct {
 	Kind FoundKind
 	// Path is absolute.
 	Path string
-	// changed is the inode change time of a protected file that the cage can write, 0 for every other path.
+	// changed is the inode change time of a protected file that the cage can write, 0 for other paths.
 	changed int64
 }
 

@@ -11,9 +11,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Each path a policy names is granted as a real path without links below the project or as the
-// absolute path itself, or the policy is refused with the field; paths of the machine and of kaged
-// are never granted.
+// Compiling a policy grants each of its paths as a real path without links below the project, or as the absolute path
+// itself, or refuses the policy with the field. Paths of the machine and of kaged are never granted.
 func FuzzCompilePath(f *testing.F) {
 	for _, path := range []string{
 		"project:/src", "./src/", ".", "/", "/usr", "/bin/sh", "/proc/self/root", "./link", "./link/../src", "project://src",
@@ -43,7 +42,7 @@ func FuzzCompilePath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string, write bool) {
 		mode := "ro"
 		if write && (strings.HasPrefix(path, ".") || strings.HasPrefix(path, "project:")) {
-			mode = "rw" // elsewhere the search for repositories would take its time
+			mode = "rw" // in other folders the search for repositories would take long
 		}
 		v, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: mode, Path: path}}}, root, cage.Forbidden(ownPath))
 		if err != nil {

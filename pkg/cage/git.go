@@ -17,8 +17,8 @@ func isGit(dir string) bool {
 	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
-// inGit reports whether a path is a .git or lies in one. A folder elsewhere that [isGit] takes for a repository's
-// may be a project too: three names make it one.
+// inGit reports whether a path is a .git or lies in one. Another folder that [isGit] takes for a repository's may be a
+// project too, because three names suffice for isGit.
 func inGit(path string) bool {
 	return slices.Contains(strings.Split(path, "/"), ".git")
 }
@@ -40,10 +40,10 @@ func (c *compiler) protectGit(dir, worktree string) error {
 	return nil
 }
 
-// protectGitFolder protects the contents of a repository's folder. Of a bare repository without
-// worktrees it protects only the existing paths: the repository may be stored in another one, as
-// test data, and git would list the stubs there. Such a folder has its own name, so a child agent's
-// policy cannot be shown to name the protected paths in it; there no policy can.
+// protectGitFolder protects the contents of a repository's folder. Of a bare repository without worktrees it protects
+// only the existing paths: the repository may be stored in another one, as test data, and git would list the stubs
+// there. Such a folder has any name, so a child's policy cannot be checked for protected paths in it; there no policy
+// can make them writable.
 func (c *compiler) protectGitFolder(dir string) error {
 	named := inGit(dir)
 	// A folder with a .git of its own is a work tree, though an agent may have made it look like a repository's folder.
@@ -53,14 +53,14 @@ func (c *compiler) protectGitFolder(dir string) error {
 	c.noteGitLinks(dir)
 	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
 		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
-	// A stub made by another cage holds the value git assumes without the file.
+	// A stub that another cage made contains git's default value for the file.
 	common, worktree := firstLine(filepath.Join(dir, "commondir"))
 	worktree = worktree && common != "."
 	for _, name := range dsl.ProtectedGit {
 		stub := gitStubs[name]
 		stub.Missing = stubs
 		if worktree && name != "config.worktree" && name != "modules" {
-			stub = Grant{} // they are looked for where commondir says
+			stub = Grant{} // git reads these from the folder in commondir
 		}
 		path := filepath.Join(dir, name)
 		if !named {
@@ -78,7 +78,7 @@ func (c *compiler) protectGitFolder(dir string) error {
 	return c.search(filepath.Join(dir, "worktrees"))
 }
 
-// logFolders bounds the folders of reference logs that are looked at for links.
+// logFolders is the maximum number of folders of reference logs that are searched for links.
 const logFolders = 64
 
 // noteGitLinks takes note of the links among the files that git writes without removing them first: COMMIT_EDITMSG,
@@ -97,7 +97,7 @@ func (c *compiler) noteGitLinks(dir string) {
 	}
 	list, _ := c.entries(dir)
 	note(dir, list)
-	// Logs beyond the bound are those of branches below many folders; the search says Partial for work trees alone.
+	// Logs beyond the limit belong to branches below many folders. The search reports Partial for work trees only.
 	_, _ = c.walk(filepath.Join(dir, "logs"), logFolders, func(at string, list []dirent) (bool, error) {
 		note(at, list)
 		return true, nil
@@ -219,7 +219,7 @@ func (c *compiler) indexes() *indexes {
 	return &indexes{}
 }
 
-// userSettings are those of the user's and the system's configuration, which hold in each repository.
+// userSettings are the settings of the user's and the system's configuration, which apply to each repository.
 func (c *compiler) userSettings() []placedSetting {
 	if c.ofUser == nil {
 		c.ofUser = []placedSetting{}
@@ -241,7 +241,8 @@ func (c *compiler) protectSetting(s placedSetting, dir, worktree string) error {
 		}
 		return nil
 	case "core.hookspath":
-		if path, ok := gitPath(s.value, dir); ok && path != dir && c.reached(path) != 0 { // as for a push into the repository
+		// relative to the git directory, as for a push into the repository
+		if path, ok := gitPath(s.value, dir); ok && path != dir && c.reached(path) != 0 {
 			if err := c.protectTarget(path, Grant{}); err != nil {
 				return err
 			}
@@ -254,7 +255,7 @@ func (c *compiler) protectSetting(s placedSetting, dir, worktree string) error {
 	return c.protectProgram(s.value, worktree)
 }
 
-// protectProgram protects the files that a command of git's configuration names, as far as they are there.
+// protectProgram protects the existing files that a command of git's configuration names.
 func (c *compiler) protectProgram(command, worktree string) error {
 	const most = 16
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`;&|()<>$={}", r) })

@@ -16,7 +16,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// git runs git in a folder, with no configuration but that of its repository.
+// git runs git in a folder, without the user's and the system's configuration.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -49,7 +49,7 @@ func gitlink(t *testing.T, root, commit string, paths ...string) {
 	}
 }
 
-// The place of a submodule that is in the index is held where it is not initialised: git status goes there itself.
+// The path of a submodule in the index is protected before the submodule is initialised, because git status enters it.
 func TestGitlinks(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, root string){
@@ -127,8 +127,7 @@ func TestNamedByConfiguration(t *testing.T) {
 	}
 }
 
-// With git: read_only all of a repository is read-only, also where a .git file leads to it, and no grant can say
-// otherwise.
+// With git: read_only the whole repository is read-only, also behind a .git file, and a grant in it is refused.
 func TestGitReadOnly(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
@@ -156,9 +155,8 @@ func TestGitReadOnly(t *testing.T) {
 	}
 }
 
-// Paths made while a cage lived are found afterwards: gitlinks, repositories, paths named by a
-// configuration, and protected names in every folder. Earlier paths and empty folders are not
-// reported.
+// Paths made during a cage's life are found afterwards: gitlinks, repositories, paths named by a configuration, and
+// protected names in every folder. Earlier paths and empty folders are not reported.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	root, commit := repository(t)
@@ -178,7 +176,7 @@ func TestSince(t *testing.T) {
 	must(t, os.WriteFile(root+"/old/.envrc", []byte("x"), 0o644))
 	git(t, root, "config", "core.hooksPath", "elsewhere")
 	git(t, root, "init", "-q", "--bare", "deep/mirror")
-	// git takes this for a repository where the .git at the root is broken
+	// git takes this for a repository if the .git at the root is broken
 	for _, name := range []string{"objects", "refs"} {
 		must(t, os.MkdirAll(filepath.Join(root, name), 0o755))
 	}
@@ -209,8 +207,8 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// Git truncates COMMIT_EDITMSG and appends to reference logs without removing them first: an agent that puts links in
-// their places has the next git outside the cage write to a file of the operator's, with the agent's branch names.
+// Git truncates COMMIT_EDITMSG and appends to reference logs without removing them first. If an agent replaces them by
+// links, the next git outside the cage writes the agent's branch names to a file of the operator's.
 func TestLinksInARepositoryAreFound(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
@@ -241,8 +239,8 @@ func TestLinksInARepositoryAreFound(t *testing.T) {
 	}
 }
 
-// A writable grant is searched also where an agent has made it look like a repository's own folder, which takes
-// three names.
+// A writable grant is searched even if an agent has made it look like a repository's own folder, for which three names
+// suffice.
 func TestGrantThatLooksLikeARepository(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, grant, root string }{
@@ -271,8 +269,8 @@ func TestGrantThatLooksLikeARepository(t *testing.T) {
 	}
 }
 
-// A repository that was found once stays protected when so many folders are made that the search does not come to
-// it any more, also for the next process.
+// A repository that was found once stays protected, also in the next process, after so many folders are made that the
+// search no longer reaches it.
 func TestRemembered(t *testing.T) {
 	t.Parallel()
 	root, dir := plant(t, "services/foo/.git/HEAD", "services/foo/.git/config", "services/foo/.git/objects/",
@@ -304,8 +302,8 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// Sockets in granted folders are found if a process listens there, in read-only folders too, and those of dead
-// processes are not.
+// Sockets with a listening process are found in granted folders, read-only ones included; sockets of dead processes are
+// not.
 func TestSockets(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "desk/", "docs/deep/", "desk/a/b/")
@@ -341,7 +339,7 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// File tools refuse each protected name in every folder and in every spelling, unless the policy names it.
+// File tools refuse each protected name, in every folder and spelling, unless the policy names it.
 func TestReserved(t *testing.T) {
 	t.Parallel()
 	root := plant(t, ".git/HEAD", ".git/config", ".git/objects/", ".git/refs/", "src/", ".vscode/x")

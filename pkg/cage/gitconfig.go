@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of reading git's configuration, which is hostile input.
+// Limits for reading git's configuration, which is hostile input.
 const (
 	maxConfig       = 1 << 20 // bytes of one file
-	maxConfigDepth  = 10      // of includes, as in git
-	maxConfigFiles  = 32      // that one repository's includes
-	maxConfigValues = 256     // of one repository's configuration
+	maxConfigDepth  = 10      // depth of includes, as in git
+	maxConfigFiles  = 32      // files that one repository includes
+	maxConfigValues = 256     // settings of one repository's configuration
 )
 
 // setting is one line of a configuration: the key in lower case without its subsection, such as includeif.path, and
 // the value.
 type setting struct{ key, value string }
 
-// parseGitConfig reads the settings that git config reads. Where git fails it skips the line. It
-// returns at most maxConfigValues settings of the keys that wanted selects.
+// parseGitConfig returns the settings that git config would read, of the keys that wanted selects, at most
+// maxConfigValues. It skips a line on which git would fail.
 func parseGitConfig(text string, wanted func(key string) bool) (found []setting) {
 	p := configParser{text: text}
 	section := ""
@@ -62,7 +62,7 @@ func (p *configParser) peek() byte {
 	return 0
 }
 
-// skipSpace skips white space, also a byte order mark at the beginning.
+// skipSpace skips white space, and a byte order mark at the beginning.
 func (p *configParser) skipSpace() {
 	if p.at == 0 {
 		p.at += len(p.text) - len(strings.TrimPrefix(p.text, "\uFEFF"))
@@ -126,7 +126,7 @@ func (p *configParser) value() string {
 		return "true"
 	}
 	var b strings.Builder
-	quoted, kept := false, 0 // kept is how long the value is without the spaces at its end
+	quoted, kept := false, 0 // kept is the length of the value without trailing spaces
 	for p.at++; p.at < len(p.text); p.at++ {
 		c := p.text[p.at]
 		switch {
@@ -240,7 +240,7 @@ func gitPath(value, base string) (string, bool) {
 	return filepath.Join(base, value), base != ""
 }
 
-// homeOf returns the home folder of a user, of this process's for "", and "" for one that is not known.
+// homeOf returns the home folder of a user, of this process's user for "". It returns "" for an unknown user.
 func homeOf(name string) string {
 	if name == "" {
 		home, _ := os.UserHomeDir()
@@ -252,7 +252,7 @@ func homeOf(name string) string {
 	return ""
 }
 
-// userConfigs are the files in which git looks for configuration that is of no repository.
+// userConfigs are the configuration files of git that belong to no repository.
 func userConfigs() []string {
 	files := []string{"/etc/gitconfig"}
 	if home := homeOf(""); home != "" {
@@ -266,7 +266,7 @@ func userConfigs() []string {
 	return files
 }
 
-// readBounded reads a regular file up to a size. whole is false for one that is larger.
+// readBounded reads a regular file up to a size. whole is false for a larger file.
 func readBounded(path string, most int) (text string, whole bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The bounds of reading an index, which the agent may have written.
+// Limits for reading an index, which the agent may have written.
 const (
 	maxIndex     = 64 << 20 // bytes
-	maxIndexPath = 4096     // bytes of one path, as many as Linux takes
-	maxGitlinks  = 256      // that are protected, of one project
+	maxIndexPath = 4096     // bytes of one path, the limit of Linux
+	maxGitlinks  = 256      // protected gitlinks of one project
 )
 
-// errIndex is an index that git would not read either, or that is beyond the bounds.
+// errIndex reports an index that git could not read either, or that exceeds the limits.
 var errIndex = errors.New("the index cannot be read")
 
 // gitlinks returns the paths of the gitlinks in an index, at most maxGitlinks+1, and the name of its shared index
@@ -88,7 +88,7 @@ func (e *indexEntries) next() (mode uint32, err error) {
 	if err := e.name(); err != nil {
 		return 0, err
 	}
-	// The entry is filled with NULs to a multiple of eight, one of which has been read.
+	// NULs pad the entry to a multiple of eight; one of them has been read.
 	_, err = e.in.Discard(7 - (size+len(e.path))%8)
 	return mode, err
 }
@@ -122,14 +122,14 @@ func indexVarint(in *bufio.Reader) (value uint64, err error) {
 	}
 }
 
-// sharedIndex reads the extensions after the entries, and returns the name of the shared index if there is one.
+// sharedIndex reads the extensions after the entries, and returns the name of the shared index or "".
 func sharedIndex(in *bufio.Reader, hash int) (string, error) {
 	for {
 		next, err := in.Peek(8)
 		if err != nil || len(next) < 8 {
 			return "", nil
 		}
-		// The checksum at the end is no extension: it has fewer bytes than its length would say, or no known name.
+		// The checksum at the end is not an extension: it has too few bytes for the length in it, or an unknown name.
 		name, size := string(next[:4]), binary.BigEndian.Uint32(next[4:])
 		if name != "link" {
 			if !isExtension(name) {
@@ -151,7 +151,7 @@ func sharedIndex(in *bufio.Reader, hash int) (string, error) {
 	}
 }
 
-// isExtension reports whether a signature is one of an extension: four letters.
+// isExtension reports whether a signature is that of an extension: four letters.
 func isExtension(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
@@ -161,8 +161,8 @@ func isExtension(name string) bool {
 	return true
 }
 
-// indexes keeps the gitlinks of indexes, so that an index of a large repository is read once and not for each cage.
-// It is safe for concurrent use.
+// indexes caches the gitlinks of indexes, so that the index of a large repository is not read for each cage. It is safe
+// for concurrent use.
 type indexes struct {
 	mu   sync.Mutex // guards kept
 	kept map[string]keptIndex
@@ -183,11 +183,11 @@ type indexKey struct {
 
 const (
 	keptIndexes = 64
-	// racy is how old a change must be for the next one to show in the times of the file, as in git.
+	// racy is the minimum age of a change before a further change shows in the times of the file, as in git.
 	racy = 2 * time.Second
 )
 
-// read returns the gitlinks of the index of a repository's folder. whole is false if it cannot be read to its end.
+// read returns the gitlinks of the index in a repository's folder. whole is false if it cannot be read to its end.
 func (x *indexes) read(dir string, hash int) (links []string, whole bool) {
 	links, shared, whole := x.readFile(filepath.Join(dir, "index"), hash)
 	if shared != "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A configuration is read as git reads it: keys in any case, quotes, escapes, comments, lines that go on.
+// A configuration is parsed as git parses it: keys in any case, quotes, escapes, comments, continued lines.
 func TestParseGitConfig(t *testing.T) {
 	t.Parallel()
 	got := parseGitConfig("\uFEFF[Core] hooksPath = a b  # c\n[include]\npath=\"x # y\" ; z\n\tpath = \\\n  "+

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// list reads the names in an open folder; the descriptor stays open. It is a loop of getdents64 because os.File
-// costs four more system calls for each folder, and cages read hundreds.
+// list reads the names in an open folder and leaves the descriptor open. It calls getdents64 in a loop, because os.File
+// needs four more system calls for each folder and a cage reads hundreds of folders.
 func (c *compiler) list(fd int) ([]dirent, error) {
 	if c.buffer == nil {
 		c.buffer = make([]byte, 32<<10)

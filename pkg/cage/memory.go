@@ -16,18 +16,17 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Bounds of the remembered places of one project.
+// Limits of the remembered paths of one project.
 const (
 	maxKnown      = 1024
 	maxKnownBytes = 1 << 20
 )
 
-// Memory remembers the places of repositories and projects found in a project's folders, so that
-// they stay protected when a later search ends before reaching them. It stores a file per project
-// in a folder outside of all projects; several processes may share the folder. It is safe for
-// concurrent use; a nil Memory remembers no places.
+// Memory remembers the paths of repositories and projects found in a project's folders. They stay protected when a
+// later search ends before reaching them. Memory stores a file per project in a folder outside of all projects; several
+// processes may share the folder. It is safe for concurrent use; a nil Memory remembers no paths.
 type Memory struct {
-	dir     string // "" for no memory between processes
+	dir     string // "" keeps the paths in memory only
 	indexes indexes
 
 	mu   sync.Mutex // guards kept
@@ -40,20 +39,19 @@ type keptKnown struct {
 	known []knownPlace
 }
 
-// knownPlace is one thing that is remembered.
+// knownPlace is one remembered path.
 type knownPlace struct {
 	kind FoundKind
 	path string
 }
 
-// NewMemory returns a memory stored in dir, which is made at the first write.
+// NewMemory returns a memory stored in dir, which is created at the first write.
 func NewMemory(dir string) *Memory { return &Memory{dir: dir, kept: map[string]keptKnown{}} }
 
-// Remember protects the places found by earlier compilations too, and stores the places this one
-// finds.
+// Remember also protects the paths found by earlier compilations, and stores the paths found by this one.
 func Remember(m *Memory) Option { return func(c *compiler) { c.memory = m } }
 
-// Recall protects the places found by earlier compilations too, without storing new ones.
+// Recall also protects the paths found by earlier compilations, without storing new ones.
 func Recall(m *Memory) Option { return func(c *compiler) { c.memory, c.recallOnly = m, true } }
 
 func (m *Memory) path(root string) string {
@@ -61,7 +59,7 @@ func (m *Memory) path(root string) string {
 	return filepath.Join(m.dir, hex.EncodeToString(sum[:16]))
 }
 
-// recall returns the remembered places of the project at root.
+// recall returns the remembered paths of the project at root.
 func (m *Memory) recall(root string) []knownPlace {
 	if m == nil || m.dir == "" {
 		return nil
@@ -84,7 +82,7 @@ func (m *Memory) recall(root string) []knownPlace {
 	return known
 }
 
-// readKnown reads a file of the memory: the kind and the path of each place, each followed by a NUL.
+// readKnown reads a file of the memory: pairs of the kind and the path of a place, each followed by a NUL.
 func readKnown(path string) (known []knownPlace) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -97,8 +95,8 @@ func readKnown(path string) (known []knownPlace) {
 	return known
 }
 
-// remember adds found to the remembered places, within the bounds, and drops the places that no
-// longer exist. It reports false if places did not fit.
+// remember adds found to the remembered paths, within the limits, and drops the paths that no longer exist. It reports
+// false if some did not fit.
 func (m *Memory) remember(root string, found []knownPlace) (all bool, err error) {
 	if m == nil || m.dir == "" || !news(m.recall(root), found) {
 		return true, nil
@@ -112,7 +110,7 @@ func (m *Memory) remember(root string, found []knownPlace) (all bool, err error)
 		return false, err
 	}
 	defer unix.Close(lock)
-	if err := unix.Flock(lock, unix.LOCK_EX); err != nil { // of another process that writes a few kilobytes
+	if err := unix.Flock(lock, unix.LOCK_EX); err != nil { // held by another process only while it writes a few kilobytes
 		return false, err
 	}
 	known := slices.DeleteFunc(readKnown(path), func(k knownPlace) bool {
@@ -142,7 +140,7 @@ func (m *Memory) remember(root string, found []knownPlace) (all bool, err error)
 	return all, os.Rename(temporary, path)
 }
 
-// news reports whether found has a place missing in known.
+// news reports whether found has a path missing in known.
 func news(known, found []knownPlace) bool {
 	is := make(map[knownPlace]bool, len(known))
 	for _, k := range known {
@@ -151,7 +149,7 @@ func news(known, found []knownPlace) bool {
 	return slices.ContainsFunc(found, func(k knownPlace) bool { return !is[k] })
 }
 
-// recalled protects the places found by earlier compilations.
+// recalled protects the paths found by earlier compilations.
 func (c *compiler) recalled() error {
 	for _, k := range c.memory.recall(c.root) {
 		if !filepath.IsAbs(k.path) || filepath.Clean(k.path) != k.path || !c.holder(k.path).Writable || c.gits[k.path] {
@@ -175,7 +173,7 @@ func (c *compiler) recalled() error {
 	return nil
 }
 
-// keep stores the places found by this compilation.
+// keep stores the paths found by this compilation.
 func (c *compiler) keep() {
 	if c.memory == nil || c.recallOnly {
 		return

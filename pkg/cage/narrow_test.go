@@ -16,7 +16,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// forest is a tree of grantable paths with every place that has a meaning for a policy.
+// forest is a tree of grantable paths with every path that has a meaning for a policy.
 var forest = []string{
 	"a/b/c/f", "a/b/d/", "a/e", "b/", "f", ".envrc", "a/.vscode/", "a/b/.git/HEAD", "a/b/.git/config", "a/b/.git/hooks/x",
 	"a/b/.git/objects/",
@@ -93,7 +93,7 @@ func viewOf(t *rapid.T, c *dsl.Cage, root string) *cage.View {
 	return v
 }
 
-// somePolicy grants some of the places, each written in one of the ways in which it can be.
+// somePolicy grants some of the paths, each in one of its spellings.
 func somePolicy(t *rapid.T, label, root string, places []string) *dsl.Cage {
 	c := &dsl.Cage{Seccomp: "default", State: "ephemeral"}
 	for range rapid.IntRange(1, 6).Draw(t, label) {
@@ -111,8 +111,7 @@ func somePolicy(t *rapid.T, label, root string, places []string) *dsl.Cage {
 	return c
 }
 
-// fitting returns child narrowed below parent: without its excess, and with the parent's values
-// where it asks for them.
+// fitting returns child narrowed below parent: without its excess, and with the parent's values where they exceed.
 func fitting(t *rapid.T, parent, child *dsl.Cage) *dsl.Cage {
 	for _, m := range parent.FS {
 		if rapid.Bool().Draw(t, "as above") {
@@ -132,8 +131,8 @@ func fitting(t *rapid.T, parent, child *dsl.Cage) *dsl.Cage {
 	}
 }
 
-// Paths read-only in an ancestor stay read-only below it in both spellings; a path the child's own
-// policy names gets that grant and no more.
+// Paths read-only in an ancestor stay read-only in its descendants, in both spellings. A path named by the child's own
+// policy gets that grant and no more.
 func TestNarrowAcrossSpellings(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/secret/pub/", "src/x", "lib/")
@@ -162,7 +161,7 @@ func TestNarrowAcrossSpellings(t *testing.T) {
 		_, err = cage.Compile(c, root)
 		if f := fault.From(err); err == nil || !strings.HasPrefix(f.Msg, ".kaged/project.yaml:7:12: There is nothing at ") ||
 			f.Details["field"] != "cage.read_only[0]" {
-			t.Errorf("a place that is gone, and could be made anew, does not refuse the policy where it is written: %v", err)
+			t.Errorf("a removed path, which could be created again, does not refuse the policy at its position: %v", err)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// gitStubs are the stubs of missing protected paths in a repository's folder. A stub in a work tree
-// is a folder, as git ignores empty folders; commondir holds the value git assumes without it.
+// gitStubs are the stubs of missing protected paths in a repository's folder. A stub in a work tree is a folder,
+// because git ignores empty folders. The stub of commondir contains git's default value.
 var gitStubs = map[string]Grant{
 	"hooks": {Dir: true}, "config": {}, "config.worktree": {}, "commondir": {Stub: ".\n"}, "modules": {Dir: true},
 }
@@ -30,7 +30,7 @@ func (c *compiler) protect() error {
 		}
 		g := c.named[path]
 		if g.Writable && g.Dir && filepath.Base(path) == ".git" {
-			// An empty writable folder too: no other rule protects a repository made in it later.
+			// Empty writable folders too: no other rule protects a repository made in one later.
 			if err := c.protectGit(path, filepath.Dir(path)); err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ func (c *compiler) protect() error {
 			c.searchReadOnly(path)
 		}
 		if !g.Writable || !g.Dir || c.gits[path] && inGit(path) || c.holder(filepath.Dir(path)).Writable {
-			continue // in a writable one that is searched itself
+			continue // inside a writable grant that is searched itself
 		}
 		if err := c.protectPartly(path); err != nil {
 			return err
@@ -59,8 +59,8 @@ func (c *compiler) protect() error {
 	return nil
 }
 
-// protectFolder protects the files in dir that make tools run code. Missing names get a stub if the table gives
-// them one at this place: no place, the root of a writable grant, or the project's root.
+// protectFolder protects the files in dir that make tools run code. A missing name gets a stub if the table gives it
+// one for this kind of folder: an inner folder, the root of a writable grant, or the project's root.
 func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
 	list, readable := c.entries(dir)
 	there := make(map[string]bool, len(list))
@@ -95,7 +95,7 @@ func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
 	return nil
 }
 
-// protectPartly protects the rest of a name that begins above the grant, as .config/git does where .config is granted.
+// protectPartly protects the rest of a name that begins above the grant: .config/git if the grant is .config.
 func (c *compiler) protectPartly(dir string) error {
 	for _, p := range dsl.ProtectedNames {
 		name := p.Name
@@ -110,7 +110,7 @@ func (c *compiler) protectPartly(dir string) error {
 	return nil
 }
 
-// lookAbove protects the insides of the repositories that a grant lies in.
+// lookAbove protects the contents of the repositories around a grant.
 func (c *compiler) lookAbove(path string) error {
 	if !c.named[path].Writable {
 		return nil
@@ -125,8 +125,8 @@ func (c *compiler) lookAbove(path string) error {
 	return nil
 }
 
-// protectPath makes one path read-only if it lies in a writable grant and the policy does not name it. Where it is
-// not there, a stub that is Missing takes its place.
+// protectPath makes one path read-only if it lies in a writable grant and the policy does not name it. If the path is
+// missing and stub is Missing, the stub takes its place.
 func (c *compiler) protectPath(path string, stub Grant) error {
 	if _, known := c.grants[path]; known {
 		return nil
@@ -154,7 +154,7 @@ func (c *compiler) protectPath(path string, stub Grant) error {
 	return nil
 }
 
-// holder returns the grant that decides about a path.
+// holder returns the deepest grant around a path.
 func (c *compiler) holder(path string) Grant {
 	for at := path; ; at = filepath.Dir(at) {
 		if g, ok := c.grants[at]; ok && (g.Dir || at == path) {
@@ -166,8 +166,8 @@ func (c *compiler) holder(path string) Grant {
 	}
 }
 
-// pin lists the folders between a read-only grant and the writable one around it: each must be its
-// own mount, since a folder that is no mount can be renamed together with the mounts below it.
+// pin lists the folders between a read-only grant and the writable one around it. Each must be a mount: a plain folder
+// can be renamed together with the mounts below it.
 func (c *compiler) pin() {
 	for path, g := range c.grants {
 		if g.Writable {
@@ -195,7 +195,7 @@ func kind(path string) uint32 {
 	return uint32(st.Mode) & unix.S_IFMT
 }
 
-// kindBeneath is kind of a path below an open folder that is reached through no link.
+// kindBeneath is kind for a path below an open folder, reached without links.
 func kindBeneath(dir int, rel string) uint32 {
 	fd, err := beneath.Open(dir, rel, beneath.Path|unix.O_CLOEXEC, 0)
 	if err != nil {

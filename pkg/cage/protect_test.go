@@ -13,8 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// added returns the paths of a view besides the policy's grants, below root: name and kind of
-// protection.
+// added returns the paths of a view besides the policy's grants, relative to root: name and kind of protection.
 func added(root string, v *cage.View) map[string]string {
 	found := map[string]string{}
 	for _, g := range v.Grants {
@@ -104,8 +103,8 @@ func TestProtectedNamed(t *testing.T) {
 	}
 }
 
-// Outside a repository no repository can be planted, neither at the project's root nor at the root of a writable
-// folder.
+// An agent cannot create a repository outside an existing one, neither at the project's root nor at the root of a
+// writable folder.
 func TestNoRepositoryPlanted(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "out/", "src/")
@@ -115,8 +114,7 @@ func TestNoRepositoryPlanted(t *testing.T) {
 	expect(t, added(root, compile(t, root, "ro .")), map[string]string{})
 }
 
-// Stubs made by another cage are protected in this one too, and count as neither a repository nor a
-// worktree.
+// Stubs made by another cage are protected here too, and do not count as a repository or a worktree.
 func TestStubsOfAnother(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "src/", ".git/HEAD", ".git/config", ".git/objects/", ".git/refs/", "out/")
@@ -140,8 +138,8 @@ func TestStubsOfAnother(t *testing.T) {
 	})
 }
 
-// Repositories, projects, submodules and worktrees inside a writable folder are found, those that are kept
-// elsewhere followed.
+// Repositories, projects, submodules and worktrees inside a writable folder are found, also those with their repository
+// in another place.
 func TestNestedRepositories(t *testing.T) {
 	t.Parallel()
 	root := plant(t,
@@ -176,7 +174,7 @@ func TestNestedRepositories(t *testing.T) {
 	}
 }
 
-// Of a tree with more folders than are searched the nearest are, and the view says that there are more.
+// A search of too many folders takes the nearest ones, and the view says that there are more.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	names := []string{"near/.git/HEAD", "near/.git/config", "a/b/c/d/e/.git/config"}
@@ -215,7 +213,7 @@ func TestProtectedLink(t *testing.T) {
 	compile(t, root, "ro .")
 }
 
-// A folder on the way to a read-only path is pinned, so that it cannot be renamed and made anew.
+// A folder on the way to a read-only path is pinned, so that it cannot be renamed and made again.
 func TestPinned(t *testing.T) {
 	t.Parallel()
 	root := plant(t, "a/b/secret", "a/b/c/")

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// How many folders are looked at, those nearest to the root first: of a writable grant for repositories, projects,
-// protected names and sockets, and of a read-only one for sockets.
+// Limits of the searched folders, nearest to the root first: for repositories, projects, protected names and sockets in
+// a writable grant, and for sockets in a read-only one.
 const (
 	searched         = 512
 	searchedReadOnly = 128
@@ -21,14 +21,13 @@ const (
 // unsearched are folders of installed packages, which hold no working repositories.
 var unsearched = []string{"node_modules", ".venv", "__pycache__"}
 
-// dirent is an entry of a folder. kind is a file type of stat(2), 0 where the file system does not say.
+// dirent is an entry of a folder. kind is a file type of stat(2), 0 if the file system does not report it.
 type dirent struct {
 	name string
 	kind uint32
 }
 
-// entries reads a folder that is to be reached without links, sorted by name. It reports false for one that cannot
-// be read.
+// entries reads a folder that is reached without links, sorted by name. It reports false if the folder cannot be read.
 func (c *compiler) entries(dir string) ([]dirent, bool) {
 	fd, err := beneath.Open(c.systemFD, relative(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -61,8 +60,8 @@ func relative(path string) string {
 	return path[1:]
 }
 
-// walk calls visit with the folders below dir, at most most of them, nearest first; visit narrows
-// the walk by its result. It follows no links. It reports false if there are more.
+// walk calls visit with the folders below dir, at most the given number, nearest first; the result of visit narrows the
+// walk. It follows no links. It reports false if there are more folders.
 func (c *compiler) walk(
 	dir string, most int, visit func(at string, list []dirent) (deeper bool, err error),
 ) (all bool, err error) {
@@ -91,12 +90,12 @@ func (c *compiler) walk(
 	return true, nil
 }
 
-// isObjects reports whether a folder is one of the 256 in which git keeps objects.
+// isObjects reports whether a folder is one of git's 256 object folders.
 func isObjects(dir, name string) bool {
 	return len(name) == 2 && filepath.Base(dir) == "objects" && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// search looks below dir for repositories, projects, protected names and sockets.
+// search finds repositories, projects, protected names and sockets below dir.
 func (c *compiler) search(dir string) error {
 	all, err := c.walk(dir, searched, func(at string, list []dirent) (bool, error) {
 		if !c.holder(at).Writable {
@@ -124,15 +123,16 @@ func (c *compiler) search(dir string) error {
 	return err
 }
 
-// noteBare takes note of a repository's folder that is no .git: git takes it for one wherever no .git is in the
-// way, and so at a project's root too once the .git there is broken, which its HEAD decides and a cage can write.
+// noteBare records a repository's folder without the name .git. Git uses such a folder unless a valid .git comes first.
+// That holds at a project's root too: a cage can write the HEAD of the .git there, and a broken HEAD makes the .git
+// invalid.
 func (c *compiler) noteBare(dir string) {
 	if !inGit(dir) {
 		c.note(Found{Kind: FoundRepository, Path: dir})
 	}
 }
 
-// searchReadOnly looks below a read-only grant for sockets, if they are asked for.
+// searchReadOnly looks for sockets below a read-only grant, if the caller asked for sockets.
 func (c *compiler) searchReadOnly(dir string) {
 	if !c.sockets {
 		return
@@ -144,7 +144,7 @@ func (c *compiler) searchReadOnly(dir string) {
 	c.partialSockets = c.partialSockets || !all
 }
 
-// noteNames takes note of the protected names in a folder, wherever it lies.
+// noteNames records the protected names in a folder, at any depth.
 func (c *compiler) noteNames(dir string, list []dirent) {
 	for _, e := range list {
 		for _, name := range dsl.ProtectedBelow(e.name) {

@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSockets is how many sockets are looked at for one cage.
+// maxSockets is the maximum number of sockets that are checked for one cage.
 const maxSockets = 1024
 
-// Sockets finds the sockets in granted folders behind which a process listens, [View.Sockets]: those that the
-// kernel knows of in this network namespace, wherever they lie, and of others those in the folders that are
-// searched.
+// Sockets finds the sockets in granted folders with a listening process, [View.Sockets]: the sockets that the kernel
+// lists for this network namespace, at any path, and other sockets in the searched folders.
 func Sockets() Option { return func(c *compiler) { c.sockets = true } }
 
-// noteSockets takes note of the sockets in a folder.
+// noteSockets records the sockets in a folder.
 func (c *compiler) noteSockets(dir string, list []dirent) {
 	if !c.sockets {
 		return
@@ -27,8 +26,7 @@ func (c *compiler) noteSockets(dir string, list []dirent) {
 	}
 }
 
-// findSockets adds the sockets of the kernel's table, and keeps of all found ones those that answer
-// and lie in a grant.
+// findSockets adds the sockets of the kernel's table, and keeps the found sockets that answer and lie in a grant.
 func (c *compiler) findSockets() {
 	if !c.sockets {
 		return

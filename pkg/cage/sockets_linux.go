@@ -11,10 +11,10 @@ import (
 	"kaged.dev/pkg/beneath"
 )
 
-// maxSocketTable is how many bytes of the kernel's table of sockets are read.
+// maxSocketTable is the maximum number of bytes read from the kernel's table of sockets.
 const maxSocketTable = 4 << 20
 
-// listeners are the paths of the sockets of this network namespace, as far as they are absolute.
+// listeners are the absolute paths of the sockets of this network namespace.
 func listeners() (paths []string) {
 	file, err := os.Open("/proc/self/net/unix")
 	if err != nil {
@@ -23,7 +23,7 @@ func listeners() (paths []string) {
 	defer file.Close()
 	text, _ := io.ReadAll(io.LimitReader(file, maxSocketTable))
 	for line := range strings.Lines(string(text)) {
-		// Num RefCount Protocol Flags Type St Inode Path
+		// columns: Num RefCount Protocol Flags Type St Inode Path
 		if i := strings.Index(line, " /"); i >= 0 {
 			paths = append(paths, strings.TrimSuffix(line[i+1:], "\n"))
 		}
@@ -31,10 +31,9 @@ func listeners() (paths []string) {
 	return paths
 }
 
-// answers reports whether a process holds the socket at a path. It connects with another socket
-// type than services listen with, invisible to the service: the kernel refuses it with EPROTOTYPE
-// for a live stream and with ECONNREFUSED for one of an ended process. A datagram socket is
-// connected to, which sends no bytes.
+// answers reports whether a process holds the socket at a path. It connects with a socket type that services do not
+// listen with, so that the service does not notice: the kernel refuses with EPROTOTYPE for a live stream socket and
+// with ECONNREFUSED for one of an ended process. To a datagram socket it connects without sending a byte.
 func (c *compiler) answers(path string) bool {
 	if c.reached(path) != unix.S_IFSOCK {
 		return false

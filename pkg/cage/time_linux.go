@@ -2,5 +2,5 @@ package cage
 
 import "golang.org/x/sys/unix"
 
-// changeTime is when an inode was changed last, in nanoseconds.
+// changeTime is the last change of an inode, in nanoseconds.
 func changeTime(st *unix.Stat_t) int64 { return st.Ctim.Nano() }

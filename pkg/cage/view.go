@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// View is a policy made real for one project.
+// View is a policy resolved for one project.
 type View struct {
 	// Root is the project's folder: absolute, clean, without links.
 	Root string
@@ -20,7 +20,7 @@ type View struct {
 	Grants []Grant
 	// Net are the rules of reachable hosts, empty for no network.
 	Net []Rule
-	// Relaxed allows the system calls that debuggers need.
+	// Relaxed permits the system calls of debuggers.
 	Relaxed bool
 	// Capabilities are named rights, such as shell.
 	Capabilities []string
@@ -28,40 +28,40 @@ type View struct {
 	Persistent bool
 	// Env are the variables set inside.
 	Env map[string]string
-	// Limits bound the use of resources; zero sets no limit of its own.
+	// Limits are the cage's resource limits; zero means no limit of the policy.
 	Limits dsl.Limits
-	// GitReadOnly says that all of a repository's folder is read-only.
+	// GitReadOnly makes the whole folder of a repository read-only.
 	GitReadOnly bool
 	// Found are the findings in writable folders, by path, as compared by [View.Since].
 	Found []Found
-	// Sockets are the sockets in granted folders that answer, if they were asked for; see [Sockets].
+	// Sockets are the answering sockets in granted folders, if the caller asked for them; see [Sockets].
 	Sockets []string
-	// PartialSockets says that a read-only folder has more folders than are searched for sockets.
+	// PartialSockets is true if a read-only folder has too many folders for a complete search for sockets.
 	PartialSockets bool
-	// Partial says that a writable folder has more folders than are searched for repositories and projects in it,
-	// so that files may be left unprotected that lie deep inside.
+	// Partial is true if a writable folder has too many folders for a complete search for repositories and projects. Files
+	// deep inside may then be unprotected.
 	Partial bool
 }
 
-// Grant is a path that can be seen in a box, where it is outside.
+// Grant is a path that is visible in a cage.
 type Grant struct {
 	// Path is absolute, clean and without links.
 	Path string
-	// Writable allows changes.
+	// Writable permits changes.
 	Writable bool
-	// Dir says that it is a folder, with everything in it; else it is one file.
+	// Dir is true for a folder with its contents, false for one file.
 	Dir bool
-	// Protected says that no policy asked for it: it lies in a writable grant and makes tools outside the box run code.
+	// Protected is true for a path that no policy asked for: it lies in a writable grant and makes tools outside the cage
+	// run code.
 	Protected bool
-	// Missing marks a protected path that does not exist. While the cage lives a stub of that kind
-	// stands at its place, if one can be made there; where kaged cannot make one, the cage cannot
-	// make the file either. Other cages protect the stub like an existing file, and it stays as
-	// long as one of them lives.
+	// Missing marks a protected path that does not exist. While the cage lives, a stub stands in its place. If kaged
+	// cannot create the stub, the cage cannot create the file either. Other cages protect the stub like an existing file,
+	// and it stays as long as one of them lives.
 	Missing bool
 	// Stub is the content of the stub of a missing file.
 	Stub string
-	// Pinned is a writable folder that is only listed because a protected path lies in it: it must be a mount of
-	// its own, so that it cannot be renamed away, the protected path with it, and another made in its place.
+	// Pinned is true for a writable folder that is listed only because a protected path lies in it. It is a separate
+	// mount; otherwise an agent could rename it with the protected path and create another in its place.
 	Pinned bool
 }
 
@@ -71,11 +71,11 @@ type Rule = dsl.Rule
 // ParseRule reads an entry of net.allow; see [dsl.ParseRule].
 func ParseRule(text string) (Rule, error) { return dsl.ParseRule(text) }
 
-// Excess is a right that a cage asks for and the one above it lacks.
+// Excess is a right that a cage asks for and its parent's cage lacks.
 type Excess = dsl.Excess
 
-// Narrow returns the rights child asks for beyond parent, the cage of the agent above; a valid
-// child has none. [dsl.Narrow] also gives the narrowed child.
+// Narrow returns the rights that child asks for beyond parent, the cage of the parent agent; a valid child has none.
+// [dsl.Narrow] also returns the narrowed child.
 func Narrow(parent, child *dsl.Cage) []Excess {
 	_, excess := dsl.Narrow(parent, child)
 	return excess
@@ -86,7 +86,7 @@ func Below(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
 }
 
-// Find returns the grant that decides about a path, absolute and without links, and false if it cannot be seen.
+// Find returns the deepest grant around a path that is absolute and without links, and false for an invisible path.
 func (v *View) Find(real string) (Grant, bool) {
 	best := -1
 	for i, g := range v.Grants {
@@ -100,9 +100,9 @@ func (v *View) Find(real string) (Grant, bool) {
 	return v.Grants[best], true
 }
 
-// Reserved reports whether a path contains a protected name that no grant of the policy names, in
-// any folder, and returns the path up to that name. File tools do not write there. Commands in a
-// cage may, where the name has no stub; the path is reported when the cage ends.
+// Reserved reports whether a path contains a protected name that no grant of the policy names, in any folder, and
+// returns the path up to that name. File tools do not write there. Commands in a cage may create a name without a stub;
+// the path is reported when the cage ends.
 func (v *View) Reserved(real string) (string, bool) {
 	holder := ""
 	for _, g := range v.Grants {
@@ -121,7 +121,7 @@ func (v *View) Reserved(real string) (string, bool) {
 	return filepath.Join(holder, part), ok
 }
 
-// reservedGit finds a .git in a path that is no folder with a repository in it, or is spelled otherwise.
+// reservedGit finds a .git in a path that is not the folder of a repository or has another spelling.
 func (v *View) reservedGit(holder, rel string) (string, bool) {
 	at := holder
 	for element := range strings.SplitSeq(rel, "/") {
@@ -136,13 +136,13 @@ func (v *View) reservedGit(holder, rel string) (string, bool) {
 	return "", false
 }
 
-// Writes reports whether the grants allow making new files.
+// Writes reports whether the grants permit new files.
 func (v *View) Writes() bool {
 	return slices.ContainsFunc(v.Grants, func(g Grant) bool { return g.Writable && g.Dir })
 }
 
-// Allows reports whether a path, absolute and without links, can be read, or also written where write is set. Of a
-// path that is not there yet it says whether it may be made.
+// Allows reports whether an absolute path without links may be read, or with write also written. For a missing path it
+// reports whether the path may be created.
 func (v *View) Allows(real string, write bool) bool {
 	g, ok := v.Find(real)
 	return ok && (g.Writable || !write)
