@@ -1,5 +1,5 @@
-// Package catalogue holds the known tools and the patterns that name them, shared by compiling a project and
-// running an agent. [Tools] are a workspace's, as its tool-runner lists them.
+// Package catalogue holds the known tools and their name patterns, shared by the compiler of projects and the agents.
+// [Tools] are the tools of a workspace, as listed by its tool-runner.
 package catalogue
 
 import (
@@ -19,17 +19,17 @@ type Tool struct {
 	Description string
 	// Schema is the JSON Schema of its input.
 	Schema json.RawMessage
-	// RootOnly says whether only the root agent may use it, DefaultRoot whether that has it without being given it.
+	// RootOnly means that only the root agent may use it. DefaultRoot means that the root agent has it by default.
 	RootOnly, DefaultRoot bool
-	// Writes says whether it changes files or runs programs.
+	// Writes is true if it changes files or runs programs.
 	Writes bool
-	// Parallel says whether calls of one turn may run side by side.
+	// Parallel is true if calls of one turn may run at the same time.
 	Parallel bool
-	// ReadWhen describes the calls that only look, of a tool that writes.
+	// ReadWhen matches the read-only calls of a tool that writes.
 	ReadWhen toolcall.When
-	// WaitWhen describes the calls that wait for outside events, also those by an alias without an action.
+	// WaitWhen matches the calls that wait for outside events, also calls by an alias without an action.
 	WaitWhen toolcall.When
-	// Aliases are other names it answers to.
+	// Aliases are its other names.
 	Aliases []Alias
 }
 
@@ -37,9 +37,9 @@ type Tool struct {
 type Alias struct {
 	Name, Description string
 	Schema            json.RawMessage
-	// ReadWhen describes the calls by this name that only look.
+	// ReadWhen matches the read-only calls by this name.
 	ReadWhen toolcall.When
-	// Action is the one of the tool's actions that the alias fixes, "" for another name of the whole tool.
+	// Action is the action of the tool that the alias fixes, "" if the alias names the whole tool.
 	Action string
 }
 
@@ -58,10 +58,10 @@ func (t *Tool) Alias(name string) *Alias {
 	return nil
 }
 
-// Tools are the tools there are, in their canonical order. They are never changed once made.
+// Tools are the known tools in their canonical order. They are immutable.
 type Tools []Tool
 
-// Find returns the tool that answers to name, or nil.
+// Find returns the tool with this name or alias, or nil.
 func (c Tools) Find(name string) *Tool {
 	for i := range c {
 		if c[i].answersTo(name) {
@@ -79,10 +79,10 @@ type Switch struct {
 	Enabled bool
 }
 
-// Match is how a pattern names a tool or an action of one.
+// Match is the way a pattern names a tool or an action of it.
 type Match int
 
-// The ways, each counting more than those before it.
+// The ways, in rising priority.
 const (
 	NoMatch Match = iota
 	GlobMatch
@@ -91,8 +91,9 @@ const (
 	ActionMatch
 )
 
-// Matches tells how pattern names t: as its name or an alias, or as a glob that matches its name or one of its actions.
-// The glob x.* also matches a tool or an alias named x. Older files list x.* for a namespace that is one tool now.
+// Matches returns the way pattern names t: as its name or an alias, or as a glob that matches its name or one of its
+// actions. The glob x.* also matches a tool or an alias named x, because older files list x.* for a namespace that is
+// now one tool.
 func (t *Tool) Matches(pattern string) Match {
 	how := t.matches(pattern)
 	for _, unit := range t.Units() {
@@ -101,7 +102,7 @@ func (t *Tool) Matches(pattern string) Match {
 	return how
 }
 
-// matches is [Tool.Matches] for the tool as a whole.
+// matches is [Tool.Matches] without the actions of the tool.
 func (t *Tool) matches(pattern string) Match {
 	if a := t.Alias(pattern); pattern == t.Name || a != nil && a.Action == "" {
 		return ExactMatch
@@ -121,8 +122,8 @@ func (t *Tool) matches(pattern string) Match {
 	return NoMatch
 }
 
-// Units are the names by which t is given and withheld: the aliases that fix its actions, or its own name where it has
-// no such alias.
+// Units are the names that grant and withhold t: the aliases that fix its actions, or its own name without such
+// aliases.
 func (t *Tool) Units() []string {
 	var units []string
 	for _, a := range t.Aliases {
@@ -136,7 +137,7 @@ func (t *Tool) Units() []string {
 	return units
 }
 
-// matchesUnit tells how pattern names one of the units of t.
+// matchesUnit returns the way pattern names one of the units of t.
 func (t *Tool) matchesUnit(pattern, unit string) Match {
 	if unit == t.Name {
 		return t.matches(pattern)
@@ -153,7 +154,7 @@ func (t *Tool) matchesUnit(pattern, unit string) Match {
 	return NoMatch
 }
 
-// Given returns the units of t that a list of names gives: all for its own name.
+// Given returns the units of t that a list of names grants. The tool's own name grants all.
 func (t *Tool) Given(names []string) []string {
 	if slices.Contains(names, t.Name) {
 		return t.Units()
@@ -167,7 +168,7 @@ func (t *Tool) Given(names []string) []string {
 	return given
 }
 
-// NamesOf returns the names that give units of t: its own for all of them.
+// NamesOf returns the names that grant units of t. For all units it is the tool's own name.
 func (t *Tool) NamesOf(units []string) []string {
 	if len(units) == len(t.Units()) {
 		return []string{t.Name}
@@ -175,7 +176,7 @@ func (t *Tool) NamesOf(units []string) []string {
 	return units
 }
 
-// SchemaOf returns the JSON Schema of the input of t with those of its actions alone that units name.
+// SchemaOf returns the JSON Schema of the input of t, limited to the actions in units.
 func (t *Tool) SchemaOf(units []string) json.RawMessage {
 	if len(units) == len(t.Units()) {
 		return t.Schema
@@ -197,17 +198,17 @@ func (t *Tool) SchemaOf(units []string) json.RawMessage {
 	return raw(document)
 }
 
-// ActionParameter is the parameter by which a tool with actions is told which is meant.
+// ActionParameter is the parameter that selects the action of a tool.
 const ActionParameter = "action"
 
-// raw returns a value of plain types as JSON.
+// raw encodes a value of plain types as JSON.
 func raw(value any) json.RawMessage {
 	text, _ := json.Marshal(value)
 	return text
 }
 
-// Verdict returns the last of switches that names a unit of t most closely, or nil: an action counts more
-// than a name, that more than a glob, and of equals the later counts.
+// Verdict returns the switch that decides about a unit of t, or nil. An action has priority over a name, a name over a
+// glob, and the later switch over an equal earlier one.
 func Verdict(switches []Switch, t *Tool, unit string) *Switch {
 	best, how := -1, NoMatch
 	for i, s := range switches {
@@ -221,8 +222,8 @@ func Verdict(switches []Switch, t *Tool, unit string) *Switch {
 	return &switches[best]
 }
 
-// Allowed returns those of t's units that switches do not turn off explicitly. An operator's rules that do win over
-// every project.
+// Allowed returns the units of t that switches do not turn off explicitly. An operator's rules that turn a unit off
+// override every project.
 func Allowed(switches []Switch, t *Tool, units []string) []string {
 	var allowed []string
 	for _, unit := range units {

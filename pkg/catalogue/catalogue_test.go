@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A pattern names a tool as its name, as an alias, or as a glob; a namespace that was merged into one tool names
+// A pattern names a tool by its name, an alias, or a glob. The name of a namespace that was merged into one tool names
 // that tool.
 func TestMatches(t *testing.T) {
 	lsp := &Tool{Name: "code.lsp", Aliases: []Alias{{Name: "lsp.hover"}, {Name: "lsp"}}}
@@ -43,7 +43,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// A name counts more than a glob, and of equals the later counts.
+// A name has priority over a glob, and of equal switches the later decides.
 func TestVerdict(t *testing.T) {
 	read := &Tool{Name: "file.read"}
 	on, off := func(p string) Switch { return Switch{p, true} }, func(p string) Switch { return Switch{p, false} }
@@ -77,7 +77,7 @@ func issueTool() *Tool {
 	}
 }
 
-// The actions of a tool are switched one by one by the aliases that fix them, and together by its name or a glob
+// The aliases that fix the actions of a tool switch them one by one; its name or a glob switches them together
 // (T-ISSUE-02).
 func TestActionsAreSwitchedOneByOne(t *testing.T) {
 	t.Parallel()
