@@ -1,7 +1,7 @@
-// Package check refuses meaningless request fields, before they reach a rule or the store.
+// Package check validates request fields before they reach a rule or the store.
 //
-// Postgres keeps no NUL byte and no invalid UTF-8 in text, so every string of a request that becomes a query's
-// argument passes [Text] or [ID] first; a failure is the caller's mistake and not a defect.
+// Postgres text cannot hold a NUL byte or invalid UTF-8. Every string of a request that becomes a query's argument
+// passes [Text] or [ID] first, so that a bad string is reported as the caller's mistake and not as an internal error.
 package check
 
 import (
@@ -43,8 +43,8 @@ func ID(field, value string) error {
 	return Text(field, value, 0)
 }
 
-// Findable reports whether an identifier of a URL path can exist at all. One that cannot is answered like any other
-// unknown one, with not_found, and never reaches the store.
+// Findable reports whether an identifier in a URL path is well formed. The caller answers a malformed one with
+// not_found, as any unknown one, without a query.
 func Findable(id string) bool { return ID("id", id) == nil }
 
 // Setting is the value of a configuration key.
@@ -53,7 +53,7 @@ type Setting struct {
 	Value int64
 }
 
-// Positive fails with bad_request for the first setting that is not more than 0.
+// Positive fails with bad_request for the first setting that is 0 or less.
 func Positive(settings ...Setting) error {
 	for _, s := range settings {
 		if s.Value <= 0 {

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A value that Postgres could not hold, or that is too long, is refused with the name of its field.
+// A text that Postgres cannot store, or that is too long, is refused with the name of its field.
 func TestText(t *testing.T) {
 	for name, c := range map[string]struct {
 		value string
