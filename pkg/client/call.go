@@ -17,12 +17,12 @@ import (
 
 //go:generate go run ./internal/gen
 
-// route is a route of the API, as the contract has it.
+// route is a route of the API, as defined by the contract.
 type route struct {
 	method, path string
-	// body is the field of the request that is the body, "*" for all that are not in the path, "" for no body.
+	// body is the request field sent as the body, "*" for all fields that are not in the path, "" for no body.
 	body string
-	// answer is the field of the answer that the body holds, "" for the whole.
+	// answer is the field of the answer that the body holds, "" for the whole answer.
 	answer string
 }
 
@@ -55,7 +55,7 @@ func call[T any, P message[T]](ctx context.Context, c *Client, r route, req prot
 	return answer, nil
 }
 
-// answered reports whether a refusal is an answer with findings, as about a project file with an error.
+// answered reports whether an error response is an answer with findings, as for a project file with errors.
 func answered(status int, data []byte) bool {
 	var body map[string]json.RawMessage
 	if status != http.StatusUnprocessableEntity || json.Unmarshal(data, &body) != nil {
@@ -106,7 +106,7 @@ func (r route) fill(req proto.Message) (path string, body []byte, err error) {
 	return path, body, err
 }
 
-// content returns a message as a body without unset fields: those keep their values.
+// content encodes a message as a body without its unset fields, which keep their stored values.
 func content(m protoreflect.Message) ([]byte, error) {
 	whole, err := wirejson.Marshal(m.Interface())
 	if err != nil {
@@ -124,7 +124,7 @@ func content(m protoreflect.Message) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// text returns a value of a field as a path or a query has it.
+// text formats a value of a field for a path or a query.
 func text(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
@@ -137,8 +137,8 @@ func text(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return v.String()
 }
 
-// segment returns a value as a part of a path; one of many segments keeps its slashes. It fails with
-// validation_failed for a value that no path can have.
+// segment formats a value as a part of a path. With many it may hold slashes. It fails with validation_failed for a
+// value that is invalid in a path.
 func segment(name, value string, many bool) (string, error) {
 	parts := []string{value}
 	if many {

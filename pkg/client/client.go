@@ -25,19 +25,19 @@ type Client struct {
 	csrf string
 	// token is an API token; it may be "".
 	token string
-	// open says that the daemon runs with --no-sandbox.
+	// open is true if the daemon runs with --no-sandbox.
 	open bool
 }
 
-// Open returns a client of the daemon at a base URL that signs in with an API token; a daemon without sign-in takes
-// an empty one. It fails with unauthenticated for a token that is not valid and with unavailable.
+// Open returns a client of the daemon at a base URL, signed in with an API token; use an empty token for a daemon
+// without sign-in. It fails with unauthenticated for an invalid token, and with unavailable.
 func Open(ctx context.Context, base, token string) (*Client, error) {
 	c := New(base).WithToken(token)
 	return c, c.Bootstrap(ctx)
 }
 
-// SignIn returns a client of the daemon at the unix socket of its gateway, for processes of the daemon's own
-// user. It fails with unavailable and forbidden.
+// SignIn returns a client of the daemon at the unix socket of its gateway, for processes of the daemon's OS user. It
+// fails with unavailable and forbidden.
 func SignIn(ctx context.Context, socket string) (*Client, error) {
 	conn, err := grpc.NewClient("unix:"+socket, rpc.DialOptions()...)
 	if err != nil {
@@ -74,7 +74,7 @@ func SignInWith(ctx context.Context, conn grpc.ClientConnInterface) (*Client, er
 
 // New returns a client of the daemon at base that is not signed in.
 func New(base string) *Client {
-	jar, _ := cookiejar.New(nil) // it fails for no options
+	jar, _ := cookiejar.New(nil) // it fails only for invalid options
 	return &Client{
 		base: strings.TrimSuffix(base, "/"),
 		http: &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
@@ -87,8 +87,8 @@ func (c *Client) WithToken(token string) *Client {
 	return c
 }
 
-// Bootstrap fetches the token that changing requests need. A client of an insecure daemon, and one with an API token,
-// needs no other sign-in.
+// Bootstrap fetches the token for changing requests. With an insecure daemon, or with an API token, no other sign-in is
+// needed.
 func (c *Client) Bootstrap(ctx context.Context) error {
 	var me struct {
 		CSRF   string `json:"csrf_token"`
@@ -106,17 +106,17 @@ func (c *Client) Bootstrap(ctx context.Context) error {
 // Sandboxed reports whether the daemon keeps caged agents in their cages.
 func (c *Client) Sandboxed() bool { return !c.open }
 
-// BaseURL is where the daemon is.
+// BaseURL is the daemon's base URL.
 func (c *Client) BaseURL() string { return c.base }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// maxAnswer is the longest answer that is read, in bytes.
+// maxAnswer is the maximum size of an answer in bytes.
 const maxAnswer = 64 << 20
 
-// Do makes one request with a JSON body, unless in is nil, and reads the answer into out, unless that is nil; for
-// routes without a method. An error of the API comes back as the *fault.Error it is.
+// Do makes one request, for routes without a method. in is the JSON body, out receives the answer; both may be nil. An
+// error of the API is returned as a *fault.Error.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {

@@ -13,8 +13,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// A method fills its route: names in the path, the rest in the query or the body, without unset fields. The answer is
-// read from the whole body or from the field it stands for.
+// A method fills its route: fields named in the path go there, the others into the query or the body, without unset
+// fields. The answer is read from the whole body or from the field in the body's place.
 func TestCalls(t *testing.T) {
 	f := newFake()
 	c := f.open(t)
@@ -53,8 +53,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A refusal is the API's own error; a name that no path can have is refused before it is sent; a project file that
-// does not compile is an answer.
+// A refusal is returned as the API's error; a name that is invalid in a path is refused before the request; a project
+// file with errors is an answer.
 func TestRefusals(t *testing.T) {
 	f := newFake()
 	c := f.open(t)
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Items of all pages come in their order, a page when it is needed, and an error is the last value.
+// Items yields the items of all pages in order and fetches a page when it is needed; an error is the last value.
 func TestItems(t *testing.T) {
 	f := newFake()
 	c := f.open(t)

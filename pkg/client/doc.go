@@ -6,10 +6,9 @@
 //	_, err = c.PostMessage(ctx, &apiv1.PostMessageRequest{SessionId: session.GetId(), Content: &text})
 //	for frame, err := range stream.Frames() { ... }
 //
-// Each route of the API has a method; its request and its answer are messages of kaged.dev/proto/gen/kaged/api/v1;
-// they are in calls_gen.go. [Items] reads a list page by page. [Client.Follow] follows a session and resumes after
+// Each route of the API has a method; its request and its answer are messages of kaged.dev/proto/gen/kaged/api/v1. The
+// methods are in calls_gen.go. [Items] reads a list page by page. [Client.Follow] follows a session and resumes after
 // each interruption; [Client.Terminal] shows a background process.
 //
-// Refusals of the API are *fault.Error with the code of docs/reference/errors.md; an answer that never came is
-// unavailable.
+// Refusals of the API are *fault.Error with the code of docs/reference/errors.md; a missing answer is unavailable.
 package client

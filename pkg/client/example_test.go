@@ -46,7 +46,7 @@ func ExampleClient_Follow() {
 		tell(conn, `{"channel":"control","seq":1,"type":"welcome","payload":{"session_id":"01S","server_seq":{}}}`,
 			`{"channel":"output","seq":1,"type":"message.delta","payload":{"message_id":"01A","delta":"Done."}}`,
 			`{"channel":"events","seq":1,"type":"run.ended","payload":{"run_id":"01R","outcome":"completed"}}`)
-		_, _, _ = conn.ReadMessage() // until the client leaves
+		_, _, _ = conn.ReadMessage() // returns when the client closes the socket
 		_, _, _ = conn.ReadMessage()
 		_, _, _ = conn.ReadMessage()
 	}

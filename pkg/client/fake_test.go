@@ -19,13 +19,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 
-// fake is a daemon with the answers of a test. It remembers the requests.
+// fake is a daemon with the answers of a test. It records the requests.
 type fake struct {
 	*httptest.Server
 	answers map[string]string // by "METHOD /path?query"
 	status  map[string]int
-	asked   []string   // with bodies
-	mu      sync.Mutex // held by socket
+	asked   []string   // requests with bodies
+	mu      sync.Mutex // held by the socket too
 	socket  func(query string, conn *websocket.Conn)
 }
 

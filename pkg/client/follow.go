@@ -15,9 +15,9 @@ import (
 
 // FollowOptions select frames of a session.
 type FollowOptions struct {
-	// Channels are output and events if it is nil.
+	// Channels are the followed channels; nil means output and events.
 	Channels []string
-	// Seen are the last numbers seen, by channel: 0 asks for all kept frames. A channel without a number begins with
+	// Seen are the last numbers seen, by channel; 0 asks for all retained frames. A channel without a number begins with
 	// its next frame.
 	Seen map[string]int64
 	// Takeover ends the socket of another client that holds the session.
@@ -26,14 +26,14 @@ type FollowOptions struct {
 	State func(State)
 }
 
-// State says whether a [Stream] is connected.
+// State is the connection state of a [Stream].
 type State string
 
 // The states.
 const (
-	// Live: the stream is attached, and frames are coming.
+	// Live: the stream is attached and receives frames.
 	Live State = "live"
-	// Waiting: the connection is lost, and the stream tries again after a pause.
+	// Waiting: the connection is lost, and the stream reconnects after a pause.
 	Waiting State = "waiting"
 )
 
@@ -46,12 +46,12 @@ type Stream struct {
 	cancel  context.CancelFunc
 
 	mu     sync.Mutex // guards the fields below
-	socket *Socket    // the latest one, nil before the first
+	socket *Socket    // the current one, nil before the first
 	seen   map[string]int64
 }
 
-// Follow attaches to a session. Every frame from then on is in the stream, or reported as missed. It fails with
-// not_found, gone, conflict while another client holds the session (details.reason session_attached), and unavailable.
+// Follow attaches to a session. From then on every frame is in the stream or reported as missed. It fails with
+// not_found, gone, unavailable, and conflict while another client holds the session (details.reason session_attached).
 func (c *Client) Follow(ctx context.Context, session string, o FollowOptions) (*Stream, error) {
 	if o.Channels == nil {
 		o.Channels = []string{"output", "events"}
@@ -118,13 +118,13 @@ func (s *Stream) tell(state State) {
 	}
 }
 
-// reconnects are the pauses between attempts to connect.
+// reconnects are the pauses between connection attempts.
 var reconnects = retry.Pauses{First: 250 * time.Millisecond, Last: 8 * time.Second, Spread: true}
 
-// Frames yields each frame once, in the order of its channel. After an interruption it connects again and goes on at
-// the next frame, until the session or the context ends or the stream is closed, which ends the frames without an
-// error. [ErrMissed] says that stored messages must be read; frames go on after it. Every other error is the last
-// value: conflict if another client has taken the session over, or an error of [Client.Follow].
+// Frames yields each frame once, in the order of its channel. After an interruption it reconnects and resumes at the
+// next frame. It ends without an error when the session or the context ends or the stream is closed. After [ErrMissed]
+// the caller must read the stored messages; frames follow it. Every other error is the last value: conflict if another
+// client has taken the session over, or an error of [Client.Follow].
 func (s *Stream) Frames() iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		defer s.Close()
@@ -159,9 +159,9 @@ func (s *Stream) Frames() iter.Seq2[Frame, error] {
 }
 
 // ErrMissed is the error of [Stream.Frames] for frames that expired before they were read.
-var ErrMissed error = fault.New(fault.Gone, "Frames were missed that are kept no more; read the stored messages.")
+var ErrMissed error = fault.New(fault.Gone, "Some frames expired before they were read; read the stored messages.")
 
-// frames yields the frames of the present socket, and returns the code of its closing frame.
+// frames yields the frames of the current socket, and returns the code of its closing frame.
 func (s *Stream) frames(yield func(Frame, error) bool) (closing string, goOn bool) {
 	s.mu.Lock()
 	socket := s.socket
@@ -188,11 +188,11 @@ func (s *Stream) frames(yield func(Frame, error) bool) (closing string, goOn boo
 
 func closingCode(f Frame) string {
 	var why struct{ Code string }
-	_ = json.Unmarshal(f.Payload, &why) // a closing frame without a code closes all the same
+	_ = json.Unmarshal(f.Payload, &why) // without a code the socket still closes
 	return why.Code
 }
 
-// note remembers a frame's number and reports whether the frame is new.
+// note records a frame's number and reports whether the frame is new.
 func (s *Stream) note(f Frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,8 +205,8 @@ func (s *Stream) note(f Frame) bool {
 	return true
 }
 
-// reconnect connects again. It also tries again while another socket holds the session: most often that
-// is this client's own lost connection.
+// reconnect connects again. It retries even while another socket holds the session, because that is usually this
+// client's own lost connection.
 func (s *Stream) reconnect() error {
 	s.tell(Waiting)
 	for range reconnects.Each(s.ctx) {

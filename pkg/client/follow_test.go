@@ -13,7 +13,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// tell writes frames.
+// tell sends frames.
 func tell(conn *websocket.Conn, frames ...string) {
 	for _, f := range frames {
 		_ = conn.WriteMessage(websocket.TextMessage, []byte(f))
@@ -32,7 +32,7 @@ func closing(code string) string {
 const welcome = `{"channel":"control","seq":1,"type":"welcome",
 	"payload":{"session_id":"01S","server_seq":{"output":2,"events":0}}}`
 
-// position is the event of a terminal at a byte.
+// position is the position event of a terminal at a byte.
 func position(offset, missing, replayEnd int) string {
 	return fmt.Sprintf("\x02"+`{"channel":"pty","seq":1,"type":"pty.position","payload":{"process_id":"P",`+
 		`"offset":%d,"missing":%d,"replay_end":%d,"terminal":true}}`, offset, missing, replayEnd)
@@ -44,15 +44,15 @@ func refusal(code string, subscribed bool) string {
 		`"details":{"channel":"pty:P","subscribed":%t}}}`, code, subscribed)
 }
 
-// A stream has each frame once over interruptions: it resumes after the last one, drops doubles, says where
-// frames were missed, and ends with its session.
+// A stream yields each frame once across interruptions: it resumes after the last one, drops duplicates, reports missed
+// frames, and ends with its session.
 func TestFollow(t *testing.T) {
 	f := newFake()
 	c := f.open(t)
 	visits, hellos := 0, []string{}
 	f.socket = func(_ string, conn *websocket.Conn) {
 		_, hello, _ := conn.ReadMessage()
-		_, _, _ = conn.ReadMessage() // subscribe
+		_, _, _ = conn.ReadMessage() // the subscribe frame
 		hellos = append(hellos, string(hello))
 		tell(conn, welcome)
 		switch visits++; visits {
@@ -104,7 +104,7 @@ func TestFollow(t *testing.T) {
 		`{"channel":"control","payload":{"resume_from_seq":{}},"type":"hello"}`,
 	}
 	for i := range hellos {
-		hellos[i] = hellos[i][:len(hellos[i])-1] // WriteJSON ends with a newline
+		hellos[i] = hellos[i][:len(hellos[i])-1] // WriteJSON appends a newline
 	}
 	if !slices.Equal(hellos, want) {
 		t.Errorf("greeted with %q, want %q", hellos, want)
@@ -114,7 +114,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A stream that another client takes over ends with an error, one that is closed or left without one.
+// A stream ends with an error if another client takes it over, and without one if it is closed or its loop left.
 func TestFollowEnds(t *testing.T) {
 	f := newFake()
 	c := f.open(t)
@@ -165,8 +165,8 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
-// A terminal begins with the kept output, resumes at the next byte after an interruption, types, and ends with its
-// process.
+// A terminal begins with the retained output, resumes at the next byte after an interruption, sends input, and ends
+// with its process.
 func TestTerminal(t *testing.T) {
 	f := newFake()
 	c := f.open(t)

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// page is an answer that is a page of a list.
+// page is an answer with a page of a list.
 type page[Item any] interface {
 	GetItems() []Item
 	GetNextCursor() string
@@ -20,7 +20,7 @@ type listing interface {
 	GetCursor() string
 }
 
-// Items yields the items of a list, and asks for a page when it is needed; list is a method of a [Client] such as
+// Items yields the items of a list and fetches each page when it is needed. list is a method of a [Client] such as
 // [Client.SearchSessions]. An error is the last value.
 //
 //	for session, err := range client.Items(ctx, c.SearchSessions, &apiv1.SearchSessionsRequest{}) { ... }

@@ -19,7 +19,7 @@ import (
 
 // LogOptions select entries of a project's log. Empty fields do not filter.
 type LogOptions struct {
-	// Level is the least level: debug, info, warn or error.
+	// Level is the minimum level: debug, info, warn or error.
 	Level string
 	// Source is daemon, plugin, session or subagent.
 	Source string
@@ -27,17 +27,17 @@ type LogOptions struct {
 	Session string
 	// Since is the time of the oldest entry, in milliseconds.
 	Since int64
-	// Last is how many stored entries come first.
+	// Last is the number of stored entries to begin with.
 	Last int
 }
 
 // Times of a followed log.
 const (
-	// logSilence is the longest silence of a stream: the daemon sends a comment every 30 seconds.
+	// logSilence is the maximum silence of a stream; the daemon sends a comment every 30 seconds.
 	logSilence = 90 * time.Second
-	// logSlack is how late an entry may be stored, after others that are younger.
+	// logSlack is the maximum delay with which an entry is stored after younger ones.
 	logSlack = 30 * time.Second
-	// logRemembered is how many ids are remembered to leave out entries that came before.
+	// logRemembered is the number of ids remembered to drop duplicate entries.
 	logRemembered = 8192
 )
 
@@ -63,8 +63,8 @@ func (c *Client) Logs(ctx context.Context, project string, o LogOptions) ([]*api
 }
 
 // FollowLogs yields the last entries of a project's log and then each new one, once, until ctx ends. After an
-// interruption it connects again and goes on where it was. An error is the last value: not_found, invalid_parameter, or
-// unavailable if the daemon was never reached.
+// interruption it reconnects and resumes. An error is the last value: not_found, invalid_parameter, or unavailable if
+// the first connection fails.
 func (c *Client) FollowLogs(ctx context.Context, project string, o LogOptions) iter.Seq2[*apiv1.LogEntry, error] {
 	return func(yield func(*apiv1.LogEntry, error) bool) {
 		f := &followed{client: c, project: project, options: o, seen: map[string]int64{}}
@@ -80,17 +80,17 @@ func (c *Client) FollowLogs(ctx context.Context, project string, o LogOptions) i
 					return
 				}
 				if time.Since(begun) > reconnects.Last {
-					break // the pauses begin anew
+					break // start again with the shortest pause
 				}
 			}
 		}
 	}
 }
 
-// errEnough says that the reader wants no more.
+// errEnough ends a stream after the reader has stopped.
 var errEnough = errors.New("the reader wants no more")
 
-// followed is a log that is being followed.
+// followed is the state of a followed log.
 type followed struct {
 	client  *Client
 	project string
@@ -100,8 +100,8 @@ type followed struct {
 	seen    map[string]int64 // times, by id
 }
 
-// stream connects, yields what was stored meanwhile, and then new entries until the stream ends. It fails with
-// unavailable if it is to be tried again.
+// stream connects, yields the entries stored in the meantime, and then new entries until the stream ends. It fails with
+// unavailable if the caller should retry.
 func (f *followed) stream(ctx context.Context, yield func(*apiv1.LogEntry, error) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -145,7 +145,7 @@ func (f *followed) stream(ctx context.Context, yield func(*apiv1.LogEntry, error
 	}
 }
 
-// stored returns the entries that come before those of the stream.
+// stored returns the entries that precede those of the stream.
 func (f *followed) stored(ctx context.Context) ([]*apiv1.LogEntry, error) {
 	o := f.options
 	if f.began && f.newest > 0 {
@@ -154,7 +154,7 @@ func (f *followed) stored(ctx context.Context) ([]*apiv1.LogEntry, error) {
 	return f.client.Logs(ctx, f.project, o)
 }
 
-// pass yields an entry unless it came before, and reports whether the reader wants more.
+// pass yields an entry that is not a duplicate, and reports whether the reader wants more.
 func (f *followed) pass(entry *apiv1.LogEntry, yield func(*apiv1.LogEntry, error) bool) bool {
 	if _, known := f.seen[entry.GetId()]; known {
 		return true
@@ -202,7 +202,7 @@ func (c *Client) openLog(ctx context.Context, project string, o LogOptions) (io.
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a cut body has no code, which apiFault says
+		data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // apiFault reports a cut body as an answer without a code
 		return nil, apiFault(resp.StatusCode, data)
 	}
 	return resp.Body, nil

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/client"
 )
 
-// A followed log has the last stored entries and then each new one, once, also across a broken connection in which
-// entries were stored (A-LOGS-08).
+// FollowLogs yields the last stored entries and then each new one, once, also those stored while the connection was
+// broken (A-LOGS-08).
 func TestFollowLogs(t *testing.T) {
 	t.Parallel()
 	entry := func(id int) string {

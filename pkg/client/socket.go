@@ -17,7 +17,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/wirejson"
-	_ "kaged.dev/proto/gen/kaged/api/v1" // the messages of frames
+	_ "kaged.dev/proto/gen/kaged/api/v1" // registers the messages of frames
 )
 
 // Frame is one frame of a session's socket.
@@ -26,11 +26,11 @@ type Frame struct {
 	Seq     int64           `json:"seq"`
 	Type    string          `json:"type"`
 	Payload json.RawMessage `json:"payload"`
-	// Raw is the frame as it came.
+	// Raw is the received bytes of the frame.
 	Raw []byte `json:"-"`
 }
 
-// Message returns the payload as the message of its type, such as *apiv1.MessageDelta. It fails with not_found for a
+// Message decodes the payload as the message of its type, such as *apiv1.MessageDelta. It fails with not_found for a
 // type that this client does not know, and for a payload of another form.
 func (f Frame) Message() (proto.Message, error) {
 	for _, t := range frametype.All() {
@@ -51,7 +51,7 @@ func (f Frame) Message() (proto.Message, error) {
 type Socket struct {
 	conn *websocket.Conn
 	mu   sync.Mutex // guards writes
-	// Welcome are the last numbers of the channels when the session was attached.
+	// Welcome is the last number of each channel when the session was attached.
 	Welcome map[string]int64
 }
 
@@ -127,7 +127,7 @@ func (s *Socket) greet(seen map[string]int64, channels []string) error {
 func upgradeFault(resp *http.Response) error {
 	defer resp.Body.Close()
 	buf := make([]byte, 64<<10)
-	n, _ := resp.Body.Read(buf) // gorilla keeps the first kilobyte only
+	n, _ := resp.Body.Read(buf) // gorilla/websocket keeps the first kilobyte only
 	return apiFault(resp.StatusCode, buf[:n])
 }
 
@@ -152,7 +152,8 @@ func (s *Socket) sendBinary(data []byte) error {
 	return nil
 }
 
-// Read returns the next frame. It fails with unavailable when the socket is gone; a closing frame is returned before.
+// Read returns the next frame. It fails with unavailable when the socket is gone. A closing frame is returned before
+// that.
 func (s *Socket) Read() (Frame, error) {
 	for {
 		f, data, err := s.read()
@@ -162,7 +163,7 @@ func (s *Socket) Read() (Frame, error) {
 	}
 }
 
-// read returns the next frame, or the bytes of a binary one. It fails as [Socket.Read] does.
+// read returns the next frame, or the bytes of a binary frame. It fails as [Socket.Read] does.
 func (s *Socket) read() (f Frame, binary []byte, err error) {
 	kind, data, err := s.conn.ReadMessage()
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *Socket) read() (f Frame, binary []byte, err error) {
 		return Frame{}, nil, fault.Wrap(err, fault.Unavailable, "The session's socket is gone.")
 	}
 	if kind != websocket.TextMessage {
-		return Frame{}, data, nil // an empty slice and not nil where there are no bytes
+		return Frame{}, data, nil // an empty slice, not nil, for an empty frame
 	}
 	f.Raw = data
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -183,5 +184,5 @@ func (s *Socket) read() (f Frame, binary []byte, err error) {
 	return f, nil, nil
 }
 
-// Close closes the socket without ceremony; a blocked Read returns.
+// Close closes the socket without a closing handshake; a blocked Read returns.
 func (s *Socket) Close() error { return s.conn.Close() }

@@ -14,22 +14,22 @@ import (
 
 // TerminalEvent is an event of a [Terminal]; one field is set.
 type TerminalEvent struct {
-	// Output is output of the process, cut anywhere, also inside a character.
+	// Output is output of the process; it may be cut inside a character.
 	Output []byte
-	// Replay says that the output was written before the terminal was opened: answers of an emulator to it are not
-	// for the process.
+	// Replay is true for output written before the terminal was opened. An emulator must not send its answers to such
+	// output.
 	Replay bool
-	// Position is where the output goes on: at its begin, and where output is missing.
+	// Position is the position of the output that follows: at the beginning, and after missing output.
 	Position *apiv1.PtyPosition
-	// Ended is the end of the process, the last event.
+	// Ended reports the end of the process and is the last event.
 	Ended *apiv1.PtyEnded
-	// Refused is input or a size that was not taken; the terminal goes on.
+	// Refused is an error for refused input or a refused size; the terminal continues.
 	Refused error
-	// Away says that the connection was lost and is made again.
+	// Away is true when the connection is lost; the terminal reconnects.
 	Away bool
 }
 
-// Terminal shows a background process of a session and types on it, beside any other client. One goroutine may range
+// Terminal shows a background process of a session and sends it input, beside any other client. One goroutine may range
 // over its events at a time; the other methods are safe for concurrent use.
 type Terminal struct {
 	client           *Client
@@ -38,15 +38,15 @@ type Terminal struct {
 	cancel           context.CancelFunc
 
 	mu         sync.Mutex // guards the fields below
-	socket     *Socket    // nil while it is away
-	offset     int64      // the number of the next byte
+	socket     *Socket    // nil while disconnected
+	offset     int64      // number of the next byte
 	replayEnd  int64
 	cols, rows uint32
 }
 
-// Terminal opens the terminal of a background process. Output begins at a byte, of all output of the process; 0
-// stands for the kept output. It fails with not_found, gone and unavailable; a process that does not run is the error
-// of the first event.
+// Terminal opens the terminal of a background process. offset is the first byte to show, counted in all output of the
+// process; 0 stands for the retained output. It fails with not_found, gone and unavailable; if the process does not
+// run, the first event is an error.
 func (c *Client) Terminal(ctx context.Context, session, process string, offset int64) (*Terminal, error) {
 	t := &Terminal{client: c, session: session, process: process, offset: offset}
 	t.ctx, t.cancel = context.WithCancel(ctx)
@@ -66,7 +66,7 @@ func (t *Terminal) hangUp() {
 	}
 }
 
-// connect opens a socket of terminals alone, which leaves the session to its holder.
+// connect opens a socket for terminals only, which does not attach the session.
 func (t *Terminal) connect() error {
 	socket, err := t.client.attach(t.ctx, t.session, "?terminals=1", nil, nil)
 	if err != nil {
@@ -96,10 +96,10 @@ const (
 	ptyEvent = 0x02
 )
 
-// maxWrite is the most input of one frame.
+// maxWrite is the maximum input of one frame.
 const maxWrite = 32 << 10
 
-// Write types on the process. It fails with unavailable while the daemon is away: the input is lost.
+// Write sends input to the process. While the daemon is unreachable it fails with unavailable, and the input is lost.
 func (t *Terminal) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		part := p[:min(len(p), maxWrite)]
@@ -117,8 +117,8 @@ func (t *Terminal) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Resize sets the size of the process's terminal, which all clients share; the last one counts. It is sent again
-// after an interruption.
+// Resize sets the size of the process's terminal, which all clients share; the last call decides. The size is sent
+// again after an interruption.
 func (t *Terminal) Resize(cols, rows int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,12 +134,11 @@ func (t *Terminal) sendSize() error {
 	return t.socket.Send("pty.resize", map[string]any{"process_id": t.process, "cols": t.cols, "rows": t.rows})
 }
 
-// Close leaves the terminal; the process goes on.
+// Close closes the terminal; the process continues.
 func (t *Terminal) Close() { t.cancel() }
 
-// Events yields the events of the terminal. After an interruption it connects again and goes on at the next byte. It
-// ends after the end of the process, when the terminal is closed, or with an error: process_not_found, gone and
-// not_found.
+// Events yields the events of the terminal. After an interruption it reconnects and resumes at the next byte. It ends
+// after the end of the process, when the terminal is closed, or with an error: process_not_found, gone and not_found.
 func (t *Terminal) Events() iter.Seq2[TerminalEvent, error] {
 	return func(yield func(TerminalEvent, error) bool) {
 		defer t.Close()
@@ -173,7 +172,7 @@ func (t *Terminal) reconnect() error {
 	return t.ctx.Err()
 }
 
-// events yields the events of the present socket until it is gone. It reports whether that was the end.
+// events yields the events of the current socket until it is gone, and reports whether the terminal has ended.
 func (t *Terminal) events(yield func(TerminalEvent, error) bool) (over bool, err error) {
 	t.mu.Lock()
 	socket := t.socket
@@ -207,7 +206,7 @@ func (t *Terminal) events(yield func(TerminalEvent, error) bool) (over bool, err
 	}
 }
 
-// refusal returns the error of a control frame: one of input, or one that ends the terminal.
+// refusal returns the error of a control frame: an error about input, or one that ends the terminal.
 func refusal(f Frame) (refused, ended error) {
 	if f.Channel != "control" || f.Type != "error" {
 		return nil, nil
@@ -251,7 +250,7 @@ func (t *Terminal) pass(kind byte, data []byte, yield func(TerminalEvent, error)
 	return false, nil
 }
 
-// output yields bytes, replayed ones apart from the rest, and reports whether the caller has left.
+// output yields bytes, with replayed bytes in separate events, and reports whether the caller has stopped.
 func (t *Terminal) output(data []byte, yield func(TerminalEvent, error) bool) (over bool) {
 	t.mu.Lock()
 	old := int(min(int64(len(data)), max(0, t.replayEnd-t.offset)))

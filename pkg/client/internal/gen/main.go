@@ -58,7 +58,7 @@ import (
 	return format.Source(out.Bytes())
 }
 
-// method writes the method of an RPC with a route; its first route counts.
+// method writes the method of an RPC with a route, for its first route.
 func method(out *bytes.Buffer, m protoreflect.MethodDescriptor, comments map[string]string) error {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	if rule == nil {
@@ -88,7 +88,7 @@ func method(out *bytes.Buffer, m protoreflect.MethodDescriptor, comments map[str
 	return nil
 }
 
-// comment writes a comment in lines of about 100 characters.
+// comment writes a comment, wrapped at about 100 characters.
 func comment(out *bytes.Buffer, text string) {
 	line := "//"
 	for word := range strings.FieldsSeq(text) {
