@@ -24,7 +24,7 @@ func Bytes[T ~string | ~[]byte](s T, n int) T {
 	return s[:n]
 }
 
-// Runes returns the first n characters of s and whether that is less than all.
+// Runes returns the first n characters of s and reports whether s has more.
 func Runes(s string, n int) (string, bool) {
 	if len(s) <= n {
 		return s, false
@@ -49,7 +49,7 @@ func Tail(s string, n int) string {
 	return s[at:]
 }
 
-// Marked returns s if it has at most n bytes, else its first n bytes without invalid ones, and mark.
+// Marked returns s if it has at most n bytes, else its first n bytes without a cut character, followed by mark.
 func Marked(s string, n int, mark string) string {
 	if len(s) <= n {
 		return s
@@ -65,7 +65,7 @@ func Within(s string, n int, mark string) string {
 	return Bytes(s, n-len(mark)) + mark
 }
 
-// MarkedRunes returns s if it has at most n characters, else the first n and mark.
+// MarkedRunes returns s if it has at most n characters, else the first n characters followed by mark.
 func MarkedRunes(s string, n int, mark string) string {
 	if head, cut := Runes(s, n); cut {
 		return head + mark
@@ -73,8 +73,8 @@ func MarkedRunes(s string, n int, mark string) string {
 	return s
 }
 
-// JSON returns the longest prefix of s that takes at most n bytes inside a JSON string. A byte that is no character
-// takes as much as U+FFFD, which it becomes.
+// JSON returns the longest prefix of s that takes at most n bytes inside a JSON string. An invalid byte takes as much
+// as U+FFFD, its replacement.
 func JSON(s string, n int) string { return s[:fit(s, n)] }
 
 // JSONPieces cuts s into pieces that each take at most n bytes inside a JSON string. n is at least the size of one
@@ -90,7 +90,7 @@ func JSONPieces(s string, n int) []string {
 }
 
 func fit(s string, budget int) int {
-	if 6*len(s) <= budget { // no byte takes more
+	if 6*len(s) <= budget { // 6 bytes are the longest escape of a byte
 		return len(s)
 	}
 	used := 0
@@ -104,7 +104,7 @@ func fit(s string, budget int) int {
 	return len(s)
 }
 
-// escaped returns the room that the first character of s takes inside a JSON string, and its size in s.
+// escaped returns the size of the first character of s inside a JSON string, and its size in s.
 func escaped(s string) (cost, size int) {
 	switch c := s[0]; {
 	case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':

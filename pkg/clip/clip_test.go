@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/wirejson"
 )
 
-// Bytes keeps characters whole, and stray bytes are cut like others.
+// Bytes keeps characters whole, and cuts between invalid bytes.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// JSON cuts at whole characters to the room inside a JSON string, and the pieces join to the text again.
+// JSON cuts between characters by their size inside a JSON string; the pieces of JSONPieces join to the text.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestJSON(t *testing.T) {
 	})
 }
 
-// No cut makes an invalid text of a valid one, exceeds its limit, or drops more than the character at the limit.
+// Cuts of valid text are valid, keep to the limit, and drop no more than the character at the limit.
 func FuzzCuts(f *testing.F) {
 	f.Add("aé😀\xff", 3)
 	f.Add("", 0)
