@@ -1,5 +1,5 @@
-// Package compile turns a project's files into the snapshot that its sessions run on. It is pure: the same files,
-// rules and catalogue make the same snapshot.
+// Package compile turns a project's files into the snapshot that its sessions run on. It is pure: equal files, rules
+// and catalogue give an equal snapshot.
 package compile
 
 import (
@@ -15,23 +15,23 @@ type Input struct {
 	Files []dsl.File
 	// OperatorTools are the operator's default_tools, in order.
 	OperatorTools []catalogue.Switch
-	// Catalogue returns the tools there are. It is asked once, and only when the files are complete and right.
+	// Catalogue returns the known tools. It is called once, and only if the files are complete and valid.
 	Catalogue func() (catalogue.Tools, error)
 }
 
 // Output is a snapshot, or the list of its missing files.
 type Output struct {
-	// Project is nil while there are errors or wanted files.
+	// Project is nil if there are errors or missing files.
 	Project *Project
 	// Diagnostics are the errors and warnings.
 	Diagnostics []dsl.Diagnostic
-	// Wanted are the files to be given with the next call.
+	// Wanted are the missing files, to be added for the next call.
 	Wanted []string
-	// Aliases and Prompts are the names in use.
+	// Aliases and Prompts are the used names.
 	Aliases, Prompts []dsl.Reference
 }
 
-// Compile compiles. It fails only as Catalogue does.
+// Compile compiles. It fails only if Catalogue fails.
 func Compile(in Input) (Output, error) {
 	parsed := dsl.Parse(in.Files)
 	out := Output{Diagnostics: parsed.Diagnostics, Wanted: parsed.Wanted}

@@ -45,8 +45,8 @@ func project(tools string) string {
 	return "version: 1\nproject: demo\ndescription: A demo.\nprimary:\n  model: smart\n  system_prompt: ./p.md\n" + tools
 }
 
-// The root agent has the catalogue's defaults, then the operator's and the project's changes, and never a tool that
-// the operator turned off (decision 1, H-TOOL-RES-01, T-RES-04 to T-RES-07).
+// The root agent has the catalogue's defaults, then the operator's and the project's changes, and no tool that the
+// operator turned off (decision 1, H-TOOL-RES-01, T-RES-04 to T-RES-07).
 func TestRootTools(t *testing.T) {
 	const defaults = "file.read file.list search.grep code.lsp session.end"
 	on, off := func(p string) catalogue.Switch { return catalogue.Switch{Pattern: p, Enabled: true} },
@@ -89,7 +89,7 @@ func TestRootTools(t *testing.T) {
 			if got := strings.Join(out.Project.Root.Tools, " "); got != tt.want {
 				t.Errorf("tools are %s", got)
 			}
-			both := map[string]int{} // every tool of the catalogue is in one of the two lists (A-PROJ-CAP-04)
+			both := map[string]int{} // each tool of the catalogue is in exactly one of the two lists (A-PROJ-CAP-04)
 			for _, tool := range slices.Concat(out.Project.Root.Tools, out.Project.ToolsOff) {
 				both[tool]++
 			}
@@ -105,7 +105,7 @@ func TestRootTools(t *testing.T) {
 	}
 }
 
-// A tool asked for by an alias is shown to the model under it; the twenty flat names come as a profile.
+// The model sees a tool under the alias by which the project asks for it; a profile has the twenty flat names.
 func TestAliases(t *testing.T) {
 	out := compileWith(
 		t,
@@ -127,7 +127,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// Other agents start without tools, have their own, and never the root's (T-RES-02, T-RES-08, H-TOOL-RES-02,
+// Other agents begin without tools and get those of their own entry, not the root's (T-RES-02, T-RES-08, H-TOOL-RES-02,
 // H-TOOL-RES-04, H-DSL-TREE-01).
 func TestSubagentTools(t *testing.T) {
 	sub := func(tools string) string {
@@ -156,7 +156,7 @@ func TestSubagentTools(t *testing.T) {
 	}
 }
 
-// A pattern that matches no tool is a warning with its place (T-RES-12).
+// A pattern that matches no tool is a warning with its position (T-RES-12).
 func TestUnmatchedPattern(t *testing.T) {
 	out := compileWith(t, project("  tools:\n    \"dap.*\": {enabled: true}\n    agent-x: {enabled: false}\n"))
 	if out.Project == nil || len(out.Diagnostics) != 2 {
@@ -169,8 +169,8 @@ func TestUnmatchedPattern(t *testing.T) {
 	}
 }
 
-// The snapshot holds the file's content as one tree of agents, and the names in use are listed (H-DSL-BOUND-01,
-// H-DSL-OUT-01, H-DSL-OUT-02, H-TEST-DSL-01); the catalogue is not asked while errors or wanted files remain.
+// The snapshot is the file's content as one tree of agents, and the used names are listed (H-DSL-BOUND-01,
+// H-DSL-OUT-01, H-DSL-OUT-02, H-TEST-DSL-01). The catalogue is not read if there are errors or missing files.
 func TestOutput(t *testing.T) {
 	out := compileWith(
 		t,
@@ -216,8 +216,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// An agent with a disabled cage has none, one with a cage has its grants, and a child without one shares its
-// parent's (H-DSL-TREE-03, T-DISP-09).
+// An agent with a disabled cage has no cage, an agent with a cage has its grants, and a child without an entry shares
+// its parent's cage (H-DSL-TREE-03, T-DISP-09).
 func TestCages(t *testing.T) {
 	out := compileWith(t, project("  cage: disabled\n  subagents:\n    free: {model: fast, system_prompt: ./p.md}\n"+
 		"    caged: {model: fast, system_prompt: ./p.md, cage: {net: {allow: [\"example.com:443\"]}}}\n"))

@@ -8,52 +8,52 @@ import (
 // Layer is a source of a decision about an agent's tools.
 type Layer int
 
-// The layers, in the order of application; those of the root alone come extra.
+// The layers, in the order of application.
 const (
 	ByDefault  Layer = iota + 1 // the defaults of the root agent; other agents have no defaults
 	ByOperator                  // the operator's default_tools
 	ByProfile                   // the agent's tools_profile
 	ByAgent                     // the agent's tools
-	ByScope                     // the tool is for the root agent only, and this is another
+	ByScope                     // the tool is for the root agent only, and this is another agent
 )
 
-// Decision says whether an agent has a tool and why.
+// Decision is the reason why an agent has or lacks a tool.
 type Decision struct {
 	// Tool is the canonical name.
 	Tool string
-	// Enabled says that the agent has the tool or some of its actions; Names are the names that give it those.
+	// Enabled is true if the agent has the tool or some of its actions; Names are the names that grant it.
 	Enabled bool
 	Names   []string
 	By      Layer
-	// Pattern decided, for operator and agent; for a profile it is the profile's name.
+	// Pattern is the deciding pattern of the operator or the agent, or the name of the profile.
 	Pattern string
-	// Pos is where an agent's pattern is written.
+	// Pos is the position of an agent's pattern.
 	Pos dsl.Position
-	// ShownAs is the alias the model is shown, "" for the canonical name.
+	// ShownAs is the alias that the model sees, "" for the canonical name.
 	ShownAs string
 }
 
-// Explanation is an agent's tools with the reasons, or the files still missing for it.
+// Explanation is an agent's tools with the reasons, or the missing files.
 type Explanation struct {
-	// Agent is nil while there are errors or wanted files.
+	// Agent is nil if there are errors or missing files.
 	Agent *dsl.Agent
-	// Decisions are about every tool of the catalogue, in its order.
+	// Decisions has one entry for each tool of the catalogue, in its order.
 	Decisions []Decision
 	// Project is the project's slug, Agents are the tree paths of its agents.
 	Project string
 	Agents  []string
-	// AnyCaged says that an agent of the project has a cage, LanguageServers are those that the project declares.
+	// AnyCaged is true if an agent of the project has a cage. LanguageServers are those that the project declares.
 	AnyCaged        bool
 	LanguageServers []dsl.LanguageServer
-	// Debugging is how its programs are debugged.
+	// Debugging are the project's settings for debugging its programs.
 	Debugging dsl.Debugging
 	// Diagnostics and Wanted are as in [Output].
 	Diagnostics []dsl.Diagnostic
 	Wanted      []string
 }
 
-// Explain explains the tools of the agent at a tree path, the root for "". Without files it is about the root agent
-// of a project without tool settings. It fails with not_found if there is no such agent, and as Catalogue does.
+// Explain explains the tools of the agent at a tree path, the root for "". Without files it explains the root agent of
+// a project without tool settings. It fails with not_found for an unknown agent, and if Catalogue fails.
 func Explain(in Input, agent string) (Explanation, error) {
 	root := &dsl.Agent{Key: rootPath, Path: rootPath}
 	out := Explanation{Agents: []string{rootPath}}

@@ -38,8 +38,8 @@ func explain(t *testing.T, all catalogue.Tools, agent, yaml string, operator ...
 	return Explain(in, agent)
 }
 
-// The flat profile is exactly the twenty tools for the root agent and the six that only look for others, under
-// their flat names; each has its group (T-T20-05, T-T20-06, T-T20-07, T-T20-08).
+// The flat profile gives the root agent exactly the twenty tools, and other agents the six read-only ones, under their
+// flat names; each has its group (T-T20-05, T-T20-06, T-T20-07, T-T20-08).
 func TestFlatProfile(t *testing.T) {
 	yaml := project("  tools_profile: flat20\n  subagents:\n    a: {model: fast, system_prompt: ./p.md, tools_profile: " +
 		"flat20}\n")
@@ -76,7 +76,7 @@ func TestFlatProfile(t *testing.T) {
 	}
 }
 
-// Each tool says which layer decided about it, by which pattern, and where that is written.
+// Explain gives for each tool the deciding layer, its pattern, and the pattern's position.
 func TestExplain(t *testing.T) {
 	yaml := project("  tools:\n    \"edit.*\": {enabled: true}\n    search.grep: {enabled: false}\n    bash: {enabled: " +
 		"true}\n  subagents:\n    a:\n      model: fast\n      system_prompt: ./p.md\n      cage: {fs: []}\n      tools: " +
@@ -152,8 +152,8 @@ func TestExplainAgreesWithCompile(t *testing.T) {
 	}
 }
 
-// Without a project the root agent's defaults are explained; an agent that is not there is not_found, with those
-// that are; a project that cannot be used says why.
+// Without a project Explain explains the root agent's defaults. An unknown agent is not_found with the known agents; an
+// invalid project gives its errors.
 func TestExplainWithoutAnAgent(t *testing.T) {
 	out, err := explain(t, tools, "", "")
 	if err != nil || len(out.Decisions) != len(tools) || out.Project != "" || out.Agent.Path != "primary" {

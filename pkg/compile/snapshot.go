@@ -12,18 +12,18 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// Project is the snapshot of a project file: everything is resolved that does not depend on the operator's models.
+// Project is the snapshot of a project file, with all references resolved that do not depend on the operator's models.
 type Project struct {
-	// Slug, Description and Version are the file's.
+	// Slug, Description and Version are taken from the file.
 	Slug, Description string
 	Version           int
 	// Root is the root agent.
 	Root *Agent
-	// ToolsOff are the canonical names of the catalogue's tools that it does not have, in catalogue order.
+	// ToolsOff are the canonical names of the catalogue's tools that the root agent lacks, in catalogue order.
 	ToolsOff []string
 	// LanguageServers are those that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
-	// Debugging is how its programs are debugged.
+	// Debugging are the project's settings for debugging its programs.
 	Debugging dsl.Debugging
 }
 
@@ -31,46 +31,46 @@ type Project struct {
 type Agent struct {
 	// Key is its key in its parent's subagents, "primary" for the root; Path is its tree path.
 	Key, Path string
-	// Model is the alias of its model.
+	// Model is the alias of the agent's model.
 	Model string
-	// PromptPath is its prompt file, relative to the project's root.
+	// PromptPath is the agent's prompt file, relative to the project's root.
 	PromptPath string
 	// Description describes the agent to its parent.
 	Description string
-	// MaxSteps and MaxOutputTokens are 0 where they are not set.
+	// MaxSteps and MaxOutputTokens are 0 if unset.
 	MaxSteps, MaxOutputTokens int
 	// Cage may be nil.
 	Cage *dsl.Cage
-	// Tools are the canonical names of its tools, in catalogue order.
+	// Tools are the canonical names of the agent's tools, in catalogue order.
 	Tools []string
 	// Aliases are the names to show the model instead of canonical ones, by canonical name.
 	Aliases map[string]string
-	// AutoTodos says that todos which it proposes are written down without the root agent's review.
+	// AutoTodos means that todos proposed by this agent are stored without the root agent's review.
 	AutoTodos bool
-	// ApproveWrites says that an operator is asked before each of its calls that changes files or runs programs.
+	// ApproveWrites means that an operator is asked before each call that changes files or runs programs.
 	ApproveWrites bool
-	// Writes says whether one of its tools changes files or runs programs.
+	// Writes is true if one of the agent's tools changes files or runs programs.
 	Writes bool
-	// Budget bounds each call of it, with all agents below; nil without limits.
+	// Budget limits each call of the agent together with all its descendants; nil means no limits.
 	Budget *dsl.Budget
 	// Policy are rules for its requests, nil without rules.
 	Policy *dsl.Policy
-	// AgentsMD says that the project's instructions are part of its prompt.
+	// AgentsMD means that the project's instructions are part of the prompt.
 	AgentsMD bool
-	// Compaction is how its conversation is kept inside the window, nil for the defaults.
+	// Compaction are the settings that keep the conversation inside the model's window, nil for the defaults.
 	Compaction *dsl.Compaction
-	// Children are its direct children by key.
+	// Children are the agent's direct children by key.
 	Children []*Agent
-	// ResumeOnCrash counts for the root only.
+	// ResumeOnCrash has an effect for the root only.
 	ResumeOnCrash bool
-	// IncludeToolResults says whether results of earlier runs' tools are shown to the model again.
+	// IncludeToolResults means that the model sees the tool results of earlier runs again.
 	IncludeToolResults bool
-	// ParentContext includes in its calls the conversation of its caller and the operator.
+	// ParentContext adds the conversation of the caller and the operator to the agent's calls.
 	ParentContext bool
 }
 
-// Encode returns the bytes that a snapshot is stored and sent as, an encoding of kaged.harness.v1.CompiledProject,
-// and their SHA-256 in hex. Equal snapshots have equal bytes. It fails with internal for text that is not UTF-8.
+// Encode returns a snapshot as bytes for storage and transfer, an encoding of kaged.harness.v1.CompiledProject, and
+// their SHA-256 in hex. Equal snapshots have equal bytes. It fails with internal for text that is not UTF-8.
 func (p *Project) Encode() (encoded []byte, hash string, err error) {
 	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(p.Proto())
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *Project) Encode() (encoded []byte, hash string, err error) {
 	return encoded, hex.EncodeToString(sum[:]), nil
 }
 
-// Decode reads the bytes of [Project.Encode]. It fails with internal for bytes that are no snapshot.
+// Decode decodes the bytes of [Project.Encode]. It fails with internal for invalid bytes.
 func Decode(encoded []byte) (*Project, error) {
 	var p harnessv1.CompiledProject
 	if err := proto.Unmarshal(encoded, &p); err != nil {
@@ -101,7 +101,7 @@ func Decode(encoded []byte) (*Project, error) {
 //convert:with <CheckpointFallback=-
 //convert:both pruneProto pruneFromProto dsl.Prune *harnessv1.AgentPruning
 
-// An agent of a snapshot that does not say whether it has a tool that writes counts as having one.
+// A snapshot from before the field Writes counts each of its agents as having a tool that writes.
 var (
 	policies = map[bool]harnessv1.CrashPolicy{
 		false: harnessv1.CrashPolicy_CRASH_POLICY_STOP, true: harnessv1.CrashPolicy_CRASH_POLICY_RESUME,

@@ -13,7 +13,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// A snapshot's agents survive the wire.
+// Agents of a snapshot are equal after encoding and decoding.
 func TestAgentRoundTrip(t *testing.T) {
 	back := func(
 		key, model string, steps, tokens uint16, tools []string, aliases map[string]string, resume, include bool,
@@ -36,7 +36,7 @@ func TestAgentRoundTrip(t *testing.T) {
 	}
 }
 
-// A snapshot is read back from its bytes as it was made, and the same project has the same bytes and hash.
+// A snapshot is equal after encoding and decoding, and equal projects have equal bytes and hashes.
 func TestEncode(t *testing.T) {
 	yaml := project("  cage: {fs: [{mode: rw, path: 'project:/src'}], net: {allow: ['b:2', 'a:1']}}\n" +
 		"  tools: {'*': {enabled: true}, read: {enabled: true}}\n  subagents:\n    a: {model: fast, system_prompt: " +
@@ -63,7 +63,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Bytes that are no snapshot, and text that is not UTF-8, are refused with internal.
+// Bytes that are not a snapshot, and text that is not UTF-8, are refused with internal.
 func TestEncodeRefuses(t *testing.T) {
 	if _, err := Decode([]byte("\xff")); !errors.Is(err, fault.Internal) {
 		t.Errorf("garbage: got %v, want %s", err, fault.Internal)
@@ -73,7 +73,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// An agent of a snapshot that was made before writes was stored counts as having a tool that writes.
+// An agent of a snapshot from before the field Writes counts as having a tool that writes.
 func TestAgentWithoutWrites(t *testing.T) {
 	no := false
 	if !AgentFromProto(&harnessv1.AgentNode{}).Writes || AgentFromProto(&harnessv1.AgentNode{Writes: &no}).Writes {

@@ -6,14 +6,14 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Synthesis is a project as one document, or its errors.
+// Synthesis is a project as one YAML document, or its errors.
 type Synthesis struct {
-	// YAML is nil while there are errors or wanted files.
+	// YAML is nil if there are errors or missing files.
 	YAML []byte
 	// HasOverlay and HasReferences say whether the project has an overlay, and whether an agent refers to another
 	// project. They are valid only if Wanted is empty.
 	HasOverlay, HasReferences bool
-	// Tools are the root agent's.
+	// Tools are the root agent's tools.
 	Tools []string
 	// Diagnostics and Wanted are as in [Output].
 	Diagnostics []dsl.Diagnostic
@@ -47,7 +47,7 @@ func Synthesize(in Input) (Synthesis, error) {
 	return out, err
 }
 
-// defaults returns the agent's tools that are on by default, without any setting about them.
+// defaults returns the tools that the agent has without any setting for them.
 func (r *resolver) defaults(a *dsl.Agent, isRoot bool) (names []string) {
 	for _, d := range r.decide(a, isRoot) {
 		if d.Enabled && d.By == ByDefault {

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// The synthesized document compiles, alone, to the snapshot of the project it was made from, under any rules of the
-// operator, but for the lines that its paths are written in (A-SYN-01 to A-SYN-09).
+// The synthesized document alone compiles to the project's snapshot under any rules of the operator, except for the
+// line numbers of its paths (A-SYN-01 to A-SYN-09).
 func TestSynthesizedCompilesToTheSameSnapshot(t *testing.T) {
 	main := project("  tools: {read_file: {enabled: true}, \"edit.*\": {enabled: true}, lsp.hover: {enabled: false}}\n" +
 		"  subagents:\n    near: {model: fast, system_prompt: ./p.md, tools: {file.read: {enabled: true}}}\n" +

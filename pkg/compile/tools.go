@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// resolver gives each agent its tools.
+// resolver decides the tools of each agent.
 type resolver struct {
 	catalogue   catalogue.Tools
 	operator    []catalogue.Switch
@@ -30,7 +30,7 @@ func (r *resolver) agent(a *dsl.Agent, isRoot bool) *Agent {
 	return out
 }
 
-// tools gives an agent its tools and checks the patterns it names them by.
+// tools sets an agent's tools and checks their patterns.
 func (r *resolver) tools(a *dsl.Agent, out *Agent, isRoot bool) {
 	for _, d := range r.decide(a, isRoot) {
 		if !d.Enabled {
@@ -48,14 +48,14 @@ func (r *resolver) tools(a *dsl.Agent, out *Agent, isRoot bool) {
 	r.checkPatterns(a, isRoot)
 }
 
-// skillTool is the tool of an agent with instructions.skills.
+// skillTool is the tool that instructions.skills grants.
 const skillTool = "project.skill"
 
-// decide resolves the layers, each over the one before: the root's defaults, the operator's rules, the agent's
-// profile and tools, and once more the operator's disabled tools. A profile takes the place of the defaults.
+// decide applies the layers in order: the root's defaults, the operator's rules, the agent's profile and tools, and
+// again the operator's disabled tools. A profile replaces the defaults.
 func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
 	own := make([]catalogue.Switch, 0, len(a.Tools)+1)
-	if a.Skills { // its own entries count more
+	if a.Skills { // the agent's own entries have priority
 		own = append(own, catalogue.Switch{Pattern: skillTool, Enabled: true})
 	}
 	for _, s := range a.Tools {
@@ -80,8 +80,7 @@ func (r *resolver) decide(a *dsl.Agent, isRoot bool) []Decision {
 	return list
 }
 
-// verdicts decides about each unit of t. The layer and the pattern are those of a unit that the agent has, if it has
-// one.
+// verdicts decides about each unit of t. The layer and the pattern are those of a unit that the agent has, if any.
 func (r *resolver) verdicts(t *catalogue.Tool, own, profile []catalogue.Switch, isRoot bool) Decision {
 	d := Decision{Tool: t.Name}
 	var given []string
@@ -100,7 +99,7 @@ func (r *resolver) verdicts(t *catalogue.Tool, own, profile []catalogue.Switch, 
 	return d
 }
 
-// verdict says whether an agent has a unit of t, which layer decided that, and by which of its patterns.
+// verdict reports whether an agent has a unit of t, with the deciding layer and pattern.
 func (r *resolver) verdict(t *catalogue.Tool, unit string, own, profile []catalogue.Switch, isRoot bool) (enabled bool,
 	by Layer, pattern string,
 ) {
@@ -123,7 +122,7 @@ func (r *resolver) verdict(t *catalogue.Tool, unit string, own, profile []catalo
 	return isRoot && profile == nil && t.DefaultRoot, ByDefault, ""
 }
 
-// positionOf returns where an agent's tools name a pattern; of several the last counts.
+// positionOf returns the position of a pattern in an agent's tools, of several the last.
 func positionOf(a *dsl.Agent, pattern string) dsl.Position {
 	for _, s := range slices.Backward(a.Tools) {
 		if s.Pattern == pattern {
@@ -133,7 +132,7 @@ func positionOf(a *dsl.Agent, pattern string) dsl.Position {
 	return dsl.Position{}
 }
 
-// shownAs returns the alias by which an agent asked for t, "" if it used the canonical name or a pattern.
+// shownAs returns the alias by which an agent asked for t, "" for the canonical name or a pattern.
 func shownAs(t *catalogue.Tool, own, profile []catalogue.Switch) string {
 	for _, layer := range [][]catalogue.Switch{own, profile} {
 		v := catalogue.Verdict(layer, t, t.Name)
@@ -161,8 +160,8 @@ func profileSwitches(profile string, isRoot bool) []catalogue.Switch {
 	return out
 }
 
-// checkPatterns warns about patterns without a match and refuses those that give a subagent a tool of the root
-// alone.
+// checkPatterns warns about patterns without a match and refuses patterns that give a subagent a tool of the root
+// agent.
 func (r *resolver) checkPatterns(a *dsl.Agent, isRoot bool) {
 	for _, s := range a.Tools {
 		path := fmt.Sprintf("%s.tools[%q]", a.Path, s.Pattern)

@@ -13,7 +13,7 @@ func (l Layer) String() string {
 	return [...]string{"", "default", "operator", "profile", "agent", "principal_scope"}[l]
 }
 
-// Place returns where the pattern of an agent is written, as file:line; "" for another decider.
+// Place returns the position of an agent's pattern as file:line, "" for another layer.
 func (d Decision) Place() string {
 	if d.Pos.Line == 0 {
 		return ""
@@ -21,7 +21,7 @@ func (d Decision) Place() string {
 	return fmt.Sprintf("%s:%d", d.Pos.File, d.Pos.Line)
 }
 
-// Actions returns the actions that the agent has of a tool in part, nil for a whole tool.
+// Actions returns the actions that the agent has of a tool, nil if it has the whole tool.
 func (d Decision) Actions() []string {
 	if len(d.Names) > 0 && d.Names[0] != d.Tool {
 		return d.Names
@@ -29,7 +29,8 @@ func (d Decision) Actions() []string {
 	return nil
 }
 
-// Why gives the reason in a few words, and for a disabled tool the way to get it. defaultRoot is that of the catalogue.
+// Why gives the reason in a few words, and for a disabled tool the setting that enables it. defaultRoot is that of the
+// catalogue.
 func (d Decision) Why(defaultRoot bool) string {
 	text := ""
 	switch d.By {
