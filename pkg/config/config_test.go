@@ -44,7 +44,7 @@ listen = "unix:/run/g.sock"
 idle_timeout = "90s"
 `
 
-// A whole file reads as it was written, with the order where order counts.
+// A complete file is parsed with all values, and in the written order where order matters.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	f, err := config.Parse("local.toml", []byte(whole))
@@ -118,7 +118,7 @@ func TestMistakesHaveAPlace(t *testing.T) {
 	}
 }
 
-// An absent file is an empty one; any other unreadable file is refused.
+// A missing file counts as empty; any other unreadable file is refused.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -155,7 +155,7 @@ func (c *serviceConfig) Validate() error {
 	return nil
 }
 
-// The environment wins over the file, the file over the default, and the service has the last word.
+// The environment overrides the file and the file overrides the default; Validate runs last.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	f, err := config.Parse("local.toml", []byte(whole))
@@ -195,7 +195,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A secret may come from the file that its twin names; a twin that leads nowhere and two sources for one secret are
+// A secret may come from the file that its _file key names. A missing file, and two sources for one secret, are
 // refused.
 func TestWithFiles(t *testing.T) {
 	t.Parallel()
@@ -235,7 +235,7 @@ func TestWithFiles(t *testing.T) {
 	}
 }
 
-// References are replaced from the environment and the missing ones are named.
+// Expand replaces references from the environment and returns the names of the missing ones.
 func TestExpand(t *testing.T) {
 	t.Setenv("KAGED_TEST_KEY", "s3cret")
 	got, missing := config.Expand("a-${KAGED_TEST_KEY}-$PLAIN-${KAGED_TEST_NONE}")
@@ -244,7 +244,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// No configuration, however odd, makes the parser panic.
+// The parser does not panic on any input.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte("[models]\na=[\"\"]\n[default_tools.\"x\"]\nenabled=true\n[[services.x]]\n"))
@@ -255,13 +255,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Limits are keys that several services have.
+// Limits are keys shared by several services.
 type Limits struct {
 	Depth int `toml:"depth"`
 	Width int `toml:"width"`
 }
 
-// The keys of an embedded struct stand beside the others, in the file and in the environment.
+// The keys of an embedded struct are in the same table as the others, in the file and in the environment.
 func TestDecodeEmbedded(t *testing.T) {
 	t.Parallel()
 	f, err := config.Parse("local.toml", []byte("[services.harness]\nname = \"h\"\ndepth = 2\nwidth = 3\n"))

@@ -39,8 +39,8 @@ func (d Duration) D() time.Duration { return time.Duration(d) }
 func (d Duration) String() string { return time.Duration(d).String() }
 
 // Decode fills into, a pointer to a service's Config holding its defaults, from the file's [services.<service>] table
-// and then from the environment. The keys of an embedded struct stand in the same table. If into has a method
-// Validate() error, that has the last word. It fails with bad_request naming the key or the variable.
+// and then from the environment. The keys of an embedded struct are in the same table. If into has a method Validate()
+// error, Decode calls it last. It fails with bad_request that names the key or the variable.
 func (f *File) Decode(service string, into any, getenv func(string) string) error {
 	if table, ok := f.Services[service]; ok {
 		text, err := toml.Marshal(withoutPlace(table))
@@ -62,7 +62,7 @@ func (f *File) Decode(service string, into any, getenv func(string) string) erro
 	return nil
 }
 
-// withoutPlace leaves out the keys of package host: the addresses of a service, of its metrics and probes, and its
+// withoutPlace removes the keys of package host: the addresses of a service, of its metrics and probes, and its
 // workspace.
 func withoutPlace(table map[string]any) map[string]any {
 	rest := make(map[string]any, len(table))
@@ -89,8 +89,8 @@ func serviceFault(path, service string, err error) error {
 	return fault.Wrap(err, fault.BadRequest, "%s: [services.%s]: %s", path, service, reason)
 }
 
-// Place returns where a service listens and where others reach it, as its table and the environment say; empty for
-// unsaid. listen is a text or a list of texts, in the environment separated by commas. It fails with bad_request for
+// Place returns a service's listen addresses and the address for its clients, from its table and the environment; empty
+// if unset. listen is a text or a list of texts, in the environment separated by commas. It fails with bad_request for
 // another value.
 func (f *File) Place(service string, getenv func(string) string) (listen []string, address string, err error) {
 	listen, err = f.listen(service, getenv)
@@ -132,7 +132,7 @@ func (f *File) listen(service string, getenv func(string) string) (listen []stri
 	return listen, nil
 }
 
-// Value returns the text under a key of a service, as its table and the environment say; "" for unsaid.
+// Value returns the text of a key of a service, from its table and the environment, "" if unset.
 func (f *File) Value(service, key string, getenv func(string) string) string {
 	if v := getenv(EnvName("services", service, key)); v != "" {
 		return v
@@ -141,7 +141,7 @@ func (f *File) Value(service, key string, getenv func(string) string) string {
 	return v
 }
 
-// EnvName returns the environment variable that stands for a key: KAGED_ and its parts in upper case, joined by "_".
+// EnvName returns the environment variable of a key: KAGED_ and its parts in upper case, joined by "_".
 func EnvName(parts ...string) string {
 	return "KAGED_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(strings.Join(parts, "_")))
 }
@@ -153,7 +153,7 @@ func fromEnv(v reflect.Value, prefix string, getenv func(string) string) error {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		key, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
-		if field.Anonymous && field.IsExported() && key == "" { // its keys stand beside those of v
+		if field.Anonymous && field.IsExported() && key == "" { // its keys are in the same table as those of v
 			if err := fromEnv(v.Field(i), prefix, getenv); err != nil {
 				return err
 			}

@@ -12,10 +12,9 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Set returns data with the key at path set to value, a TOML value as text. Everything else stays byte for byte:
-// comments, order and spacing. A key that is there has its value replaced, a missing key goes to the end of its table,
-// a missing table to the end of the file. The result is parsed before it is returned, so a value that breaks the file
-// is refused with bad_request.
+// Set returns data with the key at path set to value, a TOML value as text. All other bytes stay, with comments, order
+// and spacing. The value of an existing key is replaced, a missing key is added at the end of its table, a missing
+// table at the end of the file. Set parses the result and refuses a value that breaks the file with bad_request.
 func Set(data []byte, path []string, value string) ([]byte, error) {
 	if len(path) < 1 {
 		return nil, fault.New(fault.BadRequest, "A key is needed.")
@@ -31,7 +30,7 @@ func Set(data []byte, path []string, value string) ([]byte, error) {
 }
 
 // Get returns the value at path as TOML decodes it: a table as a map, a list as a slice. It reports false if data has
-// no such value, and fails with bad_request for invalid TOML; name is the file's in the message.
+// no such value, and fails with bad_request for invalid TOML; name is the file's name for the message.
 func Get(name string, data []byte, path []string) (value any, there bool, err error) {
 	var table map[string]any
 	if err := toml.Unmarshal(data, &table); err != nil {
@@ -50,8 +49,8 @@ func Get(name string, data []byte, path []string) (value any, there bool, err er
 	return value, true, nil
 }
 
-// Key reads a key as it is written in the file: parts with dots between them, in quotes where they hold dots
-// themselves, such as default_tools."shell.bash".enabled. It fails with bad_request.
+// Key parses a key as written in the file: parts separated by dots, in quotes if they hold dots themselves, such as
+// default_tools."shell.bash".enabled. It fails with bad_request.
 func Key(text string) ([]string, error) {
 	var p unstable.Parser
 	p.Reset([]byte(text + " = 0"))
@@ -68,7 +67,7 @@ func Key(text string) ([]string, error) {
 	)
 }
 
-// IsValue reports whether text is a TOML value as it stands.
+// IsValue reports whether text is a valid TOML value.
 func IsValue(text string) bool {
 	var doc map[string]any
 	return toml.Unmarshal([]byte("v = "+text), &doc) == nil && len(doc) == 1
@@ -118,7 +117,7 @@ func replaceValue(data []byte, path []string, value string) ([]byte, bool) {
 	return nil, false
 }
 
-// valueSpan returns where the value of a key stands: after the equals sign that follows the key, to the end of the
+// valueSpan returns the range of a key's value: from after the equals sign that follows the key to the end of the
 // expression.
 func valueSpan(data []byte, p *unstable.Parser, e *unstable.Node) (start, end int) {
 	var last *unstable.Node
@@ -133,7 +132,7 @@ func valueSpan(data []byte, p *unstable.Parser, e *unstable.Node) (start, end in
 	return start, valueEnd(data, start)
 }
 
-// valueEnd scans a value that is known to parse: strings of all four kinds, nested arrays and inline tables, and
+// valueEnd returns the end of a valid value: a string of any of the four kinds, nested arrays and inline tables, and
 // comments inside arrays.
 func valueEnd(data []byte, i int) int {
 	depth := 0
@@ -216,7 +215,7 @@ func insertKey(data []byte, path []string, value string) []byte {
 	return b.Bytes()
 }
 
-// tableEnd returns the offset after the last line of a table's own keys. The table of no name begins the file.
+// tableEnd returns the offset after the last line of a table's own keys. The unnamed table begins the file.
 func tableEnd(data []byte, table []string) (offset int, found bool) {
 	var current []string
 	found = len(table) == 0

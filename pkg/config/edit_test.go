@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// An edit changes its value alone: comments, order and spacing stay as they were.
+// An edit changes only its value; comments, order and spacing stay.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// A value that would break the file is refused without a result.
+// Set refuses a value that would break the file, and returns no result.
 func TestSetRefusesWhatWouldBreak(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`"unclosed`, `"a:b"` + "\nfast = 1", `3`, ``} {
@@ -82,8 +82,8 @@ func TestSetRefusesWhatWouldBreak(t *testing.T) {
 	}
 }
 
-// A file is changed in place, also behind a link, and keeps its mode; a new one is readable by its user alone.
-// Concurrent edits are all kept, and a failed one changes no byte.
+// Edit changes a file in place, also behind a link, and keeps its mode; a new file is readable by its owner only.
+// Concurrent edits are all kept, and a failed edit changes no byte.
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -132,7 +132,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// A key is read as TOML reads it; an invalid key, or several, are refused.
+// A key is parsed as TOML parses it; an invalid key, or several keys, are refused.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -149,7 +149,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Any valid text can be edited, and the edit reads back.
+// Any valid text can be edited, and the edited value is read back.
 func FuzzSet(f *testing.F) {
 	f.Add(whole, "x")
 	f.Add("[models]\n\"a b\" = '''x:y'''\n", "p:m")

@@ -7,7 +7,7 @@ import (
 
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// Expand replaces each "${NAME}" in s by the environment's value and returns the names that are not set, or empty.
+// Expand replaces each "${NAME}" in s by the environment's value and returns the names of unset and empty variables.
 func Expand(s string) (expanded string, missing []string) {
 	expanded = reference.ReplaceAllStringFunc(s, func(ref string) string {
 		name := ref[2 : len(ref)-1]

@@ -16,67 +16,67 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// MaxFile is the largest local.toml in bytes.
+// MaxFile is the maximum size of local.toml in bytes.
 const MaxFile = 1 << 20
 
 // File is a parsed local.toml.
 type File struct {
-	// Path is where it was read from.
+	// Path is the path of the file.
 	Path string `toml:"-"`
-	// Models binds aliases to targets, "provider:model", in the order they are tried.
+	// Models maps aliases to targets, "provider:model", in the order of attempts.
 	Models map[string]Targets `toml:"-"`
 	// Providers are the model providers by name.
 	Providers map[string]Provider `toml:"providers"`
 	// DefaultTools are the operator's rules for tools, in the order of the file.
 	DefaultTools []catalogue.Switch `toml:"-"`
-	// Projects is how projects are registered.
+	// Projects are the settings for registering projects.
 	Projects Projects `toml:"projects"`
-	// Limits bounds work on this daemon.
+	// Limits limits work on this daemon.
 	Limits Limits `toml:"limits"`
-	// Budget bounds the operator's use of models in a period.
+	// Budget limits the operator's use of models in a period.
 	Budget Budget `toml:"budget"`
 	// UI holds the console's address and the operator's preferences.
 	UI UI `toml:"ui"`
-	// OperatorName is the name to show for the operator.
+	// OperatorName is the display name of the operator.
 	OperatorName string `toml:"operator_name"`
-	// Database says where Postgres is; empty means the embedded one.
+	// Database is the address of Postgres; empty means the embedded one.
 	Database Database `toml:"database"`
-	// NATS says where NATS is; empty means the embedded one.
+	// NATS is the address of NATS; empty means the embedded one.
 	NATS NATS `toml:"nats"`
-	// Host is how services are run and how they speak to each other.
+	// Host are the settings of running services and of the connections between them.
 	Host Host `toml:"host"`
-	// TLS is the identity of a process between hosts.
+	// TLS is the certificate of a process for connections between hosts.
 	TLS TLS `toml:"tls"`
-	// System is a deployment that several operators share, Workspaces are its workspaces.
+	// System is a deployment shared by several operators, Workspaces are its workspaces.
 	System     System      `toml:"system"`
 	Workspaces []Workspace `toml:"workspaces"`
-	// LSP is which language servers there are.
+	// LSP lists the language servers.
 	LSP LSP `toml:"lsp"`
-	// DAP is which debug adapters there are.
+	// DAP lists the debug adapters.
 	DAP DAP `toml:"dap"`
-	// Telemetry is which traces and metrics a process offers, Langfuse a server that gets the traces of agents.
+	// Telemetry selects the traces and metrics of a process. Langfuse is a server that receives the traces of agents.
 	Telemetry Telemetry `toml:"telemetry"`
 	Langfuse  Langfuse  `toml:"langfuse"`
 	// Services are the services' own tables, decoded by [Decode].
 	Services map[string]map[string]any `toml:"services"`
 }
 
-// document is a File as the TOML decoder fills it: tables that are read by form or order are split off.
+// document is a File as the TOML decoder fills it: tables that need their form or order are separate.
 type document struct {
 	File
 	Models       map[string]any      `toml:"models"`
 	DefaultTools map[string]toolRule `toml:"default_tools"`
 }
 
-// Targets are "provider:model" pairs. In the file one may stand alone, without a list.
+// Targets are "provider:model" pairs. In the file a single target may be written without a list.
 type Targets []string
 
 // Provider is a model provider.
 type Provider struct {
-	// Driver is the wire format: anthropic, openai, openai-chat, google or
-	// rehearsal. Empty means the provider's name, where that is a driver's.
+	// Driver is the wire format: anthropic, openai, openai-chat, google or rehearsal. Empty means the provider's name, if
+	// that is a driver.
 	Driver string `toml:"driver"`
-	// APIKey is "${VAR}", where the key is in the environment, or the key itself, which works and is warned of.
+	// APIKey is "${VAR}" for a key in the environment, or the key itself, which works with a warning.
 	APIKey string `toml:"api_key"`
 	// BaseURL replaces the driver's own address: without a version path for anthropic and google, with /v1 for the
 	// OpenAI kinds.
@@ -85,33 +85,33 @@ type Provider struct {
 	Headers map[string]string `toml:"headers"`
 	// Script is the rehearsal driver's script: a path, relative to the configuration file.
 	Script string `toml:"script"`
-	// Models say more of models than the built-in catalogue, or other things.
+	// Models are facts about models that add to or override the built-in catalogue.
 	Models []Model `toml:"models"`
 }
 
-// Model holds the operator's facts of one model of a provider. Each value that is given wins over the catalogue.
+// Model holds the operator's facts of one model of a provider. Each given value overrides the catalogue.
 type Model struct {
 	// ID is the model's id at the provider, as in provider:model.
 	ID string `toml:"id"`
-	// Name is a name for people: settings and kaged doctor show it beside the id.
+	// Name is a display name: settings and kaged doctor show it beside the id.
 	Name string `toml:"name"`
-	// ContextWindow is the window in tokens.
+	// ContextWindow is the context window in tokens.
 	ContextWindow int `toml:"context_window"`
-	// MaxOutput is the longest answer in tokens.
+	// MaxOutput is the maximum answer in tokens.
 	MaxOutput int `toml:"max_output"`
-	// Price is in US dollars for a million tokens.
+	// Price is in US dollars per million tokens.
 	Price *ModelPrice `toml:"price"`
 }
 
-// ModelPrice is US dollars for a million tokens.
+// ModelPrice is a price in US dollars per million tokens.
 type ModelPrice struct {
-	// Input is for fresh input.
+	// Input is the price of uncached input.
 	Input float64 `toml:"input"`
-	// Output is for output.
+	// Output is the price of output.
 	Output float64 `toml:"output"`
-	// CacheRead is for input read from the provider's cache.
+	// CacheRead is the price of input read from the provider's cache.
 	CacheRead float64 `toml:"cache_read"`
-	// CacheWrite is for input written to it.
+	// CacheWrite is the price of input written to the provider's cache.
 	CacheWrite float64 `toml:"cache_write"`
 }
 
@@ -128,47 +128,50 @@ const (
 	FirstLoadAsks     = "ask"
 )
 
-// Projects is how projects are registered.
+// Projects are the settings for registering projects.
 type Projects struct {
 	// FirstLoad is the policy for a project's first load: approve, the default, or ask: an operator approves the
 	// project (`kaged project approve`) before any of it runs.
 	FirstLoad string `toml:"first_load"`
 }
 
-// MaxSteps is the most model calls a run may be allowed.
+// MaxSteps is the highest step limit of a run, in model calls.
 const MaxSteps = 100
 
-// Limits bounds work on this daemon. Zero is an absent key, and stands for the default.
+// Limits limits work on this daemon. Zero means an absent key, which has the default.
 type Limits struct {
-	// SessionsPerProject is how many sessions of one project may run at once; 4 by default.
+	// SessionsPerProject is the maximum number of running sessions of one project; 4 by default.
 	SessionsPerProject int `toml:"sessions_per_project"`
-	// SessionsPerOperator is how many sessions of one operator may run at once; 16 by default.
+	// SessionsPerOperator is the maximum number of running sessions of one operator; 16 by default.
 	SessionsPerOperator int `toml:"sessions_per_operator"`
-	// MaxSteps is the most model calls of a run in a project without its own limit; 20 by default.
+	// MaxSteps is the maximum number of model calls in a run, for projects without their own limit; 20 by default.
 	MaxSteps int `toml:"max_steps"`
-	// LiveAgents is how many agents of one session may be at work at once, the root agent included. Without it the key
-	// live_agents of [services.harness] counts, which is 16 by default.
+	// LiveAgents is the maximum number of agents of one session that work at the same time, the root agent included. If
+	// unset, the key live_agents of [services.harness] applies, which is 16 by default.
 	LiveAgents int `toml:"live_agents"`
-	// RequestsPerMinute is how many requests of an operator all gateways together take a minute, but for those with a
-	// limit of their own; 600 by default.
+	// RequestsPerMinute is the maximum number of requests of an operator per minute at all gateways together, without the
+	// requests that have their own limit; 600 by default.
 	RequestsPerMinute int `toml:"requests_per_minute"`
-	// MessagesPerMinute is how many messages an operator may post a minute; 30 by default.
+	// MessagesPerMinute is the maximum number of messages that an operator may post per minute; 30 by default.
 	MessagesPerMinute int `toml:"messages_per_minute"`
-	// ValidationsPerMinute is how many project files an operator may have validated a minute; 120 by default.
+	// ValidationsPerMinute is the maximum number of project files that an operator may validate per minute; 120 by
+	// default.
 	ValidationsPerMinute int `toml:"validations_per_minute"`
-	// DSLWritesPerMinute is how many project files an operator may write over the API a minute; 10 by default.
+	// DSLWritesPerMinute is the maximum number of project files that an operator may write over the API per minute; 10 by
+	// default.
 	DSLWritesPerMinute int `toml:"dsl_writes_per_minute"`
-	// AuditReadsPerMinute is how many pages of the audit record an operator may read a minute; 30 by default.
+	// AuditReadsPerMinute is the maximum number of pages of the audit record that an operator may read per minute; 30 by
+	// default.
 	AuditReadsPerMinute int `toml:"audit_reads_per_minute"`
 }
 
-// MaxPerMinute is the highest rate limit.
+// MaxPerMinute is the highest value of a rate limit.
 const MaxPerMinute = 1_000_000
 
-// MaxLiveAgents is the most agents that a session may be allowed at once.
+// MaxLiveAgents is the highest value of live_agents.
 const MaxLiveAgents = 1000
 
-// The periods of [Budget.Per]. They begin at midnight UTC, a week on Monday.
+// The periods of [Budget.Per]. Each begins at midnight UTC, a week on Monday.
 const (
 	PerDay   = "day"
 	PerWeek  = "week"
@@ -178,13 +181,13 @@ const (
 // UnpricedAllow is the value of [Budget.Unpriced] other than the default, refuse.
 const UnpricedAllow = "allow"
 
-// Budget bounds the operator's use of models in a period, over all sessions. Zero means no bound.
+// Budget limits the operator's use of models in a period, over all sessions. Zero means no limit.
 type Budget struct {
-	// USD is US dollars.
+	// USD is the limit in US dollars.
 	USD float64 `toml:"usd"`
-	// Tokens is input, cached or not, with output.
+	// Tokens is the limit of input, cached or not, and output together.
 	Tokens int64 `toml:"tokens"`
-	// Calls is requests to models.
+	// Calls is the limit of requests to models.
 	Calls int64 `toml:"calls"`
 	// Per is the period, in UTC: day, the default, week or month.
 	Per string `toml:"per"`
@@ -195,7 +198,7 @@ type Budget struct {
 
 // UI holds the console's address and the operator's preferences.
 type UI struct {
-	// URL is the address people see the gateway under; empty means the one it listens on.
+	// URL is the address of the gateway for browsers; empty means the listen address.
 	URL string `toml:"url"`
 	// Theme, Timezone and Locale are the preferences that GET /api/v1/me answers; dark, UTC and en-US by default.
 	Theme    string `toml:"theme"`
@@ -203,65 +206,62 @@ type UI struct {
 	Locale   string `toml:"locale"`
 }
 
-// Database says where Postgres is.
+// Database is the address of Postgres.
 type Database struct {
 	// URL connects as the owner of the schemas, for migrations.
 	URL string `toml:"url"`
-	// AppURL connects as the role the services work as; empty means that they connect as the owner and step down.
+	// AppURL connects as the role of the services; empty means that they connect as the owner and switch to that role.
 	AppURL string `toml:"app_url"`
 }
 
-// NATS says where NATS is.
+// NATS is the address of NATS.
 type NATS struct {
 	// URL is its address; empty means the embedded one.
 	URL string `toml:"url"`
 	// CredentialsFile is a file with a JWT and a seed, as `nsc generate creds` writes it (KAGED_NATS_CREDENTIALS_FILE);
-	// CAFile the bundle of CAs that the server's certificate is checked against, the system's by default
-	// (KAGED_NATS_CA_FILE). Files here are relative to the configuration file and read for each connection.
+	// CAFile is the bundle of CAs for the server's certificate, by default the system's (KAGED_NATS_CA_FILE). Files here
+	// are relative to the configuration file and read for each connection.
 	CredentialsFile string `toml:"credentials_file"`
 	CAFile          string `toml:"ca_file"`
-	// CertFile and KeyFile are the certificate that the server knows the service by (KAGED_NATS_CERT_FILE,
-	// KAGED_NATS_KEY_FILE); those of [tls] will do.
+	// CertFile and KeyFile are the client certificate for the server (KAGED_NATS_CERT_FILE, KAGED_NATS_KEY_FILE); the
+	// files of [tls] may be used.
 	CertFile string `toml:"cert_file"`
 	KeyFile  string `toml:"key_file"`
-	// MaxStore and MaxMemory bound the disk and memory of the embedded server, in bytes; 1 GiB and 64 MiB by
-	// default.
+	// MaxStore and MaxMemory limit the disk and memory of the embedded server, in bytes; 1 GiB and 64 MiB by default.
 	MaxStore  int64 `toml:"max_store"`
 	MaxMemory int64 `toml:"max_memory"`
 }
 
-// Host is how services are run and how they speak to each other. Zero means the default.
+// Host are the settings of running services and of the connections between them. Zero means the default.
 type Host struct {
-	// DrainGrace is the time a stopping service may take to finish long work, 10 s by default; StopTimeout the time
-	// for its requests after that, 3 s by default.
+	// DrainGrace is the time that a stopping service has to finish long work, 10 s by default. StopTimeout is the time for
+	// its requests after that, 3 s by default.
 	DrainGrace  Duration `toml:"drain_grace"`
 	StopTimeout Duration `toml:"stop_timeout"`
-	// ReadyTimeout is how long a service may take to say whether it works, 2 s by default.
+	// ReadyTimeout is the time limit of a service's readiness check, 2 s by default.
 	ReadyTimeout Duration `toml:"ready_timeout"`
-	// Keepalive is how long a connection between services may be silent before the other end is asked whether it is there,
-	// 20 s by default and at least 10 s; KeepaliveTimeout how long that may take to answer before the connection is given
-	// up, 10 s by default.
+	// Keepalive is the silence on a connection between services before a ping, 20 s by default and at least 10 s.
+	// KeepaliveTimeout is the time to answer the ping before the connection is closed, 10 s by default.
 	Keepalive        Duration `toml:"keepalive"`
 	KeepaliveTimeout Duration `toml:"keepalive_timeout"`
-	// ConnectionAge is how long a connection between hosts is used for new calls, 5m by default; a new one has the
-	// certificates and addresses of its time. CallTimeout bounds a call between hosts without an end of its own, 5m by
-	// default.
+	// ConnectionAge is the time for which a connection between hosts takes new calls, 5m by default; a new connection uses
+	// the current certificates and addresses. CallTimeout limits a call between hosts that has no deadline, 5m by default.
 	ConnectionAge Duration `toml:"connection_age"`
 	CallTimeout   Duration `toml:"call_timeout"`
-	// ServiceTokenFile is a file with the token, of 32 characters or more, that services in different containers
-	// show each other (KAGED_SERVICE_TOKEN_FILE); relative to the configuration file. By default there is no token:
-	// services answer only processes they can see.
+	// ServiceTokenFile is a file with the token, of 32 characters or more, that services in different containers show each
+	// other (KAGED_SERVICE_TOKEN_FILE); relative to the configuration file. By default there is no token, and services
+	// answer only processes in the same pid namespace.
 	ServiceTokenFile string `toml:"service_token_file"`
-	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default: above it, memory is
-	// collected more often. It gives way where more than four fifths of it are in use, and to GOMEMLIMIT in the
-	// environment.
+	// MemoryLimit is the soft limit of a process's own memory in bytes, 256 MiB by default. Above it the garbage collector
+	// runs more often. The limit is raised if more than four fifths of it are in use. GOMEMLIMIT in the environment
+	// overrides it.
 	MemoryLimit int64 `toml:"memory_limit"`
 }
 
-// TLS is the identity of a process between hosts: files in PEM, relative to the configuration file, which are looked at
-// every 10 s. Make them with `kaged certs`. A service that listens on TCP needs all three.
+// TLS is the certificate of a process for connections between hosts: PEM files, relative to the configuration file,
+// read again every 10 s if they changed. `kaged certs` creates them. A service that listens on TCP needs all three.
 type TLS struct {
-	// CAFile is the bundle of CAs that the certificates of other services are checked against (KAGED_TLS_CA_FILE).
+	// CAFile is the bundle of CAs for the certificates of other services (KAGED_TLS_CA_FILE).
 	CAFile string `toml:"ca_file"`
 	// CertFile is the certificate with the name of the service, such as harness.kaged (KAGED_TLS_CERT_FILE); KeyFile is
 	// its private key (KAGED_TLS_KEY_FILE).
@@ -269,80 +269,78 @@ type TLS struct {
 	KeyFile  string `toml:"key_file"`
 }
 
-// Telemetry is which traces and metrics a process offers. Where a collector is, the standard OTEL_ variables say.
+// Telemetry selects the traces and metrics of a process. The standard OTEL_ variables set the collector's address.
 type Telemetry struct {
-	// MetricsListen is the address at which Prometheus finds the metrics of a process, under /metrics: "127.0.0.1:9464"
-	// (KAGED_METRICS_LISTEN); off by default. A service in a process of its own takes metrics_listen of its own table
-	// first.
+	// MetricsListen is the address where a process serves its metrics for Prometheus, under /metrics: "127.0.0.1:9464"
+	// (KAGED_METRICS_LISTEN); off by default. A service in its own process uses metrics_listen of its own table first.
 	MetricsListen string `toml:"metrics_listen"`
 	// ProbeListen is the address of a process's probes for Kubernetes and the like: "0.0.0.0:9091" (KAGED_PROBE_LISTEN);
-	// off by default. /startupz says that each service has been ready once, /livez that the process answers, /readyz that
-	// each service is ready and does not stop. A service in a process of its own takes probe_listen of its own table
-	// first.
+	// off by default. /startupz succeeds once each service has been ready, /livez while the process answers, /readyz while
+	// each service is ready and not stopping. A service in its own process uses probe_listen of its own table first.
 	ProbeListen string `toml:"probe_listen"`
 	// Prompts puts prompts, answers, and inputs and results of tools into traces; false by default.
 	Prompts bool `toml:"prompts"`
 }
 
-// Langfuse is a server that gets the traces of agents. Without both keys it gets no trace, and that is no error.
+// Langfuse is a server that receives the traces of agents. Without both keys it gets no traces, without an error.
 type Langfuse struct {
-	// Enabled turns it on.
+	// Enabled turns the export on.
 	Enabled bool `toml:"enabled"`
 	// BaseURL is the server's, https://cloud.langfuse.com by default.
 	BaseURL string `toml:"base_url"`
-	// PublicKeyEnv and SecretKeyEnv name the variables of the keys, KAGED_LANGFUSE_PUBLIC_KEY and
+	// PublicKeyEnv and SecretKeyEnv are the environment variables of the keys, KAGED_LANGFUSE_PUBLIC_KEY and
 	// KAGED_LANGFUSE_SECRET_KEY by default.
 	PublicKeyEnv string `toml:"public_key_env"`
 	SecretKeyEnv string `toml:"secret_key_env"`
 }
 
-// LSP is which language servers there are.
+// LSP lists the language servers.
 type LSP struct {
 	// Servers are the operator's language servers, by language.
 	Servers map[string]LSPServer `toml:"servers"`
 }
 
-// LSPServer is the table [lsp.servers.LANG]: the language server of a language, in place of kaged's own.
+// LSPServer is the table [lsp.servers.LANG]: the language server of a language, instead of kaged's default.
 type LSPServer struct {
-	// Command is the program and its arguments; kaged's own for an empty list.
+	// Command is the program and its arguments; an empty list means kaged's default.
 	Command []string `toml:"command"`
-	// Extensions are those of its files, such as ".zig"; kaged's own for an empty list.
+	// Extensions are the extensions of the language's files, such as ".zig"; an empty list means kaged's default.
 	Extensions []string `toml:"extensions"`
-	// Settings are sent to the server as its configuration and as options of its start, in place of kaged's own.
+	// Settings are sent to the server as its configuration and as its start options, instead of kaged's default.
 	Settings map[string]any `toml:"settings"`
-	// Env are variables that the server gets besides the usual ones.
+	// Env are additional environment variables of the server.
 	Env map[string]string `toml:"env"`
 	// Read are paths outside the project that the server may read in its cage, such as a folder of modules.
 	Read []string `toml:"read"`
-	// Memory bounds the server's cage in bytes, 4 GiB by default.
+	// Memory limits the memory of the server's cage in bytes, 4 GiB by default.
 	Memory int64 `toml:"memory"`
 }
 
-// DAP is which debug adapters there are.
+// DAP lists the debug adapters.
 type DAP struct {
 	// Adapters are the operator's debug adapters, by runtime.
 	Adapters map[string]DAPAdapter `toml:"adapters"`
 }
 
-// DAPAdapter is the table [dap.adapters.RUNTIME]: the debug adapter of a runtime, in place of kaged's own.
+// DAPAdapter is the table [dap.adapters.RUNTIME]: the debug adapter of a runtime, instead of kaged's default.
 type DAPAdapter struct {
 	// Command is the program and its arguments.
 	Command []string `toml:"command"`
-	// Announces is the text that the adapter prints before the address it listens at, such as "listening at "; empty
-	// for one that speaks over its standard input and output.
+	// Announces is the text that the adapter prints before its listen address, such as "listening at "; empty for an
+	// adapter that speaks over its standard input and output.
 	Announces string `toml:"announces"`
-	// Type is the type that the adapter wants to be told, such as "pwa-node"; the runtime's name by default.
+	// Type is the value of type in the adapter's requests, such as "pwa-node"; the runtime's name by default.
 	Type string `toml:"type"`
-	// Traces says whether the adapter traces processes, for which a cage needs seccomp: relaxed; true by default,
-	// except for the runtimes that kaged knows not to be traced.
+	// Traces is true if the adapter traces processes, for which a cage needs seccomp: relaxed. The default is true, except
+	// for runtimes that kaged knows to debug without tracing.
 	Traces *bool `toml:"traces"`
-	// Launch and Attach are further arguments of the requests that begin a debug session.
+	// Launch and Attach are additional arguments of the requests that begin a debug session.
 	Launch map[string]any `toml:"launch"`
 	Attach map[string]any `toml:"attach"`
 }
 
-// Load reads the file at path; an absent file is an empty one. It fails with bad_request, whose details hold path, line
-// and column where the place is known.
+// Load parses the file at path; a missing file counts as empty. It fails with bad_request, whose details hold path, and
+// line and column if they are known.
 func Load(path string) (*File, error) {
 	f := &File{Path: path}
 	if path == "" {
@@ -366,7 +364,7 @@ func Load(path string) (*File, error) {
 	return Parse(path, data)
 }
 
-// Parse reads data as the file at path. It fails like [Load].
+// Parse parses data as the file at path. It fails as [Load] does.
 func Parse(path string, data []byte) (*File, error) {
 	var doc document
 	dec := toml.NewDecoder(bytes.NewReader(data)).DisallowUnknownFields()
@@ -434,10 +432,10 @@ func at(path string, line, column int, reason string) *fault.Error {
 		With("path", path).With("line", line).With("column", column).With("reason", reason)
 }
 
-// targetForm is provider:model, split at the first colon.
+// targetForm is the form provider:model, with the first colon as separator.
 var targetForm = regexp.MustCompile(`^[^:\s]+:\S+$`)
 
-// readModels takes each alias's value apart: one target, or a list of them.
+// readModels parses the value of each alias: one target, or a list of them.
 func (f *File) readModels(data []byte, models map[string]any) error {
 	f.Models = make(map[string]Targets, len(models))
 	for alias, value := range models {
@@ -534,13 +532,13 @@ func (f *File) validate(data []byte) error {
 	return nil
 }
 
-// maxModelTokens bounds the window and the answers of a model, maxModelPrice its prices.
+// maxModelTokens limits the window and the answers of a model, maxModelPrice its prices.
 const (
 	maxModelTokens = 100_000_000
 	maxModelPrice  = 1_000_000
 )
 
-// wrongModel returns the fault in a list of models, "" for a valid one.
+// wrongModel returns the error in a list of models, "" for a valid list.
 func wrongModel(list []Model) string {
 	seen := map[string]bool{}
 	for _, m := range list {
@@ -566,7 +564,7 @@ func wrongModel(list []Model) string {
 	return ""
 }
 
-// maxBudgetUSD and maxBudgetCount bound budgets.
+// maxBudgetUSD and maxBudgetCount limit budgets.
 const (
 	maxBudgetUSD   = 1_000_000
 	maxBudgetCount = 1_000_000_000_000
@@ -601,7 +599,7 @@ func (f *File) wrong(data []byte, key []string, reason string) error {
 	return at(f.Path, line, col, strings.Join(key, ".")+": "+reason)
 }
 
-// DriverOf returns the driver of the provider called name.
+// DriverOf returns the driver of the provider with the given name.
 func (p Provider) DriverOf(name string) string {
 	if p.Driver != "" {
 		return p.Driver

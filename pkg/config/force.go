@@ -2,28 +2,28 @@ package config
 
 import "fmt"
 
-// DormantKey is a key of local.toml that is read and that no part of kaged acts on.
+// DormantKey is a key of local.toml that is parsed but has no effect.
 type DormantKey struct {
-	// Table is its table, such as limits, Name the key there.
+	// Table is its table, such as limits; Name is the key in it.
 	Table, Name string
 	// Lacks is the missing effect, as the end of a sentence.
 	Lacks string
 }
 
-// Dormant are the keys without effect. This list is the one place: [File.NotInForce] and the reference page are
-// made from it, and a test wants every other key to be read by some part of kaged.
+// Dormant are the keys without effect. [File.NotInForce] and the reference page derive from this list. A test requires
+// a reader for every other key.
 var Dormant = []DormantKey{}
 
-// Reason says in one sentence that the key has no effect.
+// Reason is a sentence that says that the key has no effect.
 func (d DormantKey) Reason() string { return d.says(d.Name) }
 
 func (d DormantKey) says(key string) string {
 	return fmt.Sprintf("%s is not in force yet: %s.", key, d.Lacks)
 }
 
-// NotInForce is a key that stands in a file and has no effect.
+// NotInForce is a key of a file that has no effect.
 type NotInForce struct {
-	// Key is the whole key, such as limits.sessions_per_project; Message names the missing effect in one sentence.
+	// Key is the full key, such as limits.sessions_per_project; Message names the missing effect in one sentence.
 	Key, Message string
 }
 
@@ -38,7 +38,7 @@ func (f *File) NotInForce() []NotInForce {
 	return list
 }
 
-// dormant returns where d stands in the file.
+// dormant returns the position of d in the file.
 func (f *File) dormant(d DormantKey) []string {
 	var keys []string
 	switch d.Table {

@@ -6,7 +6,7 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// Each key on the list of those without effect is found where it stands in a file; a file of other keys has none.
+// Each listed key without effect is found in a file that has it; a file of other keys has none.
 func TestNotInForce(t *testing.T) {
 	t.Parallel()
 	f, err := config.Parse(

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// RawKeys returns the keys of providers' credentials that stand in the file themselves, such as providers.NAME.api_key,
-// in order: they work, but a backup or a shared screen shows them. A reference to the environment is not among them.
+// RawKeys returns, in order, the keys of provider credentials written in the file itself, such as
+// providers.NAME.api_key. They work, but a backup or a shared screen reveals them. References to the environment are
+// not included.
 func (f *File) RawKeys() []string {
 	var raw []string
 	for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
@@ -24,7 +25,7 @@ func (f *File) RawKeys() []string {
 	return raw
 }
 
-// CarriesKey reports whether a header is one that providers take credentials from.
+// CarriesKey reports whether providers accept credentials in a header.
 func CarriesKey(header string) bool {
 	switch strings.ToLower(header) {
 	case "authorization", "x-api-key", "x-goog-api-key", "api-key":

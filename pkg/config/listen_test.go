@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A service listens at one place or at several, by the file or the environment; other values are refused.
+// A service has one or several listen addresses, from the file or the environment; other values are refused.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

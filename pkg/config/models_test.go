@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// What an operator says of a provider's models is read with prices, and each value that cannot be is refused at its
-// place.
+// An operator's facts about a provider's models are read with prices, and each invalid value is refused with its
+// position.
 func TestModelsOfAProvider(t *testing.T) {
 	t.Parallel()
 	const head = "[providers.box]\ndriver = \"openai-chat\"\n" +

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// DefaultListen is where the gateway listens.
+// DefaultListen is the default listen address of the gateway.
 const DefaultListen = "127.0.0.1:7420"
 
 // NoDataDir is the advice to a user without a default data directory.
@@ -42,8 +42,8 @@ func DefaultPath(getenv func(string) string) string {
 	return underHome(getenv, "XDG_CONFIG_HOME", ".config", "kaged/local.toml")
 }
 
-// underHome joins name to a folder of the user's: the one that a variable of XDG names, else the usual one below the
-// home. It is empty unless one of them is absolute; the working folder, which may be an agent's, is no home.
+// underHome joins name to a folder of the user's: the folder in an XDG variable, else the usual one below the home. It
+// returns "" unless one of them is absolute; the working folder, which may be an agent's, does not serve as a home.
 func underHome(getenv func(string) string, variable, usual, name string) string {
 	if dir := getenv(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, name)
@@ -54,7 +54,7 @@ func underHome(getenv func(string) string, variable, usual, name string) string 
 	return ""
 }
 
-// Resolve returns the place of kaged's own that name leads to. It fails with bad_request; see [ownpath.Resolve].
+// Resolve returns the real path of one of kaged's own files. It fails with bad_request; see [ownpath.Resolve].
 func Resolve(name string) (ownpath.Path, error) {
 	p, err := ownpath.Resolve(name)
 	if err != nil {
@@ -63,10 +63,10 @@ func Resolve(name string) (ownpath.Path, error) {
 	return p, nil
 }
 
-// fileTwins are the variables that may be given as the name of a file, in NAME_FILE: those that hold secrets.
+// fileTwins are the variables with secrets. Each may be given by the name of a file, in NAME_FILE.
 var fileTwins = []string{"KAGED_DATABASE_URL", "KAGED_DATABASE_APP_URL", "KAGED_NATS_URL"}
 
-// SecretFiles returns the files that an environment names instead of a secret.
+// SecretFiles returns the files named by an environment in place of secrets.
 func SecretFiles(getenv func(string) string) (paths []string) {
 	for _, name := range fileTwins {
 		if path := getenv(name + "_FILE"); path != "" {
@@ -105,7 +105,7 @@ func WithFiles(getenv func(string) string) (func(string) string, error) {
 	}, nil
 }
 
-// reason returns the system's words without the path.
+// reason returns the text of the system's error without the path.
 func reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -114,7 +114,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Or returns the first that is not empty.
+// Or returns the first non-empty value.
 func Or(values ...string) string {
 	for _, v := range values {
 		if v != "" {
@@ -124,7 +124,7 @@ func Or(values ...string) string {
 	return ""
 }
 
-// Off reports whether an environment variable says no: 0, false, no or off.
+// Off reports whether an environment variable is set to 0, false, no or off.
 func Off(v string) bool {
 	switch strings.ToLower(v) {
 	case "0", "false", "no", "off":
@@ -133,7 +133,7 @@ func Off(v string) bool {
 	return false
 }
 
-// True reports whether an environment variable says yes: 1, true, yes or on.
+// True reports whether an environment variable is set to 1, true, yes or on.
 func True(v string) bool {
 	switch strings.ToLower(v) {
 	case "1", "true", "yes", "on":

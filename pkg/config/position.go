@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/catalogue"
 )
 
-// entry is a key of the document: its full path and where its last part stands.
+// entry is a key of the document: its full path and the position of its last part.
 type entry struct {
 	path         []string
 	line, column int
@@ -66,7 +66,7 @@ func keyOf(p *unstable.Parser, e *unstable.Node) (path []string, line, column in
 	return path, line, column
 }
 
-// position returns where key stands, the beginning of the file where it cannot be found.
+// position returns the position of key, or the beginning of the file if it is not found.
 func position(data []byte, key []string) (line, column int) {
 	for _, e := range entries(data) {
 		if slices.Equal(e.path, key) {

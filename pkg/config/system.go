@@ -8,26 +8,26 @@ import (
 	"strconv"
 )
 
-// System is a deployment that several operators share. The configuration is the deployment's, and each operator works
-// in a workspace that is theirs alone.
+// System is a deployment shared by several operators. They share the configuration, and each operator has their own
+// workspace.
 type System struct {
-	// Enabled turns the mode on. Operators are then signed in by a proxy ([services.gateway] auth, "sidecar"), each
-	// service runs in a process of its own, and projects are in the workspaces of [[workspaces]].
+	// Enabled turns the mode on. A proxy signs operators in ([services.gateway] auth, "sidecar"), each service runs in its
+	// own process, and projects are in the workspaces of [[workspaces]].
 	Enabled bool `toml:"enabled"`
 	// ProjectsRoot is the folder of a workspace that holds its projects, /projects by default. A folder outside of it is
-	// not_found, also through a link.
+	// not_found, also if it is reached by a link.
 	ProjectsRoot string `toml:"projects_root"`
-	// AdminGroup is the group of administrators, as the sign-in proxy names it; empty by default, without administrators.
-	// The gateway passes the role on; there are no routes for administrators yet.
+	// AdminGroup is the name of the administrators' group at the sign-in proxy; empty by default, without administrators.
+	// The gateway passes the role on; no route requires it.
 	AdminGroup string `toml:"admin_group"`
-	// AllowUncaged lets agents without a cage work; false by default, so that they are refused with cage_unavailable.
+	// AllowUncaged lets agents work without a cage; false by default, so that they are refused with cage_unavailable.
 	AllowUncaged bool `toml:"allow_uncaged"`
 }
 
 // DefaultProjectsRoot is the folder of projects in a workspace.
 const DefaultProjectsRoot = "/projects"
 
-// Root returns the folder of projects, "" where a project may be anywhere.
+// Root returns the folder of projects, "" if projects may be in any folder.
 func (s System) Root() string {
 	if !s.Enabled {
 		return ""
@@ -35,17 +35,17 @@ func (s System) Root() string {
 	return path.Clean(Or(s.ProjectsRoot, DefaultProjectsRoot))
 }
 
-// Workspace is the table [[workspaces]]: the four services beside a volume of projects, which one operator has at a
-// time.
+// Workspace is the table [[workspaces]]: the four services beside a volume of projects, for one operator at a time.
 type Workspace struct {
-	// Name is its name, which its certificates have: 1 to 63 of a-z, 0-9 and -.
+	// Name is the name in its certificates: 1 to 63 of a-z, 0-9 and -.
 	Name string `toml:"name"`
-	// Address is where its tool-runner is, "host:port"; Supervisor where its sandbox-supervisor is, for terminals.
+	// Address is the address of its tool-runner, "host:port". Supervisor is the address of its sandbox-supervisor, for
+	// terminals.
 	Address    string `toml:"address"`
 	Supervisor string `toml:"supervisor"`
 }
 
-// Workspace returns the workspace called name.
+// Workspace returns the workspace with the given name.
 func (f *File) Workspace(name string) (Workspace, bool) {
 	for _, w := range f.Workspaces {
 		if w.Name == name {
@@ -79,7 +79,7 @@ func (f *File) validateSystem(data []byte) error {
 		for key, value := range map[string]string{"address": w.Address, "supervisor": w.Supervisor} {
 			host, port, err := net.SplitHostPort(value)
 			if key == "supervisor" && value == "" {
-				continue // no terminals
+				continue // empty: no terminals
 			}
 			if _, badPort := strconv.ParseUint(port, 10, 16); err != nil || host == "" || badPort != nil {
 				return f.wrong(data, []string{"workspaces"},

@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// Workspaces are those of a shared deployment: they have names for certificates and addresses over TCP, and the
-// folder of projects is none that holds everything.
+// Workspaces belong to a shared deployment: they have names for certificates and TCP addresses, and the folder of
+// projects is not the root folder.
 func TestSystem(t *testing.T) {
 	t.Parallel()
 	const on = "[system]\nenabled = true\n"

@@ -10,12 +10,12 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Edit changes the configuration at path: change gets the present text, nil for an absent file, and returns the new
-// one, which is written whole or not at all. Concurrent edits follow each other. If path is a link, its target is
-// changed. The file keeps its mode; a new one, and its folder, are the operator's alone.
+// Edit changes the configuration at path: change gets the present text, nil for a missing file, and returns the new
+// text, which is written completely or not at all. Concurrent edits are serialised. If path is a link, its target is
+// changed. The file keeps its mode; a new file and its folder are readable by the operator only.
 //
-// It fails as change does, and then writes no byte; with bad_request if the file cannot be read, with file_io if it
-// cannot be written.
+// It fails if change fails, and then writes no byte; with bad_request if the file cannot be read, and with file_io if
+// it cannot be written.
 func Edit(path string, change func([]byte) ([]byte, error)) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -39,7 +39,7 @@ func Edit(path string, change func([]byte) ([]byte, error)) error {
 	return write(path, out)
 }
 
-// lockFolder waits for the folder's lock, which goes with the process.
+// lockFolder waits for the folder's lock, which is released when the process ends.
 func lockFolder(dir string) (unlock func(), err error) {
 	file, err := os.Open(dir)
 	if err != nil {
