@@ -11,15 +11,15 @@ import (
 
 // Limits of a call of an agent by its parent.
 const (
-	// MaxPrompt bounds a prompt in bytes.
+	// MaxPrompt is the maximum size of a prompt in bytes.
 	MaxPrompt = 256 << 10
-	// MaxAgentText bounds in bytes the text that a parent is given.
+	// MaxAgentText is the maximum size in bytes of a child's text in the parent's result.
 	MaxAgentText = 64 << 10
-	// MaxFilesChanged bounds the list of files that a parent is given.
+	// MaxFilesChanged is the maximum length of the list of files in the parent's result.
 	MaxFilesChanged = 200
 )
 
-// AgentTool is the beginning of the name of the tool with which an agent calls a child. The child's key follows.
+// AgentTool is the prefix of the name of the tool with which an agent calls a child. The child's key follows.
 const AgentTool = "agent-"
 
 // The records of invocations.
@@ -28,10 +28,10 @@ const (
 	DelegationCompleted = "delegation.completed"
 )
 
-// AgentStarted is the beginning of an invocation: a call of an agent by its parent. It is the first event of that
+// AgentStarted is the start of an invocation: a call of an agent by its parent. It is the first event of that
 // invocation, and Audit names the agent.
 type AgentStarted struct {
-	// ParentID is the invocation of the caller, empty for the root agent's. CallID is the caller's call.
+	// ParentID is the invocation of the caller, empty for the root agent's. CallID is the caller's tool call.
 	ParentID, CallID string
 	// Name is the agent's key in its parent's subagents.
 	Name, Prompt string
@@ -46,17 +46,17 @@ type AgentStarted struct {
 // AgentEnded is the end of an invocation and its last event.
 type AgentEnded struct {
 	Outcome Outcome
-	// Err is why it failed, nil unless it did.
+	// Err is the error of a failed invocation, else nil.
 	Err *fault.Error
-	// Text is what it wrote last, Truncated says that it was cut to [MaxAgentText].
+	// Text is the agent's last text; Truncated means that it was cut to [MaxAgentText].
 	Text      string
 	Truncated bool
-	// Steps, Usage and Cost count its own turns and not those of agents below it. Cost is nil if it is not known.
+	// Steps, Usage and Cost count the agent's own turns, without its descendants. Cost is nil if it is unknown.
 	Steps      int
 	Usage      llm.Usage
 	Cost       *llm.Cost
 	DurationMS int64
-	// FilesChanged are the files that it and those below it changed, sorted.
+	// FilesChanged are the files changed by the agent and its descendants, sorted.
 	FilesChanged []string
 	EndedAt      int64
 	Audit        Record
@@ -73,25 +73,25 @@ func (o Outcome) Name() string {
 	return "failed"
 }
 
-// Answer is what an agent is told of the end of a child that it called.
+// Answer is a child's result as given to its caller.
 type Answer struct {
 	InvocationID string
 	Ended        AgentEnded
-	// Usage and Cost count the child and all below it. Cost is nil if it is not known.
+	// Usage and Cost count the child and its descendants. Cost is nil if it is unknown.
 	Usage llm.Usage
 	Cost  *llm.Cost
-	// Todos is what became of the todos that it proposed, nil if it proposed none.
+	// Todos is the outcome of the proposed todos, nil without proposals.
 	Todos *ProposedTodos
 }
 
-// ProposedTodos is what became of the todos that a child proposed in its text.
+// ProposedTodos is the outcome of the todos that a child proposed in its text.
 type ProposedTodos struct {
-	// Count is how many there are; they are still to be reviewed unless Review is auto.
+	// Count is the number of todos. They await a review unless Review is auto.
 	Count  int    `json:"count"`
 	Review string `json:"review"`
 	// Origin is the tree path of the child.
 	Origin string `json:"origin_agent"`
-	// Error says why they were not written down, a sentence.
+	// Error is a sentence with the reason why they were not stored.
 	Error string `json:"error,omitempty"`
 }
 
@@ -111,7 +111,7 @@ func (a Answer) Content() string {
 	}
 	text, err := json.Marshal(shown)
 	if err != nil {
-		panic(err) // it holds only texts and finite numbers
+		panic(err) // the value holds only texts and finite numbers
 	}
 	return string(text)
 }
@@ -135,7 +135,7 @@ type answerError struct {
 	Message string `json:"message"`
 }
 
-// ClipAgentText returns as much of what an agent wrote as its parent is given, and whether that is less than all.
+// ClipAgentText cuts an agent's text to the limit for its parent, and reports whether it cut.
 func ClipAgentText(text string) (string, bool) {
 	if len(text) <= MaxAgentText {
 		return text, false

@@ -6,29 +6,30 @@ import (
 	"encoding/json"
 )
 
-// Subject is the subject of a request for approval: one tool call, as it would act if it were made now. Its JSON form
-// is stored and shown by the API.
+// Subject is the subject of an approval: one tool call with its effects at this time. Its JSON form is stored and shown
+// by the API.
 type Subject struct {
 	// Tool is the canonical name, Agent the caller.
 	Tool  string `json:"tool"`
 	Agent string `json:"agent_path"`
-	// Reasons say why it needs approval, one sentence each.
+	// Reasons are the reasons for asking, one sentence each.
 	Reasons []string `json:"reasons"`
-	// Command is the exact command, Cwd the folder it runs in as results name it.
+	// Command is the exact command; Cwd is its folder, as written in results.
 	Command string `json:"command,omitempty"`
 	Cwd     string `json:"cwd,omitempty"`
-	// Paths are the files it changes as results name them, Preview is the change as a unified diff.
+	// Paths are the changed files, as written in results; Preview is the change as a unified diff.
 	Paths   []string `json:"paths,omitempty"`
 	Preview string   `json:"preview,omitempty"`
-	// Standing are the kinds of standing approvals that it may become, which cover later calls too.
+	// Standing are the kinds of standing approval that the operator may choose; a standing approval also covers later
+	// calls.
 	Standing []StandingKind `json:"standing,omitempty"`
-	// Words are the words of a command that is one plain call of a program, without a part for a shell to expand.
+	// Words are the words of a command that is one plain call of a program, without shell expansion.
 	Words []string `json:"words,omitempty"`
-	// Cage stands for the cage of the agent, "" without one.
+	// Cage identifies the agent's cage, "" without one.
 	Cage string `json:"cage,omitempty"`
 }
 
-// StandingKind says which later calls of the same agent, tool and cage a standing approval covers.
+// StandingKind is the kind of later calls, of the same agent, tool and cage, that a standing approval covers.
 type StandingKind string
 
 // The kinds.
@@ -41,11 +42,11 @@ const (
 	SameFiles StandingKind = "files"
 )
 
-// Fingerprint stands for the subject. Any other subject has another one.
+// Fingerprint identifies the subject. Different subjects have different fingerprints.
 func (s Subject) Fingerprint() string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // it holds only texts
+		panic(err) // the value holds only texts
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -53,17 +54,17 @@ func (s Subject) Fingerprint() string {
 
 //convert:both .Proto SubjectFromProto Subject *commonv1.ApprovalSubject Agent=AgentPath >string=valid
 
-// Question is the end of a call that was not made because an operator has to allow it.
+// Question is the end of a call that was not made because it needs an operator's approval.
 type Question struct {
 	Subject Subject
-	// Fingerprint stands for the subject. A grant names it.
+	// Fingerprint identifies the subject. A grant refers to it.
 	Fingerprint string
 }
 
-// Verdict is how a request for approval ended.
+// Verdict is the outcome of an approval.
 type Verdict int
 
-// The verdicts. Any other value is a refusal.
+// The verdicts. Any other value counts as a refusal.
 const (
 	Approved Verdict = iota + 1
 	Denied

@@ -13,17 +13,17 @@ import (
 	"kaged.dev/pkg/frametype"
 )
 
-// NanoUSD is how many of the units in which money is counted are a US dollar.
+// NanoUSD is the number of money units in a US dollar.
 const NanoUSD = dsl.NanoUSD
 
-// PolicyModified is the record of a request that a rule of the agent's policy changed.
+// PolicyModified is the record of a request changed by a rule of the agent's policy.
 const PolicyModified = "agent.policy_modified"
 
-// BudgetRefused is the record of a call that a budget did not allow.
+// BudgetRefused is the record of a call refused by a budget.
 const BudgetRefused = "budget.refused"
 
-// Amount is a use of models: billionths of a US dollar, tokens (input, cached or not, with output) and requests. As a
-// limit, 0 bounds no use.
+// Amount is a use of models: billionths of a US dollar, tokens (input, cached or not, and output) and requests. In a
+// limit, 0 means no limit.
 type Amount struct{ NanoUSD, Tokens, Calls int64 }
 
 // Add returns the sum.
@@ -49,7 +49,7 @@ const (
 	OperatorBudget BudgetScope = "operator"
 )
 
-// Resource is a thing that a budget bounds.
+// Resource is a kind of use that a budget limits.
 type Resource string
 
 // The resources. Money is counted in billionths of a US dollar, time in milliseconds.
@@ -66,23 +66,22 @@ type Spender struct {
 	Amount
 }
 
-// maxSpenders bounds how many agents a refusal names.
+// maxSpenders is the maximum number of agents named in a refusal.
 const maxSpenders = 5
 
-// Overdraft is a call that a budget does not allow.
+// Overdraft is a call that exceeds a budget.
 type Overdraft struct {
 	Scope BudgetScope
 	// Agent is the tree path of the owner, empty for other scopes.
 	Agent    string
 	Resource Resource
-	// Limit, Spent, Reserved and Wanted count the resource.
+	// Limit, Spent, Reserved and Wanted are amounts of the resource.
 	Limit, Spent, Reserved, Wanted int64
 	// Spenders are the agents that spent from the budget.
 	Spenders []Spender
 }
 
-// Over returns the first resource of which spent, reserved and wanted are together more than a limit, nil if each limit
-// holds.
+// Over returns the first resource whose limit is below the sum of spent, reserved and wanted, nil if each limit holds.
 func Over(limit, spent, reserved, wanted Amount) *Overdraft {
 	for _, r := range []Overdraft{
 		{Resource: BudgetUSD, Limit: limit.NanoUSD, Spent: spent.NanoUSD, Reserved: reserved.NanoUSD, Wanted: wanted.NanoUSD},
@@ -96,7 +95,7 @@ func Over(limit, spent, reserved, wanted Amount) *Overdraft {
 	return nil
 }
 
-// Waits reports whether the call may be allowed once the calls in flight are settled.
+// Waits reports whether the call may fit once the calls in flight are settled.
 func (o Overdraft) Waits() bool { return o.Reserved > 0 && o.Spent+o.Wanted <= o.Limit }
 
 // Fault returns the refusal: budget_exceeded with the budget, the amounts and the spenders.
@@ -155,7 +154,7 @@ func Unpriced(scope BudgetScope, agent, model string) *fault.Error {
 	return f
 }
 
-// of returns the part of an amount that the resource counts.
+// of returns the part of an amount that belongs to the resource.
 func (r Resource) of(a Amount) int64 {
 	switch r {
 	case BudgetUSD:
@@ -168,7 +167,7 @@ func (r Resource) of(a Amount) int64 {
 	return 0
 }
 
-// value returns a number of the resource as clients are shown it: US dollars, or a count.
+// value converts an amount of the resource for clients: US dollars, or a count.
 func (r Resource) value(n int64) any {
 	if r == BudgetUSD {
 		return Amount{NanoUSD: n}.USD()
@@ -188,14 +187,14 @@ func (r Resource) text(n int64) string {
 	return strconv.FormatInt(n, 10) + " tokens"
 }
 
-// BudgetState says how much of a budget is left.
+// BudgetState is the state of a budget: its limit, the use, and the reservations.
 type BudgetState struct {
 	Scope BudgetScope
 	// Agent is the tree path of the owner, empty for other scopes.
 	Agent string
-	// Limit has 0 for unbounded resources.
+	// In Limit, 0 means no limit.
 	Limit, Spent, Reserved Amount
-	// Walltime is the limit of a session in time of work, 0 for none, and Worked what of it is over.
+	// Walltime is the limit of a session's working time, 0 for none; Worked is the time worked so far.
 	Walltime, Worked time.Duration
 }
 
@@ -207,34 +206,34 @@ func (BudgetState) FrameType() frametype.Type { return frametype.BudgetState }
 
 func (BudgetState) event() {}
 
-// CallWanted is a model call that is about to be made, with the most that it may use. It is answered by [CallGranted]
-// once it is stored with its record, and its request leaves after that.
+// CallWanted announces a model call with its maximum use. [CallGranted] answers it once it is stored with its record;
+// the request is sent after that.
 type CallWanted struct {
-	// Call counts from 1 in the invocation.
+	// Call is the number of the call in the invocation, from 1.
 	Call   int
 	Agent  string
 	Model  string
 	Amount Amount
-	// Unpriced says that the price of the model is not known.
+	// Unpriced is true if the price of the model is unknown.
 	Unpriced bool
-	// Audit is the record of the request, empty where a call is wanted again.
+	// Audit is the record of the request, empty if the call was announced before.
 	Audit []Record
 }
 
-// CallSettled is a model call that is over, with its use.
+// CallSettled is the end of a model call, with its use.
 type CallSettled struct {
 	Call   int
 	Amount Amount
-	// Estimated says that the use is not known: Amount is an estimate, or the reservation where there is none.
+	// Estimated is true if the use is unknown: Amount is then an estimate, or the reservation without an estimate.
 	Estimated bool
-	// OfTurn says that the turn of the call follows at once.
+	// OfTurn is true if the turn of the call follows at once.
 	OfTurn bool
 }
 
 // CallGranted answers a [CallWanted].
 type CallGranted struct {
 	Call int
-	// Err says why the call may not be made, nil if it may. Waits says that it may be granted once a call in flight is
+	// Err is the reason for a refusal, nil for a grant. Waits is true if the call may be granted once a call in flight is
 	// settled.
 	Err   *fault.Error
 	Waits bool
@@ -243,15 +242,15 @@ type CallGranted struct {
 func (CallWanted) event()  {}
 func (CallSettled) event() {}
 
-// Budget bounds the use of models by a session, or by an operator in a period. The zero Budget bounds no use.
+// Budget limits the use of models by a session, or by an operator in a period. The zero Budget has no limits.
 type Budget struct {
-	// Limit has 0 for unbounded resources.
+	// In Limit, 0 means no limit.
 	Limit Amount
-	// Walltime bounds the time of work of a session, 0 for no bound. While an operator is asked none passes.
+	// Walltime limits the working time of a session, 0 for no limit. The time of waiting for an operator does not count.
 	Walltime time.Duration
-	// AllowUnpriced says that models without a known price may be asked under a limit in US dollars, as free ones.
+	// AllowUnpriced permits models without a known price under a limit in US dollars; they count as free.
 	AllowUnpriced bool
 }
 
-// Set reports whether the budget bounds a use.
+// Set reports whether the budget has a limit.
 func (b Budget) Set() bool { return b.Limit != Amount{} || b.Walltime > 0 }

@@ -2,45 +2,45 @@ package contract
 
 import "kaged.dev/pkg/dsl"
 
-// Caller is the agent that calls tools, its place, and its permissions.
+// Caller is the agent that calls tools, with its project and its permissions.
 type Caller struct {
 	SessionID, RunID, RequestID string
 	// InvocationID is the agent's invocation within the run, empty for the root agent.
 	InvocationID string
 	// Agent is the calling agent.
 	Agent string
-	// ProjectID is the project's, Root its folder, absolute.
+	// ProjectID is the project's id; Root is the project's folder, absolute.
 	ProjectID, Root string
 	OperatorID      string
-	// Cage is the agent's policy, nil for none. CageID is the cage its commands run in, empty for one of their own
-	// each.
+	// Cage is the agent's policy, nil without a cage. CageID is the cage of its commands, empty if each command has its
+	// own cage.
 	Cage   *dsl.Cage
 	CageID string
-	// ProjectCaged says that an agent of the project has a cage, this one or another.
+	// ProjectCaged is true if any agent of the project has a cage.
 	ProjectCaged bool
 	// LanguageServers are those that the project declares.
 	LanguageServers []dsl.LanguageServer
-	// Debugging is how the project's programs are debugged.
+	// Debugging are the project's settings for debugging its programs.
 	Debugging dsl.Debugging
 	// Tools are the canonical names of the agent's tools.
 	Tools []string
-	// KnowsFiles says that the caller counts as having read every file it names, as it is.
+	// KnowsFiles means that the caller counts as having read the present content of every file it names.
 	KnowsFiles bool
 	// Issue is the number of the issue that the session is bound to, 0 for none.
 	Issue int64
-	// Job is set where no operator can be asked.
+	// Job is set if no operator can be asked.
 	Job *Job
-	// ApproveWrites says that an operator is asked before each call that changes files or runs programs.
+	// ApproveWrites means that an operator is asked before each call that changes files or runs programs.
 	ApproveWrites bool
 }
 
 // Job is the policy of work that runs unattended.
 type Job struct {
-	// Tools are the canonical names of the tools it may use besides those that only look.
+	// Tools are the canonical names of the permitted tools besides the read-only ones.
 	Tools []string
 }
 
-// Record returns a record about a call of the caller's. Its ids are added to fields.
+// Record returns a record about a call by the caller. It adds the caller's ids to fields.
 func (c *Caller) Record(event string, fields map[string]any) Record {
 	fields["request_id"], fields["session_id"], fields["run_id"] = c.RequestID, c.SessionID, c.RunID
 	fields["caller"] = c.Agent
@@ -55,10 +55,10 @@ func (c *Caller) Owner(call string) Owner { return ownerOf(c, call) }
 
 //convert:one ownerOf(call string) *Caller Owner >CallID=call >Kind=-
 
-// OwnerKind is the kind of thing that a command or a cage ends with.
+// OwnerKind is the kind of owner whose end ends a command or a cage.
 type OwnerKind int
 
-// The kinds. The zero value is the session, or the project where no session is named.
+// The kinds. The zero value is the session, or the project if no session is named.
 const (
 	OwnedByDefault OwnerKind = iota
 	OwnedBySession
@@ -66,7 +66,7 @@ const (
 	OwnedByProject
 )
 
-// Owner is the session, run, call and project that a command or a cage is for. Kind says with which of them it ends.
+// Owner is the session, run, call and project of a command or a cage. Kind selects the one with whose end it ends.
 type Owner struct {
 	Kind                                       OwnerKind
 	SessionID, RunID, CallID, ProjectID, Agent string

@@ -6,29 +6,29 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Reason is why a command or a cage was ended from outside.
+// Reason is the reason for ending a command or a cage from outside.
 type Reason int
 
-// The reasons. The first is a command that ended by itself or by a signal of its own.
+// The reasons. The first is for a command that ended by itself or by its own signal.
 const (
 	ReasonNone Reason = iota
-	// ReasonTimeout is a command that ran out of its time.
+	// ReasonTimeout: the command exceeded its time limit.
 	ReasonTimeout
-	// ReasonCancelled is the loss of the command's caller.
+	// ReasonCancelled: the command's caller is gone.
 	ReasonCancelled
-	// ReasonOwnerEnded is the end of the command's session.
+	// ReasonOwnerEnded: the command's session has ended.
 	ReasonOwnerEnded
-	// ReasonLost is the loss of its supervisor, shim or cage.
+	// ReasonLost: the supervisor, shim or cage is gone.
 	ReasonLost
-	// ReasonOOM is a command that was killed because its cage ran out of memory.
+	// ReasonOOM: the command was killed because its cage ran out of memory.
 	ReasonOOM
-	// ReasonPIDs is a command that was killed because its cage reached its limit of processes and threads.
+	// ReasonPIDs: the command was killed because its cage reached its limit of processes and threads.
 	ReasonPIDs
-	// ReasonWalltime is the end of the time of its cage, which is that of the agent's invocation.
+	// ReasonWalltime: the time of the cage, which is that of the agent's invocation, is over.
 	ReasonWalltime
-	// ReasonDisk is a cage that wrote more than its limit of disk space.
+	// ReasonDisk: the cage wrote more than its limit of disk space.
 	ReasonDisk
-	// ReasonSeccomp is a command that was killed for a system call that no program of this machine's kind makes.
+	// ReasonSeccomp: the command was killed for a system call that no program for this machine's architecture makes.
 	ReasonSeccomp
 )
 
@@ -36,10 +36,10 @@ var reasonWords = map[Reason]string{
 	ReasonOOM: "oom", ReasonPIDs: "pids", ReasonWalltime: "walltime", ReasonDisk: "disk", ReasonSeccomp: "seccomp",
 }
 
-// Word is the name of a cage's reason: oom, pids, walltime, disk or seccomp. It is empty for all others.
+// Word is the name of a cage's reason: oom, pids, walltime, disk or seccomp. It is empty for the other reasons.
 func (r Reason) Word() string { return reasonWords[r] }
 
-// ReasonOf returns the reason of a cage with this name, [ReasonNone] for any other word.
+// ReasonOf returns the reason with this name, [ReasonNone] for an unknown name.
 func ReasonOf(word string) Reason {
 	for reason, known := range reasonWords {
 		if known == word {
@@ -49,42 +49,42 @@ func ReasonOf(word string) Reason {
 	return ReasonNone
 }
 
-// EndsCage reports whether a command in a cage ends for this reason only with its cage.
+// EndsCage reports whether this reason ends a caged command together with its cage.
 func (r Reason) EndsCage() bool { return r == ReasonWalltime || r == ReasonDisk || r == ReasonLost }
 
 // Exit is the end of a command.
 type Exit struct {
 	// Code is its exit code, or 128 plus the signal that ended it.
 	Code int
-	// Signal is the name of that signal.
+	// Signal is the name of the signal that ended it.
 	Signal string
-	// Reason is why it was ended, if it was.
+	// Reason is the reason for ending it from outside, if any.
 	Reason Reason
-	// Started says that it ran. It is not sent.
+	// Started is true if the command ran. It is not sent.
 	Started bool
-	// Duration is how long it ran.
+	// Duration is the running time.
 	Duration time.Duration
-	// Found lists the findings in the writable folders of the cage, if the cage was made for this command alone.
+	// Found lists the findings in the writable folders of the cage, if the cage was made for this command only.
 	Found []Finding
 }
 
 // Process is a command in the supervisor's list.
 type Process struct {
 	RunningProcess
-	// Exit is how a background process ended, nil while it runs.
+	// Exit is the end of a background process, nil while it runs.
 	Exit *Exit
-	// Of the bytes a background process wrote, those from number OutputStart up to OutputEnd are kept.
+	// OutputStart and OutputEnd are the range of retained bytes in the output of a background process.
 	OutputStart, OutputEnd int64
 }
 
 // CageSpec describes the cage of an agent's invocation.
 type CageSpec struct {
-	// ID is a ULID that its caller has chosen.
+	// ID is a ULID chosen by the caller.
 	ID    string
 	Owner Owner
-	// Policy holds its grants and limits in the project at Root.
+	// Policy is the policy of the cage for the project at Root.
 	Policy *dsl.Cage
 	Root   string
-	// TellChecked asks for the event that it is checked, before the one that it is there.
+	// TellChecked asks for an event once the policy is checked, before the event of the opened cage.
 	TellChecked bool
 }

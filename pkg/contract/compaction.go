@@ -4,22 +4,22 @@ import (
 	"kaged.dev/pkg/frametype"
 )
 
-// Source is the place of a message of a conversation among the stored ones.
+// Source is the position of a conversation's message in the stored messages.
 type Source struct {
 	// MessageID is the stored message.
 	MessageID string
-	// Step is the step of its run, from 1; 0 for all of the message.
+	// Step is the step of its run, from 1; 0 means the whole message.
 	Step int
 }
 
-// Span is a part of a stored message that a compaction superseded: its steps From to To, inclusively; 0 and 0
-// for all of it.
+// Span is a part of a stored message that a compaction superseded: its steps From to To, both included; 0 and 0 mean
+// the whole message.
 type Span struct {
 	MessageID string
 	From, To  int
 }
 
-// Covers reports whether the span includes a step of its message; step 0 asks for all of it.
+// Covers reports whether the span includes a step of its message; step 0 means the whole message.
 func (s Span) Covers(step int) bool {
 	return s.To == 0 || step > 0 && s.From <= step && step <= s.To
 }
@@ -53,16 +53,16 @@ const (
 	StrategyCheckpoint = "checkpoint"
 )
 
-// Compaction is a stage of a compaction of one agent's conversation. All numbers of tokens are estimates of a
-// request with the reserved room for its answer.
+// Compaction is a stage of a compaction of one agent's conversation. All token counts are estimates of a request
+// together with the reserved room for its answer.
 type Compaction struct {
 	Phase CompactionPhase
-	// ID is unique everywhere, and the same in all stages.
+	// ID is globally unique, and the same in all stages.
 	ID      string
 	Trigger CompactionTrigger
 	// Strategy is the configured one, or in [CompactionFailed] the attempted one.
 	Strategy string
-	// Before is the estimate at the beginning, After at the end.
+	// Before is the estimate at the start, After the estimate at the end.
 	Before, After int64
 	// Window is the model's window; Upper and Lower are the agent's thresholds as fractions of it.
 	Window       int64
@@ -73,18 +73,17 @@ type Compaction struct {
 	Turns, Messages int
 	// Summary is the text in the place of the superseded part.
 	Summary string
-	// Fallback is the strategy used in place of a failed one, Reason the cause; of [CompactionNoop] Reason
-	// alone is set.
+	// Fallback is the strategy used instead of a failed one, and Reason the cause. [CompactionNoop] has only Reason.
 	Fallback, Reason string
 	DurationMS       int64
 	At               int64
 	// Audit is the record of the stage; it names the agent.
 	Audit Record
-	// Compactor is the use of a summarizer; it may be nil.
+	// Compactor is the use of a summarizer, or nil.
 	Compactor *CompactorUse
-	// Fired are the hooks that took part.
+	// Fired are the participating hooks.
 	Fired []FiredHook
-	// SummaryMessageID is the stored message with the summary, known to session-manager alone.
+	// SummaryMessageID is the stored message with the summary, set in session-manager only.
 	SummaryMessageID string
 }
 
@@ -103,42 +102,42 @@ type CompactorUse struct {
 	Provider, Model string
 	// Input and Output are tokens, cached ones included.
 	Input, Output int64
-	// Cost is US dollars, nil for an unknown price.
+	// Cost is in US dollars, nil for an unknown price.
 	Cost *float64
 }
 
-// CompactOrder is a wish about the conversation of an agent between runs.
+// CompactOrder is a request to compact the conversation of an agent between runs.
 type CompactOrder struct {
-	// ID is the compaction's, "" for an estimate alone.
+	// ID is the id of the compaction, "" for an estimate only.
 	ID string
-	// Agent is its tree path, "" for the root agent. An agent below it has no conversation between runs.
+	// Agent is its tree path, "" for the root agent. A child agent has no conversation between runs.
 	Agent string
-	// Strategy is "" for the agent's.
+	// Strategy is "" for the agent's own strategy.
 	Strategy string
-	// Dry asks no model.
+	// Dry calls no model.
 	Dry bool
 }
 
 // Compacted is the outcome of an order.
 type Compacted struct {
-	// Estimate is that of the conversation as it was.
+	// Estimate is the estimate of the conversation before the compaction.
 	Estimate ContextEstimate
-	// Stages are those of the compaction; the last of a dry run is its proposal.
+	// Stages are the stages of the compaction; the last stage of a dry run is its proposal.
 	Stages []Compaction
 	// Pruned are the messages with pruned results.
 	Pruned []string
-	// Calls are the model calls that were made: [CallWanted], [CallSettled] and [Record], in order.
+	// Calls are the model calls: [CallWanted], [CallSettled] and [Record], in order.
 	Calls []Event
 }
 
-// ContextEstimate is how full a window is, in tokens.
+// ContextEstimate is the estimated use of a model's window, in tokens.
 type ContextEstimate struct {
 	// Input is the estimate of the next request, Reserved the room for its answer.
 	Input, Reserved int64
-	// Window is 0 for an unknown one.
+	// Window is 0 if it is unknown.
 	Window int64
-	// Calibrated says that counts of the provider have corrected it. Error is the mean relative error so far, nil for
-	// an unknown one.
+	// Calibrated is true if counts of the provider have corrected the estimate. Error is the mean relative error so far,
+	// nil if it is unknown.
 	Calibrated bool
 	Error      *float64
 }

@@ -11,7 +11,7 @@ import (
 
 var owner = contract.Owner{SessionID: "s", RunID: "r", ProjectID: "p", Agent: "primary"}
 
-// Processes and cages are the same after the wire.
+// Processes and cages are equal after encoding and decoding.
 func TestRunningRoundTrips(t *testing.T) {
 	t.Parallel()
 	process := contract.RunningProcess{
@@ -33,7 +33,7 @@ func TestRunningRoundTrips(t *testing.T) {
 	}
 }
 
-// Text that is no UTF-8, such as a file's name, is made so before it is sent.
+// Text that is not UTF-8, such as a file's name, is made valid before it is sent.
 func TestEveryTextCrossesTheWire(t *testing.T) {
 	t.Parallel()
 	bad := "a\xff"

@@ -5,15 +5,15 @@ import "kaged.dev/pkg/frametype"
 // DebugSession is a program that an agent debugs.
 type DebugSession struct {
 	ID string
-	// Owner is the agent's call that began it; Invocation is the agent's within its run, "" for the root agent.
+	// Owner is the agent's call that started the session; Invocation is the agent's within its run, "" for the root agent.
 	Owner      Owner
 	Invocation string
 	Runtime    string
-	// Program is empty for one that was attached to.
+	// Program is empty for an attached program.
 	Program string
 	// Status is starting, running, stopped, exited or ended.
 	Status string
-	// PID is the adapter's, 0 before its start.
+	// PID is the adapter's pid, 0 before its start.
 	PID       int64
 	Caged     bool
 	StartedAt int64
@@ -24,12 +24,12 @@ type DebugState struct {
 	ID string
 	// Status is running, stopped or exited.
 	Status string
-	// Reason is why it is stopped, Text more about it.
+	// Reason is the reason of a stop, Text a description of it.
 	Reason, Text string
 	ExitCode     *int
 	Thread       int
 	Threads      []DebugThread
-	// Location is nil for an unknown one, BreakpointID 0 away from breakpoints.
+	// Location is nil if it is unknown; BreakpointID is 0 for a stop without a breakpoint.
 	Location     *DebugFrame
 	BreakpointID int
 	Output       DebugOutput
@@ -38,16 +38,16 @@ type DebugState struct {
 // DebugMove is a step of a program, or a pause.
 type DebugMove struct {
 	Action string
-	// Operator is its author, "" for the agent.
+	// Operator is the operator who moved the program, "" for the agent.
 	Operator string
 	At       int64
 }
 
-// DebugOutput is a piece of a program's output. Offsets count the bytes that it ever wrote.
+// DebugOutput is a piece of a program's output. Offsets count all bytes written by the program.
 type DebugOutput struct {
 	Text       string
 	From, Next int64
-	// Omitted is how many bytes before Text are not shown.
+	// Omitted is the number of bytes left out before Text.
 	Omitted int64
 }
 
@@ -59,13 +59,13 @@ type DebugThread struct {
 
 // DebugFrame is a call of a function.
 type DebugFrame struct {
-	// ID counts the frames of a thread from 0, the top one.
+	// ID is the number of the frame in its thread; 0 is the top frame.
 	ID   int
 	Name string
 	// Path is "" for an unknown file.
 	Path         string
 	Line, Column int
-	// Instruction is the reference of its next instruction, "" for unknown.
+	// Instruction is the reference of its next instruction, "" if it is unknown.
 	Instruction string
 }
 
@@ -77,17 +77,17 @@ type DebugVariable struct {
 	Memory    string
 }
 
-// DebugBreakpoint is a place where a program is to stop.
+// DebugBreakpoint is a position at which a program stops.
 type DebugBreakpoint struct {
 	ID int
 	// Kind is line, function, instruction or data.
 	Kind, Path string
-	// Actual is the line that the adapter chose, 0 before it has.
+	// Actual is the line chosen by the adapter, 0 before its choice.
 	Line, Actual                    int
 	Function, Condition, LogMessage string
 	HitCount                        int
 	Verified                        bool
-	// Reference is its instruction or its data.
+	// Reference is its instruction or its data item.
 	Message, Reference string
 }
 
@@ -97,11 +97,11 @@ type DebugLine struct {
 	Text string
 }
 
-// DebugView is a debug session as people see it.
+// DebugView is a debug session as shown to operators.
 type DebugView struct {
 	Session DebugSession
 	State   DebugState
-	// Moved is nil for a program that was not moved.
+	// Moved is nil if the program was not moved.
 	Moved       *DebugMove
 	Frames      []DebugFrame
 	TotalFrames int
@@ -113,9 +113,9 @@ type DebugView struct {
 	Source         []DebugLine
 }
 
-// DebugEvent is a change in a debug session: one of the pointers is set.
+// DebugEvent is a change in a debug session. Exactly one of the pointers is set.
 type DebugEvent struct {
-	// ID is the debug session's, Invocation the agent's within its run, "" for the root agent.
+	// ID is the id of the debug session, Invocation the agent's within its run, "" for the root agent.
 	ID, Invocation, Agent string
 	At                    int64
 	Running               *DebugRunning
@@ -124,14 +124,14 @@ type DebugEvent struct {
 	End                   *DebugEnd
 }
 
-// DebugRunning says that a program runs, at first or again.
+// DebugRunning reports that a program has started or continues.
 type DebugRunning struct {
 	Runtime, Program string
-	// Moved is nil at its start.
+	// Moved is nil at the start.
 	Moved *DebugMove
 }
 
-// DebugStop says that a program has stopped.
+// DebugStop reports that a program has stopped.
 type DebugStop struct {
 	Reason, Text         string
 	Thread, BreakpointID int
@@ -141,7 +141,7 @@ type DebugStop struct {
 	Moved                *DebugMove
 }
 
-// DebugEnd says that a debug session is over: disconnect, crash or run_ended.
+// DebugEnd reports the end of a debug session: disconnect, crash or run_ended.
 type DebugEnd struct {
 	Reason   string
 	ExitCode *int
@@ -154,7 +154,7 @@ const (
 	DebugRunEnded   = "run_ended"
 )
 
-// Records implements [Told]. The records of debug sessions ride on the agent's answers.
+// Records implements [Told]. The records of debug sessions are sent with the agent's answers.
 func (DebugEvent) Records() []Record { return nil }
 
 // FrameType implements [Told].

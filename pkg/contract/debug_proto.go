@@ -1,6 +1,6 @@
 package contract
 
-// The messages of debug sessions. Text that is no UTF-8 is made so.
+// The messages of debug sessions. Text that is not UTF-8 is made valid.
 //
 //convert:import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 //convert:both .Proto DebugSessionFromProto DebugSession *commonv1.DebugSession ID=DebugSessionId

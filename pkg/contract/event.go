@@ -9,28 +9,28 @@ import (
 // Event is an event of a run: one of the types below, or a [Record]. Package harnesswire has their wire forms.
 type Event interface{ event() }
 
-// Happening is an event and the invocation it happened in, which is empty for the root agent's.
+// Happening is an event with its invocation, which is empty for the root agent.
 type Happening struct {
 	InvocationID string
 	Event        Event
 }
 
-// Told is an event that is recorded and shown, and changes its run in no other way.
+// Told is an event that is recorded and shown and has no other effect on its run.
 type Told interface {
 	Event
 	// Records returns the records of the event.
 	Records() []Record
-	// FrameType is the type of its frame on the channel of events, empty for an event that is only recorded.
+	// FrameType is the type of its frame on the events channel, empty for an event without a frame.
 	FrameType() frametype.Type
 }
 
-// MessageStart says that a model accepted the first request. It comes once per invocation.
+// MessageStart reports that a model accepted the first request. It comes once per invocation.
 type MessageStart struct {
 	Provider, Model, Driver string
 	StartedAt               int64
 }
 
-// SessionStarted says what hooks add to the system prompt of the root agent, from a session's first run on.
+// SessionStarted holds the additions of hooks to the system prompt of the root agent, from a session's first run on.
 type SessionStarted struct{ Injections []Injection }
 
 // Injection is a text that a hook adds to a system prompt.
@@ -39,7 +39,7 @@ type Injection struct {
 	Text   string `json:"text"`
 }
 
-// Block returns the text as models read it.
+// Block returns the text in the form given to models.
 func (i Injection) Block() string {
 	return "<plugin:" + i.Plugin + ">\n" + i.Text + "\n</plugin:" + i.Plugin + ">"
 }
@@ -50,7 +50,7 @@ type Delta struct {
 	Text     string
 }
 
-// ToolStarted says that a tool is about to run.
+// ToolStarted reports the start of a tool call.
 type ToolStarted struct {
 	Step int
 	Call llm.ToolCall
@@ -74,7 +74,7 @@ type ToolFinished struct {
 
 // Turn is one complete turn of the model.
 type Turn struct {
-	// Step counts from 1.
+	// Step is the number of the step, from 1.
 	Step   int
 	Blocks []llm.Block
 	Stop   llm.StopReason
@@ -84,44 +84,44 @@ type Turn struct {
 	Provider, Model string
 }
 
-// TurnDone is a turn to be stored and answered.
+// TurnDone is a turn that is to be stored and answered.
 type TurnDone struct {
 	Turn
-	// Wait says that the harness goes on only after the answer.
+	// Wait is true if the harness waits for the answer.
 	Wait bool
 }
 
-// StepDone says that every result of a step was sent. The step is to be stored and answered.
-// Last says that its agent makes no further request.
+// StepDone reports that every result of a step was sent. The step is to be stored and answered. Last means that its
+// agent makes no further request.
 type StepDone struct {
 	Step int
 	Last bool
 }
 
-// Steer is an operator's message for a run at work: the root agent reads it behind the results of a step.
+// Steer is an operator's message for a running run: the root agent gets it after the results of a step.
 type Steer struct{ MessageID, Text string }
 
-// Retracted says that an answer broke off, and that the deltas of its step so far are void: the turn is asked for once
-// more. Audit has the usage of the attempt, which is part of that of the turn.
+// Retracted reports that an answer broke off. The deltas of its step so far are void, and the turn is requested again.
+// Audit has the usage of the attempt, which is included in that of the turn.
 type Retracted struct {
 	Step int
-	// Reason is a sentence fit to show.
+	// Reason is a sentence for the operator.
 	Reason string
 	Audit  Record
 }
 
-// Retry announces that a model call is repeated after a delay: the provider refused the call, or its answer broke off.
+// Retry announces a repeated model call after a delay, because the provider refused the call or its answer broke off.
 type Retry struct {
 	Err     *fault.Error
 	Attempt int
 	DelayMS int64
-	// Provider and Model are where the next try goes.
+	// Provider and Model are the target of the next attempt.
 	Provider, Model string
 }
 
 // ApprovalRequested is a call that waits for an operator.
 type ApprovalRequested struct {
-	// ID is unique everywhere, CallID is the model's.
+	// ID is globally unique; CallID is the model's.
 	ID, CallID string
 	Step       int
 	Subject    Subject
@@ -129,38 +129,37 @@ type ApprovalRequested struct {
 	Audit []Record
 }
 
-// CageChanged says in which cage the agent of Audit is, or that the cage has ended.
+// CageChanged reports the cage of the agent in Audit, or the cage's end.
 type CageChanged struct {
 	Status CageStatus
-	// Tier, BestEffort, Summary and Notes are those of [Cage].
+	// Tier, BestEffort, Summary and Notes are as in [Cage].
 	Tier       string
 	BestEffort []string
 	Summary    string
 	Notes      []string
-	// Ended is why the cage has ended before the run, empty while it lives.
+	// Ended is the reason why the cage ended before the run, empty while it lives.
 	Ended string
-	// Found is known at its end.
+	// Found is set at its end.
 	Found []Finding
 	Audit Record
 }
 
-// NetworkTried is an attempt on the network by the agent of Audit.
+// NetworkTried is a network attempt by the agent in Audit.
 type NetworkTried struct {
 	Attempt Attempt
 	Audit   Record
 }
 
-// AuditHead is where the record of model requests stands: the hash of the chain after its items, and how many there
-// are.
+// AuditHead is the head of the record of model requests: the chain's hash after its last item, and the number of items.
 type AuditHead struct {
 	Hash  string
 	Items int
 }
 
-// AuditMoved says that the record of model requests moved on.
+// AuditMoved reports a new head of the record of model requests.
 type AuditMoved struct{ Head AuditHead }
 
-// Outcome is how a run ended.
+// Outcome is the outcome of a run.
 type Outcome int
 
 // The outcomes.
@@ -175,17 +174,17 @@ type Finished struct {
 	Outcome Outcome
 	Stop    llm.StopReason
 	Usage   llm.Usage
-	// Stats is nil if no model call got as far as to be measured.
+	// Stats is nil if no model call could be measured.
 	Stats *llm.Stats
-	// Err is why it failed.
+	// Err is the reason for a failure.
 	Err *fault.Error
-	// ClosingText is to be added as the message's last block.
+	// ClosingText is the text to add as the message's last block.
 	ClosingText string
 	// Partial is the received part of an unfinished turn.
 	Partial []llm.Block
-	// Steps is how many turns were completed.
+	// Steps is the number of completed turns.
 	Steps int
-	// Detail is more about a provider's refusal, for the record.
+	// Detail holds details of a provider's refusal, for the record.
 	Detail map[string]any
 }
 

@@ -31,31 +31,31 @@ type LedgerEntry struct {
 	// Seq is its number in the session, from 1.
 	Seq int64
 	At  int64
-	// RunID, InvocationID, Agent and Step are the place; InvocationID is "" for the root agent.
+	// RunID, InvocationID, Agent and Step are its origin; InvocationID is "" for the root agent.
 	RunID, InvocationID, Agent string
 	Step                       int
 	Kind                       LedgerKind
-	// Path and SHA256 are those of a file; of a removed one the sum is empty.
+	// Path and SHA256 belong to a file; SHA256 is empty for a removed file.
 	Path, SHA256 string
-	// Command is a command line, ExitCode nil for an unknown one.
+	// Command is a command line; ExitCode is nil if it is unknown.
 	Command  string
 	ExitCode *int
-	// Text is a note, or the cause of a refusal or a failure. Ref is the todo that a done refers to.
+	// Text is a note, or the cause of a refusal or a failure. Ref is the number of the todo that a LedgerDone refers to.
 	Text string
 	Ref  int64
-	// Done says of a todo that a note called it done.
+	// Done is true for a todo that a note has called done.
 	Done bool
 }
 
-// Ledger is the part of a session's ledger that a run is given.
+// Ledger is the part of a session's ledger that is sent to a run.
 type Ledger struct {
 	// Seq is the number of the last entry.
 	Seq int64
-	// Entries are the relevant ones, in order.
+	// Entries are the relevant entries, in order.
 	Entries []LedgerEntry
 }
 
-// LedgerOf returns the entries of a call of a tool, without their numbers: those of its records, and its failure.
+// LedgerOf returns the entries of a tool call, without numbers: one for each relevant record, and one for its failure.
 func LedgerOf(tool string, failure *fault.Error, records []Record) []LedgerEntry {
 	var out []LedgerEntry
 	told := false
@@ -102,7 +102,7 @@ func LedgerOf(tool string, failure *fault.Error, records []Record) []LedgerEntry
 	return append(out, last)
 }
 
-// whole returns a number of a record, nil without one.
+// whole returns an integer from a record, nil if there is none.
 func whole(v any) *int {
 	var n int
 	switch v := v.(type) {

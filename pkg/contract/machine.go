@@ -10,7 +10,7 @@ import commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 //convert:both checksProto checksFromProto []MachineCheck []*commonv1.MachineCheck
 //convert:both checkProto checkFromProto MachineCheck *commonv1.MachineCheck
 
-// The states of a check. Only Missing keeps kaged from working.
+// The states of a check. Only Missing prevents kaged from working.
 const (
 	CheckOK       = "ok"
 	CheckWarning  = "warning"
@@ -25,35 +25,34 @@ type Machine struct {
 	Checks          []MachineCheck
 }
 
-// CageReport is a machine's support for cages. Tier is how they are enforced, "" where there can be none; Unavailable
-// says why then.
+// CageReport is a machine's support for cages. Tier is the kind of enforcement, "" without support; Unavailable is then
+// the reason.
 type CageReport struct {
 	Tier, Unavailable string
 	Layers            []CageLayerReport
 }
 
-// CageLayerReport is one thing cages are made of: By names the enforcer, Reason the gap, Fix the
-// remedy.
+// CageLayerReport is one layer of a cage: By is the enforcer, Reason the gap, Fix the remedy.
 type CageLayerReport struct{ Name, State, By, Reason, Fix string }
 
-// LanguageServerReport is the server of a language as far as a machine has it.
+// LanguageServerReport is the state of a language's server on a machine.
 type LanguageServerReport struct {
 	Lang, Command, Program string
-	// InCage says that a cage shows it, CageReason why not.
+	// InCage is true if a cage shows the server; CageReason is the reason if not.
 	InCage     bool
 	CageReason string
 	Install    string
 }
 
-// MachineCheck is one thing that was looked at: Detail is the finding, Fix the remedy.
+// MachineCheck is one check of a machine: Detail is the finding, Fix the remedy.
 type MachineCheck struct{ Name, State, Detail, Fix string }
 
-// ServersProto returns the language servers on the wire.
+// ServersProto encodes the language servers.
 func (m Machine) ServersProto() []*commonv1.LanguageServerReport {
 	return serversProto(m.LanguageServers)
 }
 
-// ChecksProto returns the checks on the wire.
+// ChecksProto encodes the checks.
 func (m Machine) ChecksProto() []*commonv1.MachineCheck { return checksProto(m.Checks) }
 
 // MachineFromProto is the reverse of [CageReport.Proto], [Machine.ServersProto] and [Machine.ChecksProto].

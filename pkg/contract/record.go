@@ -13,20 +13,20 @@ const (
 	ToolCompleted = "tool.completed"
 )
 
-// The records of files that tools changed. Each has its path as results name it, and moved_to for one that was moved.
+// The records of files changed by tools. Each has the file's path as written in results, and moved_to for a moved file.
 const (
 	FileWritten = "file.written"
 	FileEdited  = "file.edited"
 )
 
-// FileRead is the record of a file with content that a tool returned, with its path as results name it. It and those of
-// changed files have the SHA-256 of the content as sha256, where that is known.
+// FileRead is the record of a file whose content a tool returned, with its path as written in results. It and the
+// records of changed files have the SHA-256 of the content as sha256, if it is known.
 const FileRead = "file.read"
 
-// NoteTaken is the record of a note of an agent, with its kind, its text and the number it refers to.
+// NoteTaken is the record of an agent's note, with its kind, its text and the number it refers to.
 const NoteTaken = "kaged.note"
 
-// FilesChanged returns the files that records say were changed, in their order.
+// FilesChanged returns the paths of changed files in records, in their order.
 func FilesChanged(records []Record) (paths []string) {
 	for _, r := range records {
 		if r.Type != FileWritten && r.Type != FileEdited {
@@ -52,12 +52,12 @@ type Record struct {
 	Payload map[string]any
 }
 
-// NewRecord returns a record of now.
+// NewRecord returns a record with the current time.
 func NewRecord(event, agent string, payload map[string]any) Record {
 	return Record{Type: event, At: time.Now().UnixMilli(), Agent: agent, Payload: payload}
 }
 
-// Size is about how many bytes the record takes.
+// Size is the approximate size of the record in bytes.
 func (r Record) Size() int { return len(r.Type) + len(r.Agent) + redact.Length(r.Payload) }
 
 // A value without a JSON form is written as its text.
@@ -67,14 +67,12 @@ func (r Record) Size() int { return len(r.Type) + len(r.Agent) + redact.Length(r
 //convert:both RecordsProto RecordsFromProto []Record []*commonv1.AuditRecord >list <list
 //convert:import structs "kaged.dev/pkg/structs"
 
-// CalledFields is the payload of tool.called: its tool, and its parameters masked and shortened to limit bytes
-// a value.
+// CalledFields is the payload of tool.called: its tool, and its parameters, masked and each cut to limit bytes.
 func CalledFields(tool string, input []byte, limit int) map[string]any {
 	return map[string]any{"tool_name": tool, "params": redact.Params(input, limit)}
 }
 
-// CompletedFields is the payload of tool.completed: its tool, how long it took, and the code of err unless that
-// is nil.
+// CompletedFields is the payload of tool.completed: its tool, its duration, and the code of a non-nil err.
 func CompletedFields(tool string, took time.Duration, err error) map[string]any {
 	fields := map[string]any{"tool_name": tool, "duration_ms": took.Milliseconds(), "success": err == nil}
 	if err != nil {

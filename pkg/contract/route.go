@@ -5,20 +5,20 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// RootRoute is the name of the route that the root agent's calls go to in place of its alias's: a session has chosen
-// its model.
+// RootRoute is the name of the route for the root agent's calls if a session has chosen its model; it replaces the
+// route of the agent's alias.
 const RootRoute = ""
 
-// Route says where the calls of an alias go: to the first target, and to the next while no answer was accepted.
+// Route lists the targets for the calls of an alias: the first one, and the next as long as no answer was accepted.
 type Route struct {
-	// Alias is the alias, or the "provider:model" that stands in its place.
+	// Alias is the alias, or the "provider:model" used instead of one.
 	Alias   string
 	Targets []Target
 }
 
-// Target is one place a model call can go.
+// Target is one target of a model call.
 type Target struct {
 	llm.Target
-	// Unusable is why it cannot be used, nil if it can. It is fit to show.
+	// Unusable is the reason why it cannot be used, nil for a usable target. It may be shown to operators.
 	Unusable *fault.Error
 }

@@ -6,7 +6,7 @@ type Running struct {
 	Cages     []RunningCage
 }
 
-// RunningProcess is a command that runs. Its owner's call is not told.
+// RunningProcess is a running command. Its owner's call is not included.
 type RunningProcess struct {
 	ID    string
 	Owner Owner
@@ -14,22 +14,22 @@ type RunningProcess struct {
 	CageID  string
 	PID     int64
 	Command string
-	// StartedAt is when it started.
+	// StartedAt is its start time.
 	StartedAt int64
 	Use       Use
-	// Background says that it outlives the call that started it.
+	// Background means that it outlives the call that started it.
 	Background bool
-	// Terminal says that it has a terminal.
+	// Terminal is true if it has a terminal.
 	Terminal bool
 }
 
-// RunningCage is a cage that lives.
+// RunningCage is a living cage.
 type RunningCage struct {
 	Cage
 	Owner     Owner
 	StartedAt int64
 	Use       Use
-	// Processes is how many processes are in it.
+	// Processes is the number of processes in it.
 	Processes int32
 }
 
@@ -42,15 +42,15 @@ type Use struct{ Memory, CPU int64 }
 //convert:with Owner.ProjectID=ProjectId
 //convert:with Owner.RunID=RunId Owner.Agent=AgentPath Use.Memory=MemoryBytes Use.CPU=CpuMs <Notes=- <Summary=-
 
-// RunningLanguageServer is a language server that runs, is stopped or gave up.
+// RunningLanguageServer is a language server that runs, is stopped or has failed.
 type RunningLanguageServer struct {
 	ID, Lang string
 	Command  []string
 	// State is starting, indexing, ready, stopped or failed.
 	State string
-	// PID is 0 for none.
+	// PID is 0 without a process.
 	PID int64
-	// Restarts is how often it was started again after a crash, Open how many documents it has open.
+	// Restarts is the number of restarts after a crash, Open the number of its open documents.
 	Restarts, Open  int
 	ProjectID, Root string
 	Caged           bool

@@ -35,12 +35,12 @@ func fromPhase(p harnessv1.CompactionPhase) (phase contract.CompactionPhase) {
 	return phase
 }
 
-// Wanted returns a model call that waits for its grant between runs as a message.
+// Wanted encodes a model call that waits for its grant between runs.
 func Wanted(w contract.CallWanted) *harnessv1.CompactResponse {
 	return &harnessv1.CompactResponse{Wanted: event(w)}
 }
 
-// FromWanted is the reverse of [Wanted], false for a result.
+// FromWanted is the reverse of [Wanted]. ok is false for a result.
 func FromWanted(p *harnessv1.CompactResponse) (w contract.CallWanted, ok bool) {
 	if p.GetWanted() != nil {
 		w, ok = fromEvent(p.GetWanted()).(contract.CallWanted)
@@ -56,7 +56,7 @@ func events(list []contract.Event) []*harnessv1.RunEvent {
 	return out
 }
 
-// knownEvents returns the events that this build knows.
+// knownEvents returns the events known to this build.
 func knownEvents(list []*harnessv1.RunEvent) []contract.Event {
 	var out []contract.Event
 	for _, p := range list {

@@ -11,7 +11,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// Event returns an event with its invocation as a message. It fails for an event of no known type.
+// Event encodes an event with its invocation. It fails for an unknown type.
 func Event(h contract.Happening) (*harnessv1.RunEvent, error) {
 	ev := event(h.Event)
 	if ev == nil {
@@ -21,7 +21,7 @@ func Event(h contract.Happening) (*harnessv1.RunEvent, error) {
 	return ev, nil
 }
 
-// FromEvent is the reverse of [Event]. The event is nil if this build does not know it.
+// FromEvent is the reverse of [Event]. The event is nil if this build does not know its type.
 func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 	return contract.Happening{InvocationID: ev.GetInvocationId(), Event: fromEvent(ev)}
 }
@@ -69,7 +69,7 @@ var kinds = map[bool]harnessv1.DeltaKind{
 	false: harnessv1.DeltaKind_DELTA_KIND_TEXT, true: harnessv1.DeltaKind_DELTA_KIND_THINKING,
 }
 
-// turnDone returns a turn that waits, or not, as the message of the turn.
+// turnDone encodes a turn, with whether the harness waits.
 func turnDone(e contract.TurnDone) *harnessv1.Turn {
 	p := Turn(e.Turn)
 	p.Wait = e.Wait
@@ -80,7 +80,7 @@ func fromTurnDone(p *harnessv1.Turn) contract.TurnDone {
 	return contract.TurnDone{Turn: FromTurn(p), Wait: p.GetWait()}
 }
 
-// fromAgentEnded reads the end of an invocation. An outcome that this build does not know is a failure.
+// fromAgentEnded decodes the end of an invocation. An unknown outcome counts as a failure.
 func fromAgentEnded(p *harnessv1.AgentEnded) contract.AgentEnded {
 	e := readAgentEnded(p)
 	e.Outcome = cmp.Or(e.Outcome, contract.Failed)
@@ -97,8 +97,7 @@ var fromOutcomes = map[harnessv1.Outcome]contract.Outcome{
 	harnessv1.Outcome_OUTCOME_CANCELLED: contract.Cancelled,
 }
 
-// fromFinished reads the end of a run. An outcome that this build does not know is a failure, a stop without a reason
-// an error.
+// fromFinished decodes the end of a run. An unknown outcome counts as a failure, a stop without a reason as an error.
 func fromFinished(p *harnessv1.RunFinished) contract.Finished {
 	f := readFinished(p)
 	f.Outcome, f.Stop = cmp.Or(f.Outcome, contract.Failed), cmp.Or(f.Stop, llm.StopError)

@@ -92,7 +92,7 @@ func events() map[string]contract.Event {
 	}
 }
 
-// Every event of the stream has one Go type and is the same after the wire.
+// Every event of the stream has one Go type and is equal after encoding and decoding.
 func TestEventsRoundTrip(t *testing.T) {
 	t.Parallel()
 	all := events()
@@ -124,7 +124,7 @@ func TestEventsRoundTrip(t *testing.T) {
 	}
 }
 
-// An event that this build does not know is nil in one direction and an error in the other.
+// An event unknown to this build decodes to nil and fails to encode.
 func TestUnknownEvents(t *testing.T) {
 	t.Parallel()
 	if got := harnesswire.FromEvent(&harnessv1.RunEvent{}).Event; got != nil {
@@ -139,7 +139,7 @@ func TestUnknownEvents(t *testing.T) {
 	}
 }
 
-// If the payload of a record cannot be encoded as JSON, its text is sent instead.
+// A record's payload that cannot be encoded as JSON is sent as text.
 func TestPayloadsWithoutJSON(t *testing.T) {
 	t.Parallel()
 	ev, err := harnesswire.Event(contract.Happening{Event: contract.Record{Payload: map[string]any{"a": make(chan int)}}})
@@ -148,7 +148,7 @@ func TestPayloadsWithoutJSON(t *testing.T) {
 	}
 }
 
-// Routes keep their targets in order, with those that cannot be used and why.
+// Routes keep their targets in order, with unusable ones and the reason.
 func TestRoutesRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := map[string]contract.Route{"smart": {Alias: "smart", Targets: []contract.Target{
@@ -166,7 +166,7 @@ func TestRoutesRoundTrip(t *testing.T) {
 	}
 }
 
-// Every verdict survives, and an unknown one is no approval.
+// Every verdict is equal after encoding and decoding, and an unknown one is not an approval.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	for _, verdict := range []contract.Verdict{contract.Approved, contract.Denied, contract.Expired} {

@@ -10,7 +10,7 @@ import (
 //convert:both ledgerEntry fromLedgerEntry contract.LedgerEntry *harnessv1.LedgerEntry Seq=Number Agent=AgentPath
 //convert:with <RunID=-
 
-// Ledger returns the part of a ledger that a run is given, nil for an empty one.
+// Ledger encodes the part of a ledger that is sent to a run, nil for an empty one.
 func Ledger(l contract.Ledger) *harnessv1.Ledger {
 	if l.Seq == 0 {
 		return nil

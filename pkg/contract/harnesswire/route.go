@@ -15,7 +15,7 @@ import (
 //convert:one Decision(approvalID string) contract.Decision *harnessv1.ApprovalDecision >ApprovalId=approvalID
 //convert:one fromDecision *harnessv1.ApprovalDecision contract.Decision
 
-// facts returns what is known of a model, nil where nothing is.
+// facts encodes the known facts of a model, nil without any.
 func facts(f llm.Facts) *harnessv1.ModelFacts {
 	if f == (llm.Facts{}) {
 		return nil
@@ -29,7 +29,7 @@ var verdicts = map[contract.Verdict]harnessv1.ApprovalVerdict{
 	contract.Expired:  harnessv1.ApprovalVerdict_APPROVAL_VERDICT_EXPIRED,
 }
 
-// fromVerdict returns an operator's verdict, a refusal for one that this build does not know.
+// fromVerdict decodes an operator's verdict, an unknown one as a refusal.
 func fromVerdict(p harnessv1.ApprovalVerdict) (verdict contract.Verdict) {
 	for of, known := range verdicts {
 		if known == p {

@@ -15,7 +15,7 @@ import (
 //convert:both steer fromSteer contract.Steer *harnessv1.Steer
 //convert:both toolSwitch fromToolSwitch catalogue.Switch *harnessv1.ToolSwitch
 
-// OpenTodos returns todos on the wire, nil for an empty list.
+// OpenTodos encodes todos, nil for an empty list.
 func OpenTodos(t contract.OpenTodos) *harnessv1.OpenTodos {
 	if t.Open == 0 {
 		return nil

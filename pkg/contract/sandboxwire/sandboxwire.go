@@ -30,10 +30,10 @@ var reasons = map[contract.Reason]sandboxsupervisorv1.KillReason{
 	contract.ReasonSeccomp:    sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP,
 }
 
-// Reason returns a reason as an enum.
+// Reason encodes a reason.
 func Reason(r contract.Reason) sandboxsupervisorv1.KillReason { return reasons[r] }
 
-// FromReason is the reverse of [Reason]. A reason that this build does not know is [contract.ReasonNone].
+// FromReason is the reverse of [Reason]. An unknown reason is [contract.ReasonNone].
 func FromReason(p sandboxsupervisorv1.KillReason) contract.Reason {
 	for reason, known := range reasons {
 		if known == p {
@@ -57,13 +57,13 @@ func FromCage(p *sandboxsupervisorv1.Cage) contract.RunningCage {
 	return c
 }
 
-// endings are the words for why a cage has ended. An end without a reason is a loss.
+// endings are the names of reasons for a cage's end. An end without a reason is a loss.
 var endings = map[contract.Reason]string{
 	contract.ReasonCancelled: "owner_ended", contract.ReasonOwnerEnded: "owner_ended", contract.ReasonOOM: "oom",
 	contract.ReasonPIDs: "pids", contract.ReasonWalltime: "walltime", contract.ReasonDisk: "disk",
 }
 
-// FromCageEvent returns an event of a cage. An event that this build does not know is empty.
+// FromCageEvent decodes an event of a cage. An unknown event is empty.
 func FromCageEvent(p *sandboxsupervisorv1.HoldCageEvent) contract.CageEvent {
 	switch e := p.GetEvent().(type) {
 	case *sandboxsupervisorv1.HoldCageEvent_Checked:

@@ -15,7 +15,7 @@ import (
 
 var owner = contract.Owner{SessionID: "s", RunID: "r", CallID: "c", ProjectID: "p", Agent: "primary"}
 
-// Every reason has an enum value of its own, and every value a reason.
+// Every reason has its own enum value, and every value a reason.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	seen := map[sandboxsupervisorv1.KillReason]bool{}
@@ -31,7 +31,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// Processes are the same after the wire, with the end of those that ended.
+// Processes are equal after encoding and decoding, ended ones with their end.
 func TestProcessesRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := contract.Process{
@@ -54,7 +54,7 @@ func TestProcessesRoundTrip(t *testing.T) {
 	}
 }
 
-// The description of a cage is the same after the wire, with any policy.
+// The description of a cage is equal after encoding and decoding, with any policy.
 func TestCageSpecsRoundTrip(t *testing.T) {
 	t.Parallel()
 	same := func(id, root string, policy dsl.Cage) bool {
@@ -69,7 +69,7 @@ func TestCageSpecsRoundTrip(t *testing.T) {
 	}
 }
 
-// Cages are the same after the wire, and so are the events that they open, try and end with.
+// Cages and their events are equal after encoding and decoding.
 func TestCagesRoundTrip(t *testing.T) {
 	t.Parallel()
 	cage := contract.RunningCage{

@@ -17,7 +17,7 @@ import (
 //convert:one fromAlias *toolrunnerv1.ToolAlias catalogue.Alias InputSchema=Schema
 //convert:one fromMatch *toolrunnerv1.ParameterMatch toolcall.Match
 
-// FromTools returns the tools that a tool-runner lists, in its order. It fails with internal for a schema that is not
+// FromTools decodes the tools listed by a tool-runner, in its order. It fails with internal for a schema that is not
 // JSON.
 func FromTools(list []*toolrunnerv1.Tool) (catalogue.Tools, error) {
 	tools := fromTools(list)
@@ -33,7 +33,7 @@ func FromTools(list []*toolrunnerv1.Tool) (catalogue.Tools, error) {
 	return tools, nil
 }
 
-// writes reports whether a tool may change files or run programs. One of kaged's own that asks nothing of a cage does
+// writes reports whether a tool may change files or run programs. A kaged tool that needs no capability of a cage does
 // neither.
 func writes(t *toolrunnerv1.Tool) bool {
 	return t.GetCategory() != toolrunnerv1.Category_CATEGORY_READ && (t.GetSource() != "builtin" ||
@@ -47,7 +47,7 @@ func fromCase(p *toolrunnerv1.ReadWhen) (c toolcall.Case) {
 	return c
 }
 
-// schemaOf returns a schema as JSON with sorted keys, always of type object, nil for one that is not JSON.
+// schemaOf returns a schema as JSON with sorted keys, always of type object; nil for a schema that is not JSON.
 func schemaOf(s *structpb.Struct) json.RawMessage {
 	m := s.AsMap()
 	if _, typed := m["type"]; !typed {

@@ -27,7 +27,7 @@ func FromCaller(p *toolrunnerv1.ToolContext) (c contract.Caller) {
 	return c
 }
 
-// Question returns a call's question to the operator as an event, with the records of the call.
+// Question encodes a call's question to the operator, with the records of the call.
 func Question(q contract.Question, records []contract.Record) *toolrunnerv1.RunToolEvent {
 	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Approval{Approval: question(q, records)}}
 }
@@ -37,7 +37,7 @@ func FromQuestion(p *toolrunnerv1.ApprovalNeeded) (contract.Question, []contract
 	return fromQuestion(p), contract.RecordsFromProto(p.GetAudit())
 }
 
-// CageEvent returns an event of a cage as a message, nil for an empty one.
+// CageEvent encodes an event of a cage, nil for an empty one.
 func CageEvent(e contract.CageEvent) *toolrunnerv1.HoldCageEvent {
 	switch {
 	case e.Checked:
@@ -52,8 +52,7 @@ func CageEvent(e contract.CageEvent) *toolrunnerv1.HoldCageEvent {
 	return nil
 }
 
-// FromCageEvent is the reverse of [CageEvent]. An end without a reason is a loss. An event that this
-// build does not know is empty.
+// FromCageEvent is the reverse of [CageEvent]. An end without a reason is a loss. An unknown event is empty.
 func FromCageEvent(p *toolrunnerv1.HoldCageEvent) (event contract.CageEvent) {
 	switch e := p.GetEvent().(type) {
 	case *toolrunnerv1.HoldCageEvent_Checked:

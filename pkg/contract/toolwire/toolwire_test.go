@@ -12,7 +12,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Every field of a caller arrives.
+// Every field of a caller is equal after encoding and decoding.
 func TestCallersRoundTrip(t *testing.T) {
 	t.Parallel()
 	same := func(want contract.Caller, policy dsl.Cage) bool {
@@ -36,7 +36,7 @@ func TestCallersRoundTrip(t *testing.T) {
 	}
 }
 
-// A question arrives with its subject, its fingerprint and the records of the call.
+// A question is decoded with its subject, its fingerprint and the records of the call.
 func TestQuestionsRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := contract.Question{Fingerprint: "f", Subject: contract.Subject{
@@ -49,7 +49,7 @@ func TestQuestionsRoundTrip(t *testing.T) {
 	}
 }
 
-// The events of a cage are the same after the wire. An end without a reason is a loss.
+// The events of a cage are equal after encoding and decoding. An end without a reason is a loss.
 func TestCageEventsRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]contract.CageEvent{
