@@ -7,8 +7,7 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// Points have distinct names that a shell needs no quotes for, and passing them has no effect unless one was asked
-// for.
+// Points have distinct names that need no quotes in a shell, and reaching a point has no effect unless it was selected.
 func TestPoints(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	seen := map[crash.Point]bool{}

@@ -2,5 +2,5 @@
 
 package crash
 
-// At is empty in this build.
+// At does nothing in this build.
 func At(Point) {}

@@ -15,21 +15,21 @@ import (
 // Variable is the environment variable that names the point.
 const Variable = "KAGED_CRASH_AT"
 
-// plan is read once: the environment of a process that is to die does not change.
+// plan is read once, since the environment of a process does not change.
 var plan = mustParse(os.Getenv(Variable))
 
 type trap struct {
 	point Point
-	left  atomic.Int64 // how many times the point must still be reached
+	left  atomic.Int64 // number of remaining times until the kill
 }
 
-// At kills the process if p is the point that was asked for, the Nth time it is reached.
+// At kills the process if p is the selected point, the Nth time it is reached.
 func At(p Point) {
 	if plan == nil || plan.point != p || plan.left.Add(-1) != 0 {
 		return
 	}
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way; block until it arrives
+	select {} // the signal is pending; block until it arrives
 }
 
 func mustParse(text string) *trap {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestMain lets the test binary stand in for a process that reaches a point twice.
+// TestMain can run the test binary as a process that reaches a point twice.
 func TestMain(m *testing.M) {
 	if os.Getenv("CRASH_TEST_CHILD") != "" {
 		At(TurnStored)
@@ -22,8 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A process dies by SIGKILL at the point it was told, the time it was told, and refuses to start on a name it does
-// not know.
+// A process dies by SIGKILL at the selected point and count, and refuses to start with an unknown name.
 func TestAt(t *testing.T) {
 	for plan, want := range map[string]struct {
 		out    string
