@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The bounds of budgets.
+// Maximum values of budgets.
 const (
 	// MaxBudgetUSD is the largest budget in US dollars.
 	MaxBudgetUSD = 1_000_000
@@ -16,13 +16,13 @@ const (
 	MaxBudgetTokens = 1_000_000_000_000
 	// MaxBudgetCalls is the largest budget in requests.
 	MaxBudgetCalls = 1_000_000_000
-	// MaxBudgetWalltime is the longest budget in time.
+	// MaxBudgetWalltime is the longest walltime.
 	MaxBudgetWalltime = 30 * 24 * time.Hour
-	// MaxLiveAgents is the largest number of agents at work at once.
+	// MaxLiveAgents is the highest value of live_agents.
 	MaxLiveAgents = 1000
 )
 
-// NanoUSD is how many of the units in which money is counted are a US dollar.
+// NanoUSD is the number of money units in a US dollar.
 const NanoUSD = 1_000_000_000
 
 // The values of [Budget.AllowUnpriced] in a file.
@@ -31,20 +31,20 @@ const (
 	unpricedAllow  = "allow"
 )
 
-// Budget bounds one call of an agent, with all agents below it. Zero values are not set.
+// Budget limits one call of an agent together with its descendants. A zero value is not set.
 type Budget struct {
-	// NanoUSD is billionths of a US dollar.
+	// NanoUSD is in billionths of a US dollar.
 	NanoUSD int64
-	// Tokens is input, cached or not, with output.
+	// Tokens counts input, cached or not, and output.
 	Tokens int64
-	// Calls is requests sent to models.
+	// Calls counts requests to models.
 	Calls int64
-	// Walltime is the time of work, without waiting for operators.
+	// Walltime is the working time, without waiting for operators.
 	Walltime time.Duration
-	// LiveAgents is how many agents may be at work at once, the agent itself included. Depth is how many levels of agents
-	// may stand below it.
+	// LiveAgents is the maximum number of agents that work at the same time, the agent itself included. Depth is the
+	// maximum number of levels of agents below it.
 	LiveAgents, Depth int
-	// AllowUnpriced says that models without a known price may be asked under a budget in US dollars, as free ones.
+	// AllowUnpriced permits models without a known price under a budget in US dollars; they count as free.
 	AllowUnpriced bool
 }
 
@@ -78,7 +78,7 @@ var budgetShape = &shape{
 	},
 }
 
-// buildBudget reads a checked budget, nil for one without a limit.
+// buildBudget builds a budget from a validated node, nil without a limit.
 func buildBudget(n *node) *Budget {
 	whole := func(key string) int64 { return int64(first(n.get(key).numberOrZero())) }
 	usd, _ := n.get("usd").numberOrZero()
@@ -95,18 +95,18 @@ func buildBudget(n *node) *Budget {
 	return &b
 }
 
-// Nano returns US dollars in billionths, rounded.
+// Nano converts US dollars to billionths, rounded.
 func Nano(usd float64) int64 { return int64(math.Round(usd * NanoUSD)) }
 
-// USD returns billionths of a US dollar in dollars.
+// USD converts billionths of a US dollar to dollars.
 func USD(nano int64) float64 { return float64(nano) / NanoUSD }
 
-// BudgetExcess is a limit that one budget sets higher than another, or not at all. Texts are as a file has them; ""
-// stands for an unset limit.
+// BudgetExcess is a limit that is higher in one budget than in another, or unset. Texts are as in a file; "" means an
+// unset limit.
 type BudgetExcess struct{ Field, Limit, Wanted string }
 
-// Beyond returns the limits of wanted that are higher than those of b, where b has them, and nil for no budget. A limit
-// that wanted does not set is beyond one that b sets.
+// Beyond returns the limits of b that wanted exceeds; nil if b is nil. An unset limit of wanted exceeds a set limit of
+// b.
 func (b *Budget) Beyond(wanted *Budget) []BudgetExcess {
 	if b == nil {
 		return nil
@@ -158,7 +158,7 @@ func (b *Budget) limits() []budgetLimit {
 	}
 }
 
-// budget gives a its budget, and warns of limits that a budget above makes useless.
+// budget sets the budget of a, and warns of limits that have no effect because an ancestor's is lower.
 func (b *builder) budget(a *Agent, n *node, parent *Agent) {
 	if v := n.get("budget"); v != nil && v.kind == mapNode {
 		a.Budget = buildBudget(v)
@@ -186,7 +186,7 @@ func (b *Budget) And(c *Budget) *Budget {
 	}
 }
 
-// least returns the smaller limit, where 0 means no limit.
+// least returns the smaller limit; 0 means no limit.
 func least[N int | int64 | time.Duration](a, b N) N {
 	if a == 0 || b == 0 {
 		return max(a, b)

@@ -10,7 +10,7 @@ import (
 
 const withPrompt = head + "  model: m\n  system_prompt: ./p.md\n"
 
-// A budget is read with all its limits, in whole billionths of a US dollar; one without a limit is nil.
+// A budget is read with all its limits, in whole billionths of a US dollar; a budget without a limit is nil.
 func TestBudget(t *testing.T) {
 	const all = "  budget: {usd: 0.1, tokens: 5000, calls: 7, walltime: 1m30s, live_agents: 3, depth: 2, " +
 		"unpriced: allow}\n"
@@ -36,7 +36,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// An invalid budget is refused at its place.
+// An invalid budget is refused with its position.
 func TestNoBudget(t *testing.T) {
 	for _, yaml := range []string{
 		"usd: 0", "usd: -1", "usd: 1000001", "usd: much", "tokens: 0", "tokens: 1.5", "calls: 0", "walltime: 10",
@@ -49,7 +49,7 @@ func TestNoBudget(t *testing.T) {
 	}
 }
 
-// A limit that is higher than one above it never counts, which is said where it stands (the smaller holds).
+// A limit that is higher than an ancestor's has no effect, and a warning at its position says so.
 func TestABudgetIsNarrowed(t *testing.T) {
 	yaml := withPrompt + "  budget: {usd: 1, tokens: 100, depth: 2}\n  subagents:\n" +
 		"    a:\n      model: m\n      system_prompt: ./p.md\n      cage: disabled\n" +
@@ -74,7 +74,7 @@ func TestABudgetIsNarrowed(t *testing.T) {
 	}
 }
 
-// The JSON Schema knows the budget.
+// The JSON Schema has the budget.
 func TestTheSchemaHasBudgets(t *testing.T) {
 	schema, err := Schema(Version)
 	if err != nil {

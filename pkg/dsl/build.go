@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/catalogue"
 )
 
-// build turns a checked and flattened document into a Project and reports mistakes that only the whole shows.
+// build turns a validated and flattened document into a Project and reports errors that need the whole document.
 func (l *loader) build(doc *node) *Project {
 	p := &Project{
 		Version: int(first(doc.get("version").numberOrZero())), Slug: doc.str("project"), Description: doc.str("description"),
@@ -33,13 +33,13 @@ type builder struct {
 	project *Project
 	prompts []Reference
 	aliases []Reference
-	// bounds are the limits that the budgets of an agent and of those above it leave it; an agent without a limit is
-	// missing.
+	// bounds are the effective limits of an agent: those of its own and of its ancestors' budgets; an agent without a
+	// limit is missing.
 	bounds map[*Agent]*Budget
 }
 
-// locate records the places of a value and of the values inside it. Agents locate their own subagents, because
-// these keep their tree paths in every file.
+// locate records the positions of a value and of the values inside it. Agents locate their own subagents, because these
+// keep their tree paths in every file.
 func (b *builder) locate(e entry, tree string) {
 	b.project.positions[tree] = e.value.pos
 	if e.value.kind == mapNode {
@@ -101,7 +101,8 @@ func (b *builder) agent(n *node, key, tree string, parent *Agent) *Agent {
 	return a
 }
 
-// principalScope refuses a subagent the tools of the kaged namespace, which are the root's, but for kaged.checkpoint.
+// principalScope refuses tools of the kaged namespace to a subagent, because they are the root's, except
+// kaged.checkpoint.
 func (b *builder) principalScope(a *Agent, parent *Agent) {
 	for _, s := range a.Tools {
 		isKaged := s.Pattern == "kaged" || strings.HasPrefix(s.Pattern, "kaged.")
@@ -111,8 +112,8 @@ func (b *builder) principalScope(a *Agent, parent *Agent) {
 	}
 }
 
-// cage gives a its cage. Without a cage key a child has its parent's; below a caged parent it is never uncaged, and
-// never has a wider cage.
+// cage sets the cage of a. Without a cage key a child has its parent's cage. A child of a caged parent always has a
+// cage, which is never wider.
 func (b *builder) cage(a *Agent, n *node, parent *Agent) {
 	e := n.entry("cage")
 	switch {
@@ -138,7 +139,7 @@ func (b *builder) cage(a *Agent, n *node, parent *Agent) {
 	}
 }
 
-// belowRoot warns of keys of the root agent that tell its caller how to treat it: the root has no caller.
+// belowRoot warns of keys of the root agent that instruct the caller, because the root has no caller.
 func (b *builder) belowRoot(root *node, path string, keys ...string) {
 	for _, key := range keys {
 		if e := root.entry(key); e != nil {
@@ -236,7 +237,7 @@ func (b *builder) languageServers(lsp *node) []LanguageServer {
 	return out
 }
 
-// checkPrompts asks for the prompt files that are not known yet and refuses those that cannot be prompts.
+// checkPrompts requests the prompt files that are not loaded and refuses files that cannot be prompts.
 func (b *builder) checkPrompts() {
 	for i := range b.project.Prompts {
 		prompt := &b.project.Prompts[i]

@@ -14,12 +14,12 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Cage is the reach of an agent. An agent with cage: disabled has no Cage.
+// Cage is the policy of an agent's cage. An agent with cage: disabled has none.
 type Cage struct {
-	// FS are the granted paths in the order they were written.
+	// FS are the granted paths in the written order.
 	FS []Mount
-	// ReadOnly are paths that cannot be written although a grant of FS may turn out to hold them, because an agent
-	// above may not write them. They grant no access. Only [Narrow] makes them.
+	// ReadOnly are paths that stay read-only because an ancestor may not write them, even if a writable grant of FS holds
+	// them. They grant no access. Only [Narrow] creates them.
 	ReadOnly []Place
 	// Net are the reachable "host:port" pairs, see [ParseRule]; an empty list means no network.
 	Net []string
@@ -27,13 +27,13 @@ type Cage struct {
 	Seccomp string
 	// Capabilities are named capabilities.
 	Capabilities []string
-	// Git is "writable" or "read_only", "" where the block does not say: see [Cage.GitReadOnly].
+	// Git is "writable" or "read_only", "" if unset: see [Cage.GitReadOnly].
 	Git string `json:",omitempty"`
 	// State is "ephemeral" or "persistent".
 	State string
 	// Env are the variables set inside.
 	Env map[string]string
-	// Limits bound its use of the machine.
+	// Limits are the cage's resource limits.
 	Limits Limits
 }
 
@@ -43,7 +43,7 @@ type Mount struct {
 	Mode string
 	// Path is absolute, or starts with project:/ for the project's root.
 	Path string
-	// At is the place of the path, file:line:column, "" if it is unknown. It is no part of a cage's meaning.
+	// At is the position of the path, file:line:column, "" if it is unknown. It is not part of the policy.
 	At string `json:"-"`
 }
 
@@ -54,7 +54,7 @@ type Place struct {
 	At   string `json:"-"`
 }
 
-// Limits bounds a cage; zero means no limit of its own.
+// Limits are the resource limits of a cage; zero means no limit of the policy.
 type Limits struct {
 	// Memory and Disk are in bytes.
 	Memory, Disk int64
@@ -62,7 +62,7 @@ type Limits struct {
 	CPU float64
 	// PIDs counts processes and threads.
 	PIDs int64
-	// Walltime is for one invocation, in whole milliseconds.
+	// Walltime limits one invocation, in whole milliseconds.
 	Walltime time.Duration
 }
 
@@ -198,7 +198,8 @@ func size(doc string) *shape {
 	}}
 }
 
-// sizeFrom is a size of at least least; low is the format of the message about a smaller one, with both sizes.
+// sizeFrom is the shape of a size of at least least; low is the format of the message about a smaller one, with both
+// sizes.
 func sizeFrom(least int64, low, doc string) *shape {
 	s := size(doc)
 	s.sense = func(n *node) string {
@@ -210,8 +211,8 @@ func sizeFrom(least int64, low, doc string) *shape {
 	return s
 }
 
-// ParseCage reads a file that holds just the mapping of a cage: block. Its project paths stay relative to the project's
-// root. It returns nil and the errors of an invalid file; a cage may come with warnings.
+// ParseCage parses a file that holds only the mapping of a cage: block. Its project paths stay relative to the
+// project's root. It returns nil and the errors of an invalid file; a valid cage may come with warnings.
 func ParseCage(file string, data []byte) (*Cage, []Diagnostic) {
 	var diags diagnostics
 	n := parseYAML(file, data, &diags, nil)
@@ -229,8 +230,8 @@ func ParseCage(file string, data []byte) (*Cage, []Diagnostic) {
 	return c, diags.sorted()
 }
 
-// buildCage turns a checked cage block into a Cage; root returns the folder that the project paths of a value start at,
-// relative to the root project. It returns nil for a missing block and for disabled.
+// buildCage builds a Cage from a validated block. root returns the base folder of a value's project paths, relative to
+// the root project. It returns nil for a missing block and for disabled.
 func buildCage(n *node, root func(*node) string) *Cage {
 	if n == nil || n.kind != mapNode {
 		return nil
@@ -337,7 +338,7 @@ func (c *Cage) clone() *Cage {
 	return &o
 }
 
-// Proto returns c as services send it; nil stays nil.
+// Proto encodes c; nil stays nil.
 func (c *Cage) Proto() *commonv1.CagePolicy {
 	if c == nil {
 		return nil
@@ -390,8 +391,8 @@ func CageFromProto(p *commonv1.CagePolicy) *Cage {
 	return c
 }
 
-// InProject returns the part of a cage's path below the project's root, "" for the root itself, and whether it is
-// written as one of the project: with project:/ or ./ in front, or as a dot.
+// InProject returns the part of a cage's path below the project's root, "" for the root itself, and whether the path is
+// written relative to the project: as project:/p, ./p or a dot.
 func InProject(path string) (string, bool) {
 	if rest, ok := strings.CutPrefix(path, "project:/"); ok {
 		return rest, true
@@ -402,14 +403,14 @@ func InProject(path string) (string, bool) {
 	return "", path == "."
 }
 
-// Fingerprint stands for the policy, "" for a nil one: another policy has another one.
+// Fingerprint identifies the policy, "" for a nil one. Different policies have different fingerprints.
 func (c *Cage) Fingerprint() string {
 	if c == nil {
 		return ""
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // it holds texts and numbers
+		panic(err) // the value holds texts and numbers
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// The lowest limits of a cage: with less no program starts.
+// The lowest limits of a cage: with lower ones no program starts.
 const (
 	minMemory   = 16 << 20
 	minDisk     = 1 << 20
 	minWalltime = time.Second
 )
 
-// Capabilities are the names that tools ask for, and their purposes.
+// Capabilities are the names that tools require, and their purposes.
 var Capabilities = map[string]string{
 	"shell": "run commands (shell.bash, shell.exec, shell.process)",
 	"exec":  "run the commands that are tools (.kaged/tools.yaml)",
 }
 
-// Ungrantable are the folders that no cage can be given: a cage has its own, and the host's would tell about other
-// processes, or reach them.
+// Ungrantable are the folders that no policy can grant. A cage has its own; the host's would reveal or reach other
+// processes.
 var Ungrantable = []string{"/proc", "/sys", "/dev", "/run"}
 
-// verifyMount returns the mistake in a path of fs.
+// verifyMount returns the error in a path of fs.
 func verifyMount(path string) error {
 	if !mountPattern.re.MatchString(path) {
 		return fmt.Errorf("%s must be %s", quoted(path), mountPattern.says)
@@ -46,7 +46,7 @@ func verifyRule(text string) error {
 	return err
 }
 
-// checkCage warns of mistakes that only the whole cage shows. n is the block it was built from, path its tree path.
+// checkCage warns of errors that need the whole cage. n is the cage's block, path its tree path.
 func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 	at := func(field string) (Position, string) {
 		if path == "" {
@@ -102,7 +102,7 @@ func checkCage(c *Cage, n *node, path string, diags *diagnostics) {
 	}
 }
 
-// inGit returns the part of a path up to its .git folder, and false without one.
+// inGit returns the part of a path up to its .git folder, and false if it has none.
 func inGit(path string) (string, bool) {
 	parts := strings.Split(canonical(path), "/")
 	i := slices.IndexFunc(parts, func(part string) bool { return FoldName(part) == ".git" })

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Excess is a request of a cage beyond the one above it.
+// Excess is a request of a cage beyond its parent's cage.
 type Excess struct {
-	// Field is where it stands in the cage block, such as fs[2], net.allow[0] or limits.memory.
+	// Field is the position in the cage block, such as fs[2], net.allow[0] or limits.memory.
 	Field string
-	// Message is one sentence about the grant of the agent above.
+	// Message is one sentence about the parent's grant.
 	Message string
 }
 
-// Narrow returns the cage of child below an agent whose cage is parent, and its requests beyond that one, in the order
-// of the block. Its unset keys come from the parent: limits, git, and the places that stay read-only in the folders it
-// writes. With an excess the result is meaningless. Neither argument is changed.
+// Narrow returns the cage of child below an agent with the cage parent, and the child's requests beyond it, in the
+// order of the block. Its unset keys come from the parent: limits, git, and the read-only paths in its writable
+// folders. If there is an excess, the result is meaningless. Neither argument is changed.
 //
-// Paths are compared as they are written: project:/src is not known to lie in /home/me/project here. So a child's
-// request must lie in a grant that its parent has written in the same way, and places that the parent only reads and
-// wrote in the other way become the child's ReadOnly, which counts if they turn out to lie in each other.
+// Paths are compared as written: Narrow does not know whether project:/src lies in /home/me/project. A child's request
+// must therefore lie in a parent's grant of the same spelling. The parent's read-only paths of the other spelling
+// become the child's ReadOnly, which takes effect if they lie in the child's folders.
 func Narrow(parent, child *Cage) (*Cage, []Excess) {
 	n := narrowing{parent: parent, child: child, out: child.clone()}
 	for i, m := range child.FS {
@@ -45,7 +45,7 @@ func (n *narrowing) report(field, format string, args ...any) {
 	n.excess = append(n.excess, Excess{field, fmt.Sprintf(format, args...)})
 }
 
-// mount holds one granted path against the parent's.
+// mount compares one granted path with the parent's.
 func (n *narrowing) mount(i int, m Mount) {
 	field := "fs[" + strconv.Itoa(i) + "]"
 	holder, ok := decides(n.parent.FS, m.Path)
@@ -70,8 +70,8 @@ func (n *narrowing) mount(i int, m Mount) {
 	}
 }
 
-// inherit adds the places that the parent only reads inside the folders that the child writes. Places inside those that
-// the parent writes are the child's when it names them.
+// inherit adds the parent's read-only paths inside the child's writable folders. A path inside the parent's writable
+// folders is the child's if the child names it.
 func (n *narrowing) inherit() {
 	for i, p := range n.parent.FS {
 		if slices.ContainsFunc(n.parent.FS[i+1:], func(m Mount) bool { return canonical(m.Path) == canonical(p.Path) }) {
@@ -171,7 +171,7 @@ func (n *narrowing) limits() {
 	out.Walltime = limit(n, "walltime", p.Walltime, c.Walltime, Span)
 }
 
-// limit returns the child's limit, or the parent's if it has no limit of its own.
+// limit returns the child's limit, or the parent's if the child has none.
 func limit[T cmp.Ordered](n *narrowing, name string, parent, child T, words func(T) string) T {
 	var none T
 	if child == none {
@@ -183,7 +183,7 @@ func limit[T cmp.Ordered](n *narrowing, name string, parent, child T, words func
 	return child
 }
 
-// decides returns the mount that decides about a path: the deepest that it lies in, of equals the last.
+// decides returns the deepest mount around a path, of equals the last.
 func decides(mounts []Mount, path string) (Mount, bool) {
 	path = canonical(path)
 	best := -1
@@ -198,8 +198,8 @@ func decides(mounts []Mount, path string) (Mount, bool) {
 	return mounts[best], true
 }
 
-// canonical returns the comparable form of a path: paths of the project begin with project:, others with a slash, and
-// no path ends in one.
+// canonical returns the comparable form of a path: a path of the project begins with project:, another with a slash,
+// and no path ends in a slash.
 func canonical(path string) string {
 	if rest, ok := InProject(path); ok {
 		path = "project:/" + rest
@@ -210,7 +210,7 @@ func canonical(path string) string {
 	return path
 }
 
-// kindOf tells the two ways of writing a path apart.
+// kindOf distinguishes the two spellings of a path: true means relative to the project.
 func kindOf(path string) bool { return strings.HasPrefix(canonical(path), "project:") }
 
 func within(path, dir string) bool {
@@ -226,7 +226,7 @@ func mountWords(mounts []Mount) string {
 	return some(words)
 }
 
-// some lists the first of many.
+// some lists the first entries of a long list.
 func some(list []string) string {
 	const most = 6
 	if len(list) > most {
@@ -235,7 +235,7 @@ func some(list []string) string {
 	return enumerate(list, "and")
 }
 
-// Span writes a duration as the block does, such as 1h30m.
+// Span formats a duration as in a cage block, such as 1h30m.
 func Span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -247,7 +247,7 @@ func Span(d time.Duration) string {
 	return text
 }
 
-// Bytes writes a size as the block does: with the unit, binary or decimal, that it is the smallest whole number of, so
+// Bytes formats a size as in a cage block: in the unit, binary or decimal, that gives the smallest whole number, so
 // that 2GB is not shown as 1953125KiB.
 func Bytes(n int64) string {
 	if n == 1 {

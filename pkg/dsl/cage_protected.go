@@ -10,22 +10,23 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Protected is a name from which tools outside the cage run code without being asked.
+// Protected is a name from which tools outside the cage run code without a request.
 type Protected struct {
-	// Name is a path below a folder. It protects the file or folder there with all its content.
+	// Name is a path below a folder. It protects the file or folder there with all its contents.
 	Name string
-	// Stub says where an empty folder stands for a missing name while a cage lives.
+	// Stub is the kind of folder in which an empty folder replaces a missing name while a cage lives.
 	Stub StubPlace
-	// Reader says which tool reads it.
+	// Reader is the tool that reads it.
 	Reader string
 }
 
-// StubPlace is where a [Protected] name gets a stub.
+// StubPlace is the kind of folder in which a [Protected] name gets a stub.
 type StubPlace int
 
-// The places. A name gets a stub only if its reader ignores an empty folder: an empty file would disturb most readers.
+// The kinds. A name gets a stub only if its reader ignores an empty folder, because an empty file would disturb most
+// readers.
 const (
-	// NoStub: file tools refuse to make the name; one that a command makes is reported.
+	// NoStub: file tools refuse to create the name; a name created by a command is reported.
 	NoStub StubPlace = iota
 	// ProjectStub: at the project's root.
 	ProjectStub
@@ -37,8 +38,8 @@ const (
 // the root of the project, of a writable grant, of a repository and of a nested project; file tools refuse them in
 // every folder.
 //
-// Not among them are files that a tool reads only on a request to build, test or run (Makefile, package.json, .npmrc),
-// files that it first checks against a list of its own, and files that can only choose among definitions of a protected
+// The list omits files that a tool reads only on a request to build, test or run (Makefile, package.json, .npmrc),
+// files that it first checks against its own list, and files that can only choose among definitions of a protected
 // file: .gitattributes and .git/info/attributes choose among the drivers of .git/config, and .gitmodules is copied
 // there by a command that takes no programs from it.
 var ProtectedNames = slices.Concat(
@@ -178,7 +179,7 @@ func protectedNames(stub StubPlace, reader string, names ...string) []Protected 
 	return list
 }
 
-// lefthookNames are the names that lefthook reads, local ones included.
+// lefthookNames are the names that lefthook reads, including local ones.
 func lefthookNames() (names []string) {
 	for _, base := range []string{
 		"lefthook", ".lefthook", "lefthook-local", ".lefthook-local", ".config/lefthook", ".config/lefthook-local",
@@ -190,12 +191,13 @@ func lefthookNames() (names []string) {
 	return names
 }
 
-// ProtectedGit are the paths below a folder in which git keeps a repository that stay read-only likewise. commondir
-// would move the configuration and the hooks elsewhere. In modules the folders of repositories can be written, save for
-// these paths; no new one can be made, as `git submodule update` would take its configuration for the submodule's.
+// ProtectedGit are the read-only paths below a folder in which git keeps a repository. commondir would move the
+// configuration and the hooks to another folder. In modules the folders of repositories stay writable, except for these
+// paths. No new folder can be created there, because `git submodule update` would use its configuration for the
+// submodule.
 var ProtectedGit = []string{"hooks", "config", "config.worktree", "commondir", "modules"}
 
-// protectedByFirst are the elements of the protected names, in the spelling of [FoldName], by the first.
+// protectedByFirst maps the first element of the protected names to their elements, in the spelling of [FoldName].
 var protectedByFirst = func() map[string][][]string {
 	m := map[string][][]string{}
 	for _, p := range ProtectedNames {
@@ -205,7 +207,7 @@ var protectedByFirst = func() map[string][][]string {
 	return m
 }()
 
-// ProtectedBelow returns the rest behind the element first of each protected name that begins with it, "" for a name of
+// ProtectedBelow returns what follows the element first in each protected name that begins with it, "" for a name of
 // one element, in the spelling of [FoldName].
 func ProtectedBelow(first string) (rest []string) {
 	for _, parts := range protectedByFirst[FoldName(first)] {
@@ -214,7 +216,7 @@ func ProtectedBelow(first string) (rest []string) {
 	return rest
 }
 
-// ReaderOf returns the tool that reads the protected name at the end of a path, "" for another path.
+// ReaderOf returns the tool that reads the protected name at the end of a path, "" for an unprotected path.
 func ReaderOf(path string) string {
 	folded := FoldName(path)
 	for _, p := range ProtectedNames {
@@ -225,7 +227,7 @@ func ReaderOf(path string) string {
 	return ""
 }
 
-// ProtectedPart returns the outermost part of a path that is protected in every folder, and false without one. In a
+// ProtectedPart returns the outermost part of a path that is protected in every folder, and false if it has none. In a
 // .git folder these are the parts that make git run code. Names are compared in the spelling of [FoldName].
 func ProtectedPart(path string) (string, bool) {
 	if ends := protectedEnds(path); len(ends) > 0 {
@@ -244,7 +246,7 @@ func innermostProtected(path string) (string, bool) {
 
 func firstParts(path string, n int) string { return strings.Join(strings.Split(path, "/")[:n], "/") }
 
-// protectedEnds returns of how many elements the parts of a path consist that are protected.
+// protectedEnds returns the lengths, in elements, of the protected parts of a path.
 func protectedEnds(path string) (ends []int) {
 	parts := strings.Split(FoldName(path), "/")
 	if strings.Count(path, "/")+1 != len(parts) {
@@ -269,8 +271,8 @@ func protectedEnds(path string) (ends []int) {
 	return ends
 }
 
-// FoldName returns a name or path in the spelling that all of its spellings share on file systems that ignore case: as
-// ext4 and f2fs fold names, and without the dots and spaces at an element's end that FAT drops.
+// FoldName returns the common form of a name or path on file systems that ignore case: folded as by ext4 and f2fs, and
+// without the trailing dots and spaces of an element, which FAT drops.
 func FoldName(name string) string {
 	folded := strings.ToLower(name)
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 }) {

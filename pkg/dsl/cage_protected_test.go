@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// The reference has the table of the protected names as they are.
+// The reference has the current table of the protected names.
 func TestProtectedTableIsCurrent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/reference/cage.md")
@@ -20,7 +20,7 @@ func TestProtectedTableIsCurrent(t *testing.T) {
 	}
 }
 
-// A child cannot have git: writable below git: read_only, has read_only where it does not say, and cannot be granted a
+// Below a parent with git: read_only a child cannot have git: writable, has read_only if unset, and cannot be granted a
 // repository's folder.
 func TestNarrowGit(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestNarrowGit(t *testing.T) {
 	}
 }
 
-// A grant of a repository's folder beside git: read_only is an error of the project file.
+// A grant of a repository's folder together with git: read_only is an error of the project file.
 func TestGitReadOnlyAndGrant(t *testing.T) {
 	t.Parallel()
 	text := "git: read_only\nfs:\n  - {mode: rw, path: .}\n  - {mode: rw, path: ./.git/objects}\n"

@@ -11,16 +11,15 @@ import (
 type Rule struct {
 	// Text is the rule as written.
 	Text string
-	// Host is the name in lower case without a trailing dot; empty for an address.
+	// Host is the name in lower case without a trailing dot, empty for a rule with an address.
 	Host string
-	// Addr is the address of a rule that names one.
+	// Addr is the address of a rule with an address.
 	Addr netip.Addr
 	// Port is the port.
 	Port uint16
 }
 
-// String returns the rule in the one spelling that all of its spellings share, such as "api.github.com:443" and
-// "[2001:db8::1]:443".
+// String returns the common form of all spellings of the rule, such as "api.github.com:443" and "[2001:db8::1]:443".
 func (r Rule) String() string {
 	if r.Addr.IsValid() {
 		return netip.AddrPortFrom(r.Addr, r.Port).String()
@@ -34,11 +33,11 @@ const (
 	maxLabel = 63
 )
 
-// ParseRule reads an entry of net.allow. The error is a sentence with the right spelling.
+// ParseRule reads an entry of net.allow. The error is a sentence with the valid spelling.
 //
 // A host is a name of letters, digits and hyphens, in any case and with or without the trailing dot, or an address,
-// IPv6 in brackets. Names outside ASCII are refused rather than converted, because two that look alike differ: their
-// xn-- form is allowed instead. So are the old spellings of IPv4 addresses (0x7f.1), which some programs take for
+// IPv6 in brackets. Names outside ASCII are refused and not converted, because two different names can look alike;
+// their xn-- form is allowed. So are the old spellings of IPv4 addresses (0x7f.1), which some programs take for
 // addresses and others for names, and wildcards.
 func ParseRule(text string) (Rule, error) {
 	host, port, ok := cutPort(text)
@@ -152,7 +151,7 @@ func checkName(host, text string) error {
 	return nil
 }
 
-// isNumber reports whether old address parsers take a label for a number.
+// isNumber reports whether old address parsers accept a label as a number.
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A rule has one meaning in every spelling, and ambiguous ones are refused.
+// All spellings of a rule have one meaning, and ambiguous spellings are refused.
 func TestParseRule(t *testing.T) {
 	long := strings.Repeat("a.", 125)
 	for text, want := range map[string]string{
@@ -49,8 +49,8 @@ func TestParseRule(t *testing.T) {
 	}
 }
 
-// Every text that is read as a rule is one name or one address with a port, reads back from its own spelling as the
-// same, and has one meaning for all programs.
+// Every accepted text is one name or one address with a port, is equal after formatting and parsing, and has one
+// meaning for all programs.
 func FuzzParseRule(f *testing.F) {
 	for _, text := range []string{
 		"api.github.com:443", "API.Example.:1", "[2001:db8::1]:443", "[::ffff:1.2.3.4]:80", "1.2.3.4:65535", "0x7f.1:80",

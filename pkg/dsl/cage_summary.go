@@ -2,7 +2,7 @@ package dsl
 
 import "strings"
 
-// Summary returns the grants of a cage in one line for the record, as they are written; "none" without a cage.
+// Summary returns the grants of a cage in one line for the record, as written; "none" without a cage.
 func (c *Cage) Summary() string {
 	if c == nil {
 		return "none"
@@ -34,7 +34,7 @@ func (c *Cage) Summary() string {
 	return b.String()
 }
 
-// SystemCalls returns the profile of system calls, "default" for an unset one.
+// SystemCalls returns the profile of system calls, "default" if unset.
 func (c *Cage) SystemCalls() string {
 	if c.Seccomp == "" {
 		return "default"

@@ -20,7 +20,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// Limits are shown as people write them: in the unit, binary or decimal, that needs the smallest whole number.
+// Limits are shown in the unit, binary or decimal, that gives the smallest whole number.
 func TestUnits(t *testing.T) {
 	for want, n := range map[string]int64{
 		"0 bytes": 0, "1 byte": 1, "999 bytes": 999, "1KB": 1000, "1KiB": 1 << 10, "512MiB": 512 << 20, "1536MiB": 3 << 29,

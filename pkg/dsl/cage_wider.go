@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Access is how far a path can be used.
+// Access is the kind of access to a path.
 type Access int
 
-// The kinds of access, each including those before it.
+// The kinds of access, each including the preceding ones.
 const (
 	NoAccess Access = iota
 	ReadAccess
 	WriteAccess
 )
 
-// String returns the mode as a cage block writes it, "" for no access.
+// String returns the mode as written in a cage block, "" for no access.
 func (a Access) String() string { return [...]string{"", "ro", "rw"}[a] }
 
 // Difference is a grant of one cage that another lacks. From may be "".
@@ -31,11 +31,10 @@ type Difference struct {
 }
 
 // Wider returns the grants of to beyond from, for the project in the folder root, in the order of the block: an empty
-// list means that to lets an agent do no more than from. A nil cage grants all access.
+// list means that to permits no more than from. A nil cage grants all access.
 //
 // Paths are compared lexically, those of the project as paths below root, because a cage reaches its grants without
-// links. Doubtful cases count as wider: a changed variable, and a grant that names a path that stays read-only unless
-// it is named.
+// links. Doubtful cases count as wider: a changed variable, and a grant that names a protected path.
 func Wider(root string, from, to *Cage) []Difference {
 	switch {
 	case from == nil:
@@ -60,8 +59,8 @@ type widening struct {
 
 func (w *widening) add(key, from, to string) { w.found = append(w.found, Difference{key, from, to}) }
 
-// paths compares the grants of both for each path that either names: the deepest name around a path decides about it,
-// so these stand for all paths.
+// paths compares the grants of both cages for each path that either names. The deepest name around a path decides about
+// it, so these represent all paths.
 func (w *widening) paths() {
 	named := map[string]string{}
 	for _, c := range []*Cage{w.from, w.to} {
@@ -90,8 +89,8 @@ func words(a Access, path string) string {
 	return a.String() + " " + path
 }
 
-// Access returns the cage's access to a path, absolute or of the project in the folder root, aside from names that stay
-// read-only.
+// Access returns the cage's access to a path, absolute or relative to the project in the folder root, without regard to
+// protected names.
 func (c *Cage) Access(root, path string) Access { return c.access(root, absolutePath(root, path)) }
 
 func (c *Cage) access(root, at string) Access {
@@ -114,7 +113,7 @@ func (c *Cage) access(root, at string) Access {
 	return access
 }
 
-// unprotects reports whether a grant to write names a path that may be protected, or one around it that may be.
+// unprotects reports whether a writable grant names a path that may be protected, or a path around one.
 func (c *Cage) unprotects(root, at string) bool {
 	return c.access(root, at) == WriteAccess && slices.ContainsFunc(c.FS, func(m Mount) bool {
 		holder := absolutePath(root, m.Path)
@@ -123,8 +122,8 @@ func (c *Cage) unprotects(root, at string) bool {
 }
 
 // MayBeProtected reports whether a path leads to or into a file that stays read-only in every cage unless its policy
-// names it: a name of [ProtectedNames], a part of .git that makes git run code, or any hidden file. It knows no file
-// system, so it takes some unprotected paths for protected.
+// names it: a name of [ProtectedNames], a part of .git that makes git run code, or any hidden file. It does not read
+// the file system, so it also reports some unprotected paths.
 func MayBeProtected(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		part = FoldName(part)
@@ -136,7 +135,7 @@ func MayBeProtected(p string) bool {
 	return false
 }
 
-// absolutePath returns a cage's path as an absolute one.
+// absolutePath returns a cage's path in absolute form.
 func absolutePath(root, p string) string {
 	if rest, ok := InProject(p); ok {
 		return path.Join(root, rest)
@@ -173,7 +172,7 @@ func (w *widening) rights() {
 	}
 }
 
-// env counts every new or changed variable: it decides about the behaviour of programs.
+// env counts every new or changed variable, because variables change the behaviour of programs.
 func (w *widening) env() {
 	for _, name := range slices.Sorted(maps.Keys(w.to.Env)) {
 		before, known := w.from.Env[name]
@@ -195,7 +194,7 @@ func (w *widening) limits() {
 	raised(w, "walltime", from.Walltime, to.Walltime, func(d time.Duration) string { return Span(d) })
 }
 
-// raised adds a limit that is higher than before or gone; zero means no limit.
+// raised adds a limit that is higher than before or removed; zero means no limit.
 func raised[T cmp.Ordered](w *widening, name string, from, to T, words func(T) string) {
 	var none T
 	switch {

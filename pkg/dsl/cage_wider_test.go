@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// comparedFields are the fields of a cage with the key that [Wider] compares them under.
+// comparedFields maps the fields of a cage to the key under which [Wider] compares them.
 var comparedFields = map[string]string{
 	"FS": "fs", "ReadOnly": "fs", "Net": "net.allow", "Seccomp": "seccomp", "Capabilities": "capabilities", "Git": "git",
 	"State": "state", "Env": "env",
@@ -19,7 +19,7 @@ var comparedFields = map[string]string{
 	"Limits.PIDs": "limits.pids", "Limits.Walltime": "limits.walltime",
 }
 
-// Every field of a cage is compared: one that is added has to be.
+// Wider compares every field of a cage, also fields added later.
 func TestWiderComparesEveryField(t *testing.T) {
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Cage]()) {
@@ -33,7 +33,7 @@ func TestWiderComparesEveryField(t *testing.T) {
 	}
 	for _, name := range fields {
 		if comparedFields[name] == "" {
-			t.Errorf("Cage.%s is not compared: teach Wider, and say so here", name)
+			t.Errorf("Cage.%s is not compared: add it to Wider and to comparedFields", name)
 		}
 	}
 	if len(fields) != len(comparedFields) {
@@ -53,7 +53,7 @@ func cageOf(t *testing.T, yaml string) *Cage {
 	return c
 }
 
-// A wider grant is found key by key; a narrower or equal one is not.
+// A wider grant is found for each key; a narrower or equal grant is not.
 func TestWider(t *testing.T) {
 	const work = "fs: [{mode: rw, path: ./}, {mode: ro, path: ./docs}]\n"
 	for name, tt := range map[string]struct{ from, to, want string }{
@@ -122,7 +122,7 @@ func TestWider(t *testing.T) {
 	}
 }
 
-// A place that an agent above keeps read-only stays so, whether a child says it or not.
+// A path that an ancestor keeps read-only stays read-only, whether a child names it or not.
 func TestWiderKnowsReadOnlyPlaces(t *testing.T) {
 	from := &Cage{FS: []Mount{{Mode: "rw", Path: "project:/"}}, ReadOnly: []Place{{Path: "/home/p/x"}}}
 	to := &Cage{FS: []Mount{{Mode: "rw", Path: "project:/"}}}
@@ -134,7 +134,7 @@ func TestWiderKnowsReadOnlyPlaces(t *testing.T) {
 	}
 }
 
-// randomCage is a cage of few names, so that two of them have much to do with each other.
+// randomCage is a cage with few different names, so that two of them often overlap.
 func randomCage(r *rand.Rand) *Cage {
 	if r.IntN(12) == 0 {
 		return nil
@@ -179,7 +179,7 @@ func randomCage(r *rand.Rand) *Cage {
 	return c
 }
 
-// can lists everything of a small world that an agent can do in a cage, found out one thing at a time.
+// can lists all actions of an agent in a cage, in a small world, by trying each one.
 func can(c *Cage) map[string]bool {
 	list := map[string]bool{}
 	for _, at := range []string{
@@ -215,13 +215,13 @@ func can(c *Cage) map[string]bool {
 	return list
 }
 
-// If no key widens, the new cage allows no action that the old cage refused, for any pair of cages.
+// If no key is wider, the new cage allows no action that the old cage refused, for any pair of cages.
 func TestNothingWiderMeansNothingMore(t *testing.T) {
 	narrower := 0
 	holds := func(seed uint64) bool {
 		r := rand.New(rand.NewPCG(seed, 1))
 		from, to := randomCage(r), randomCage(r)
-		if r.IntN(3) == 0 && from != nil { // a near relative, so that many pairs are not wider
+		if r.IntN(3) == 0 && from != nil { // a similar cage, so that many pairs are not wider
 			to = from.clone()
 			switch r.IntN(4) {
 			case 0:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Sentences say in plain words what a cage grants and bounds; for no cage they say what that means.
+// Sentences describe in plain words the grants and limits of a cage, or the meaning of no cage.
 func (c *Cage) Sentences() []string {
 	if c == nil {
 		return []string{"No cage: the agent works with all rights of the account that runs kaged."}

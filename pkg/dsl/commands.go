@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Command is a tool that runs one program, as tools.yaml declares it.
+// Command is a tool that runs one program, as declared in tools.yaml.
 type Command struct {
 	Name, Description string
 	// Category is "read", "write" or "admin".
 	Category string
-	// Program is its name, to be looked up in PATH, or its absolute path. It is never a shell's text.
+	// Program is a name, looked up in PATH, or an absolute path. It is never text for a shell.
 	Program string
-	// Args are its arguments. Optional are further ones, in order, each for a parameter that may be given.
+	// Args are its arguments. Optional are additional ones, in order, each for an optional parameter.
 	Args     []Template
 	Optional []OptionalArgs
 	// Parameters are the parameters of a call.
 	Parameters []CommandParameter
-	// Env are variables of its environment; "${NAME}" in a value stands for kaged's own variable NAME.
+	// Env are its environment variables; "${NAME}" in a value is replaced by kaged's own variable NAME.
 	Env map[string]string
-	// Timeout and MaxOutput bound a call, in whole milliseconds and in bytes; 0 where they are not set.
+	// Timeout and MaxOutput limit a call, in whole milliseconds and in bytes; 0 if unset.
 	Timeout   time.Duration
 	MaxOutput int64
-	// Pos is where it is written.
+	// Pos is its position.
 	Pos Position
 }
 
-// OptionalArgs are arguments that are added where a parameter is given, of a boolean where it is true.
+// OptionalArgs are arguments that are added if a parameter is given, or, for a boolean, if it is true.
 type OptionalArgs struct {
 	Parameter string
 	Args      []Template
@@ -40,20 +40,20 @@ type CommandParameter struct {
 	Name, Description string
 	// Type is "string", "integer", "number" or "boolean".
 	Type string
-	// Enum are the values there are, nil for any: strings, int64 or float64.
+	// Enum are the permitted values, nil for any: strings, int64 or float64.
 	Enum []any
-	// Pattern is a regular expression that a string must match; it may be "".
+	// Pattern is a regular expression that a string must match, or "".
 	Pattern string
-	// MinLength and MaxLength bound a string in characters, Minimum and Maximum a number; nil is no bound.
+	// MinLength and MaxLength limit a string in characters, Minimum and Maximum a number; nil means no limit.
 	MinLength, MaxLength *int64
 	Minimum, Maximum     *float64
-	// Default is the value of an absent parameter; it may be nil.
+	// Default is the value of an absent parameter, or nil.
 	Default any
-	// Optional says that it may be left out.
+	// Optional means that it may be left out.
 	Optional bool
 }
 
-// Fixed says whether the operator wrote down all that the parameter can be.
+// Fixed reports whether the operator has listed all values of the parameter.
 func (p *CommandParameter) Fixed() bool { return len(p.Enum) > 0 || p.Type == "boolean" }
 
 // Template is one argument: text, and parameters with values inside it.
@@ -62,7 +62,7 @@ type Template []TemplatePart
 // TemplatePart is text, or a parameter's name.
 type TemplatePart struct{ Text, Parameter string }
 
-// String returns the template as it is written.
+// String returns the template as written.
 func (t Template) String() string {
 	var b strings.Builder
 	for _, part := range t {
@@ -74,14 +74,14 @@ func (t Template) String() string {
 	return b.String()
 }
 
-// placeholder is a parameter in an argument. Other double braces are text, such as {{.Names}} of a program with
-// templates of its own.
+// placeholder is a parameter in an argument. Other double braces are text, such as {{.Names}} for a program with its
+// own templates.
 var placeholder = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
 
-// broken is the beginning of a placeholder that does not end.
+// broken is the beginning of an unclosed placeholder.
 var broken = regexp.MustCompile(`\{\{\s*[A-Za-z_]`)
 
-// ParseTemplate reads an argument. ok is false if it holds a placeholder that does not end.
+// ParseTemplate parses an argument. ok is false if it holds an unclosed placeholder.
 func ParseTemplate(text string) (t Template, ok bool) {
 	rest := 0
 	for _, at := range placeholder.FindAllStringSubmatchIndex(text, -1) {
@@ -102,8 +102,8 @@ func ParseTemplate(text string) (t Template, ok bool) {
 	return t, true
 }
 
-// ParseCommands reads tools.yaml. It returns the errors of an invalid file without commands; warnings come with
-// commands.
+// ParseCommands parses tools.yaml. For an invalid file it returns errors and no commands; commands may come with
+// warnings.
 func ParseCommands(file string, data []byte) ([]Command, []Diagnostic) {
 	var diags diagnostics
 	doc := parseYAML(file, data, &diags, &node{kind: mapNode})

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// commandBuilder turns one checked entry into a Command and reports mistakes that only the whole shows.
+// commandBuilder turns one validated entry into a Command and reports errors that need the whole entry.
 type commandBuilder struct {
 	diags *diagnostics
 	at    string
 	item  *node
 	c     Command
-	// used are the parameters that arguments name.
+	// used are the parameters used by arguments.
 	used map[string]bool
 }
 
@@ -97,7 +97,7 @@ func (b *commandBuilder) parameter(e entry) CommandParameter {
 	return p
 }
 
-// bounds reports bounds that do not fit the type, or each other.
+// bounds reports limits that do not fit the type, or each other.
 func (b *commandBuilder) bounds(n *node, p CommandParameter, path string) {
 	for _, key := range []string{"pattern", "minLength", "maxLength"} {
 		if v := n.entry(key); v != nil && p.Type != "string" {
@@ -139,7 +139,7 @@ func (b *commandBuilder) bounds(n *node, p CommandParameter, path string) {
 	}
 }
 
-// valueOf returns a value that must be of a parameter's type.
+// valueOf returns a value, which must have a parameter's type.
 func (b *commandBuilder) valueOf(n *node, typ, path string) any {
 	switch {
 	case typ == "string" && n.kind == stringNode:
@@ -170,7 +170,7 @@ func numberOf(n *node) *float64 {
 	return &v
 }
 
-// arguments reads the arguments and holds them and the parameters against each other.
+// arguments reads the arguments and checks them and the parameters against each other.
 func (b *commandBuilder) arguments() {
 	implicit := b.item.entry("parameters") == nil
 	for i, arg := range b.item.list("args") {
@@ -209,8 +209,8 @@ func (b *commandBuilder) arguments() {
 	}
 }
 
-// argument reads one argument. A placeholder for an undeclared parameter declares it if implicit is set. given is the
-// parameter on whose presence the argument depends; it may be "".
+// argument reads one argument. If implicit is set, a placeholder for an undeclared parameter declares it. given is the
+// parameter on which the argument depends, or "".
 func (b *commandBuilder) argument(n *node, path string, implicit bool, given string) Template {
 	t, ok := ParseTemplate(n.text)
 	if !ok {
@@ -252,7 +252,7 @@ func (b *commandBuilder) argument(n *node, path string, implicit bool, given str
 	return t
 }
 
-// leading is the text of the parts before a placeholder; a placeholder among them counts as empty.
+// leading is the text of the parts before a placeholder; earlier placeholders count as empty.
 func leading(parts Template) string {
 	var b strings.Builder
 	for _, part := range parts {

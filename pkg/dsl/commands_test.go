@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sample is the file the specification shows.
+// sample is the example file of the specification.
 const sample = "testdata/tools.yaml"
 
-// The specification's file reads as it stands: programs, arguments, optional parts, and inherited variables (T-CLI-01,
+// The specification's example is parsed with programs, arguments, optional parts, and inherited variables (T-CLI-01,
 // T-CLI-05, T-CLI-06, T-CLI-07, T-ENV-05).
 func TestParseCommands(t *testing.T) {
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestParseCommands(t *testing.T) {
 	}
 }
 
-// command is a file of one tool with further lines.
+// command is a file of one tool with additional lines.
 func command(lines string) string {
 	text := "tools:\n  - name: t\n    category: read\n    cmd: x\n"
 	for line := range strings.Lines(lines) {
@@ -82,7 +82,7 @@ func command(lines string) string {
 	return text
 }
 
-// A meaningless entry is refused at its place, in a sentence with a remedy (T-CLI-02, T-CLI-10).
+// An invalid entry is refused with its position and a remedy (T-CLI-02, T-CLI-10).
 func TestParseCommandsRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, want string }{
@@ -197,8 +197,8 @@ func TestParseCommandsRefuses(t *testing.T) {
 	}
 }
 
-// Unusual entries with a meaning are accepted: an empty file, braces of the program's own, values after =, fixed values
-// and numbers behind an option's letter. A pattern that is open at an end is worth a warning.
+// Unusual but valid entries are accepted: an empty file, braces of the program's own, values after =, fixed values, and
+// numbers after an option's letter. An unanchored pattern gives a warning.
 func TestParseCommandsAccepts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -229,7 +229,7 @@ func TestParseCommandsAccepts(t *testing.T) {
 	}
 }
 
-// The file that the recipe shows reads without a word.
+// The example file of the recipe is parsed without errors and warnings.
 func TestParseCommandsOfTheRecipe(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/howto/give-agents-a-command.md")
@@ -243,7 +243,7 @@ func TestParseCommandsOfTheRecipe(t *testing.T) {
 	}
 }
 
-// ParseCommands answers any bytes with commands or with errors, and every template reads as it is written.
+// ParseCommands returns commands or errors for any bytes, and every template formats as it was written.
 func FuzzParseCommands(f *testing.F) {
 	data, err := os.ReadFile(sample)
 	if err != nil {

@@ -38,7 +38,7 @@ func (b *builder) compaction(c *node, a *Agent, agent *node) *Compaction {
 var keepPattern = newPattern(`^(role:(user|assistant|tool)|tool:.+|text:[\s\S]+)$`,
 	"role:ROLE, tool:GLOB or text:LITERAL")
 
-// thresholds checks that a conversation is compacted to less than it is compacted at.
+// thresholds checks that the lower threshold is below the upper one.
 func (b *builder) thresholds(c *node, out *Compaction, agent string) {
 	upper, lower := cmp.Or(out.UpperThreshold, DefaultUpperThreshold), cmp.Or(out.LowerThreshold, DefaultLowerThreshold)
 	if lower < upper {
@@ -49,7 +49,7 @@ func (b *builder) thresholds(c *node, out *Compaction, agent string) {
 		"lower_threshold is %s and must be less than upper_threshold, which is %s.", plain(lower), plain(upper))
 }
 
-// inForce warns of strategies that no part of kaged carries out yet.
+// inForce warns of strategies that kaged does not implement.
 func (b *builder) inForce(c *node, agent string) {
 	if s := c.get("strategy"); s != nil && s.text != "drop" && s.text != "summarize" {
 		b.diags.warnf(NotInForce, s.pos, agent+".compaction.strategy", "%s",
@@ -57,7 +57,7 @@ func (b *builder) inForce(c *node, agent string) {
 	}
 }
 
-// isTrue reports whether a node is a true.
+// isTrue reports whether a node is the value true.
 func (n *node) isTrue() bool { return n != nil && n.kind == boolNode && n.flag }
 
 func prune(n *node) *Prune {
@@ -69,7 +69,7 @@ func prune(n *node) *Prune {
 	return out
 }
 
-// tokens returns a number of tokens, nil for an absent one.
+// tokens returns a number of tokens, nil if it is absent.
 func tokens(n *node) *int64 {
 	if n == nil {
 		return nil

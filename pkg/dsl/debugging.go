@@ -11,16 +11,16 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// LaunchFile holds an editor's ways to debug the project. It is read where dap.launch_json says so.
+// LaunchFile holds an editor's debug configurations. It is read if dap.launch_json is true.
 const LaunchFile = ".vscode/launch.json"
 
-// The bounds of [LaunchFile].
+// The limits of [LaunchFile].
 const (
 	maxConfigurations  = 64
 	configurationBytes = 8 << 10
 )
 
-// Debugging is how a project's programs are debugged, as its files say.
+// Debugging are the project's settings for debugging its programs.
 type Debugging struct {
 	// Adapters are the debug adapters by runtime.
 	Adapters []DebugAdapter
@@ -33,12 +33,12 @@ type DebugAdapter struct {
 	Runtime string
 	// Command is the program and its arguments.
 	Command []string
-	// Announces is the text that it prints before the address it listens at, "" for one that speaks over its standard
-	// files. Type is the type that it wants to be told, "" for the runtime's name.
+	// Announces is the text that it prints before its listen address, "" for an adapter that speaks over its standard
+	// input and output. Type is the value of type in its requests, "" for the runtime's name.
 	Announces, Type string
 }
 
-// DebugConfiguration is an entry of [LaunchFile]. JSON is the entry.
+// DebugConfiguration is an entry of [LaunchFile]. JSON is its text.
 type DebugConfiguration struct{ Name, JSON string }
 
 //convert:both .Proto DebugAdapterFromProto DebugAdapter *commonv1.DebugAdapter
@@ -46,7 +46,7 @@ type DebugConfiguration struct{ Name, JSON string }
 //convert:both configurationProto configurationFromProto DebugConfiguration *commonv1.DebugConfiguration
 //convert:both debuggingProto DebuggingFromProto Debugging *commonv1.Debugging
 
-// Proto returns d on the wire, nil for an empty one.
+// Proto encodes d, nil for an empty value.
 func (d Debugging) Proto() *commonv1.Debugging {
 	if len(d.Adapters)+len(d.Configurations) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (d Debugging) Proto() *commonv1.Debugging {
 	return debuggingProto(d)
 }
 
-// dapShape says how the project's programs are debugged.
+// dapShape is the shape of the project's debug settings.
 var dapShape = &shape{kind: objectShape, doc: "How the project's programs are debugged.", fields: []field{
 	{name: "adapters", shape: &shape{
 		kind: listShape, most: 32,
@@ -72,10 +72,10 @@ var dapShape = &shape{kind: objectShape, doc: "How the project's programs are de
 	}},
 }}
 
-// inspectedType is the type of a declared runtime that has no adapter.
+// inspectedType is the type of a declared runtime that needs no adapter.
 const inspectedType = "bun"
 
-// debugging returns how the project's programs are debugged.
+// debugging returns the project's debug settings.
 func (b *builder) debugging(dap *node) (d Debugging) {
 	if dap == nil {
 		return d
@@ -85,13 +85,13 @@ func (b *builder) debugging(dap *node) (d Debugging) {
 			Runtime: item.str("runtime"), Command: item.strings("command"), Announces: item.str("announces"),
 			Type: item.str("type"),
 		}
-		// With an adapter, command is how the adapter starts the runtime, which is the adapter's to know.
+		// Beside an adapter, command starts the runtime. Only the adapter uses it.
 		if adapter := item.strings("adapter"); len(adapter) > 0 {
 			a.Command = adapter
 		} else if len(a.Command) == 0 {
 			b.diags.errorf(InvalidValue, item.pos, "dap.adapters", "The debug adapter of %q has no command.", a.Runtime)
 		} else if a.Type == inspectedType {
-			continue // a runtime that kaged debugs over its inspector, without an adapter
+			continue // kaged debugs this runtime over its inspector, without an adapter
 		}
 		if slices.ContainsFunc(d.Adapters, func(o DebugAdapter) bool { return o.Runtime == a.Runtime }) {
 			b.diags.errorf(InvalidValue, item.pos, "dap.adapters", "There are two debug adapters for %q.", a.Runtime)
@@ -105,7 +105,8 @@ func (b *builder) debugging(dap *node) (d Debugging) {
 	return d
 }
 
-// configurations returns the entries of [LaunchFile]. A file that cannot be read is an editor's, and no error here.
+// configurations returns the entries of [LaunchFile]. An unreadable file is a warning and not an error, because it
+// belongs to an editor.
 func (b *builder) configurations() (list []DebugConfiguration) {
 	f, known := b.files[LaunchFile]
 	if !known {
@@ -132,7 +133,7 @@ func (b *builder) configurations() (list []DebugConfiguration) {
 		}
 		var short bytes.Buffer
 		if json.Unmarshal(raw, &entry) != nil || entry.Name == "" || json.Compact(&short, raw) != nil {
-			continue // it cannot be named
+			continue // without a name it cannot be selected
 		}
 		known := slices.ContainsFunc(list, func(c DebugConfiguration) bool { return c.Name == entry.Name })
 		if known || i >= maxConfigurations || short.Len() > configurationBytes {

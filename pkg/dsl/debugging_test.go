@@ -16,8 +16,8 @@ dap:
   adapters:
 `
 
-// T-DBG-CFG-03: adapters may be declared by a command alone, and as other tools write it, with the runtime's own
-// command beside the adapter's. Bun needs no adapter. An entry without both is refused.
+// T-DBG-CFG-03: adapters may be declared by a command only, and in the form of other tools, with the runtime's command
+// beside the adapter's. Bun needs no adapter. An entry without both is refused.
 func TestDebugAdapters(t *testing.T) {
 	t.Parallel()
 	const documented = `    - {runtime: bun, command: [bun, --inspect-brk=0, --inspect-wait], type: bun}

@@ -11,60 +11,60 @@ type Kind string
 
 // The kinds.
 const (
-	// ParseError is a file that is not YAML, or more of it than is read.
+	// ParseError: the file is not YAML or too large.
 	ParseError Kind = "parse_error"
-	// SchemaViolation is a value that the schema of the project file does not allow.
+	// SchemaViolation: a value is invalid by the schema of the project file.
 	SchemaViolation Kind = "schema_violation"
-	// LegacyPlugins is a plugins key at the top of the file, where it used to stand.
+	// LegacyPlugins: a plugins key at the top of the file, its former position.
 	LegacyPlugins Kind = "legacy_plugins_key"
-	// InvalidValue is a value of the right shape that makes no sense beside another one.
+	// InvalidValue: a value of the right shape does not fit another value.
 	InvalidValue Kind = "invalid_value"
-	// ProjectMissing is a project folder without a usable project file.
+	// ProjectMissing: a project folder has no usable project file.
 	ProjectMissing Kind = "project_missing"
-	// NestedProjectMissing is a referenced folder without a usable project file.
+	// NestedProjectMissing: a referenced folder has no usable project file.
 	NestedProjectMissing Kind = "nested_project_missing"
-	// CompileCycle is a project that refers to itself, directly or through others.
+	// CompileCycle: a project refers to itself, directly or through others.
 	CompileCycle Kind = "compile_cycle"
-	// DepthExceeded is a tree deeper than [MaxDepth] or larger than [MaxAgents].
+	// DepthExceeded: the tree is deeper than [MaxDepth] or larger than [MaxAgents].
 	DepthExceeded Kind = "compile_depth_exceeded"
-	// OverridesForbiddenKey is a key that the overrides of a project reference may not set.
+	// OverridesForbiddenKey: the overrides of a project reference may not set this key.
 	OverridesForbiddenKey Kind = "overrides_forbidden_key"
-	// CageWiderThanParent is an agent that asks for more than the agent above it has.
+	// CageWiderThanParent: an agent asks for more than its parent has.
 	CageWiderThanParent Kind = "cage_wider_than_parent"
-	// BudgetWiderThanParent is a limit of a budget that is higher than one above it, so that it never counts; a warning.
+	// BudgetWiderThanParent: a limit of a budget is higher than an ancestor's, so it has no effect; a warning.
 	BudgetWiderThanParent Kind = "budget_wider_than_parent"
-	// PromptRefused is a prompt path to a file that cannot be a prompt.
+	// PromptRefused: a prompt path leads to a file that cannot be a prompt.
 	PromptRefused Kind = "prompt_refused"
-	// PrincipalScope is a root-only tool switched on for another agent.
+	// PrincipalScope: a root-only tool is enabled for another agent.
 	PrincipalScope Kind = "principal_scope_violation"
-	// ToolUnmatched is a tool pattern that names no tool; a warning.
+	// ToolUnmatched: a tool pattern names no tool; a warning.
 	ToolUnmatched Kind = "tool_pattern_unmatched"
-	// CageDoubtful is a part of a cage that has another effect than it seems to; a warning.
+	// CageDoubtful: a part of a cage has another effect than it appears to have; a warning.
 	CageDoubtful Kind = "cage_doubtful"
-	// Uncaged is a subagent that runs without a cage; a warning.
+	// Uncaged: a subagent runs without a cage; a warning.
 	Uncaged Kind = "cage_disabled"
-	// NotInForce is a key or a value that is read and that no part of kaged acts on yet; a warning.
+	// NotInForce: a key or a value is parsed but has no effect; a warning.
 	NotInForce Kind = "not_in_force"
-	// TooMany says that there are more errors than are listed.
+	// TooMany: there are more errors than the list holds.
 	TooMany Kind = "too_many_errors"
 )
 
-// Severity is how bad a diagnostic is.
+// Severity is the severity of a diagnostic.
 type Severity int
 
 // The severities.
 const (
 	// Error means that the project cannot be used.
 	Error Severity = iota
-	// Warning is worth knowing.
+	// Warning means that the project can be used.
 	Warning
 )
 
-// Position is a place in a file. The zero Position is nowhere.
+// Position is a position in a file. The zero Position is unknown.
 type Position struct {
 	// File is relative to the project's root, with forward slashes.
 	File string
-	// Line and Column count from 1, columns in characters; both are 0 where a diagnostic is about the file as a whole.
+	// Line and Column count from 1, columns in characters; both are 0 if a diagnostic is about the whole file.
 	Line, Column int
 }
 
@@ -76,7 +76,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Diagnostic is a mistake in a project file, or a warning about it.
+// Diagnostic is an error in a project file, or a warning about it.
 type Diagnostic struct {
 	// Kind is its class.
 	Kind Kind
@@ -84,9 +84,9 @@ type Diagnostic struct {
 	Message string
 	// Path is the tree path, such as primary.subagents.scraper.model; empty for the whole file.
 	Path string
-	// Pos is where.
+	// Pos is its position.
 	Pos Position
-	// Severity is how bad it is.
+	// Severity is its severity.
 	Severity Severity
 }
 
@@ -99,10 +99,10 @@ func (d Diagnostic) String() string {
 	return s + d.Message
 }
 
-// maxErrors bounds how many errors are listed, and how many warnings; further ones are counted.
+// maxErrors is the maximum number of listed errors, and of listed warnings; further ones are counted.
 const maxErrors = 50
 
-// diagnostics collects findings, each place and message once.
+// diagnostics collects findings, each position and message once.
 type diagnostics struct {
 	list    []Diagnostic
 	seen    map[Diagnostic]struct{}
@@ -111,7 +111,7 @@ type diagnostics struct {
 	dropped int
 }
 
-// add keeps diag unless it is known already or there are enough; errors are counted even then.
+// add keeps diag unless it is a duplicate or the list is full; errors are counted even then.
 func (d *diagnostics) add(diag Diagnostic) {
 	if diag.Severity == Error {
 		d.errors++
@@ -141,7 +141,7 @@ func (d *diagnostics) warnf(kind Kind, pos Position, path, format string, args .
 
 func (d *diagnostics) failed() bool { return d.errors > 0 }
 
-// sorted returns the diagnostics by file and place.
+// sorted returns the diagnostics by file and position.
 func (d *diagnostics) sorted() []Diagnostic {
 	slices.SortStableFunc(d.list, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line),

@@ -18,9 +18,9 @@ var update = flag.Bool("update", false, "rewrite what the fixtures expect")
 
 // fixture is a txtar file: its purpose, the files of a project, and the expected result.
 //
-// A prompt that is wanted is there unless a line of "absent" names it; "refused" gives lines of "path: reason". The
-// section "diagnostics" holds the expected diagnostics, "project" the expected project as JSON. A comment line
-// "schema: accepts" marks a rule that JSON Schema cannot express.
+// A wanted prompt exists unless a line of "absent" names it; "refused" gives lines of "path: reason". The section
+// "diagnostics" holds the expected diagnostics, "project" the expected project as JSON. A comment line "schema:
+// accepts" marks a rule that JSON Schema cannot express.
 type fixture struct {
 	comment  string
 	sections []section
@@ -76,7 +76,7 @@ func (f *fixture) write(t *testing.T, path string) {
 	}
 }
 
-// file answers a wanted path.
+// file returns a wanted file.
 func (f *fixture) file(path string) File {
 	for _, line := range strings.Split(f.get("refused"), "\n") {
 		if name, reason, ok := strings.Cut(line, ": "); ok && name == path {
@@ -92,7 +92,7 @@ func (f *fixture) file(path string) File {
 	return File{Path: path, Present: !absent && !strings.HasSuffix(path, ".yaml")}
 }
 
-// parse asks until no file is wanted.
+// parse calls Parse until it wants no more files.
 func parse(t *testing.T, file func(string) File) Result {
 	t.Helper()
 	var files []File
@@ -109,8 +109,8 @@ func parse(t *testing.T, file func(string) File) Result {
 	return Result{}
 }
 
-// A project file gives exactly the project, or exactly the diagnostics with their places, that its fixture says,
-// and the JSON Schema agrees with the parser about it (H-SCOPE-05, H-OPEN-02).
+// A project file gives exactly the project, or exactly the diagnostics with positions, of its fixture, and the JSON
+// Schema agrees with the parser (H-SCOPE-05, H-OPEN-02).
 func TestFixtures(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -181,7 +181,7 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 	return compiled
 }
 
-// checkSchema compares the schema's verdict on the merged root document with the parser's.
+// checkSchema compares the schema's result for the merged root document with the parser's.
 func checkSchema(t *testing.T, schema *jsonschema.Schema, f *fixture, r Result) {
 	t.Helper()
 	var diags diagnostics
@@ -203,7 +203,7 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, f *fixture, r Result) 
 	}
 }
 
-// The published schema is the one that the shapes make.
+// The published schema equals the schema of the shapes.
 func TestPublishedSchemaIsCurrent(t *testing.T) {
 	want, err := Schema(Version)
 	if err != nil {

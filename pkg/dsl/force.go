@@ -1,10 +1,10 @@
 package dsl
 
-// notInForce are the keys of a project file that are read but have no effect yet, each with the missing effect. A
-// key is named by the object it belongs to, as [Keys] names it. Everything below such a key is without effect, too.
+// notInForce maps the keys of a project file that are parsed but have no effect to the missing effect. A key is named
+// by its object, as by [Keys]. All keys below such a key have no effect either.
 //
-// The warnings of [Parse], the JSON Schema and the reference page are made from this one list, and a test demands
-// every key of the schema either here or among the keys with an effect.
+// The warnings of [Parse], the JSON Schema and the reference page derive from this list. A test requires every key of
+// the schema to be either here or among the keys with an effect.
 var notInForce = map[string]string{
 	"agent.plugins":               "no plugin is loaded",
 	"agent.compaction.delegate":   "no plugin compacts",
@@ -12,12 +12,12 @@ var notInForce = map[string]string{
 	"project.workflows":           "no workflow can be invoked",
 }
 
-// NotInForceReason says in one sentence that a key has no effect, and names the missing one.
+// NotInForceReason returns a sentence that says that a key has no effect, and names the missing effect.
 func NotInForceReason(key, reason string) string {
 	return key + " is not in force yet: " + reason + "."
 }
 
-// markDormant marks every field of the grammar that stands in notInForce with its reason.
+// markDormant sets the reason in every field of the grammar that is listed in notInForce.
 func markDormant(root *shape) {
 	eachField(root, func(id string, f *field) {
 		if reason, ok := notInForce[id]; ok {
@@ -26,8 +26,8 @@ func markDormant(root *shape) {
 	})
 }
 
-// Keys returns every key of the project file's schema, named by the object it belongs to: agent.model, cage.net.allow,
-// agent.policy.content_gates[].pattern. A "*" stands for a free key, "[]" for an element of a list.
+// Keys returns every key of the project file's schema, named by its object: agent.model, cage.net.allow,
+// agent.policy.content_gates[].pattern. "*" stands for a free key, "[]" for an element of a list.
 func Keys() []string {
 	var keys []string
 	eachField(projectShape, func(id string, _ *field) { keys = append(keys, id) })

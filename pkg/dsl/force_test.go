@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// actsOn names, for each key with an effect, the part of kaged that acts on it. [TestEveryKeyIsClassified] fails
-// for a key that is neither here nor in notInForce.
+// actsOn maps each key with an effect to the part of kaged that implements it. [TestEveryKeyIsClassified] fails for a
+// key that is neither here nor in notInForce.
 var actsOn = map[string]string{
 	"project.version":     "dsl: the format",
 	"project.project":     "session-manager: the id",
@@ -109,8 +109,8 @@ var actsOn = map[string]string{
 	"reference.overrides.primary":     "dsl: references",
 }
 
-// Every key of a project file either has a named effect or is on the list of keys without one, which are warned of;
-// no key is on both lists, and neither list names an unknown key.
+// Every key of a project file either has a named effect or is listed without one and gives a warning; no key is on both
+// lists, and both name only known keys.
 func TestEveryKeyIsClassified(t *testing.T) {
 	keys := Keys()
 	for _, key := range keys {
@@ -128,7 +128,7 @@ func TestEveryKeyIsClassified(t *testing.T) {
 	}
 }
 
-// isDormant reports whether a key or one around it has no effect.
+// isDormant reports whether a key or its parent key has no effect.
 func isDormant(key string) bool {
 	for dormant := range notInForce {
 		if rest, ok := strings.CutPrefix(key, dormant); ok && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
@@ -138,7 +138,7 @@ func isDormant(key string) bool {
 	return false
 }
 
-// Each key and each value without effect is warned of where it stands, in every agent.
+// Each key and each value without effect gives a warning at its position, in every agent.
 func TestNotInForceIsSaid(t *testing.T) {
 	const agent = "model: m, system_prompt: ./p.md, cage: disabled"
 	yaml := "version: 1\nproject: demo\nworkflows: [{name: w}]\nprimary:\n  model: m\n  system_prompt: ./p.md\n  " +

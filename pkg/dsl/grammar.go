@@ -2,18 +2,18 @@ package dsl
 
 import "regexp"
 
-// The limits of a project file that are not those of one value.
+// The limits of a whole project file.
 const (
-	// Version is the version of the format that is read.
+	// Version is the supported version of the format.
 	Version = 1
-	// MaxDepth is how many agents may stand below each other, the root included and references resolved.
+	// MaxDepth is the maximum number of levels of agents, the root included and references resolved.
 	MaxDepth = 16
-	// MaxAgents is how many agents a project may have, references resolved.
+	// MaxAgents is the maximum number of agents of a project, references resolved.
 	MaxAgents = 256
-	// MaxSteps and MaxOutputTokens are the largest values of the keys of that name.
+	// MaxSteps and MaxOutputTokens are the highest values of max_steps and max_output_tokens.
 	MaxSteps        = 100
 	MaxOutputTokens = 65536
-	// mostTokens is the largest number of tokens of a request.
+	// mostTokens is the maximum number of tokens of a request.
 	mostTokens = 100_000_000
 )
 
@@ -50,7 +50,7 @@ var (
 		`^(?:[1-9][0-9]{0,5}h)?(?:[1-9][0-9]{0,5}m)?(?:[1-9][0-9]{0,5}s)?(?:[1-9][0-9]{0,5}ms)?$`,
 		"a duration, such as 90s, 10m or 1h30m",
 	)
-	// unitless matches a number that lacks only a unit to be a duration.
+	// unitless matches a number that is a duration without its unit.
 	unitless = regexp.MustCompile(`^[1-9][0-9]{0,5}$`)
 )
 
@@ -243,7 +243,7 @@ func fraction(doc string) *shape {
 	return &shape{kind: numberShape, doc: doc, aboveSet: true, above: 0, max: 1}
 }
 
-// misplaced are the keys that belong elsewhere, whether at the top of a file or in an agent.
+// misplaced are keys that belong elsewhere if they are at the top of a file or in an agent.
 var misplaced = map[string]forbidden{
 	"can_be_called_by": {
 		SchemaViolation,

@@ -20,11 +20,11 @@ const (
 	mapNode
 )
 
-// node is a YAML value with its place. Nodes are shared (by YAML aliases and by merging) and never changed once built.
+// node is a YAML value with its position. Nodes are shared (by YAML aliases and by merging) and immutable.
 type node struct {
 	kind nodeKind
 	pos  Position
-	// text is the value of a string, and how a scalar was written.
+	// text is the value of a string, or the spelling of another scalar.
 	text string
 	// flag, int and float are the value of a boolean and of a number.
 	flag  bool
@@ -32,7 +32,7 @@ type node struct {
 	float float64
 	// items are the elements of a list.
 	items []*node
-	// entries are the entries of a map in the order they were written, each key once.
+	// entries are the entries of a map in written order, each key once.
 	entries []entry
 }
 
@@ -63,7 +63,7 @@ func (n *node) entry(key string) *entry {
 	return nil
 }
 
-// at returns the value at a path such as fs[2].path below n, or the nearest around it.
+// at returns the value at a path such as fs[2].path below n, or the nearest value around it.
 func (n *node) at(path string) *node {
 	for part := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' }) {
 		next := n.get(part)
@@ -86,7 +86,7 @@ func (n *node) str(key string) string {
 	return ""
 }
 
-// with returns a copy of the map n with another value under key; a nil value removes it.
+// with returns a copy of the map n with another value for key; a nil value removes it.
 func (n *node) with(key string, keyPos Position, value *node) *node {
 	c := *n
 	c.entries = make([]entry, 0, len(n.entries)+1)
@@ -107,8 +107,8 @@ func (n *node) with(key string, keyPos Position, value *node) *node {
 	return &c
 }
 
-// merge returns base with over laid on it: maps merge key by key, other values replace, and a null removes its key. It
-// takes time linear in the size of both, since agents can write either.
+// merge returns base overlaid with over: maps merge key by key, other values replace, and a null removes its key. It
+// runs in time linear in the size of both, since agents can write both.
 func merge(base, over *node) *node {
 	if over.kind != mapNode {
 		return over
@@ -138,7 +138,7 @@ func merge(base, over *node) *node {
 	return out
 }
 
-// index returns where each key of a map stands.
+// index returns the index of each key of a map.
 func (n *node) index() map[string]int {
 	places := make(map[string]int, len(n.entries))
 	for i, e := range n.entries {
@@ -147,7 +147,7 @@ func (n *node) index() map[string]int {
 	return places
 }
 
-// value returns n as encoding/json would decode it.
+// value returns n as decoded by encoding/json.
 func (n *node) value() any {
 	switch n.kind {
 	case boolNode:
@@ -174,7 +174,7 @@ func (n *node) value() any {
 	return nil
 }
 
-// describe names n in a message about its expected form.
+// describe names the kind of n for a message.
 func (n *node) describe() string {
 	switch n.kind {
 	case nullNode:
@@ -189,7 +189,7 @@ func (n *node) describe() string {
 	return shown(n.text)
 }
 
-// maxShown is the longest part of a value in a message, in characters.
+// maxShown is the maximum length of a value in a message, in characters.
 const maxShown = 60
 
 func shown(value string) string { return clip.MarkedRunes(value, maxShown, "...") }

@@ -10,24 +10,24 @@ import (
 type File struct {
 	// Path is relative to the project's root, with forward slashes.
 	Path string `json:"path"`
-	// Present says whether there is such a file and it can be used.
+	// Present is true if the file exists and can be used.
 	Present bool `json:"present,omitempty"`
-	// Content is its bytes; of a prompt only presence counts.
+	// Content is its bytes; a prompt needs no content, only Present.
 	Content []byte `json:"content,omitempty"`
-	// Reason says why a file that is there cannot be used.
+	// Reason is the reason why an existing file cannot be used.
 	Reason string `json:"reason,omitempty"`
 }
 
 // Result is the result of Parse.
 type Result struct {
-	// Project is the project; nil while there are errors or wanted files.
+	// Project is the project, nil if there are errors or missing files.
 	Project *Project
-	// Diagnostics are the errors and warnings, by place.
+	// Diagnostics are the errors and warnings, by position.
 	Diagnostics []Diagnostic
-	// Wanted are the files to be given with the next call, besides those given already. There may be errors already;
-	// the next call repeats them together with its findings in these files.
+	// Wanted are the missing files, to be added for the next call. Errors may exist already; the next call repeats them
+	// together with the errors in these files.
 	Wanted []string
-	// HasOverlay says whether the project has an overlay, HasReferences whether a subagent refers to another project.
+	// HasOverlay is true if the project has an overlay, HasReferences if a subagent refers to another project.
 	HasOverlay, HasReferences bool
 }
 
@@ -36,8 +36,8 @@ func (r Result) Failed() bool {
 	return slices.ContainsFunc(r.Diagnostics, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Parse reads a project from the files known so far. It is pure: call it again with the wanted files until the list is
-// empty.
+// Parse parses a project from the files known so far. It is pure: call it again with the missing files until the list
+// is empty.
 func Parse(files []File) Result {
 	l := &loader{
 		files:  make(map[string]File, len(files)),
@@ -71,10 +71,10 @@ type loader struct {
 	wanted     []string
 	agents     int
 	references bool
-	// parsed keeps files, and right the folders' documents as they are without overrides: a project may be referred to
-	// many times.
+	// parsed caches files, right the folders' documents without overrides, because a project may be referred to many
+	// times.
 	parsed, right map[string]*node
-	// tokens is how many more YAML tokens are read.
+	// tokens is the remaining number of YAML tokens.
 	tokens int
 }
 
@@ -84,8 +84,8 @@ func (l *loader) want(path string) {
 	}
 }
 
-// document returns the checked document of the project in folder root, with its overlay and overrides applied; nil if
-// it is not there yet or wrong. ref and tree are the place and the tree path that refer to it, for a nested one.
+// document returns the validated document of the project in folder root, with its overlay and overrides applied; nil if
+// it is missing or invalid. For a nested project ref and tree are the position and the tree path of the reference.
 func (l *loader) document(root string, ref Position, tree string, overrides *node) (doc *node, overlay bool) {
 	mainPath, overlayPath := path.Join(root, ProjectFile), path.Join(root, OverlayFile)
 	mainFile, known := l.files[mainPath]
@@ -139,7 +139,7 @@ func (l *loader) document(root string, ref Position, tree string, overrides *nod
 	return doc, overlayFile.Present
 }
 
-// checkDocument reports whether doc fits the schema. A nested project's diagnostics name the place in the whole tree.
+// checkDocument reports whether doc fits the schema. A nested project's diagnostics have the path in the whole tree.
 func (l *loader) checkDocument(doc *node, tree string) bool {
 	var own diagnostics
 	(&checker{&own}).check(doc, projectShape, "", doc.pos)
@@ -178,11 +178,11 @@ func (l *loader) missing(f File, root string, ref Position, tree string) {
 	l.diags.errorf(kind, pos, tree, "There is no %s.", f.Path)
 }
 
-// sentence prepares a foreign reason for the end of a sentence.
+// sentence strips the end of a foreign reason, for use at the end of a sentence.
 func sentence(s string) string { return strings.TrimRight(strings.TrimSpace(s), ".") }
 
-// agent returns the agent n with the references below it replaced by the agents they refer to. chain holds the folders
-// of the projects around it, the innermost last.
+// agent returns the agent n with the references below it resolved. chain holds the folders of the projects around it,
+// the innermost last.
 func (l *loader) agent(n *node, tree string, depth int, chain []string) *node {
 	l.agents++
 	subagents := n.get("subagents")
@@ -213,7 +213,7 @@ func (l *loader) agent(n *node, tree string, depth int, chain []string) *node {
 	return n.with("subagents", n.entry("subagents").keyPos, out)
 }
 
-// reference returns the root agent of the project that e refers to, marked with where it comes from; nil if it cannot.
+// reference returns the root agent of the project that e refers to, marked with its origin; nil if that fails.
 func (l *loader) reference(e entry, tree string, depth int, chain []string) *node {
 	l.references = true
 	ref := e.value.get("path")
@@ -235,7 +235,7 @@ func (l *loader) reference(e entry, tree string, depth int, chain []string) *nod
 	}
 	doc, _ := l.document(root, ref.pos, tree, e.value.get("overrides"))
 	if doc == nil {
-		l.agents++ // one that cannot be read costs as much as one that can
+		l.agents++ // an unreadable project counts too
 		return nil
 	}
 	for _, key := range []string{"lsp", "dap"} {

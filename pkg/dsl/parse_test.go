@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// only answers with one project file and prompts that are all there.
+// only answers with one project file and with every prompt.
 func only(yaml string) func(string) File {
 	return func(path string) File {
 		if path == ProjectFile {
@@ -24,7 +24,7 @@ func only(yaml string) func(string) File {
 	}
 }
 
-// kinds returns the kinds of all findings but keys without effect.
+// kinds returns the kinds of all findings except keys without effect.
 func kinds(r Result) []Kind {
 	var out []Kind
 	for _, d := range inForce(r) {
@@ -40,7 +40,7 @@ func inForce(r Result) []Diagnostic {
 
 const head = "version: 1\nproject: demo\nprimary:\n"
 
-// nested returns a project with agents standing levels deep.
+// nested returns a project with the given number of levels of agents.
 func nested(levels int) string {
 	var b strings.Builder
 	b.WriteString(head)
@@ -54,7 +54,7 @@ func nested(levels int) string {
 	return b.String()
 }
 
-// Sixteen agents may stand below each other; the seventeenth is refused (H-DSL-TREE-02).
+// Sixteen levels of agents are allowed; the seventeenth is refused (H-DSL-TREE-02).
 func TestDepth(t *testing.T) {
 	if r := parse(t, only(nested(MaxDepth))); r.Failed() {
 		t.Error(r.Diagnostics)
@@ -68,7 +68,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// References that multiply agents stop at the limit instead of growing without bound.
+// References that multiply agents stop at the limit.
 func TestReferencesCannotMultiplyWithoutBound(t *testing.T) {
 	file := func(path string) File {
 		_, isProject := strings.CutSuffix(path, ProjectFile)
@@ -88,7 +88,7 @@ func TestReferencesCannotMultiplyWithoutBound(t *testing.T) {
 	}
 }
 
-// References to missing files stop at the limit as those to agents do.
+// References to missing files stop at the same limit.
 func TestReferencesThatFailAreCounted(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n  subagents:\n")
@@ -99,13 +99,13 @@ func TestReferencesThatFailAreCounted(t *testing.T) {
 		}
 	}
 	r := parse(t, only(b.String()))
-	// Of 320 references 251 are looked at; two more errors say that there are too many agents.
+	// 251 of 320 references are resolved; two more errors report too many agents.
 	if end := r.Diagnostics[len(r.Diagnostics)-1]; end.Kind != TooMany || !strings.Contains(end.Message, "203 more") {
 		t.Error(end)
 	}
 }
 
-// Files that may be read each are refused where they are too long together.
+// Files that are short enough one by one are refused if they are too long together.
 func TestProjectTooLong(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n  subagents:\n")
@@ -127,7 +127,7 @@ func TestProjectTooLong(t *testing.T) {
 	}
 }
 
-// Laying one map on another takes time linear in both.
+// Merging two maps takes linear time.
 func TestMergeIsLinear(t *testing.T) {
 	wide := &node{kind: mapNode}
 	for i := range 5000 {
@@ -138,7 +138,7 @@ func TestMergeIsLinear(t *testing.T) {
 	}
 }
 
-// Fifty errors are listed and the rest is counted, so that a hostile file cannot make the answer large.
+// Fifty errors are listed and the rest is counted, so that a hostile file cannot make the result large.
 func TestErrorsAreCapped(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + "  model: m\n  system_prompt: ./p.md\n")
@@ -154,7 +154,7 @@ func TestErrorsAreCapped(t *testing.T) {
 	}
 }
 
-// Input that would cost the YAML library stack, time or memory is refused with a parse error.
+// Input that would exhaust the YAML library's stack, time or memory is refused with a parse error.
 func TestHostileInput(t *testing.T) {
 	for name, src := range map[string]string{
 		"too long":        head + "  description: " + strings.Repeat("x", MaxFileSize),
@@ -184,7 +184,7 @@ func TestHostileInput(t *testing.T) {
 	}
 }
 
-// A byte order mark, Windows line ends and block scalars change neither values nor places.
+// A byte order mark, Windows line ends and block scalars change neither values nor positions.
 func TestTextForms(t *testing.T) {
 	src := "\ufeff" + strings.ReplaceAll(
 		head+"  model: m\n  description: |\n    One [[[\n    two.\n  system_prompt: ./p.md\n  max_steps: 0\n",
@@ -215,7 +215,8 @@ func TestTextForms(t *testing.T) {
 	}
 }
 
-// The place of a value is found by its tree path, and for a missing value that of the nearest one around it.
+// Position returns the position of a value by its tree path, and for a missing value that of the nearest value around
+// it.
 func TestPosition(t *testing.T) {
 	r := parse(t, only(head+"  model: m\n  system_prompt: ./p.md\n  tools:\n    \"file.*\": {enabled: true}\n"))
 	for path, want := range map[string]Position{
@@ -260,8 +261,8 @@ func TestReferencePath(t *testing.T) {
 	}
 }
 
-// A file that is just a cage block is read like the block in a project, with sizes and durations in their units; its
-// paths keep their places.
+// A file with only a cage block is parsed like the block in a project, with sizes and durations in their units; its
+// paths keep their positions.
 func TestParseCage(t *testing.T) {
 	c, diags := ParseCage(
 		"policy.yaml",
@@ -282,7 +283,7 @@ func TestParseCage(t *testing.T) {
 	}
 }
 
-// A cage survives the way to another service and back.
+// A cage is equal after encoding and decoding.
 func TestCageProto(t *testing.T) {
 	back := func(c Cage) bool {
 		c.Limits.Walltime = time.Duration(int32(c.Limits.Walltime)) * time.Millisecond
@@ -314,7 +315,7 @@ func TestCageProto(t *testing.T) {
 	if err := quick.Check(back, nil); err != nil {
 		t.Error(err)
 	}
-	const at = "\xff.yaml:1:1" // a file's name may be any bytes, a message's text may not
+	const at = "\xff.yaml:1:1" // a file's name may hold any bytes, a message's text only UTF-8
 	foreign := Cage{FS: []Mount{{"ro", "project:/", at}}, ReadOnly: []Place{{"/x", at}}}
 	for _, at := range []string{foreign.Proto().GetFs()[0].GetAt(), foreign.Proto().GetReadOnlyAt()[0]} {
 		if at != "\uFFFD.yaml:1:1" {
@@ -326,7 +327,7 @@ func TestCageProto(t *testing.T) {
 	}
 }
 
-// Parse answers any bytes of the two files with a project or with errors, and always with the same.
+// Parse returns a project or errors for any bytes of the two files, and the same result each time.
 func FuzzParse(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// InstructionsPath names the project's instructions among its prompts: AGENTS.md with its imports and those of the
-// folders above. They may be missing. No prompt file has this name, as those are without a dot in front.
+// InstructionsPath stands for the project's instructions among its prompts: AGENTS.md with its imports and those of the
+// folders above. The files may be missing. It differs from every prompt path, since those do not begin with a dot.
 const InstructionsPath = "./AGENTS.md"
 
-// rootOf returns the folder of the project that a project file belongs to, relative to the root project.
+// rootOf returns the folder of the project of a project file, relative to the root project.
 func rootOf(file string) string {
 	dir := path.Dir(path.Dir(file))
 	if dir == "." {
@@ -18,15 +18,14 @@ func rootOf(file string) string {
 	return dir
 }
 
-// promptPath returns the file that a checked prompt path names, relative to the root project; root is the folder of the
-// project file that names it.
+// promptPath returns the file of a validated prompt path, relative to the root project; root is the folder of the
+// project file with that path.
 func promptPath(p, root string) string {
 	p = strings.TrimPrefix(strings.TrimPrefix(p, "project:/"), "./")
 	return path.Join(root, p)
 }
 
-// referencePath returns the folder that a checked reference names, relative to the root project, and whether it is
-// inside.
+// referencePath returns the folder of a validated reference, relative to the root project, and whether it is inside.
 func referencePath(p, root string) (string, bool) {
 	joined := path.Join("/", root, strings.TrimPrefix(p, "project:/"))
 	if strings.Count(p, "../") > depthOf(root) {

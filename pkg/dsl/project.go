@@ -6,13 +6,13 @@ import (
 	"kaged.dev/pkg/catalogue"
 )
 
-// The places of a project's files, relative to its root.
+// The paths of a project's files, relative to its root.
 const (
 	ProjectFile = ".kaged/project.yaml"
 	OverlayFile = ".kaged/project.local.yaml"
 )
 
-// Flat20 is the one tools_profile: the twenty flat tool names that agents written for them expect.
+// Flat20 is the only tools_profile: the twenty flat tool names for agents that were written for them.
 const Flat20 = "flat20"
 
 // FlatTool is a tool of the profile [Flat20].
@@ -21,7 +21,7 @@ type FlatTool struct {
 	Name string
 	// Group is the tool's subject.
 	Group string
-	// Subagent says that agents other than the root have it, too: they only look.
+	// Subagent is true for the read-only tools that other agents than the root have too.
 	Subagent bool
 }
 
@@ -65,20 +65,20 @@ type Project struct {
 	Workflows []Workflow
 	// LanguageServers are the project's language servers by language.
 	LanguageServers []LanguageServer
-	// Debugging is how its programs are debugged.
+	// Debugging are the project's settings for debugging its programs.
 	Debugging Debugging
-	// Prompts are the prompt files in use, by path.
+	// Prompts are the used prompt files, by path.
 	Prompts []Reference
-	// Aliases are the model aliases in use, by name; whether they are bound is not known here.
+	// Aliases are the used model aliases, by name. Whether they are bound is unknown here.
 	Aliases []Reference
 
 	positions map[string]Position
-	// document is the source of the project: merged, checked, with its references replaced.
+	// document is the source of the project: merged, validated, with its references resolved.
 	document *node
 }
 
-// Position returns where the value at a tree path is written, such as primary.subagents.scraper.model, or else the
-// nearest value around it.
+// Position returns the position of the value at a tree path, such as primary.subagents.scraper.model, or of the nearest
+// value around it.
 func (p *Project) Position(path string) Position {
 	for ; path != ""; path = parentPath(path) {
 		if pos, ok := p.positions[path]; ok {
@@ -103,13 +103,13 @@ func (a *Agent) walk(yield func(*Agent) bool) bool {
 	return true
 }
 
-// Reference is a name that agents use.
+// Reference is a name used by agents.
 type Reference struct {
 	// Name is the alias, or the path relative to the project's root.
 	Name string
 	// UsedBy are the tree paths that use it.
 	UsedBy []string
-	// Present says whether the file was there.
+	// Present is true if the file existed.
 	Present bool
 }
 
@@ -121,62 +121,64 @@ type Agent struct {
 	Path string
 	// Name is the display name in a project reference.
 	Name string
-	// Model is the alias of its model.
+	// Model is the alias of the agent's model.
 	Model string
 	// Prompt is the prompt file, relative to the root project.
 	Prompt string
 	// Description describes the agent to its parent.
 	Description string
-	// Tools are its tools entries in the order they were written.
+	// Tools are the agent's tools entries in written order.
 	Tools []ToolSwitch
 	// ToolsProfile is "" or [Flat20].
 	ToolsProfile string
-	// MaxSteps and MaxOutputTokens are 0 where they are not set.
+	// MaxSteps and MaxOutputTokens are 0 if unset.
 	MaxSteps, MaxOutputTokens int
-	// Cage is its cage, nil for none. Without a cage key an agent has its parent's.
+	// Cage is its cage, nil without one. Without a cage key an agent has its parent's cage.
 	Cage *Cage
-	// Budget bounds each call of it, with all agents below; nil for none.
+	// Budget limits each call of the agent together with its descendants; nil without limits.
 	Budget *Budget
 	// Subagents are its direct children by key.
 	Subagents []*Agent
-	// ResumeOnCrash says whether a run that a crash cut off goes on in a new one; only the root's counts.
+	// ResumeOnCrash means that a run interrupted by a crash continues in a new run; it has an effect for the root only.
 	ResumeOnCrash bool
-	// IncludeToolResults says whether results of earlier runs' tools are shown to the model again.
+	// IncludeToolResults means that the model sees the tool results of earlier runs again.
 	IncludeToolResults bool
-	// ParentContext includes in its calls the conversation of its caller and the operator.
+	// ParentContext adds the conversation of the caller and the operator to the agent's calls.
 	ParentContext bool
-	// AgentsMD says that the project's instructions are part of its prompt, Skills that it has the tool for skills.
+	// AgentsMD means that the project's instructions are part of the prompt, Skills that the agent has the tool for
+	// skills.
 	AgentsMD, Skills bool
-	// AutoTodos says that todos which it proposes are written down without the root agent's review.
+	// AutoTodos means that todos proposed by this agent are stored without the root agent's review.
 	AutoTodos bool
-	// ApproveWrites says that an operator is asked before each of its calls that changes files or runs programs.
+	// ApproveWrites means that an operator is asked before each call that changes files or runs programs.
 	ApproveWrites bool
 	// Plugins are its plugins by slot.
 	Plugins []Plugin
-	// Compaction is how its conversation is kept inside the window; nil where it is not set here or above.
+	// Compaction are the settings that keep the conversation inside the window; nil if neither the agent nor an ancestor
+	// sets them.
 	Compaction *Compaction
-	// Policy are the rules for its requests, nil for none.
+	// Policy are the rules for its requests, nil without rules.
 	Policy *Policy
-	// ProjectRef is the folder of the referenced project it comes from, relative to the root project; "" for
-	// the root's own.
+	// ProjectRef is the folder of the referenced project that the agent comes from, relative to the root project; "" for
+	// an agent of the root project.
 	ProjectRef string
 }
 
 // ToolSwitch turns the tools that a pattern matches on or off.
 type ToolSwitch struct {
 	catalogue.Switch
-	// Pos is where it is written.
+	// Pos is its position.
 	Pos Position
 }
 
 // Plugin is a plugin in a slot.
 type Plugin struct {
 	Slot, Package, Source string
-	// Config is its configuration as JSON would hold it.
+	// Config is its configuration in the types of encoding/json.
 	Config map[string]any
 }
 
-// Compaction is how a conversation is compacted. Zero values are not set.
+// Compaction are the settings of a compaction. A zero value is not set.
 type Compaction struct {
 	Strategy                       string
 	UpperThreshold, LowerThreshold float64
@@ -185,7 +187,7 @@ type Compaction struct {
 	SummarizePrompt    string
 	DelegatePlugin     string
 	CheckpointFallback string
-	// AlwaysKeep names the messages that stay, each role:ROLE, tool:GLOB or text:LITERAL.
+	// AlwaysKeep selects the messages that are never compacted, each entry role:ROLE, tool:GLOB or text:LITERAL.
 	AlwaysKeep []string
 	// Prune is the pruning of tool results, nil for the defaults.
 	Prune *Prune
@@ -197,34 +199,34 @@ const (
 	DefaultLowerThreshold = 0.60
 )
 
-// Prune is how old results of tools are replaced by a notice.
+// Prune are the settings for replacing old tool results by a notice.
 type Prune struct {
-	// Disabled leaves them all.
+	// Disabled keeps all results.
 	Disabled bool
-	// ProtectTokens are the newest tokens of results that stay, MinimumSavings the least number of saved
-	// tokens; nil for the default.
+	// ProtectTokens is the size of the newest results that stay, MinimumSavings the minimum saving, both in tokens; nil
+	// means the default.
 	ProtectTokens, MinimumSavings *int64
-	// ProtectedTools are the canonical names of tools with results that stay; nil for the default.
+	// ProtectedTools are the canonical names of the tools whose results stay; nil means the default.
 	ProtectedTools []string
 }
 
-// Policy are hard rules for what may be sent to a model. Zero values are not set.
+// Policy are hard rules for requests to a model. A zero value is not set.
 type Policy struct {
-	// ShowSecrets says that secrets that tell themselves by their form are sent (redact_secrets: false).
+	// ShowSecrets sends secrets of known forms unmasked (redact_secrets: false).
 	ShowSecrets    bool
 	TokenHardLimit int64
 	OnExceed       string
 	ContentGates   []ContentGate
 }
 
-// ContentGate keeps text from a model.
+// ContentGate withholds text from a model.
 type ContentGate struct {
 	Pattern string
 	// Action is [GateRedact] or [GateStrip].
 	Action string
 }
 
-// What a content gate does with a text: a marker stands for it, or it is left out.
+// The actions of a content gate on a text: replace it by a marker, or remove it.
 const (
 	GateRedact = "redact"
 	GateStrip  = "strip"
@@ -237,7 +239,7 @@ type Workflow struct {
 	Inputs []WorkflowInput
 	// InvokableBy are the roles that may invoke it: "operator", "guest".
 	InvokableBy []string
-	// Timeout is 0 where it is not set.
+	// Timeout is 0 if unset.
 	Timeout time.Duration
 }
 
@@ -246,7 +248,7 @@ type LanguageServer struct {
 	Lang string
 	// Command is the program and its arguments.
 	Command []string
-	// Extensions are those of its files in lower case, such as ".zig"; none for those that kaged knows.
+	// Extensions are the file extensions in lower case, such as ".zig"; none for the languages that kaged knows.
 	Extensions []string
 }
 
@@ -257,6 +259,6 @@ type LanguageServer struct {
 type WorkflowInput struct {
 	Name, Type, Description string
 	Required                bool
-	// Default is a JSON value, nil for none.
+	// Default is a JSON value, nil without one.
 	Default any
 }

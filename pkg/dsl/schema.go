@@ -8,8 +8,8 @@ import (
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of a version of the project file, after overlay and before references
-// are resolved. It accepts the files that [Parse] accepts, aside from rules about several values at once. It fails with
-// not_found for an unknown version.
+// are resolved. It accepts the files that [Parse] accepts, except for rules about several values together. It fails
+// with not_found for an unknown version.
 func Schema(version int) (json.RawMessage, error) {
 	if version != Version {
 		return nil, fault.New(
@@ -28,7 +28,7 @@ func Schema(version int) (json.RawMessage, error) {
 	return json.MarshalIndent(root, "", "  ")
 }
 
-// printer writes shapes as JSON Schema; shapes with a name go to defs.
+// printer writes shapes as JSON Schema; named shapes go to defs.
 type printer struct{ defs map[string]any }
 
 func (p *printer) print(s *shape) map[string]any {
@@ -98,7 +98,7 @@ func (p *printer) object(s *shape, out map[string]any) {
 	}
 }
 
-// nullable returns schema with null allowed besides.
+// nullable returns schema with null allowed too.
 func nullable(schema map[string]any) map[string]any {
 	out := map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
 	if d, ok := schema["description"]; ok {

@@ -26,40 +26,40 @@ const (
 	oneOfShape
 )
 
-// shape describes the valid values of a place. The same shapes check a file and are printed as JSON Schema; they are
-// built once, in grammar.go, and never changed.
+// shape describes the valid values at a path. The same shapes validate a file and are printed as JSON Schema. They are
+// built once, in grammar.go, and immutable.
 type shape struct {
 	kind shapeKind
-	// def is the name under $defs, for shapes that are used in several places or contain themselves.
+	// def is the name under $defs, for shapes that are used several times or contain themselves.
 	def string
 	// doc is shown by editors.
 	doc string
 
-	// fields are the keys of an object; others are errors.
+	// fields are the keys of an object; other keys are errors.
 	fields []field
-	// forbidden are keys of an object that deserve their own message, by key.
+	// forbidden are keys of an object with their own error message, by key.
 	forbidden map[string]forbidden
 
-	// keys and values describe a map with free keys; most is how many it may hold.
+	// keys and values describe a map with free keys; most is the maximum number of entries.
 	keys   *pattern
 	values *shape
-	// items describes the elements of a list; most is how many it may hold.
+	// items describes the elements of a list; most is the maximum number of elements.
 	items *shape
 	most  int
 
-	// pattern, enum and the lengths in characters bound a string.
+	// pattern, enum and the lengths in characters restrict a string.
 	pattern *pattern
-	// verify returns the mistake in a string, as a sentence without its end, instead of the pattern's words; it may
-	// refuse more than the pattern can express.
+	// verify returns the error in a string, as a sentence without its end, instead of the pattern's message; it may refuse
+	// more than the pattern can express.
 	verify func(string) error
 	enum   []string
 	minLen int
 	maxLen int
-	// sense returns in one sentence the mistake in a value of the right form, "" for a sensible one. A JSON Schema does
-	// not know it.
+	// sense returns in one sentence the error in a value of the right form, "" for a valid value. JSON Schema cannot
+	// express it.
 	sense func(*node) string
 
-	// min and max bound a number, both inclusive; above is exclusive and used where aboveSet.
+	// min and max limit a number, both inclusive; above is exclusive and applies if aboveSet.
 	min, max float64
 	above    float64
 	aboveSet bool
@@ -75,20 +75,20 @@ type field struct {
 	name     string
 	shape    *shape
 	required bool
-	// strict means that an empty value is an error; of other optional keys it means the same as leaving them out.
+	// strict means that an empty value is an error; for other optional keys an empty value counts as absent.
 	strict bool
-	// dormant names the missing effect of a key that no part of kaged acts on, "" for a key with an effect. It comes
-	// from the list notInForce.
+	// dormant is the missing effect of a key that kaged does not implement, "" for a key with an effect. It comes from the
+	// list notInForce.
 	dormant string
 }
 
-// forbidden is a key that used to stand somewhere, or that people put where it must not be.
+// forbidden is a key that formerly existed here, or that users put in the wrong place.
 type forbidden struct {
 	kind    Kind
 	message string
 }
 
-// pattern is a regular expression that RE2 and ECMAScript read alike, and its meaning in words.
+// pattern is a regular expression with the same meaning in RE2 and ECMAScript, and that meaning in words.
 type pattern struct {
 	re   *regexp.Regexp
 	says string
@@ -96,14 +96,14 @@ type pattern struct {
 
 func newPattern(expr, says string) *pattern { return &pattern{regexp.MustCompile(expr), says} }
 
-// checker walks a value along a shape and reports everything that does not fit.
+// checker compares a value with a shape and reports every mismatch.
 type checker struct{ diags *diagnostics }
 
 func (c *checker) violation(pos Position, path, format string, args ...any) {
 	c.diags.errorf(SchemaViolation, pos, path, format, args...)
 }
 
-// check reports mistakes of n by the shape s. at is the place to name for missing parts of n.
+// check reports errors of n by the shape s. at is the position for missing parts of n.
 func (c *checker) check(n *node, s *shape, path string, at Position) {
 	before := c.diags.errors
 	c.fits(n, s, path, at)
@@ -168,7 +168,7 @@ func (c *checker) object(n *node, s *shape, path string, at Position) {
 	}
 }
 
-// dormant says of a key that it has no effect.
+// dormant warns of a key without effect.
 func (c *checker) dormant(e entry, f *field, path string) {
 	c.diags.warnf(NotInForce, e.keyPos, path, "%s", NotInForceReason(f.name, f.dormant))
 }
@@ -299,7 +299,7 @@ func (n *node) number() (float64, bool) {
 
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// oneOf picks the option with the value's kind, so that messages are about the intended one.
+// oneOf selects the option with the value's kind, so that messages are about the intended option.
 func (c *checker) oneOf(n *node, s *shape, path string, at Position) {
 	for _, o := range s.options {
 		if s.key != "" && o.kind == objectShape && o == s.options[0] && n.entry(s.key) == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// SourceKey marks an agent of a synthesized document with the project it was referred to from. It has no other effect.
+// SourceKey marks an agent of a synthesized document with the referenced project it comes from. It has no other effect.
 const SourceKey = "_source"
 
 // sourceShape describes [SourceKey].
@@ -23,10 +23,9 @@ var sourceShape = &shape{
 	},
 }
 
-// Synthesize returns the project as one YAML document: the overlay is merged, references are replaced by the agents
-// they name, marked with [SourceKey], and every path is relative to the root project. defaults returns the tools that
-// an agent has without an entry of the file; they are written as entries. The document compiles to the same as the
-// project.
+// Synthesize returns the project as one YAML document: the overlay is merged, references are replaced by their agents,
+// marked with [SourceKey], and every path is relative to the root project. defaults returns the tools that an agent has
+// without an entry of the file; they are written as entries. The document compiles to the same snapshot as the project.
 func (p *Project) Synthesize(defaults func(*Agent) []string) ([]byte, error) {
 	doc := p.document
 	doc = doc.with("primary", doc.entry("primary").keyPos, synthesizedAgent(doc.get("primary"), p.Primary, "", defaults))
@@ -38,8 +37,8 @@ func (p *Project) Synthesize(defaults func(*Agent) []string) ([]byte, error) {
 	)
 }
 
-// synthesizedAgent returns the node of an agent as it stands in a synthesized document. above is the folder of its
-// parent's project.
+// synthesizedAgent returns the node of an agent for a synthesized document. above is the folder of its parent's
+// project.
 func synthesizedAgent(n *node, a *Agent, above string, defaults func(*Agent) []string) *node {
 	rebased := func(key string) {
 		if e := n.entry(key); e != nil {
@@ -74,8 +73,8 @@ func synthesizedAgent(n *node, a *Agent, above string, defaults func(*Agent) []s
 	return n
 }
 
-// rebase returns a value of an agent with its paths relative to the root project. Values of other files than the root
-// project's are found anywhere: an overlay and the overrides of a reference mix them.
+// rebase returns a value of an agent with its paths relative to the root project. Any part may come from another file
+// than the rest, because an overlay and the overrides of a reference mix files.
 func rebase(n *node, key string) *node {
 	switch {
 	case n.kind == stringNode && (key == "system_prompt" || key == "prompt"):
@@ -100,7 +99,7 @@ func rebase(n *node, key string) *node {
 	return n
 }
 
-// switchedOn returns a map of tools with the named ones switched on before its own entries.
+// switchedOn returns a map of tools that enables the named ones before its own entries.
 func switchedOn(tools *node, names []string) *node {
 	out := &node{kind: mapNode}
 	for _, name := range names {
@@ -119,7 +118,7 @@ func switchedOn(tools *node, names []string) *node {
 
 func textNode(s string) *node { return &node{kind: stringNode, text: s} }
 
-// ordered returns n as the YAML library writes it, with the keys of maps in their order.
+// ordered returns n in the types of the YAML library, with the keys of maps in their order.
 func (n *node) ordered() any {
 	switch n.kind {
 	case boolNode:
@@ -146,7 +145,7 @@ func (n *node) ordered() any {
 	return nil
 }
 
-// writtenText is a string as it is written: in quotes, unless every reader of YAML takes it for this text.
+// writtenText is a string in its written form: in quotes, unless every YAML parser reads it as this text without them.
 type writtenText string
 
 // plainText is text that needs no quotes.

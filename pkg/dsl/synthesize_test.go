@@ -56,7 +56,7 @@ func TestSynthesizeDescribesTheSameProject(t *testing.T) {
 	}
 }
 
-// A referenced agent names its project, with the paths of that project, and entries for its default tools.
+// A referenced agent has its project's folder, that project's paths, and entries for its default tools.
 func TestSynthesizedReference(t *testing.T) {
 	p := parse(t, func(path string) File {
 		switch path {
@@ -107,7 +107,7 @@ primary:
 	}
 }
 
-// Any text of a project file comes back from its synthesized document as it was.
+// Any text of a project file is equal after synthesizing and parsing.
 func FuzzSynthesizedText(f *testing.F) {
 	for _, s := range []string{
 		"", "yes", "0x10", "1e3", "- a", "a: b", " lead", "trail ", "a\nb\n", "#c", "~", "null",

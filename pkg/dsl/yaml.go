@@ -16,26 +16,26 @@ import (
 )
 
 // The limits of one file. The YAML parser needs time quadratic in the tokens of one mapping and stack linear in the
-// nesting, so both are bounded before it runs.
+// nesting; both are checked before it runs.
 const (
-	// MaxFileSize is the most bytes of one file.
+	// MaxFileSize is the maximum size of one file in bytes.
 	MaxFileSize = 1 << 20
 	maxTokens   = 20_000
 	maxNesting  = 200
 	maxNodes    = 50_000
-	// maxProjectTokens bounds all files of a project together.
+	// maxProjectTokens limits all files of a project together.
 	maxProjectTokens = 10 * maxTokens
 )
 
-// parseYAML returns the one document of a file, nil with a diagnostic for an unreadable one. For a file without a
-// document it returns empty, or nil with a diagnostic if that is nil.
+// parseYAML returns the one document of a file, nil with a diagnostic for an unreadable file. For a file without a
+// document it returns empty, or nil with a diagnostic if empty is nil.
 func parseYAML(file string, data []byte, diags *diagnostics, empty *node) *node {
 	enough := maxTokens + 1
 	return parsePart(file, data, diags, empty, &enough)
 }
 
-// parsePart is parseYAML for one file of several, which together may have so many tokens: it takes the file's from
-// them.
+// parsePart is parseYAML for one of several files with a common limit. It subtracts the file's tokens from tokens, the
+// remaining number.
 func parsePart(file string, data []byte, diags *diagnostics, empty *node, tokens *int) (root *node) {
 	fail := func(pos Position, format string, args ...any) {
 		pos.File = file
@@ -83,7 +83,7 @@ func parsePart(file string, data []byte, diags *diagnostics, empty *node, tokens
 	return c.document(parsed)
 }
 
-// badText finds the first character that no text file should hold.
+// badText finds the first character that is invalid in a text file.
 func badText(data []byte) (Position, string) {
 	pos := Position{Line: 1, Column: 1}
 	for i := 0; i < len(data); {
@@ -102,7 +102,7 @@ func badText(data []byte) (Position, string) {
 	return pos, ""
 }
 
-// tooComplex finds parts that would cost the parser more than a project file is worth.
+// tooComplex finds the first part of a file that exceeds the parser's limits.
 func tooComplex(tokens token.Tokens) (Position, string) {
 	flow, run := 0, 0
 	for i, t := range tokens {
@@ -134,7 +134,7 @@ func tokenPos(t *token.Token) Position {
 	return Position{Line: max(t.Position.Line, 1), Column: max(t.Position.Column, 1)}
 }
 
-// converter turns the parser's tree into nodes.
+// converter converts the parser's tree to nodes.
 type converter struct {
 	file    string
 	diags   *diagnostics
@@ -194,7 +194,7 @@ func firstToken(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// convert returns n as a node. It reports values without a representation and carries on with null in their place.
+// convert converts n to a node. It reports values without a representation and uses null in their place.
 func (c *converter) convert(n ast.Node, depth int) *node {
 	if c.full {
 		return &node{}
@@ -260,7 +260,7 @@ func (c *converter) scalar(n ast.Node, pos Position) *node {
 	return &node{pos: pos}
 }
 
-// integer returns n as an integer, or as a float where it does not fit one.
+// integer converts n to an integer, or to a float if it does not fit one.
 func integer(n *ast.IntegerNode, pos Position) *node {
 	switch v := n.Value.(type) {
 	case int64:
@@ -274,7 +274,7 @@ func integer(n *ast.IntegerNode, pos Position) *node {
 	return &node{kind: stringNode, pos: pos, text: n.Token.Value}
 }
 
-// alias returns the value of an alias, counting every node it repeats.
+// alias returns the value of an alias, and counts every node that it repeats.
 func (c *converter) alias(n *ast.AliasNode, pos Position, depth int) *node {
 	name := n.Value.GetToken().Value
 	target, known := c.anchors[name]
@@ -308,7 +308,7 @@ func (c *converter) count(n *node, depth int) bool {
 	return true
 }
 
-// tagged reads the tags of the core schema that repeat a value's type, and !!str, which makes a scalar a string.
+// tagged reads the tags of the core schema that confirm a value's type, and !!str, which makes a scalar a string.
 func (c *converter) tagged(n *ast.TagNode, pos Position, depth int) *node {
 	v := c.convert(n.Value, depth)
 	want := map[string]nodeKind{
@@ -363,7 +363,7 @@ func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth 
 	return m
 }
 
-// mergeSources returns the maps that a merge key << brings in.
+// mergeSources returns the maps that a merge key << includes.
 func (c *converter) mergeSources(v *ast.MappingValueNode, depth int) []*node {
 	n := c.convert(v.Value, depth+1)
 	sources := []*node{n}
