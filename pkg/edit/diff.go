@@ -7,18 +7,18 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// context is how many unchanged lines a diff shows around a change.
+// context is the number of unchanged lines that a diff shows around a change.
 const context = 3
 
-// diffTruncated ends a diff that is not shown whole.
+// diffTruncated ends a truncated diff.
 const diffTruncated = "[diff truncated]\n"
 
-// Diff returns the unified diff of changes made to a text that stands at path, cut at a line to at most limit bytes.
+// Diff returns the unified diff of changes to the text of the file at path, cut after a line to at most limit bytes.
 func Diff(path, before string, changes []Change, limit int) string {
 	return DiffMoved(path, path, before, changes, limit)
 }
 
-// DiffMoved is [Diff] for a text that is moved from a path to another.
+// DiffMoved is [Diff] for a file that is moved to another path.
 func DiffMoved(from, to, before string, changes []Change, limit int) string {
 	edits := lineEdits(before, changes)
 	if len(edits) == 0 {
@@ -37,9 +37,9 @@ func DiffMoved(from, to, before string, changes []Change, limit int) string {
 	return shorten(u.b.String(), limit)
 }
 
-// DiffTexts returns the unified diff of two whole texts, "" if one is not valid UTF-8. Texts whose differing middle is
-// larger than diffBytes are shown as one replaced piece: finding the shortest diff of two large unlike texts takes
-// long.
+// DiffTexts returns the unified diff of two whole texts, "" if one is not valid UTF-8. If the differing middle is
+// larger than diffBytes, the diff shows it as one replaced piece, because the shortest diff of two large unlike texts
+// takes long to find.
 func DiffTexts(path, before, after string, limit int) string {
 	if !utf8.ValidString(before) || !utf8.ValidString(after) {
 		return ""
@@ -58,7 +58,8 @@ func DiffTexts(path, before, after string, limit int) string {
 
 const diffBytes = 256 << 10
 
-// common returns the length of the longest common beginning and end of two texts, both at line boundaries.
+// common returns the lengths of the longest common beginning and of the longest common end of two texts, both at line
+// boundaries.
 func common(a, b string) (start, tail int) {
 	n := min(len(a), len(b))
 	for start < n && a[start] == b[start] {

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// In a text with one kind of line break, replacing is replacing strings.
+// In a text with one kind of line break, Replace equals strings.Replace.
 func TestReplaceEqualsStrings(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"a", "b", "ab", "\n", "é", ""})
@@ -70,7 +70,7 @@ func TestDiffReproducesTheText(t *testing.T) {
 	})
 }
 
-// patch applies a unified diff, believing its line numbers.
+// patch applies a unified diff and relies on its line numbers.
 func patch(before, diff string) string {
 	var after []string
 	if diff == "" {
@@ -84,7 +84,7 @@ func patch(before, diff string) string {
 			var start int
 			fmt.Sscanf(line, "@@ -%d", &start)
 			if strings.Contains(line, ",0 +") || start == 0 {
-				start++ // no line is removed: the number is that of the line before
+				start++ // no line is removed: the number is that of the preceding line
 			}
 			for ; at < start-1; at++ {
 				after = append(after, lines[at])
@@ -106,7 +106,7 @@ func patch(before, diff string) string {
 	return strings.Join(append(after, lines[at:]...), "")
 }
 
-// Diffs are those of the field's library, as long as whole lines change.
+// Diffs equal those of a common diff library if whole lines change.
 func TestDiffEqualsTheLibrary(t *testing.T) {
 	t.Parallel()
 	line := rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "\n"})
@@ -152,7 +152,7 @@ func TestDiffOfReplacements(t *testing.T) {
 	})
 }
 
-// Large unlike texts are diffed in linear time, as one piece; invalid UTF-8 has no diff.
+// The diff of large unlike texts takes linear time and is one piece; invalid UTF-8 has no diff.
 func TestDiffOfLargeTexts(t *testing.T) {
 	t.Parallel()
 	before, after := "same\n"+strings.Repeat("a\n", 200_000)+"end\n", "same\n"+strings.Repeat("b\n", 200_000)+"end\n"
@@ -166,7 +166,7 @@ func TestDiffOfLargeTexts(t *testing.T) {
 	}
 }
 
-// Any replacement in any text is an edit that applies or one of the refusals.
+// Any replacement in any text gives valid changes or one of the refusals.
 func FuzzReplace(f *testing.F) {
 	f.Add("a\r\nb\n", "a\nb", "c", false)
 	f.Add("x x", "x", "yx", true)

@@ -7,18 +7,18 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Bounds of the search for similar text, which is only a hint: how many lines of the file are looked at, how many lines
-// are shown, and how much of them.
+// Limits of the search for similar text, which is only a hint: the lines searched, the lines shown, and the length
+// shown of each.
 const (
 	nearestLines = 20_000
 	nearestShown = 8
 	nearestBytes = 1000
-	// similarEnough is the share of common letter pairs from which a line is worth showing.
+	// similarEnough is the minimum share of common letter pairs for a line to be shown.
 	similarEnough = 0.4
 )
 
-// Nearest returns the line, counted from 1, at which the text most like wanted begins (0 if no text is similar), the
-// text there, and whether it differs in white space only. It looks at the beginning of a long text and is only a hint.
+// Nearest returns the line, counted from 1, at which the text most similar to wanted begins (0 if no text is similar),
+// the text there, and whether it differs in white space only. It searches only the beginning of a long text.
 func Nearest(text, wanted string) (line int, shown string, exact bool) {
 	lines := strings.SplitN(text, "\n", nearestLines+1)
 	want := strings.Split(strings.Trim(wanted, "\r\n"), "\n")
@@ -30,7 +30,7 @@ func Nearest(text, wanted string) (line int, shown string, exact bool) {
 	return at + 1, clip.Marked(shown, nearestBytes, "..."), exact
 }
 
-// notFound is the refusal for text that does not occur, with the place that looks most like it.
+// notFound is the refusal for text that does not occur, with the most similar position.
 func notFound(text, old string) error {
 	f := fault.New(fault.OldStringNotFound, "old_string does not occur in the file.")
 	line, shown, exact := Nearest(text, old)
@@ -52,8 +52,8 @@ func notFound(text, old string) error {
 	return f.With("nearest_line", line).With("nearest_text", shown)
 }
 
-// nearest returns the index of the line where wanted fits best, -1 if no line is similar, and whether it fits but for
-// white space.
+// nearest returns the index of the line where wanted fits best, -1 if no line is similar, and whether only white space
+// differs.
 func nearest(lines, wanted []string) (int, bool) {
 	best, score := -1, 0
 	keys := make([]string, len(lines))
@@ -96,7 +96,8 @@ func fits(keys, want []string) bool {
 // squeeze returns a line without its white space.
 func squeeze(line string) string { return strings.Join(strings.Fields(line), "") }
 
-// similar returns where wanted would begin if its longest line stood at the line that shares most letter pairs with it.
+// similar returns the line at which wanted begins if its longest line is aligned with the line that shares most letter
+// pairs with it.
 func similar(keys, want []string) int {
 	longest := 0
 	for i := range want {
@@ -117,7 +118,7 @@ func similar(keys, want []string) int {
 // pairs counts the letter pairs of a line.
 type pairs map[[2]byte]int
 
-// pairBytes bounds how much of a line is compared.
+// pairBytes is the maximum number of compared bytes of a line.
 const pairBytes = 400
 
 func pairsOf(s string) pairs {
@@ -128,7 +129,7 @@ func pairsOf(s string) pairs {
 	return p
 }
 
-// share returns how much p and s have in common, from 0 to 1 (the coefficient of Dice).
+// share returns the similarity of p and s, from 0 to 1 (the Dice coefficient).
 func (p pairs) share(s string) float64 {
 	other := pairsOf(s)
 	common, all := 0, 0

@@ -7,13 +7,13 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Change is a replaced piece of a text: the bytes from Start to End became Text.
+// Change is a replacement in a text: the bytes from Start to End become Text.
 type Change struct {
 	Start, End int
 	Text       string
 }
 
-// MaxReplacements is how many occurrences are replaced at once.
+// MaxReplacements is the maximum number of replaced occurrences.
 const MaxReplacements = 100_000
 
 // Replace returns the changes that replace old by new in text: one change, or one for each occurrence if all is set.
@@ -53,7 +53,7 @@ func Replace(text, old, new string, all bool) ([]Change, error) {
 	return changes, nil
 }
 
-// fit adapts old and new to the line endings of text and counts how often old occurs then.
+// fit adapts old and new to the line endings of text, and counts the occurrences of the adapted old.
 func fit(text, old, new string) (string, string, int) {
 	crlf := strings.Count(text, "\r\n")
 	if crlf == 0 {
@@ -75,7 +75,7 @@ func toCRLF(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
 }
 
-// Apply returns text with the changes made. They are in order and do not overlap.
+// Apply returns text with the changes applied. The changes are sorted and do not overlap.
 func Apply(text string, changes []Change) string {
 	size := len(text)
 	for _, c := range changes {

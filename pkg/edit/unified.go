@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// lineEdits returns changes as changes of whole lines, as few as there are. Those of one line become one.
+// lineEdits converts changes to the smallest number of changes of whole lines. Changes of one line are merged.
 func lineEdits(before string, changes []Change) []Change {
 	var edits []Change
 	for i := 0; i < len(changes); {
@@ -36,7 +36,7 @@ func lineEdits(before string, changes []Change) []Change {
 
 func lineStart(text string, at int) int { return strings.LastIndexByte(text[:at], '\n') + 1 }
 
-// lineEnd returns where the last line ends that a change is about.
+// lineEnd returns the end of the last line that a change affects.
 func lineEnd(text string, c Change) int {
 	if begins(text, c.End) && (strings.HasSuffix(c.Text, "\n") || c.Text == "" && begins(text, c.Start)) {
 		return c.End
@@ -44,7 +44,7 @@ func lineEnd(text string, c Change) int {
 	return nextLine(text, c.End)
 }
 
-// nextLine returns where the line after the one at a position begins.
+// nextLine returns the beginning of the line after a position.
 func nextLine(text string, at int) int {
 	if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
 		return at + i + 1
@@ -56,11 +56,12 @@ func nextLine(text string, at int) int {
 type unified struct {
 	before string
 	b      strings.Builder
-	// at is how far the line numbers are counted: oldLine and newLine are how many lines are before it on both sides.
+	// at is the position up to which lines are counted; oldLine and newLine are the numbers of lines before it on both
+	// sides.
 	at, oldLine, newLine int
 }
 
-// hunk writes edits that are so near one another that the lines between are shown.
+// hunk writes edits that are close enough to share one hunk.
 func (u *unified) hunk(edits []Change) {
 	start := edits[0].Start
 	for range context {
@@ -104,7 +105,8 @@ func signed(b *strings.Builder, sign byte, text string) {
 	}
 }
 
-// lines is how a hunk names n lines after so many others; no lines are named by the line before them.
+// lines formats the range of a hunk: n lines after the given number of lines. An empty range is named by the preceding
+// line.
 func lines(after, n int) string {
 	switch n {
 	case 0:
