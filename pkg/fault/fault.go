@@ -1,9 +1,9 @@
 // Package fault is kaged's one error type and its codes.
 //
-// An [Error] carries a [Code] from the one list (kaged.common.v1.ErrorCode), a sentence fit to show, details, and the
-// cause for the log. A Code is itself an error value, so errors.Is(err, fault.FileNotFound) asks for the class of a
-// failure wherever it came from: package rpc turns an Error into a gRPC status on the way out and back on the way in.
-// Errors that are not Errors are defects: they travel as [Internal] and only the log learns their text.
+// An [Error] has a [Code] from the one list (kaged.common.v1.ErrorCode), a sentence for the user, details, and the
+// cause for the log. A Code is itself an error value, so that errors.Is(err, fault.FileNotFound) tests the code of any
+// error, also of one from another service: package rpc converts an Error to a gRPC status and back. Any other error is
+// a defect: it is sent as [Internal], and only the log has its text.
 package fault
 
 import (
@@ -23,16 +23,16 @@ import (
 
 //go:generate go run ./internal/gen
 
-// Code is an error code. Its text is the snake_case form that JSON, sockets and tool results show.
+// Code is an error code. Its text is the snake_case name used in JSON, on sockets and in tool results.
 type Code commonv1.ErrorCode
 
-// Error returns the code's snake_case name; a Code is an error so that errors.Is can ask for it.
+// Error returns the code's snake_case name. A Code is an error so that it can be an argument of errors.Is.
 func (c Code) Error() string { return c.String() }
 
 // String returns the code's snake_case name, "unspecified" for an unknown one.
 func (c Code) String() string { return strings.ToLower(c.Reason()) }
 
-// Reason returns the UPPER_SNAKE_CASE name that google.rpc.ErrorInfo carries.
+// Reason returns the UPPER_SNAKE_CASE name used in google.rpc.ErrorInfo.
 func (c Code) Reason() string {
 	v := c.descriptor()
 	if v == nil {
@@ -41,7 +41,7 @@ func (c Code) Reason() string {
 	return strings.TrimPrefix(string(v.Name()), "ERROR_CODE_")
 }
 
-// Spec says how the code travels: gRPC and HTTP status, whether it may be retried, its JSON-RPC number.
+// Spec returns the code's gRPC and HTTP status, whether a retry may help, and its JSON-RPC number.
 func (c Code) Spec() *commonv1.ErrorSpec {
 	if v := c.descriptor(); v != nil {
 		if spec, ok := proto.GetExtension(v.Options(), commonv1.E_Error).(*commonv1.ErrorSpec); ok && spec != nil {
@@ -51,7 +51,7 @@ func (c Code) Spec() *commonv1.ErrorSpec {
 	return internalSpec
 }
 
-// Hint returns the situation of the code and the next step, from the one list; a model reads it with a failed tool
+// Hint returns, from the one list, the situation of the code and the next step. A model gets it with a failed tool
 // call.
 func (c Code) Hint() string { return hints[c] }
 
@@ -61,7 +61,7 @@ func (c Code) descriptor() protoreflect.EnumValueDescriptor {
 	return commonv1.ErrorCode(0).Descriptor().Values().ByNumber(protoreflect.EnumNumber(c))
 }
 
-// ParseCode reads a code in either spelling.
+// ParseCode parses a code in either spelling.
 func ParseCode(s string) (Code, bool) {
 	v := commonv1.ErrorCode(0).Descriptor().Values().ByName(protoreflect.Name("ERROR_CODE_" + strings.ToUpper(s)))
 	if v == nil || v.Number() == 0 {
@@ -70,22 +70,22 @@ func ParseCode(s string) (Code, bool) {
 	return Code(v.Number()), true
 }
 
-// Error is a failure that can be shown.
+// Error is a failure for the user.
 type Error struct {
-	// Code is the kind of failure.
+	// Code is the class of the failure.
 	Code Code
-	// Msg is one sentence for a person. It must not hold secrets or the text of foreign errors.
+	// Msg is one sentence for the user. It must not hold secrets or the text of foreign errors.
 	Msg string
-	// Details is structured detail: strings, numbers, booleans, nil, and slices and string-keyed maps of these.
+	// Details are structured details: strings, numbers, booleans, nil, and slices and string-keyed maps of these.
 	Details map[string]any
-	// HTTP is the HTTP status of this occurrence, where it has another than its code; 0 otherwise.
+	// HTTP is the HTTP status of this error if it differs from the code's; otherwise 0.
 	HTTP int
 	// Err is the cause, for the log only.
 	Err error
 }
 
-// CommitUnknown is set to true in the details of a failure that leaves open whether a change was stored: it has
-// happened as a whole or not at all, and only reading tells which.
+// CommitUnknown is set to true in the details of a failure after which it is unknown whether a change was stored. The
+// change is stored completely or not at all; the caller must read to find out.
 const CommitUnknown = "commit_unknown"
 
 // New makes an Error; format and args make its message.
@@ -93,7 +93,7 @@ func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Wrap makes an Error that keeps err as its cause for the log.
+// Wrap makes an Error with err as its cause for the log.
 func Wrap(err error, code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: fmt.Sprintf(format, args...), Err: err}
 }
@@ -109,7 +109,7 @@ func (e *Error) With(key string, value any) *Error {
 	return &c
 }
 
-// WithHTTP returns a copy of e that has its own HTTP status.
+// WithHTTP returns a copy of e with its own HTTP status.
 func (e *Error) WithHTTP(status int) *Error {
 	c := *e
 	c.HTTP = status
@@ -133,8 +133,8 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Code
 }
 
-// From returns the Error in err's chain. Other errors become one: the context's own errors [Cancelled] and
-// [DeadlineExceeded], any other [Internal] with a bare message. From(nil) is nil.
+// From returns the Error in err's chain. Another error is converted: the context's errors to [Cancelled] and
+// [DeadlineExceeded], any other to [Internal] with a generic message. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -162,7 +162,7 @@ func CodeOf(err error) Code {
 	return From(err).Code
 }
 
-// A nil error is a nil message. A detail that JSON cannot hold is written as its text.
+// A nil error is a nil message. A detail without a JSON form is written as text.
 //
 //convert:both .Proto fromProto *Error *commonv1.Error Msg=Message HTTP=HttpStatus >Details=detailsProto(in.Details)
 //convert:with <Details=detailsFromProto(in.Details) <Err=-

@@ -14,7 +14,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Every value of the one list has its statuses and its hint.
+// Every code of the list has its statuses and its hint.
 func TestEveryCodeHasASpecAndAHint(t *testing.T) {
 	values := commonv1.ErrorCode(0).Descriptor().Values()
 	for i := range values.Len() {
@@ -35,8 +35,8 @@ func TestEveryCodeHasASpecAndAHint(t *testing.T) {
 	}
 }
 
-// The codes that the tools for files, searches and commands fail with are on the list under their fixed names, each
-// once (T-REG-26, for these tools).
+// The codes of the tools for files, searches and commands are on the list under their fixed names, each once (T-REG-26,
+// for these tools).
 func TestCodesOfTools(t *testing.T) {
 	names := strings.Fields(`tool_not_found invalid_params capability_denied seccomp_insufficient principal_scope_violation
 		file_not_found file_not_read file_exists file_busy file_changed_since_read old_string_not_found multiple_matches no_change
@@ -53,7 +53,7 @@ func TestCodesOfTools(t *testing.T) {
 	}
 }
 
-// A code is found through wrapping, and the message of the inner error is the one that is shown.
+// A code is found through wrapping, and the shown message is that of the inner error.
 func TestAskingForTheClassOfAnError(t *testing.T) {
 	inner := fault.New(fault.FileNotFound, "no file at %s", "a.txt")
 	err := fmt.Errorf("secret path /root/x: %w", inner)
@@ -65,7 +65,7 @@ func TestAskingForTheClassOfAnError(t *testing.T) {
 	}
 }
 
-// An error of another type is a defect, and its text stays inside.
+// An error of another type is a defect, and its text is not shown.
 func TestForeignErrorsShowNothing(t *testing.T) {
 	for err, want := range map[error]fault.Code{
 		errors.New("password=hunter2"):                fault.Internal,
@@ -86,7 +86,7 @@ func TestForeignErrorsShowNothing(t *testing.T) {
 	}
 }
 
-// The stored form holds all public parts and no other.
+// The encoded form holds all public parts and no other.
 func TestProtoRoundTrip(t *testing.T) {
 	e := fault.Wrap(errors.New("cause"), fault.DSLInvalid, "Validation failed.").
 		With("errors", []any{map[string]any{"line": float64(3)}}).With("fields", []string{"path"}).With("n", 7).
@@ -125,7 +125,7 @@ func TestProtoRoundTrip(t *testing.T) {
 	}
 }
 
-// Adding a detail leaves the original alone, so that package-level errors can be shared.
+// With leaves the original unchanged, so that package-level errors can be shared.
 func TestWithCopies(t *testing.T) {
 	base := fault.New(fault.Conflict, "busy").With("a", 1)
 	_ = base.With("b", 2)

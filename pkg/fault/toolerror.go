@@ -11,11 +11,11 @@ import (
 // rpcFailed is the default JSON-RPC number of a tool error.
 const rpcFailed = -32000
 
-// ToolError returns e as a model is shown it in place of a tool's result:
+// ToolError formats e for the model, in place of a tool's result:
 //
 //	{"error":{"code":"file_not_found","message":"…","hint":"…","details":{},"rpc_code":-32000}}
 //
-// A detail without a JSON form is written as its text.
+// A detail without a JSON form is written as text.
 func (e *Error) ToolError() string {
 	type object struct {
 		Code    string         `json:"code"`
@@ -36,7 +36,7 @@ func (e *Error) ToolError() string {
 	text, err := encode(map[string]object{"error": o})
 	if err != nil {
 		o.Details = structs.Of(e.Details).AsMap()
-		text, _ = encode(map[string]object{"error": o}) // texts, numbers and plain values
+		text, _ = encode(map[string]object{"error": o}) // the object holds texts, numbers and plain values
 	}
 	return text
 }

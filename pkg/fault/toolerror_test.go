@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A model is shown a failure as one object, from every service.
+// Every service formats a failure for the model as the same object.
 func TestToolError(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

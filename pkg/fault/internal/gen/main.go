@@ -1,4 +1,4 @@
-// Command gen writes the Go names of the error codes and the reference page from the one list in
+// Command gen writes the Go names of the error codes and the reference page from the list in
 // proto/kaged/common/v1/error.proto. Run it with go generate in pkg/fault.
 package main
 
