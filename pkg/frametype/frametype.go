@@ -1,11 +1,10 @@
-// Package frametype lists the channels of a session's frames and the types of frames: a table that is generated from
-// the option (kaged.api.v1.frame) of the messages of kaged.api.v1. A new type of frame is a message there, and its
-// producer.
+// Package frametype lists the channels of a session's frames and the frame types. The tables are generated from the
+// option (kaged.api.v1.frame) of the messages of kaged.api.v1. A new frame type needs a message there and a producer.
 package frametype
 
 //go:generate go run ./internal/gen
 
-// Channel is one of a session's channels that are numbered and replayed.
+// Channel is one of a session's numbered and replayed channels.
 type Channel uint8
 
 // String returns the channel's name.
@@ -21,16 +20,16 @@ func ParseChannel(name string) (Channel, bool) {
 	return 0, false
 }
 
-// Type is a type of frames.
+// Type is a frame type.
 type Type struct {
-	// Channel is where its frames go, Name is the type as frames show it.
+	// Channel is the channel of its frames; Name is the type in a frame.
 	Channel Channel
 	Name    string
 	// Message is the name of the payload's message in kaged.api.v1.
 	Message string
-	// OfSocket says that the gateway's socket makes the frame itself; it is neither numbered nor replayed.
+	// OfSocket means that the gateway's socket creates the frame; it is neither numbered nor replayed.
 	OfSocket bool
 }
 
-// All returns every type, in the order of the contract.
+// All returns all types, in the order of the contract.
 func All() []Type { return append([]Type(nil), all[:]...) }

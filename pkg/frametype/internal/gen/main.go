@@ -19,14 +19,14 @@ func main() {
 		err = os.WriteFile("table.go", text, 0o644)
 	}
 	if err == nil {
-		err = writePage("../..") // go generate runs in pkg/frametype
+		err = writePage("../..") // go generate runs this in pkg/frametype
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// table returns the source of the tables. Channels stand in the order in which they are first named.
+// table returns the source of the tables. The channels are in the order of their first use.
 func table() ([]byte, error) {
 	var channels, types, names []string
 	messages := apiv1.File_kaged_api_v1_frame_proto.Messages()
@@ -63,7 +63,7 @@ func table() ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-// title returns a channel's name as a name in Go.
+// title returns a channel's name as a Go identifier.
 func title(channel string) string { return strings.ToUpper(channel[:1]) + channel[1:] }
 
 func quoted(list []string) string {

@@ -62,7 +62,7 @@ func writePage(root string) error {
 		}
 	}
 	r.WriteString("\n## Objects\n")
-	for i := 0; i < len(r.objects); i++ { // a table may name further objects
+	for i := 0; i < len(r.objects); i++ { // a table may add further objects
 		m := r.objects[i]
 		fmt.Fprintf(r, "\n### %s\n\n%s\n", m.Name(), r.comments[string(m.Name())])
 		r.fields(m)
@@ -99,7 +99,7 @@ func (r *reference) fields(m protoreflect.MessageDescriptor) {
 	}
 }
 
-// value says which JSON a field is.
+// value describes the JSON value of a field.
 func (r *reference) value(f protoreflect.FieldDescriptor) string {
 	text := r.single(f)
 	switch {
@@ -151,8 +151,8 @@ var (
 	fieldLine   = regexp.MustCompile(`^\s+(?:repeated |optional )?[\w.<>, ]+ (\w+) = \d+`)
 )
 
-// commentsOf returns the comments of the messages of some folders, and of their fields as Message.field: generated code
-// has none.
+// commentsOf returns the comments of the messages in some folders, and of their fields as Message.field. Generated code
+// does not have them.
 func commentsOf(folders ...string) (map[string]string, error) {
 	comments := map[string]string{}
 	for _, folder := range folders {
