@@ -9,12 +9,13 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// Elsewhere reaches services of other processes with this configuration and data directory, as a service would; for
-// commands without services of their own. Close it.
+// Elsewhere connects to services of other processes with this configuration and data directory, as a service would, for
+// commands without services of their own. The caller must close it.
 type Elsewhere struct{ host *Host }
 
-// NewElsewhere returns an Elsewhere for the services that run with a configuration and a data directory. It connects on
-// first use. It fails with bad_request for an unreadable service token, unusable certificates and impossible limits.
+// NewElsewhere returns an Elsewhere for the services that run with a configuration and a data directory. Connections
+// are made on first use. It fails with bad_request for an unreadable service token, unusable certificates and
+// impossible limits.
 func NewElsewhere(file *config.File, dataDir ownpath.Path, getenv func(string) string) (*Elsewhere, error) {
 	token, err := serviceToken(file, getenv)
 	if err != nil {
@@ -38,5 +39,5 @@ func NewElsewhere(file *config.File, dataDir ownpath.Path, getenv func(string) s
 // Dial returns a connection to a service, as [Env.Dial] does.
 func (e *Elsewhere) Dial(name string) grpc.ClientConnInterface { return e.host.Dial(name) }
 
-// Close gives the connections up.
+// Close closes the connections.
 func (e *Elsewhere) Close() { e.host.conns.close() }

@@ -18,31 +18,31 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// direct is a connection to a service of this process that has no wire: a message is cloned and handed to the other
+// direct is a connection to a service of this process without a transport: a message is cloned and passed to the other
 // goroutine.
 //
 // HTTP/2 over bufconn wakes four goroutines for each message, frames it and marshals it: about a fifth of the CPU of a
 // hundred streams with a hundred deltas a second. Of a model's turn of 12 MB it makes four copies; a clone shares every
 // string.
 //
-// It behaves as the wire does where a caller could tell: the interceptors of both sides run, metadata, deadlines and
-// cancellation pass, a message over [rpc.MaxMessage] is refused, a receiver that does not read holds up the sender, and
-// calls fail with unavailable before the service has started and once it has stopped. There are no stats handlers: a
-// host with tracing does not use it.
+// A caller sees no difference to a transport: the interceptors of both sides run, metadata, deadlines and cancellation
+// pass, a message over [rpc.MaxMessage] is refused, a receiver that does not read blocks the sender, and calls fail
+// with unavailable before the service has started and after it has stopped. There are no stats handlers, so a host with
+// tracing does not use it.
 //
 // Each call has one goroutine, which runs the handler; stop waits for it.
 type direct struct {
 	name    string
 	channel inprocgrpc.Channel
-	client  grpc.ClientConnInterface // the channel behind the client's interceptors
-	ctx     context.Context          // its end ends every call
+	client  grpc.ClientConnInterface // the channel with the client's interceptors
+	ctx     context.Context          // its end cancels every call
 	cut     context.CancelFunc
 
 	mu      sync.Mutex // guards the fields below
 	open    bool
-	methods map[string]bool // the served ones, by full name; set by start
+	methods map[string]bool // served methods by full name; set by start
 	calls   int
-	idle    chan struct{} // closed when calls is 0 and open no longer set
+	idle    chan struct{} // closed when calls is 0 and open is false
 }
 
 func newDirect(name string, log *slog.Logger) *direct {
@@ -65,7 +65,7 @@ func newDirect(name string, log *slog.Logger) *direct {
 	return d
 }
 
-// start lets calls in. The served methods were registered with the channel before.
+// start accepts calls. The served methods were registered with the channel before.
 func (d *direct) start() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,7 @@ func (d *direct) start() {
 	}
 }
 
-// stop refuses further calls and waits for the handlers of those under way. When force ends they are cancelled.
+// stop refuses further calls and waits for the handlers of running calls. When force ends they are cancelled.
 func (d *direct) stop(force context.Context) {
 	d.mu.Lock()
 	if d.open && d.calls == 0 {
@@ -93,11 +93,11 @@ func (d *direct) stop(force context.Context) {
 	}
 }
 
-// call is one call under way.
+// call is one running call.
 type call struct {
 	direct *direct
-	cancel context.CancelFunc // ends it for both sides
-	ended  func() bool        // takes it off the calls that the end of the service cancels
+	cancel context.CancelFunc // ends the call for both sides
+	ended  func() bool        // removes it from the calls that stop cancels
 }
 
 type callKey struct{}
@@ -107,8 +107,7 @@ func callOf(ctx context.Context) *call {
 	return inprocgrpc.ClientContext(ctx).Value(callKey{}).(*call)
 }
 
-// enter counts a call, which left takes off again when its handler has ended. A method that is not served has no
-// handler.
+// enter counts a call; left uncounts it when its handler has ended. A method that is not served has no handler.
 func (d *direct) enter(ctx context.Context, method string) (context.Context, *call, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,13 +134,12 @@ func (c *call) left() {
 	}
 }
 
-// gone is the error of a stopped server's transport.
+// gone is the error for a stopped service.
 func (d *direct) gone() error {
 	return status.Errorf(codes.Unavailable, "the service %s does not run", d.name)
 }
 
-// answer returns the error of a call: a call that the end of the service has cut off gets the error of a stopped
-// server.
+// answer returns the error of a call. A call cut off by the end of the service gets the error of a stopped service.
 func (d *direct) answer(err error) error {
 	if err != nil && d.ctx.Err() != nil && status.Code(err) == codes.Canceled {
 		return d.gone()
@@ -176,8 +174,8 @@ func (d *direct) NewStream(
 		c.left()
 		return nil, err
 	}
-	// The channel cancels a stream that its client has forgotten. On a wire it lasts as long as its context: that is how
-	// a cage is held.
+	// The channel cancels a stream once the client drops its last reference. With a transport the stream lasts as long as
+	// its context, and a held cage depends on that.
 	context.AfterFunc(ctx, func() { runtime.KeepAlive(stream) })
 	return &directStream{stream, c}, nil
 }
@@ -202,7 +200,7 @@ func (s *directStream) RecvMsg(m any) error {
 // servedStream is the service's side of a stream.
 type servedStream struct{ grpc.ServerStream }
 
-// SendMsg sends a message. To a caller that has left it fails as on a wire, where the channel says io.EOF.
+// SendMsg sends a message. If the caller has gone it fails as with a transport, although the channel returns io.EOF.
 func (s servedStream) SendMsg(m any) error {
 	err := s.ServerStream.SendMsg(m)
 	if errors.Is(err, io.EOF) && s.Context().Err() != nil {
@@ -211,10 +209,10 @@ func (s servedStream) SendMsg(m any) error {
 	return err
 }
 
-// cloner copies messages between the two sides, which own theirs.
+// cloner copies messages between the two sides, because each side owns its messages.
 type cloner struct{}
 
-// Clone returns a copy of a message that is about to be sent.
+// Clone returns a copy of a message to send.
 func (cloner) Clone(in any) (any, error) {
 	m := in.(proto.Message)
 	if err := fits(m); err != nil {
@@ -241,7 +239,7 @@ func fits(m proto.Message) error {
 	return nil
 }
 
-// both registers services at two places.
+// both registers services with two registrars.
 type both struct{ first, second grpc.ServiceRegistrar }
 
 // RegisterService implements grpc.ServiceRegistrar.

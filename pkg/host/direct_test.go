@@ -24,7 +24,7 @@ import (
 
 type runStream = grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]
 
-// streamer is a service whose streams run functions of a test.
+// streamer is a service whose streams run functions given by a test.
 type streamer struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	serve func(runStream) error
@@ -42,7 +42,8 @@ func (s streaming) Register(r grpc.ServiceRegistrar) {
 	harnessv1.RegisterHarnessServiceServer(r, s.streamer)
 }
 
-// streams starts a host with a service that is called directly or not, and returns its client and how to stop the host.
+// streams starts a host with a service, called directly or over a transport, and returns its client and a function that
+// stops the host.
 func streams(
 	t *testing.T,
 	direct bool,
@@ -71,7 +72,7 @@ func text(s string) *harnessv1.RunEvent {
 	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Text: s}}}
 }
 
-// A stream inside the process is the same to both sides, with a wire and without.
+// Both sides of a stream inside the process see the same with and without a transport.
 func TestStreamsInsideTheProcess(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
@@ -83,7 +84,7 @@ func TestStreamsInsideTheProcess(t *testing.T) {
 					t.Errorf("the caller is %+v, want %+v", got, caller)
 				}
 				ev := text("")
-				for i := range 1000 { // the message is used again, as a server may
+				for i := range 1000 { // the message is reused, as a server may do
 					ev.GetDelta().Text = fmt.Sprint(i)
 					if err := s.Send(ev); err != nil {
 						return err
@@ -130,8 +131,7 @@ func TestStreamsInsideTheProcess(t *testing.T) {
 	}
 }
 
-// A stream that cannot go on ends for both sides: when its caller leaves, when its service stops, and when a message is
-// too large.
+// A stream ends for both sides when its caller leaves, when its service stops, and when a message is too large.
 func TestStreamsInsideTheProcessEnd(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
@@ -183,13 +183,13 @@ func TestStreamsInsideTheProcessEnd(t *testing.T) {
 	}
 }
 
-// waiting waits for a request that does not come.
+// waiting waits for a request that never comes.
 func waiting(s runStream) error {
 	_, err := s.Recv()
 	return err
 }
 
-// flooding sends until it cannot.
+// flooding sends until sending fails.
 func flooding(s runStream) error {
 	for {
 		if err := s.Send(text(strings.Repeat("x", 1000))); err != nil {
@@ -198,7 +198,7 @@ func flooding(s runStream) error {
 	}
 }
 
-// A service that sends to a caller that has left learns that the call was cancelled: it is no failure of the service.
+// A service that sends to a caller that has left gets cancelled as error, which is not the service's failure.
 func TestSendingToACallerThatLeft(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
@@ -226,7 +226,8 @@ func TestSendingToACallerThatLeft(t *testing.T) {
 	}
 }
 
-// A stream lasts as long as its context, also where its caller keeps no reference to it: cages are held so.
+// A stream lasts as long as its context even if its caller keeps no reference to it, because a held cage depends on
+// that.
 func TestAStreamLastsAsLongAsItsContext(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
@@ -251,7 +252,7 @@ func TestAStreamLastsAsLongAsItsContext(t *testing.T) {
 					t.Fatal(err)
 				}
 			}()
-			for range 2 { // finalizers run one after the other: that of the stream before the marker's
+			for range 2 { // finalizers run one after the other: the stream's before the marker's
 				gone, marker := make(chan struct{}), &struct{ next *int }{new(int)}
 				runtime.SetFinalizer(marker, func(any) { close(gone) })
 				runtime.GC()

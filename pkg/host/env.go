@@ -28,27 +28,27 @@ type Env struct {
 	Log *slog.Logger
 	// DataDir is the data directory of this host; it may be the zero Path.
 	DataDir ownpath.Path
-	// Own are the places of kaged's own that no agent may see; see [Own].
+	// Own are kaged's own paths, which no agent may see; see [Own].
 	Own []ownpath.Path
-	// Node names this data directory and stays; Instance names this start of the process.
+	// Node is the permanent id of this data directory; Instance is the id of this start of the process.
 	Node, Instance string
-	// Database and NATS say where the stores are.
+	// Database and NATS are the addresses of the stores.
 	Database Database
 	NATS     NATS
 	// Version is the version to show.
 	Version string
-	// NoSandbox switches cages off, Insecure authentication; InsecureAnywhere allows that on any address.
+	// NoSandbox disables cages, Insecure disables sign-in; InsecureAnywhere permits Insecure on any address.
 	NoSandbox, Insecure, InsecureAnywhere bool
-	// RateLimitsOff switches the rate limits of the API off.
+	// RateLimitsOff disables the rate limits of the API.
 	RateLimitsOff bool
-	// Private says that the process works for one command: start each part on first use.
+	// Private means that the process works for one command and starts each part on first use.
 	Private bool
-	// File is the operator's configuration as it was at the start, ConfigPath where it is.
+	// File is the operator's configuration at the start, ConfigPath its path.
 	File       *config.File
 	ConfigPath ownpath.Path
-	// Listen is the gateway's TCP address, UIURL the address people see it under; empty means the listener's.
+	// Listen is the gateway's TCP address. UIURL is its address for browsers; empty means the listener's.
 	Listen, UIURL string
-	// Telemetry are the process's traces and metrics. It may be nil.
+	// Telemetry are the process's traces and metrics, or nil.
 	Telemetry *telemetry.Kit
 
 	host   *Host
@@ -60,14 +60,14 @@ func (e *Env) Config(into any) error {
 	return e.File.Decode(e.module.Name, into, e.host.opts.Getenv)
 }
 
-// Dial returns a connection to the service called name. It connects when it is first used, and again when it was lost.
+// Dial returns a connection to a service. It connects on first use and reconnects after a loss.
 func (e *Env) Dial(name string) grpc.ClientConnInterface { return e.host.conns.to(name) }
 
-// DialAddress returns a connection to a service at an address that it told, as [Env.Address] does. Between hosts the
-// certificate there must be that service's.
+// DialAddress returns a connection to a service at an address from its [Env.Address]. Between hosts the certificate at
+// the address must be that service's.
 func (e *Env) DialAddress(service, address string) (grpc.ClientConnInterface, error) {
 	if address == "" {
-		return nil, fault.New(fault.Unavailable, "The service did not tell an address other processes reach it at.")
+		return nil, fault.New(fault.Unavailable, "The service reported no address for other processes.")
 	}
 	if own := e.host.inProcess(address); own != nil && own.Name == service {
 		return e.host.conns.to(own.Name), nil
@@ -75,8 +75,8 @@ func (e *Env) DialAddress(service, address string) (grpc.ClientConnInterface, er
 	return e.host.conns.at(service, address, false), nil
 }
 
-// DialWorkspace returns a connection to the tool-runner of a workspace. The empty name stands for the service
-// tool-runner, which a shared deployment has not. It fails with unavailable for a workspace without an address.
+// DialWorkspace returns a connection to the tool-runner of a workspace. The empty name means the service tool-runner,
+// which a shared deployment does not have. It fails with unavailable for a workspace without an address.
 func (e *Env) DialWorkspace(workspace string) (grpc.ClientConnInterface, error) {
 	return e.inWorkspace("tool-runner", workspace, func(w config.Workspace) string { return w.Address })
 }
@@ -86,7 +86,8 @@ func (e *Env) DialSupervisor(workspace string) (grpc.ClientConnInterface, error)
 	return e.inWorkspace("sandbox-supervisor", workspace, func(w config.Workspace) string { return w.Supervisor })
 }
 
-// inWorkspace returns a connection to a service of a workspace. The certificate there must name that workspace.
+// inWorkspace returns a connection to a service of a workspace. The certificate at the address must name that
+// workspace.
 func (e *Env) inWorkspace(
 	service, workspace string, address func(config.Workspace) string,
 ) (grpc.ClientConnInterface, error) {
@@ -103,7 +104,7 @@ func (e *Env) inWorkspace(
 	return nil, err.With("subsystem", service)
 }
 
-// System is the part of the configuration about a shared deployment. A process of one command has no part in one.
+// System is the configuration of a shared deployment. The process of one command belongs to none.
 func (e *Env) System() config.System {
 	if e.Private {
 		return config.System{}
@@ -111,7 +112,7 @@ func (e *Env) System() config.System {
 	return e.File.System
 }
 
-// Address is where other processes reach this service: "unix:PATH" or "host:port".
+// Address is the address of this service for other processes: "unix:PATH" or "host:port".
 func (e *Env) Address() string { return e.module.address }
 
 // to returns the connection to a service.
@@ -129,7 +130,7 @@ func (c *conns) to(name string) grpc.ClientConnInterface {
 	return c.at(name, address, !mtls.InWorkspace(name))
 }
 
-// at returns the connection to a service at an address, which may be the name of several replicas.
+// at returns the connection to a service at an address, which may be a name with several replicas.
 func (c *conns) at(name, address string, replicas bool) grpc.ClientConnInterface {
 	path, isUnix := strings.CutPrefix(address, "unix:")
 	if !isUnix {
@@ -156,18 +157,18 @@ func (h *Host) inProcess(address string) *running {
 	return nil
 }
 
-// unreachable is the fault of a connection that cannot even be tried.
+// unreachable is the fault of a connection that cannot be attempted.
 func unreachable(name string, err error) error {
 	return fault.Wrap(err, fault.Unavailable, "The service %s cannot be reached; check its address under [services.%s].",
 		name, name).
 		With("subsystem", name)
 }
 
-// maxSocketPath bounds the path of a socket, whose address has a final NUL.
+// maxSocketPath is the maximum length of a socket's path; the socket address has a final NUL.
 const maxSocketPath = 107
 
-// SocketPath returns where a service's unix socket is: <data>/run/<name>.sock, or a short folder of the same data
-// directory's where that path would be too long for a socket.
+// SocketPath returns the path of a service's unix socket: <data>/run/<name>.sock, or a path in a short folder of the
+// same data directory if that path is too long for a socket.
 func SocketPath(dataDir, name string) string {
 	path := filepath.Join(dataDir, "run", name+".sock")
 	if len(path) <= maxSocketPath {
@@ -176,7 +177,7 @@ func SocketPath(dataDir, name string) string {
 	return filepath.Join(shortDir(dataDir), name+".sock")
 }
 
-// identity returns the data directory's lasting name and a fresh one for this start.
+// identity returns the permanent id of the data directory and a new id for this start.
 func identity(dataDir ownpath.Path) (node, instance string, err error) {
 	instance = ident.New()
 	if dataDir.IsZero() {
@@ -194,14 +195,14 @@ func identity(dataDir ownpath.Path) (node, instance string, err error) {
 	if err := os.MkdirAll(dataDir.String(), 0o700); err != nil {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be made.", dataDir)
 	}
-	// Linked into place, so that of two processes that start at once both see the same name.
+	// The file is linked into place, so that two processes that start at the same time read the same id.
 	tmp := path + "." + instance
 	if err := os.WriteFile(tmp, []byte(instance+"\n"), 0o600); err != nil {
 		return "", "", fault.Wrap(err, fault.Unavailable, "The data directory %s cannot be written.", dataDir)
 	}
 	defer os.Remove(tmp)
 	place := os.Link
-	if damaged { // as by a power cut: there is a file, and no name in it
+	if damaged { // as after a power cut: the file exists without an id
 		place = os.Rename
 	}
 	if err := place(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -219,7 +220,7 @@ func identity(dataDir ownpath.Path) (node, instance string, err error) {
 	return node, instance, nil
 }
 
-// readNode returns the name in a file, "" for an invalid one.
+// readNode returns the id in a file, "" for an invalid file.
 func readNode(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	name := strings.TrimSpace(string(data))
@@ -229,7 +230,7 @@ func readNode(path string) (string, error) {
 	return name, nil
 }
 
-// dialer is bufconn's side for clients.
+// dialer is the client side of bufconn.
 type dialer interface {
 	DialContext(context.Context) (net.Conn, error)
 }

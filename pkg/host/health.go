@@ -16,16 +16,16 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// watchInterval is how often a watcher's service is asked.
+// watchInterval is the interval of readiness checks for a watcher.
 const watchInterval = time.Second
 
-// health answers gRPC health checks by asking the service each time, so that no answer is older than its question. The
-// names it knows are those of the server's gRPC services and "", the whole server; all have the state of the service.
+// health answers each gRPC health check with a new readiness check of the service, so that no answer is stale. The
+// known names are those of the server's gRPC services and "", the whole server; all have the state of the service.
 type health struct {
 	healthpb.UnimplementedHealthServer
-	services map[string]bool             // the names that are known besides ""; set before the server serves
+	services map[string]bool             // known names besides ""; set before the server serves
 	ready    func(context.Context) error // nil for a service that is always ready
-	timeout  time.Duration               // of one question to it
+	timeout  time.Duration               // time limit of one readiness check
 	stopping chan struct{}
 	once     sync.Once
 }
@@ -38,7 +38,8 @@ func newHealth(s Service, timeout time.Duration) *health {
 	return h
 }
 
-// serves takes the names of a server's services. It is called once they are registered and before the server serves.
+// serves records the names of a server's services. It is called once, after their registration and before the server
+// serves.
 func (h *health) serves(s *grpc.Server) {
 	h.services = map[string]bool{}
 	for name := range s.GetServiceInfo() {
@@ -53,7 +54,7 @@ func (h *health) status(ctx context.Context) healthpb.HealthCheckResponse_Servin
 	return now
 }
 
-// look asks the service, and returns why it is not ready, "" if it is or does not say.
+// look runs the readiness check and returns the reason for a failure, "" if the service is ready or gives no reason.
 func (h *health) look(ctx context.Context) (now healthpb.HealthCheckResponse_ServingStatus, why string) {
 	select {
 	case <-h.stopping:
@@ -70,7 +71,7 @@ func (h *health) look(ctx context.Context) (now healthpb.HealthCheckResponse_Ser
 	return healthpb.HealthCheckResponse_SERVING, ""
 }
 
-// printable replaces characters that metadata cannot carry.
+// printable replaces characters that are invalid in gRPC metadata.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -80,10 +81,10 @@ func printable(s string) string {
 	}, s)
 }
 
-// knows reports whether a name is the server's.
+// knows reports whether a name is known.
 func (h *health) knows(service string) bool { return service == "" || h.services[service] }
 
-// Check implements the protocol's Check. It fails with NOT_FOUND for a service that the server does not have.
+// Check implements the protocol's Check. It fails with NOT_FOUND for an unknown service.
 func (h *health) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	if !h.knows(req.GetService()) {
 		return nil, status.Errorf(
@@ -94,7 +95,7 @@ func (h *health) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*
 	}
 	now, why := h.look(ctx)
 	if why != "" {
-		// The protocol has no field for it. Callers that read no trailer do not see it.
+		// The protocol has no field for the reason. Callers that do not read the trailer do not see it.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(rpc.HealthReason, why))
 	}
 	return &healthpb.HealthCheckResponse{Status: now}, nil
@@ -110,8 +111,8 @@ func (h *health) List(ctx context.Context, _ *healthpb.HealthListRequest) (*heal
 	return &healthpb.HealthListResponse{Statuses: list}, nil
 }
 
-// Watch sends the status now and whenever it has changed, until the caller leaves or the server stops. As the protocol
-// has it, the status of a service that the server does not have is SERVICE_UNKNOWN, and the stream stays open.
+// Watch sends the status now and after each change, until the caller leaves or the server stops. As the protocol
+// requires, the status of an unknown service is SERVICE_UNKNOWN, and the stream stays open.
 func (h *health) Watch(
 	req *healthpb.HealthCheckRequest,
 	stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse],

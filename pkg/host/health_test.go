@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/host"
 )
 
-// Health answers for the whole server and for each of its services, and any other name has the protocol's answer:
+// Health answers for the whole server and for each of its services. For any other name it gives the protocol's answer:
 // NOT_FOUND to Check, SERVICE_UNKNOWN to Watch.
 func TestHealthProtocol(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestHealthProtocol(t *testing.T) {
 	}
 }
 
-// watched returns the first status that a watcher is sent.
+// watched returns the first status sent to a watcher.
 func watched(
 	t *testing.T,
 	health grpc_health_v1.HealthClient,

@@ -21,22 +21,22 @@ import (
 	"kaged.dev/pkg/telemetry"
 )
 
-// Module is one service as a process may run it.
+// Module is a service that a process can run.
 type Module struct {
 	// Name is the service's folder name, such as tool-runner.
 	Name string
-	// Needs are the services it calls. A ring of needs is refused.
+	// Needs are the services that it calls. A cycle of needs is refused.
 	Needs []string
-	// Direct says that services of the same process call this one without a wire: worth it where a stream carries
-	// thousands of small messages, or large ones. Between processes it has no effect.
+	// Direct means that services of the same process call this one without a transport. It is worthwhile for streams of
+	// thousands of small messages, or of large messages. Between processes it has no effect.
 	Direct bool
-	// Defaults is its configuration without keys, for the reference page.
+	// Defaults is its configuration with default values, for the reference page.
 	Defaults any
-	// Files are those of its configuration that belong to the operator alone, so that no agent may see or change them.
+	// Files are the configured files that no agent may see or change.
 	Files []OperatorFile
-	// Schema is the schema of Postgres that belongs to it, if any.
+	// Schema is its Postgres schema, if any.
 	Schema Schema
-	// New builds the service. It starts no goroutine and touches no network.
+	// New builds the service. It starts no goroutine and does not use the network.
 	New func(*Env) (Service, error)
 }
 
@@ -46,50 +46,50 @@ type Schema struct {
 	Files fs.FS
 }
 
-// OperatorFile is a file that a service reads on the operator's word.
+// OperatorFile is a file that a service reads on the operator's order.
 type OperatorFile struct {
-	// Key of the service's configuration names it.
+	// Key is the key of the service's configuration with the file's path.
 	Key string
-	// Default is its name beside the operator's configuration where the key is not set.
+	// Default is the file's name beside the operator's configuration if the key is unset.
 	Default string
 }
 
 // Service is a built service.
 type Service interface {
-	// Register adds the service's gRPC services; it is called once, before Run.
+	// Register registers the service's gRPC services; it is called once, before Run.
 	Register(grpc.ServiceRegistrar)
 	// Run works until ctx ends and returns when every goroutine of the service has ended: nil after a clean stop. An error
 	// stops the whole process.
 	Run(ctx context.Context) error
 }
 
-// Starter is a Service with work to finish before its first call, such as the recovery of files: Start is called
-// once, after Register and before the first request is served. An error stops the whole process.
+// Starter is a Service with work before its first call, such as the recovery of files. Start is called once, after
+// Register and before the first request. An error stops the whole process.
 type Starter interface {
 	Start(ctx context.Context) error
 }
 
-// Drainer is a Service that has something to finish before its streams are cut: Drain is called once when the service
-// stops, while everything it needs still works. It returns when the service holds no long stream any more, or when ctx,
-// the drain grace, ends.
+// Drainer is a Service with work to finish before its streams are cut. Drain is called once when the service stops,
+// while all its needs still work. It returns when the service has no long stream left, or when ctx, the drain grace,
+// ends.
 type Drainer interface{ Drain(ctx context.Context) }
 
-// Readier is a Service that can say whether it works: the gRPC health service reports NOT_SERVING while Ready fails.
+// Readier is a Service with a readiness check: the gRPC health service reports NOT_SERVING while Ready fails.
 type Readier interface {
 	Ready(ctx context.Context) error
 }
 
-// Database says where Postgres is.
+// Database is the address of Postgres.
 type Database struct {
-	// OwnerURL connects as the owner of the schemas; empty means that services never migrate, and wait until another
+	// OwnerURL connects as the owner of the schemas. If it is empty, services do not migrate and wait until another
 	// process has.
 	OwnerURL string
-	// URL connects as the services' role; empty means that they connect as the owner and step down.
+	// URL connects as the services' role; empty means that they connect as the owner and switch to that role.
 	URL string
 }
 
-// Named fails with bad_request if no database is configured: a service in a process of its own brings no Postgres
-// along.
+// Named fails with bad_request if no database is configured, because a service in its own process has no embedded
+// Postgres.
 func (d Database) Named() error {
 	if d.OwnerURL == "" && d.URL == "" {
 		return fault.New(fault.BadRequest, "Where Postgres is must be said: [database] url in the configuration, or "+
@@ -98,17 +98,17 @@ func (d Database) Named() error {
 	return nil
 }
 
-// NATS says where NATS is.
+// NATS is the address of NATS.
 type NATS struct {
 	// URL is its address, empty for one in this process.
 	URL string
-	// Files are those of the configuration; [New] sets them.
+	// Files are the files of the configuration; [New] sets them.
 	Files NATSFiles
-	// InProcess reaches a server in this process, nil for one elsewhere.
+	// InProcess connects to a server in this process, nil for another process.
 	InProcess interface{ InProcessConn() (net.Conn, error) }
 }
 
-// Named fails with bad_request if no server is configured: a service in a process of its own brings no NATS along.
+// Named fails with bad_request if no server is configured, because a service in its own process has no embedded NATS.
 func (n NATS) Named() error {
 	if n.URL == "" && n.InProcess == nil {
 		return fault.New(fault.BadRequest, "Where NATS is must be said: [nats] url in the configuration, or KAGED_NATS_URL.")
@@ -118,7 +118,7 @@ func (n NATS) Named() error {
 
 // Options configure a process.
 type Options struct {
-	// File is the operator's configuration, ConfigPath where it is.
+	// File is the operator's configuration, ConfigPath its path.
 	File       *config.File
 	ConfigPath ownpath.Path
 	// DataDir is the data directory; it may be the zero Path.
@@ -127,44 +127,44 @@ type Options struct {
 	Log *slog.Logger
 	// Version is the version to show.
 	Version string
-	// Listen is the gateway's TCP address, UIURL the address people see it under.
+	// Listen is the gateway's TCP address, UIURL its address for browsers.
 	Listen, UIURL string
-	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach,
-	// NoSandbox switches cages off.
+	// Insecure disables sign-in, InsecureAnywhere permits that on an address reachable from other machines, NoSandbox
+	// disables cages.
 	Insecure, InsecureAnywhere, NoSandbox bool
-	// RateLimitsOff switches the rate limits of the API off.
+	// RateLimitsOff disables the rate limits of the API.
 	RateLimitsOff bool
-	// Private is for a process that works for one command: its services are reached in it only, despite configured
-	// addresses, and start no program before it is needed.
+	// Private means that the process works for one command: only this process can call its services, despite configured
+	// addresses, and a service starts programs only when they are needed.
 	Private bool
-	// Database and NATS say where the stores are.
+	// Database and NATS are the addresses of the stores.
 	Database Database
 	NATS     NATS
-	// DrainGrace is the time a stopping service may take to finish; zero stands for the file's value, or 10 s.
+	// DrainGrace is the time limit for draining; zero means the file's value, or 10 s.
 	DrainGrace time.Duration
-	// Hurry is closed to cut off running work at once, after ctx has ended; nil means never.
+	// Hurry is closed to cut off running work at once after ctx has ended; nil means never.
 	Hurry <-chan struct{}
-	// Getenv reads the environment; os.Getenv for nil.
+	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
-	// Telemetry are the process's traces and metrics. It may be nil.
+	// Telemetry are the process's traces and metrics, or nil.
 	Telemetry *telemetry.Kit
-	// GRPC are further options for servers, Dial for clients.
+	// GRPC are additional options for servers, Dial for clients.
 	GRPC []grpc.ServerOption
 	Dial []grpc.DialOption
 }
 
-// Host runs modules. Make one with [New]; Run it once.
+// Host runs modules. Create it with [New]; Run it once.
 type Host struct {
 	opts    Options
 	limits  limits
 	token   string // the service token, "" without one
 	tls     *mtls.Material
-	modules []*running // in start order: a dependency comes first
+	modules []*running // in start order: needs come first
 	conns   conns
 }
 
-// New builds the modules and their services. It fails on a ring of dependencies, on a duplicate name, and with the
-// error of a module's New.
+// New builds the modules and their services. It fails on a cycle of needs, on a duplicate name, and with the error of a
+// module's New.
 func New(opts Options, modules ...Module) (*Host, error) {
 	if opts.Getenv == nil {
 		opts.Getenv = os.Getenv
@@ -232,8 +232,8 @@ func New(opts Options, modules ...Module) (*Host, error) {
 	return h, nil
 }
 
-// Service returns the built service of a module, nil for one that is not in this process. For main functions that
-// need more of a service than an RPC has, such as its address.
+// Service returns the built service of a module, nil for one that is not in this process. It is for main functions that
+// need more than an RPC, such as the service's address.
 func (h *Host) Service(name string) Service {
 	if r := h.find(name); r != nil {
 		return r.service
@@ -244,7 +244,7 @@ func (h *Host) Service(name string) Service {
 // Dial returns a connection to a service, as [Env.Dial] does.
 func (h *Host) Dial(name string) grpc.ClientConnInterface { return h.conns.to(name) }
 
-// Run starts every module, needed ones first, calls started (if not nil), and works until ctx ends or a service fails.
+// Run starts every module after its needs, calls started (if not nil), and works until ctx ends or a service fails.
 // Then it stops them in the reverse order and returns when all have stopped: nil after a clean stop.
 func (h *Host) Run(ctx context.Context, started func()) error {
 	defer h.conns.close()
@@ -285,7 +285,7 @@ func (h *Host) Run(ctx context.Context, started func()) error {
 	return firstErr
 }
 
-// stop stops modules that were started in this order, the last one first.
+// stop stops modules in the reverse order of their start.
 func (h *Host) stop(up []*running) (firstErr error) {
 	patience, hurry := context.WithCancel(context.Background())
 	var watch sync.WaitGroup
@@ -315,7 +315,7 @@ func (h *Host) find(name string) *running {
 	return nil
 }
 
-// order sorts modules so that each comes after those of its needs that are present.
+// order sorts modules so that each follows those of its needs that are present.
 func order(modules []Module) ([]Module, error) {
 	byName := make(map[string]Module, len(modules))
 	for _, m := range modules {
@@ -325,7 +325,7 @@ func order(modules []Module) ([]Module, error) {
 		byName[m.Name] = m
 	}
 	var ordered []Module
-	state := map[string]int{} // 1 on the path, 2 done
+	state := map[string]int{} // 1: on the path, 2: done
 	var visit func(string) error
 	visit = func(name string) error {
 		m, present := byName[name]
@@ -353,7 +353,7 @@ func order(modules []Module) ([]Module, error) {
 	return ordered, nil
 }
 
-// conns are the connections to services, made when they are first asked for.
+// conns are the connections to services, created on demand.
 type conns struct {
 	host   *Host
 	mu     sync.Mutex // guards the rest

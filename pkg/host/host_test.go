@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// journal remembers events in their order.
+// journal records events in their order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -45,13 +45,13 @@ func (j *journal) add(line string) {
 	j.lines = append(j.lines, line)
 }
 
-// probe is a service that answers as a tool-runner and notes its life.
+// probe is a service that answers as a tool-runner and records its life cycle.
 type probe struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	name    string
 	journal *journal
 	env     *host.Env
-	runErr  chan error // ends Run early
+	runErr  chan error // ends Run early with this error
 	answer  func(context.Context) error
 	drain   func(context.Context)
 	ready   error
@@ -102,7 +102,7 @@ func options(t *testing.T) host.Options {
 	}
 }
 
-// run starts a host and returns how to stop it, which waits.
+// run starts a host and returns a function that stops it and waits for its end.
 func run(t *testing.T, h *host.Host) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -116,7 +116,7 @@ func run(t *testing.T, h *host.Host) (stop func() error) {
 	return func() error { cancel(); return <-done }
 }
 
-// Needs start first and stop last, each after it has drained.
+// Needs start first and stop last; each service stops after it has drained.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -140,10 +140,10 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// starter is a probe with work to do before its first call.
+// starter is a probe with work before its first call.
 type starter struct {
 	*probe
-	calls func(context.Context) error // makes a call to the service
+	calls func(context.Context) error // calls the service
 	err   error
 }
 
@@ -155,7 +155,7 @@ func (s *starter) Start(ctx context.Context) error {
 	return s.err
 }
 
-// A service starts before it is called: until Start returns no call reaches it, and one that fails stops the host.
+// No call reaches a service before Start has returned; a failing Start stops the host.
 func TestStartPrecedesTheFirstCall(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -196,7 +196,7 @@ func TestStartPrecedesTheFirstCall(t *testing.T) {
 	}
 }
 
-// A ring of needs and a name twice are refused before any start.
+// A cycle of needs and a duplicate name are refused before any start.
 func TestRefusedConstellations(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -208,7 +208,7 @@ func TestRefusedConstellations(t *testing.T) {
 	}
 }
 
-// A private host's services are reached in the process only, with any configured address.
+// Only its own process can call a private host's services, whatever addresses are configured.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -236,7 +236,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// A service that fails stops all, and its error is the one that is told.
+// The failure of one service stops all, and Run returns its error.
 func TestOneFailureStopsAll(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -254,7 +254,7 @@ func TestOneFailureStopsAll(t *testing.T) {
 	}
 }
 
-// Errors, callers and panics cross from service to service inside a process as they cross a wire.
+// Errors, callers and panics pass between services of one process as they pass over a transport.
 func TestCallsInsideTheProcess(t *testing.T) {
 	t.Parallel()
 	t.Run("wire", func(t *testing.T) { t.Parallel(); callsInsideTheProcess(t, false) })
@@ -306,8 +306,8 @@ func callsInsideTheProcess(t *testing.T, direct bool) {
 	}
 }
 
-// Each service has a socket only its owner can use, which goes with it, as does a short folder made for it; and says
-// its health there.
+// Each service has a socket that only its owner can use and that answers health checks. The socket, and a short folder
+// made for it, are removed when the service stops.
 func TestSockets(t *testing.T) {
 	t.Parallel()
 	p := newProbe("probe", &journal{})
@@ -350,7 +350,7 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// The service of another process is found where the configuration says, or at its place in the data directory.
+// A service of another process is found at its configured address, or at its path in the data directory.
 func TestCallsBetweenProcesses(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -375,7 +375,7 @@ func TestCallsBetweenProcesses(t *testing.T) {
 	}
 }
 
-// A data directory keeps its name over starts, and gets another one where a power cut has left an empty file.
+// A data directory keeps its id over starts, and gets a new one if a power cut has left an empty file.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -401,8 +401,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// A socket with too long a path is moved to a folder that any user could have made, so a folder that does not
-// belong to this user alone is used neither to listen nor to dial.
+// A socket with a too long path is moved to a folder that any user could have made. A folder that other users can
+// access is used neither to listen nor to dial.
 func TestShortDirOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	p := newProbe("probe", &journal{})
@@ -435,7 +435,7 @@ func TestShortDirOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// The file's [host] sets durations; those that make no sense are refused with their key.
+// [host] of the file sets durations; invalid ones are refused with their key.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]config.Host{

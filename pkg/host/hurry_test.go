@@ -10,7 +10,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// A second request to stop ends the waiting: draining and open calls are cut off, in the same order.
+// A second request to stop cuts off draining and open calls, in the same order.
 func TestHurry(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -37,7 +37,7 @@ func TestHurry(t *testing.T) {
 		answer <- err
 	}()
 	<-called
-	close(hurry) // before the first word, or after it: both cut the rest short
+	close(hurry) // before or after the first request: both cut off the rest
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

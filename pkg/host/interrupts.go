@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Interrupts returns a context that the first SIGINT or SIGTERM ends, and a channel that the second closes, which asks
-// to cut off running work. stop gives the signals back to the process, and ends the context.
+// Interrupts returns a context that the first SIGINT or SIGTERM ends, and a channel that the second closes to cut off
+// running work. stop restores the default handling of the signals and ends the context.
 func Interrupts(parent context.Context) (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)

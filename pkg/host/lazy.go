@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// lazy is a connection that is made on first use: a gRPC connection has goroutines from its birth, and a host that
-// is built and dropped must leave no goroutine.
+// lazy is a connection that is created on first use. A gRPC connection has goroutines from its creation, and a host
+// that is built but never run must leave no goroutine.
 type lazy struct {
 	dial func() (*grpc.ClientConn, error)
 	name string

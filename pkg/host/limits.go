@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// The defaults of [host] for how long a stop may take.
+// The defaults of [host] for the time limits of a stop.
 const (
 	DefaultDrainGrace  = 10 * time.Second
 	DefaultStopTimeout = 3 * time.Second
@@ -19,11 +19,11 @@ const (
 type limits struct {
 	drainGrace, stopTimeout, readyTimeout, callTimeout time.Duration
 
-	keepalive rpc.Keepalive // the age is that of connections between hosts
+	keepalive rpc.Keepalive // its age applies to connections between hosts
 }
 
-// limitsOf returns the limits of the options and the file's [host], and the defaults for the rest. It fails with
-// bad_request for impossible values.
+// limitsOf returns the limits of the options and of the file's [host], with defaults for the rest. It fails with
+// bad_request for invalid values.
 func limitsOf(opts Options) (limits, error) {
 	h := opts.File.Host
 	for _, v := range []struct {

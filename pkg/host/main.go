@@ -30,8 +30,8 @@ const (
 	exitUsage = 2
 )
 
-// Main is the main function of a service's own binary: it runs the modules with the flags --config and --data-dir (and
-// their twins KAGED_CONFIG, KAGED_DATA_DIR), until SIGINT or SIGTERM; a second one cuts off running work.
+// Main is the main function of a service's own binary: it runs the modules with the flags --config and --data-dir (or
+// the variables KAGED_CONFIG and KAGED_DATA_DIR), until SIGINT or SIGTERM. A second signal cuts off running work.
 func Main(modules ...Module) {
 	seal.Process()
 	ctx, hurry, stop := Interrupts(context.Background())
@@ -46,7 +46,7 @@ type binary struct {
 	getenv  func(string) string
 	stderr  io.Writer
 	hurry   <-chan struct{}
-	modules []Module // the first gives the process its name
+	modules []Module // the process is named after the first
 
 	configPath, dataDir ownpath.Path
 }
@@ -104,7 +104,7 @@ func (b binary) run(ctx context.Context) int {
 	return exitOK
 }
 
-// resolve finds kaged's own places once, so that all that follows compares and hides the same.
+// resolve resolves kaged's own paths once, so that all later code compares and hides the same paths.
 func (b *binary) resolve(configPath, dataDir string) (err error) {
 	if dataDir == "" {
 		return fault.New(fault.BadRequest, "%s", config.NoDataDir)
@@ -115,10 +115,10 @@ func (b *binary) resolve(configPath, dataDir string) (err error) {
 	return err
 }
 
-// healthTimeout bounds how long a running service may take to say whether it serves.
+// healthTimeout is the time limit of a health check of a running service.
 const healthTimeout = 3 * time.Second
 
-// checkHealth asks the service that runs elsewhere with the same configuration.
+// checkHealth checks the service that runs in another process with the same configuration.
 func (b binary) checkHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -144,7 +144,7 @@ func (b binary) checkHealth(ctx context.Context) error {
 		)
 	}
 	if resp.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		return fault.New(fault.Unavailable, "It runs and does not serve yet; its log says what it waits for.")
+		return fault.New(fault.Unavailable, "It runs and does not serve yet; its log has the reason.")
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ type quiet struct{}
 func (quiet) Register(grpc.ServiceRegistrar) {}
 func (quiet) Run(ctx context.Context) error  { <-ctx.Done(); return nil }
 
-// A service's own binary serves until it is told to stop, says its health to another start of itself, and explains its
-// flags and its refusals in a sentence.
+// A service's own binary serves until it is stopped, answers a health check of another process, and explains its flags
+// and its refusals in one sentence.
 func TestServiceBinary(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,8 +70,8 @@ func TestServiceBinary(t *testing.T) {
 	}
 }
 
-// Without authentication a gateway listens on a loopback address only, unless the flag or its twin says that it may be
-// reached from anywhere; a service's own binary exits 2 and says so.
+// Without sign-in a gateway listens on a loopback address only, unless the flag or the variable permits any address; a
+// service's own binary exits with 2 and explains.
 func TestInsecureAnywhere(t *testing.T) {
 	t.Parallel()
 	for listen, loopback := range map[string]bool{

@@ -15,11 +15,11 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// Own returns the places of kaged's own, which no agent may see or decide about: the data directory, the configuration,
-// the files of the service token, of the certificate, its key and other secrets, the operator's files of modules, and
-// the sockets of modules, of the services they need and of those in the configuration, by the file or the environment,
-// as far as they lie outside of the data directory. The zero Path leaves one out. It fails with bad_request for a path
-// that leads nowhere.
+// Own returns kaged's own paths, which no agent may see or choose: the data directory, the configuration, the files of
+// the service token, of the certificate, its key and other secrets, the operator's files of modules, and the sockets of
+// modules, of the services they need and of those in the configuration, by the file or the environment, if they lie
+// outside of the data directory. The zero Path omits an entry. It fails with bad_request for a path that cannot be
+// resolved.
 func Own(
 	file *config.File, configPath, dataDir ownpath.Path, getenv func(string) string, modules ...Module,
 ) ([]ownpath.Path, error) {
@@ -88,7 +88,7 @@ func Own(
 	return own, nil
 }
 
-// place returns the path of a file, the zero Path if it is not named.
+// place returns the path of a file, the zero Path if it is not configured.
 func (f OperatorFile) place(
 	file *config.File,
 	service string,
@@ -105,8 +105,8 @@ func (f OperatorFile) place(
 	return config.Resolve(filepath.Join(filepath.Dir(configPath.String()), f.Default))
 }
 
-// databaseSockets returns the addresses of the unix sockets that a connection string of Postgres names; an unreadable
-// one has none here, and is refused on opening the database.
+// databaseSockets returns the paths of the unix sockets in a Postgres connection string. It returns none for an invalid
+// string, which is refused when the database is opened.
 func databaseSockets(url string) (addresses []string) {
 	if url == "" {
 		return nil
@@ -127,7 +127,7 @@ func databaseSockets(url string) (addresses []string) {
 	return addresses
 }
 
-// withSockets adds the unix sockets among addresses, each once, to places of kaged's own that do not hold them.
+// withSockets adds the unix sockets among addresses, each once, unless an entry of own contains them.
 func withSockets(own []ownpath.Path, addresses ...string) ([]ownpath.Path, error) {
 	for _, at := range addresses {
 		path, isUnix := strings.CutPrefix(at, "unix:")
@@ -146,8 +146,8 @@ func withSockets(own []ownpath.Path, addresses ...string) ([]ownpath.Path, error
 	return own, nil
 }
 
-// place returns where a service listens and where others reach it, empty for unsaid; the path of a unix socket is
-// absolute and without links.
+// place returns a service's listen addresses and its address for other processes, empty if unset; the path of a unix
+// socket is absolute and without links.
 func place(file *config.File, name string, getenv func(string) string) (listen []string, address string, err error) {
 	listen, address, err = file.Place(name, getenv)
 	if err != nil {
@@ -177,7 +177,7 @@ const (
 	maxToken = 4096
 )
 
-// tokenFile returns the path of the service token, the zero Path if it is not named.
+// tokenFile returns the path of the service token, the zero Path if it is not configured.
 func tokenFile(file *config.File, getenv func(string) string) (ownpath.Path, error) {
 	if name := getenv("KAGED_SERVICE_TOKEN_FILE"); name != "" {
 		return config.Resolve(name)
@@ -192,7 +192,7 @@ func tokenFile(file *config.File, getenv func(string) string) (ownpath.Path, err
 	return config.Resolve(name)
 }
 
-// serviceToken reads the token by which services of other containers are known, "" if no file is named. It fails with
+// serviceToken reads the token that identifies services of other containers, "" if no file is configured. It fails with
 // bad_request for a file that cannot be read or holds no token.
 func serviceToken(file *config.File, getenv func(string) string) (string, error) {
 	path, err := tokenFile(file, getenv)

@@ -4,5 +4,5 @@ package host
 
 import "io/fs"
 
-// ownedByUser is true where files have no numbered owner.
+// ownedByUser is always true on systems without numeric file owners.
 func ownedByUser(fs.FileInfo) bool { return true }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownedByUser reports whether a file belongs to the user this process runs as.
+// ownedByUser reports whether a file belongs to the user of this process.
 func ownedByUser(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()

@@ -24,14 +24,14 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// The users of processes that are not root's.
+// Unprivileged user ids of processes.
 const (
 	ordinary = 23456
 	stranger = 34567
 )
 
-// play is a part of another process in the data directory KAGED_TEST_DIR: "serve" runs a service until standard input
-// ends, "call" calls it once and prints the outcome.
+// play acts as another process in the data directory KAGED_TEST_DIR: "serve" runs a service until standard input ends,
+// "call" calls it once and prints the outcome.
 func play(part string) int {
 	dir := os.Getenv("KAGED_TEST_DIR")
 	dataDir, err := config.Resolve(filepath.Join(dir, "data"))
@@ -56,7 +56,7 @@ func playService(opts host.Options) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	return h.Run(ctx, func() {
-		// The mode is not the socket's only guard.
+		// With an open mode only the check of the caller guards the socket.
 		path := host.SocketPath(opts.DataDir.String(), "probe")
 		for _, p := range []string{path, filepath.Dir(path), opts.DataDir.String()} {
 			_ = os.Chmod(p, 0o777)
@@ -88,13 +88,13 @@ func playCaller(reach func() (*host.Elsewhere, error)) error {
 	return rpc
 }
 
-// as is how a process is started: as a user, in namespaces.
+// as is the user and the namespaces of a started process.
 type as struct {
 	uid   int
 	flags uintptr
 }
 
-// scene is a folder that every user can work in, with this program in it.
+// scene is a folder that every user can use, with this program in it.
 type scene struct {
 	t   *testing.T
 	dir string
@@ -180,8 +180,8 @@ func (s *scene) want(name, got, want string) {
 	}
 }
 
-// A socket that is seen is not a socket that is owned: a service answers processes of its user and of root outside of
-// every cage, and neither one in a namespace of processes below nor one of another user, though the socket's mode lets
+// Access to a socket does not imply an answer. A service answers processes of its own user and of root outside of every
+// cage. It refuses processes in a nested pid namespace and processes of another user, although the socket's mode lets
 // all of them connect.
 func TestPeers(t *testing.T) {
 	t.Parallel()
@@ -219,8 +219,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// A process of another container cannot be looked at: it is served if it shows the token that both have by
-// KAGED_SERVICE_TOKEN_FILE, and told so if not.
+// A process of another container cannot be examined. It is served if it sends the token that both read from
+// KAGED_SERVICE_TOKEN_FILE; otherwise the error names the token.
 func TestPeersOfOtherContainers(t *testing.T) {
 	t.Parallel()
 	uid := os.Getuid()
@@ -262,7 +262,7 @@ func TestTokenIsNoPassForACage(t *testing.T) {
 	s.want("in a cage", s.call(as{uid, unix.CLONE_NEWPID}, env), "forbidden")
 }
 
-// A file that cannot be a token is refused at the start, with its name and a remedy.
+// A file without a valid token is refused at the start, with its path and a remedy.
 func TestServiceTokenFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -289,8 +289,8 @@ func TestServiceTokenFile(t *testing.T) {
 	}
 }
 
-// kaged's own paths include the data directory, the configuration, the token and the sockets that the configuration
-// puts elsewhere, each as a place without links.
+// kaged's own paths include the data directory, the configuration, the token and the sockets configured elsewhere, each
+// without links.
 func TestOwn(t *testing.T) {
 	t.Parallel()
 	dir := testkit.Own(t, t.TempDir()).String()

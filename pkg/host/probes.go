@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// phase is how far a host is.
+// phase is the phase of a host's life.
 type phase int32
 
 const (
@@ -23,22 +23,23 @@ const (
 )
 
 // probes answers Kubernetes and the like over HTTP without TLS: gRPC's health check is behind mTLS between hosts, and
-// the gateway's own address may be on the loopback. The three mean different things:
+// the gateway's own address may be on the loopback. The three probes differ:
 //
 //   - /startupz: every service has been ready once, migrations and first connections included;
-//   - /livez: the process answers. It looks at no store, so that an outage restarts no process;
-//   - /readyz: every service is ready now and does not stop.
+//
+// - /livez: the process answers. It checks no store, so that an outage does not restart processes;
+// - /readyz: every service is ready and not stopping.
 //
 // Answers are 200 or 503 and a sentence. It has one goroutine, and net/http's for each connection.
 type probes struct {
 	host    *Host
 	phase   atomic.Int32
-	started atomic.Bool // every service has been ready
+	started atomic.Bool // every service has been ready once
 	server  *http.Server
 	served  chan struct{}
 }
 
-// probeListen returns where probes are answered, "" for nowhere.
+// probeListen returns the address of the probes, "" for no probes.
 func (h *Host) probeListen() string {
 	if h.opts.Private {
 		return ""
@@ -50,7 +51,7 @@ func (h *Host) probeListen() string {
 	return config.Or(own, h.opts.Getenv("KAGED_PROBE_LISTEN"), h.opts.File.Telemetry.ProbeListen)
 }
 
-// startProbes answers probes until stop is called, which waits. It fails with unavailable for a taken address.
+// startProbes answers probes until stop is called, which waits. It fails with unavailable if the address is in use.
 func (h *Host) startProbes() (p *probes, stop func(), err error) {
 	p = &probes{host: h, served: make(chan struct{})}
 	address := h.probeListen()

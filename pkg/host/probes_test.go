@@ -13,8 +13,8 @@ import (
 	"kaged.dev/pkg/host"
 )
 
-// The three probes mean different things: an outage of a store turns readiness off alone, a start is over
-// once, and a process that drains lives and is not ready.
+// The three probes differ: an outage of a store fails only readiness, a start completes once, and a draining process is
+// live and not ready.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	address := freePort(t)
@@ -75,7 +75,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// An address that is taken stops the start with its key.
+// A taken address stops the start, and the error names its key.
 func TestProbesWhereSomebodyListens(t *testing.T) {
 	t.Parallel()
 	f, address := newProbe("probe", &journal{}), freePort(t)

@@ -23,7 +23,7 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// inProcessBuffer is the bytes on their way between two services of one process, in each direction.
+// inProcessBuffer is the buffer between two services of one process, in bytes for each direction.
 const inProcessBuffer = 256 << 10
 
 // running is a module with its server.
@@ -34,15 +34,15 @@ type running struct {
 	server  *grpc.Server
 	health  *health
 	memory  *bufconn.Listener
-	direct  *direct  // how this process calls it, nil for memory
-	listen  []string // "unix:PATH" or "host:port"; empty for the process only
-	address string   // where others reach it
-	sockets []string // the socket files to remove
+	direct  *direct  // the connection for this process, nil for bufconn
+	listen  []string // "unix:PATH" or "host:port"; empty if only this process calls it
+	address string   // address for other processes
+	sockets []string // socket files to remove
 
 	cancel context.CancelFunc // ends Run's context
 	ended  chan struct{}      // closed when Run has returned
-	runErr error              // of Run; read after ended
-	serves sync.WaitGroup     // the goroutines of the server
+	runErr error              // error of Run; read after ended
+	serves sync.WaitGroup     // goroutines of the server
 }
 
 func newRunning(h *Host, m Module) (*running, error) {
@@ -140,7 +140,7 @@ func (r *running) serve(l net.Listener, failed chan<- error) {
 	})
 }
 
-// stop stops the service in the order the package comment gives, without waiting for long work once patience has ended.
+// stop stops the service in the order of the package comment. Once patience has ended, it does not wait for long work.
 func (r *running) stop(patience context.Context, l limits) error {
 	r.health.stop()
 	if d, ok := r.service.(Drainer); ok {
@@ -162,7 +162,7 @@ func (r *running) stop(patience context.Context, l limits) error {
 	for _, socket := range r.sockets {
 		os.Remove(socket)
 		if dir := filepath.Dir(socket); dir == shortDir(r.host.opts.DataDir.String()) {
-			os.Remove(dir) // it stays while another service has its socket there
+			os.Remove(dir) // the folder stays while another service has its socket in it
 		}
 	}
 	if r.runErr != nil && !errors.Is(r.runErr, context.Canceled) {
@@ -203,8 +203,8 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// CheckInsecure refuses to let everyone in on an address that other machines may reach, unless that is said in so many
-// words. It fails with bad_request, details.reason insecure_anywhere.
+// CheckInsecure refuses to disable sign-in on an address reachable from other machines, unless anywhere permits it. It
+// fails with bad_request, details.reason insecure_anywhere.
 func CheckInsecure(listen string, insecure, anywhere bool) error {
 	if !insecure || anywhere || isLoopback(listen) {
 		return nil
@@ -224,7 +224,7 @@ func isLoopback(hostport string) bool {
 	return err == nil && (h == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// listenUnix makes a socket only its owner may use. A socket without a listener is a leftover and is replaced.
+// listenUnix creates a socket that only its owner may use. A socket without a listener is a leftover and is replaced.
 func listenUnix(path, dataDir string) (net.Listener, error) {
 	for range 10 {
 		l, err := tryListenUnix(path, dataDir)
@@ -235,8 +235,8 @@ func listenUnix(path, dataDir string) (net.Listener, error) {
 	return tryListenUnix(path, dataDir)
 }
 
-// tryListenUnix does that. It fails with fs.ErrNotExist if another service has stopped meanwhile and has taken the
-// folder with it.
+// tryListenUnix makes one attempt. It fails with fs.ErrNotExist if another service has stopped in the meantime and
+// removed the folder.
 func tryListenUnix(path, dataDir string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// shortDir is a folder with a short path that belongs to one data directory.
+// shortDir is the path of a short folder that belongs to one data directory.
 func shortDir(dataDir string) string {
 	sum := sha256.Sum256([]byte(dataDir))
 	base := os.Getenv("XDG_RUNTIME_DIR")
@@ -20,8 +20,9 @@ func shortDir(dataDir string) string {
 	return filepath.Join(base, fmt.Sprintf("kaged-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6])))
 }
 
-// ownShortDir makes sure that dir, if it is the short one of the data directory, is the user's alone: its name can be
-// guessed and any user may make folders there, so another may have made it first. A missing folder is no danger.
+// ownShortDir checks, if dir is the short folder of the data directory, that only the user can access it. Its name is
+// predictable, and any user may create folders there, so another user may have created it. A missing folder is no
+// danger.
 func ownShortDir(dir, dataDir string) error {
 	if dataDir == "" || dir != shortDir(dataDir) {
 		return nil

@@ -16,9 +16,9 @@ const (
 	langfuseSecretKey = "KAGED_LANGFUSE_SECRET_KEY"
 )
 
-// StartTelemetry starts the traces and the metrics that the file and the environment ask for. name is the process's;
-// service is the one service in it, "" for several. It fails with bad_request, as [telemetry.Start] does. The caller
-// stops the Kit.
+// StartTelemetry starts the traces and the metrics selected by the file and the environment. name is the name of the
+// process; service is its only service, "" if it has several. It fails with bad_request, as [telemetry.Start] does. The
+// caller stops the Kit.
 func StartTelemetry(
 	ctx context.Context, name, service string, file *config.File, log *slog.Logger, getenv func(string) string,
 ) (*telemetry.Kit, error) {
@@ -45,7 +45,7 @@ func StartTelemetry(
 	return kit, nil
 }
 
-// langfuse returns the account, nil without both keys.
+// langfuse returns the account, nil unless both keys are set.
 func langfuse(c config.Langfuse, getenv func(string) string) *telemetry.Langfuse {
 	l := &telemetry.Langfuse{
 		BaseURL:   config.Or(c.BaseURL, langfuseURL),

@@ -8,8 +8,8 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// Where a process offers its metrics, the environment says first for its service, then the service's table, then the
-// environment for all, then [telemetry].
+// The metrics address comes, in this order, from the environment for the service, from the service's table, from the
+// environment for all services, and from [telemetry].
 func TestMetricsListen(t *testing.T) {
 	t.Parallel()
 	file := &config.File{
@@ -39,7 +39,7 @@ func TestMetricsListen(t *testing.T) {
 	}
 }
 
-// Langfuse is at its cloud and its keys under their usual names where the file says no other, and needs both.
+// Langfuse defaults to its cloud and to the usual names of its keys, and needs both keys.
 func TestLangfuse(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"KAGED_LANGFUSE_PUBLIC_KEY": "pk", "KAGED_LANGFUSE_SECRET_KEY": "sk", "OTHER": "other"}

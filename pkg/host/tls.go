@@ -19,12 +19,12 @@ import (
 )
 
 // DebugAuditor is a Service that records calls with a debugging certificate. DebugCalled is called before each such
-// call, which is refused with its error. The log has them in any case.
+// call; its error refuses the call. The log records such calls in any case.
 type DebugAuditor interface {
 	DebugCalled(context.Context, rpc.DebugCall) error
 }
 
-// fileAt returns the path that a variable gives, else that of the configuration, which is relative to its file.
+// fileAt returns the path in a variable, else the configured path, which is relative to the configuration file.
 func fileAt(file *config.File, getenv func(string) string, variable, name string) string {
 	if v := getenv(variable); v != "" {
 		return v
@@ -35,7 +35,7 @@ func fileAt(file *config.File, getenv func(string) string, variable, name string
 	return filepath.Join(filepath.Dir(file.Path), name)
 }
 
-// tlsFiles returns the files of the process's identity, by the environment and the file.
+// tlsFiles returns the files of the process's certificate, from the environment and the file.
 func tlsFiles(file *config.File, getenv func(string) string) mtls.Files {
 	return mtls.Files{
 		CA:   fileAt(file, getenv, "KAGED_TLS_CA_FILE", file.TLS.CAFile),
@@ -47,7 +47,7 @@ func tlsFiles(file *config.File, getenv func(string) string) mtls.Files {
 // NATSFiles are the files for a connection to NATS; "" for an absent one.
 type NATSFiles struct{ Credentials, CA, Cert, Key string }
 
-// natsFiles returns them by the environment and the file.
+// natsFiles returns the files from the environment and the configuration.
 func natsFiles(file *config.File, getenv func(string) string) NATSFiles {
 	return NATSFiles{
 		Credentials: fileAt(file, getenv, "KAGED_NATS_CREDENTIALS_FILE", file.NATS.CredentialsFile),
@@ -57,7 +57,7 @@ func natsFiles(file *config.File, getenv func(string) string) NATSFiles {
 	}
 }
 
-// loadTLS returns the process's identity, nil without files.
+// loadTLS returns the process's certificate, nil without files.
 func loadTLS(file *config.File, getenv func(string) string, log *slog.Logger) (*mtls.Material, error) {
 	files := tlsFiles(file, getenv)
 	if !files.Named() {
@@ -66,7 +66,7 @@ func loadTLS(file *config.File, getenv func(string) string, log *slog.Logger) (*
 	return mtls.Load(files, log)
 }
 
-// listensFor returns the place among those a service listens at where processes of the same host reach it.
+// listensFor returns the listen address for processes of the same host.
 func listensFor(listen []string) string {
 	if i := slices.IndexFunc(listen, isUnix); i >= 0 {
 		return listen[i]
@@ -76,8 +76,7 @@ func listensFor(listen []string) string {
 
 func isUnix(at string) bool { return strings.HasPrefix(at, "unix:") }
 
-// told returns the address a service tells others: the configured one, else the TCP address it listens at, else its
-// socket.
+// told returns the address that a service reports to others: the configured one, else its TCP address, else its socket.
 func told(listen []string, address string) string {
 	for _, at := range listen {
 		if address == "" && !isUnix(at) {
@@ -87,7 +86,7 @@ func told(listen []string, address string) string {
 	return cmp.Or(append([]string{address}, listen...)...)
 }
 
-// howTLS is how a service gets its identity.
+// howTLS is the advice on how to make a service's certificate.
 const howTLS = "make certificates with `kaged certs init DIR` and `kaged certs issue DIR %s` and name them in " +
 	"[tls] ca_file, cert_file " +
 	"and key_file (KAGED_TLS_CA_FILE, KAGED_TLS_CERT_FILE, KAGED_TLS_KEY_FILE)"
@@ -122,14 +121,14 @@ func (h *Host) checkListen(service string, listen []string, address string) erro
 // destination is a service over TCP.
 type destination struct {
 	service, address string
-	// workspace is the one that its certificate must name, "" for none.
+	// workspace is the workspace that its certificate must name, "" for none.
 	workspace string
-	// replicas says that the address is the name of several processes.
+	// replicas is true if the address is a name with several processes.
 	replicas bool
 }
 
-// workspaceOf returns the workspace that the certificate of a service must name where the caller does not say: this
-// process's own, or the configured one.
+// workspaceOf returns the workspace that a service's certificate must name by default: this process's own, or the
+// configured one.
 func (h *Host) workspaceOf(service string) string {
 	if !mtls.InWorkspace(service) {
 		return ""
@@ -144,7 +143,7 @@ func (h *Host) workspaceOf(service string) string {
 // elsewhere connects to a service over TCP.
 func (c *conns) elsewhere(at destination) (*grpc.ClientConn, error) {
 	if c.host.tls == nil {
-		return nil, fault.New(fault.BadRequest, "%s is reached over TCP, which takes a certificate: "+howTLS+".",
+		return nil, fault.New(fault.BadRequest, "%s is reached over TCP, which requires a certificate: "+howTLS+".",
 			at.address, "SERVICE")
 	}
 	between := rpc.Between{
@@ -170,7 +169,7 @@ func (r *running) debugged(log *slog.Logger) func(context.Context, rpc.DebugCall
 	}
 }
 
-// watchTLS reads the files again and again until stop is called, which waits.
+// watchTLS checks the files periodically until stop is called, which waits.
 func (h *Host) watchTLS() (stop func()) {
 	if h.tls == nil {
 		return func() {}

@@ -51,8 +51,8 @@ func withTLS(t *testing.T, files mtls.Files, toml string) host.Options {
 	return opts
 }
 
-// A service listens on TCP, the loopback too, with its own certificate only, at an address that others can dial; the
-// refusal names the command to type.
+// A service listens on TCP, loopback included, only with its own certificate and at an address that others can dial;
+// the refusal contains the command to run.
 func TestTCPNeedsTLS(t *testing.T) {
 	t.Parallel()
 	ca := certs.New(t)
@@ -100,8 +100,8 @@ func (a *audited) DebugCalled(_ context.Context, c rpc.DebugCall) error {
 	return nil
 }
 
-// A service listens on a unix socket and on TCP at once. Over the socket it answers as ever; over TCP it answers the
-// callers of the table that want this service, and hands calls with a debugging certificate to its record.
+// A service listens on a unix socket and on TCP at once. The socket is as without TCP. Over TCP the service answers the
+// permitted callers that ask for this service, and records calls with a debugging certificate.
 func TestBetweenHosts(t *testing.T) {
 	t.Parallel()
 	ca, address := certs.New(t), freePort(t)
@@ -185,7 +185,7 @@ func (f *fickle) Ready(context.Context) error {
 	return nil
 }
 
-// Calls go to the replicas behind a name by turns, and to the healthy ones only.
+// Calls go in turn to the healthy replicas behind a name.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	ca := certs.New(t)
@@ -233,7 +233,7 @@ func TestReplicas(t *testing.T) {
 		seen[answered()] = true
 	}
 	replicas[0].away.Store(true)
-	for len(seen) > 1 { // until its health is known
+	for len(seen) > 1 { // until the health of each replica is known
 		clear(seen)
 		for range 10 {
 			seen[answered()] = true
