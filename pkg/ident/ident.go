@@ -1,7 +1,8 @@
 // Package ident makes kaged's identifiers and carries a call's operator.
 //
 // Ids are ULIDs: 26 characters, sortable by the time they were made, and increasing within a process even inside one
-// millisecond. They are neither secret nor an order between processes; order within a session is its ordinal.
+// millisecond. They are not secret, and they do not order events of several processes; the order within a session is
+// its ordinal.
 package ident
 
 import (
@@ -14,7 +15,7 @@ import (
 )
 
 var entropy = struct {
-	sync.Mutex // guards the reader, which remembers the last id
+	sync.Mutex // guards the reader, which stores the last id
 	*ulid.MonotonicEntropy
 }{MonotonicEntropy: ulid.Monotonic(rand.Reader, 0)}
 
@@ -24,7 +25,8 @@ func New() string {
 	defer entropy.Unlock()
 	id, err := ulid.New(ulid.Timestamp(time.Now()), entropy.MonotonicEntropy)
 	if err != nil {
-		// The millisecond's counter ran over: 2^80 ids cannot be made in one, so only its random start was at the edge.
+		// The millisecond's counter overflowed. As 2^80 ids in one millisecond are impossible, its random start was near the
+		// limit.
 		entropy.MonotonicEntropy = ulid.Monotonic(rand.Reader, 0)
 		id = ulid.MustNew(ulid.Timestamp(time.Now()), entropy.MonotonicEntropy)
 	}
@@ -37,8 +39,8 @@ func Valid(s string) bool {
 	return err == nil && id.String() == s
 }
 
-// Caller is the operator of a request and the request's id. It travels with the context and, through package rpc,
-// from service to service.
+// Caller is the operator of a request and the request's id. It is passed in the context and, through package rpc, from
+// service to service.
 type Caller struct {
 	// UserID is the operator, "" if unknown.
 	UserID string
@@ -46,12 +48,11 @@ type Caller struct {
 	Email string
 	// RequestID correlates the records of one request.
 	RequestID string
-	// AuthMode is how the operator was recognised: loopback, sidecar, insecure or token.
+	// AuthMode is how the operator signed in: loopback, sidecar, insecure or token.
 	AuthMode string
-	// AgentPath is the tree path of the agent that the operator's work is done by, "" for the operator in person. A tool
-	// sets it.
+	// AgentPath is the tree path of the agent that acts for the operator, "" for the operator in person. A tool sets it.
 	AgentPath string
-	// Role is [Admin] for an administrator of a shared deployment, as the gateway found; "" for everyone else.
+	// Role is [Admin] for an administrator of a shared deployment, as found by the gateway; "" for all others.
 	Role string
 }
 
@@ -60,12 +61,12 @@ const Admin = "admin"
 
 type callerKey struct{}
 
-// WithCaller returns a context that carries c.
+// WithCaller returns a context with c.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns the caller ctx carries, the zero Caller if absent.
+// CallerFrom returns the caller of ctx, the zero Caller if absent.
 func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

@@ -52,7 +52,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// A caller travels with its context, and its absence is the zero caller.
+// A context returns the caller stored in it, and the zero caller if none is stored.
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	if c := ident.CallerFrom(t.Context()); c != (ident.Caller{}) {
