@@ -1,11 +1,11 @@
-// Package jsondepth bounds how deep JSON nests before a parser reads it. Parsers, wire formats and providers give
-// up at depths of their own, so that every border of kaged has the same one.
+// Package jsondepth limits the nesting of JSON before a parser reads it. Parsers, wire formats and providers have
+// different limits of their own; with this one the limit is the same everywhere in kaged.
 package jsondepth
 
-// Max is how deep objects and arrays may nest in the JSON of a request and in the input of a tool call.
+// Max is the maximum nesting of objects and arrays in the JSON of a request and in the input of a tool call.
 const Max = 100
 
-// Of returns how deep brackets outside strings nest in data, which need not be JSON.
+// Of returns the nesting depth of brackets outside strings in data, which need not be JSON.
 func Of[T string | []byte](data T) int {
 	open, deepest, quoted := 0, 0, false
 	for i := 0; i < len(data); i++ {
