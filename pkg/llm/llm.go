@@ -1,6 +1,6 @@
 // Package llm is the interface to models: one request, one stream of events, one way to count tokens, for every
-// provider. Drivers translate to a provider's wire format and back; routing, retries, records and the agent loop
-// sit above and know no provider.
+// provider. Drivers translate to a provider's wire format and back; routing, retries, records and the agent loop are
+// built on it and are independent of the provider.
 package llm
 
 import (
@@ -22,9 +22,9 @@ const (
 	RoleSystem    Role = "system"
 )
 
-// Message is one message of a conversation. A message of RoleTool holds only tool results; a message of
-// RoleAssistant only text, thinking and tool calls. A message of RoleSystem inside the conversation is kaged's own
-// note (a summary) and is given to providers that know no such role as a user message.
+// Message is one message of a conversation. A message of RoleTool holds only tool results; a message of RoleAssistant
+// only text, thinking and tool calls. A message of RoleSystem inside the conversation is kaged's own note (a summary);
+// providers without that role get it as a user message.
 type Message struct {
 	Role   Role
 	Blocks []Block
@@ -38,27 +38,26 @@ type Block struct {
 	Result   *ToolResult
 }
 
-// Text is text to read.
+// Text is readable text.
 type Text struct{ Text string }
 
-// Thinking is a model's reasoning. Opaque is the provider's own data, which must be given back unchanged to the same
-// driver on the next turn and to no other.
+// Thinking is a model's reasoning. Opaque is the provider's own data. It must be returned unchanged to the same driver
+// on the next turn, and to no other driver.
 type Thinking struct {
 	Text   string
 	Opaque []byte
 	Driver string
 }
 
-// ToolCall is a model's wish to use a tool. Name is the dotted name; drivers encode it for the wire. Input is JSON
-// text, always a JSON object after a driver has produced it ({} if empty), or the raw text if the model wrote
-// invalid JSON.
+// ToolCall is a model's request to use a tool. Name is the dotted name; drivers encode it for the wire. Input is JSON
+// text. A driver always produces a JSON object ({} if empty), or the raw text if the model wrote invalid JSON.
 type ToolCall struct {
 	ID    string
 	Name  string
 	Input string
 }
 
-// ToolResult is a tool's answer.
+// ToolResult is the result of a tool call.
 type ToolResult struct {
 	CallID  string
 	Name    string
@@ -66,7 +65,7 @@ type ToolResult struct {
 	IsError bool
 }
 
-// Tool is a tool as a model is told about it. Schema is a JSON Schema of type object.
+// Tool is the description of a tool for a model. Schema is a JSON Schema of type object.
 type Tool struct {
 	Name        string
 	Description string
@@ -79,28 +78,29 @@ type Request struct {
 	Model string
 	// System is the system prompt, in blocks.
 	System []string
-	// Messages is the conversation, oldest first, ending with a user or tool message.
+	// Messages is the conversation, oldest first. It ends with a user or tool message.
 	Messages []Message
-	// Tools are the tools on offer.
+	// Tools are the offered tools.
 	Tools []Tool
-	// Note, unless empty, is kaged's own word for this call alone. It stands behind the conversation and is no part
-	// of it: the next request may lack it, so a driver asks its provider to cache the part before it.
+	// Note is kaged's own text for this call only, or empty. It follows the conversation without being part of it. The
+	// next request may lack it, so a driver asks its provider to cache the part before it.
 	Note string
-	// MaxOutputTokens bounds the answer; 0 leaves it to the provider (Anthropic, which insists on a number, is given the
+	// MaxOutputTokens limits the answer; 0 leaves the limit to the provider (Anthropic requires a number and gets the
 	// model's own limit).
 	MaxOutputTokens int
-	// CacheKey groups the requests of one conversation for providers that cache by it. It is a hash, not our id.
+	// CacheKey groups the requests of one conversation for providers that cache by it. It is a hash, not kaged's id.
 	CacheKey string
-	// Agent is the tree path of the agent that asks. It is for a driver that plays parts; no provider is sent it.
+	// Agent is the tree path of the calling agent. Only the rehearsal driver uses it; it is not sent to providers.
 	Agent string `json:"-"`
-	// Superseded is the number of the model's turns that compactions took out of Messages. It is for the same driver.
+	// Superseded is the number of the model's turns that compactions removed from Messages. Only the rehearsal driver uses
+	// it.
 	Superseded int `json:"-"`
-	// Hold, unless nil, is called once, when the request is ready to be sent: a driver sends no byte before it
+	// Hold is called once when the request is ready to be sent, unless it is nil. A driver sends nothing before it
 	// returns, and fails with its error.
 	Hold func(context.Context, Body) error `json:"-"`
 }
 
-// Body describes the encoded request. That of a driver without a wire format is zero.
+// Body describes the encoded request. It is zero for a driver without a wire format.
 type Body struct {
 	// SHA256 is the hash of the bytes on the wire.
 	SHA256 [sha256.Size]byte
@@ -108,7 +108,7 @@ type Body struct {
 	Size int64
 }
 
-// Conversation returns the messages with the note behind them.
+// Conversation returns the messages followed by the note.
 func (r *Request) Conversation() []Message {
 	if r.Note == "" {
 		return r.Messages
@@ -116,7 +116,7 @@ func (r *Request) Conversation() []Message {
 	return append(slices.Clip(r.Messages), Message{Role: RoleSystem, Blocks: []Block{{Text: &Text{Text: r.Note}}}})
 }
 
-// StopReason is why a model stopped.
+// StopReason is the reason why a model stopped.
 type StopReason string
 
 // The reasons.
@@ -128,8 +128,8 @@ const (
 	StopAborted StopReason = "aborted"
 )
 
-// Usage counts tokens, each in one place only: Input excludes tokens read from or written to a cache; Output
-// includes Reasoning.
+// Usage counts tokens, each in one field only: Input excludes tokens read from or written to a cache; Output includes
+// Reasoning.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -138,7 +138,7 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write"`
 }
 
-// The limits of token counts. A provider's report is not trusted beyond MaxReported per field and call. No sum exceeds
+// The limits of token counts. A provider's report is limited to MaxReported per field and call. No sum exceeds
 // MaxCount, the largest integer that every JSON client reads exactly.
 const (
 	MaxReported = 1_000_000_000
@@ -159,7 +159,7 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// TotalInput returns the input tokens with those that went through a cache, at most [MaxCount].
+// TotalInput returns all input tokens, cached ones included, at most [MaxCount].
 func (u Usage) TotalInput() int64 { return AddCounts(u.Input, u.CacheRead, u.CacheWrite) }
 
 // AddCounts returns the sum of token counts, at most [MaxCount]. A negative count adds zero.
@@ -171,7 +171,7 @@ func AddCounts(counts ...int64) int64 {
 	return sum
 }
 
-// Event is one thing that happened on a stream: exactly one of its fields is set, and beside an error Received alone.
+// Event is one event of a stream: exactly one of its fields is set. With an error only Received is set.
 type Event struct {
 	// Accepted is the first chunk of a successful answer: from here on no other provider may be tried.
 	Accepted *Accepted
@@ -181,13 +181,14 @@ type Event struct {
 	ThinkingDelta string
 	// Done is the end of a successful answer and the last event.
 	Done *Done
-	// Received is, beside the error that ends a call, the size in bytes of the answer so far, calls of tools included.
+	// Received is set together with the error that ends a call: the size in bytes of the answer so far, tool calls
+	// included.
 	Received int
 }
 
-// Accepted says that the provider answers.
+// Accepted reports that the provider answers.
 type Accepted struct {
-	// Usage is the provider's count so far, zero where it counts at the end alone.
+	// Usage is the provider's count so far, zero if the provider counts only at the end.
 	Usage Usage
 }
 
@@ -195,7 +196,7 @@ type Accepted struct {
 type Done struct {
 	// Blocks is everything the model wrote, in order.
 	Blocks []Block
-	// Stop is why it stopped: StopEnd, StopLength or StopToolUse (whenever Blocks hold a call).
+	// Stop is the reason for the end: StopEnd, StopLength, or StopToolUse if Blocks holds a call.
 	Stop StopReason
 	// Usage counts the answer's tokens.
 	Usage Usage
@@ -204,36 +205,36 @@ type Done struct {
 // Driver speaks one provider's wire format.
 type Driver interface {
 	// Stream makes one model call and yields its events. It yields at most one error, last: a *fault.Error with
-	// provider_unreachable, provider_auth_failed, provider_rate_limited (details.retry_after_ms where the provider said
-	// so), provider_bad_response, provider_rejected, context_overflow, or the context's error. details.status is the HTTP
-	// status where there was one. It makes no retries of its own. Breaking out of the loop, or the end of ctx, closes the
-	// provider's connection before Stream's iterator returns.
+	// provider_unreachable, provider_auth_failed, provider_rate_limited (with details.retry_after_ms if the provider sent
+	// it), provider_bad_response, provider_rejected, context_overflow, or the context's error. details.status is the HTTP
+	// status, if any. Stream does not retry. Breaking out of the loop, or the end of ctx, closes the provider's connection
+	// before Stream's iterator returns.
 	Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
 }
 
-// Keeper is a driver that is given back some thinking only.
+// Keeper is a driver that accepts only some thinking back.
 type Keeper interface {
-	// Keeps reports whether thinking may go back to a model. A request leaves other thinking out.
+	// Keeps reports whether thinking may be sent to a model. Other thinking is left out of a request.
 	Keeps(model string, t *Thinking) bool
 }
 
-// Target is one place a model call can go.
+// Target is a destination of a model call.
 type Target struct {
 	Provider, Model, Driver string
 	APIKey, BaseURL         string
 	Headers                 map[string]string
 	// Script is the script of the rehearsal driver.
 	Script []byte
-	// Facts are the operator's, and win over the catalogue. Zero values are not set.
+	// Facts are the operator's facts, which override the catalogue. Zero values are unset.
 	Facts Facts
 }
 
 // Facts are limits and prices of a model.
 type Facts struct {
 	ContextWindow, MaxOutput int
-	// Price is nil for the catalogue's.
+	// Price is nil for the catalogue's prices.
 	Price *Price
 }
 
-// Price is US dollars for a million tokens.
+// Price is in US dollars per million tokens.
 type Price struct{ Input, Output, CacheRead, CacheWrite float64 }

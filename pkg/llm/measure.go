@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Stats measures a model's work. Times are milliseconds with three decimals.
+// Stats measures a model's work. Times are in milliseconds with three decimals.
 type Stats struct {
-	// TTFT is the time from the request to the first text or thinking, absent without one.
+	// TTFT is the time from the request to the first text or thinking, absent without either.
 	TTFT *float64 `json:"ttft"`
-	// Duration is the time of streaming, without tools.
+	// Duration is the streaming time, without tools.
 	Duration float64 `json:"duration"`
-	// TPS is output tokens per second of Duration.
+	// TPS is the number of output tokens per second of Duration.
 	TPS float64 `json:"tps"`
-	// Cost is nil where the model's prices are not known.
+	// Cost is nil if the model's prices are unknown.
 	Cost *Cost `json:"cost"`
 }
 
-// Cost is US dollars by kind of token. Output is the output that is not reasoning.
+// Cost is in US dollars by kind of token. Output excludes reasoning.
 type Cost struct {
 	Input      float64 `json:"input"`
 	Output     float64 `json:"output"`
@@ -35,7 +35,7 @@ func (c Cost) Add(d Cost) Cost {
 	}
 }
 
-// Milliseconds returns d as [Stats] holds it.
+// Milliseconds converts d to the unit of [Stats].
 func Milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }

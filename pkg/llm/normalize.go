@@ -2,10 +2,10 @@ package llm
 
 import "slices"
 
-// Unanswered is the answer to a call that has no result in its conversation, because work was cut off.
+// Unanswered is the result of an interrupted call that has no other result in its conversation.
 const Unanswered = "The call was cut off before it had a result. It may have had effects."
 
-// Normalize returns a conversation as every provider takes it, sharing the unchanged parts:
+// Normalize converts a conversation to the form that every provider accepts, and shares the unchanged parts:
 //
 //   - empty blocks and messages are gone;
 //   - the results of a turn's calls follow the turn in one message of RoleTool, in the order of the calls, and a call
@@ -13,14 +13,14 @@ const Unanswered = "The call was cut off before it had a result. It may have had
 //   - a result that answers no call of the turn before it is gone, and so is a second result for the same call;
 //   - neighbours of the same role are one message.
 //
-// A conversation that is in this form already is returned equal, so that prompt caches hold.
+// A conversation in this form is returned unchanged, so that prompt caches stay valid.
 func Normalize(messages []Message) []Message {
 	out, _ := NormalizeFrom(messages)
 	return out
 }
 
-// NormalizeFrom is [Normalize], and returns for each message the indexes in messages that it comes from, at
-// least one. A message of RoleTool comes from its turn.
+// NormalizeFrom is [Normalize] and also returns the origin of each message: the indexes in messages, at least one. The
+// origin of a message of RoleTool is its turn.
 func NormalizeFrom(messages []Message) (out []Message, from [][]int) {
 	out, from = make([]Message, 0, len(messages)), make([][]int, 0, len(messages))
 	add := func(m Message, i int) {
@@ -34,7 +34,7 @@ func NormalizeFrom(messages []Message) (out []Message, from [][]int) {
 	for i, m := range messages {
 		switch m.Role {
 		case RoleTool:
-			// Taken along with the turn they answer.
+			// Handled together with the turn that they answer.
 		case RoleAssistant:
 			turn := spoken(m.Blocks)
 			if len(turn) == 0 {

@@ -28,7 +28,7 @@ func msg(role llm.Role, blocks ...llm.Block) llm.Message {
 	return llm.Message{Role: role, Blocks: blocks}
 }
 
-// A conversation of any shape becomes one with each call answered once, right after its turn.
+// In a normalized conversation each call is answered once, right after its turn.
 func TestNormalize(t *testing.T) {
 	const user, model, tool, system = llm.RoleUser, llm.RoleAssistant, llm.RoleTool, llm.RoleSystem
 	for name, c := range map[string]struct{ in, want []llm.Message }{
@@ -80,7 +80,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// A normal conversation stays as it is, every call has its one result, no text is lost, and the input is left alone.
+// A normal conversation is unchanged, every call has one result, no text is lost, and the input is not modified.
 func TestNormalizeProperties(t *testing.T) {
 	ids := rapid.SampledFrom([]string{"a", "b", "c"})
 	block := rapid.Custom(func(t *rapid.T) llm.Block {

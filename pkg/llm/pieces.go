@@ -8,10 +8,10 @@ const (
 	largestPiece = 64 << 10
 )
 
-// Pieces gathers a text that comes in pieces. It holds little more than the text, where a strings.Builder that grows
-// holds up to twice as much and leaves as much again to the collector. The zero value is empty.
+// Pieces collects a text that arrives in pieces. It needs little more memory than the text. A growing strings.Builder
+// needs up to twice as much, and leaves as much again to the garbage collector. The zero value is empty.
 type Pieces struct {
-	parts [][]byte // all are full but the last
+	parts [][]byte // all are full except the last
 	size  int
 }
 
@@ -31,13 +31,13 @@ func (p *Pieces) WriteString(s string) {
 	}
 }
 
-// next returns the size of the next part: as much as there is, so that few parts are made, within bounds.
+// next returns the size of the next part: the present size, so that the parts are few, within limits.
 func (p *Pieces) next(wanted int) int { return min(max(firstPiece, p.size, wanted), largestPiece) }
 
 // Len returns the bytes of the text.
 func (p *Pieces) Len() int { return p.size }
 
-// String returns the text as one.
+// String returns the whole text.
 func (p *Pieces) String() string {
 	var b strings.Builder
 	b.Grow(p.size)

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Pieces hold the written text, in order, for any sizes.
+// Pieces holds the written text, in order, for any sizes.
 func TestPiecesHoldWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,7 +26,7 @@ func TestPiecesHoldWhatWasWritten(t *testing.T) {
 	})
 }
 
-// A long text that comes in small pieces costs its own size, and not a multiple of it.
+// A long text in small pieces needs memory for its size, not a multiple of it.
 func TestPiecesHoldLittleMoreThanTheText(t *testing.T) {
 	const size = 8 << 20
 	piece := strings.Repeat("x", 20)

@@ -1,5 +1,5 @@
-// Package llmproto is the wire form of conversations and of a model's usage: package llm in kaged.harness.v1, in
-// which they travel between session-manager and the harness and in which steps are stored.
+// Package llmproto is the wire form of conversations and of a model's usage: package llm in kaged.harness.v1. It is
+// used between session-manager and the harness, and for stored steps.
 package llmproto
 
 import (
@@ -19,7 +19,7 @@ var fromRoles = inverse(roles)
 //convert:use roles stops fromStops
 //convert:one Message llm.Message *harnessv1.Message >MessageId=- >Step=- >AlwaysKeep=-
 
-// FromMessage is the reverse of [Message]. A role that this build does not know is a user's.
+// FromMessage is the reverse of [Message]. An unknown role counts as the user's.
 func FromMessage(p *harnessv1.Message) llm.Message {
 	role, ok := fromRoles[p.GetRole()]
 	if !ok {
@@ -28,7 +28,7 @@ func FromMessage(p *harnessv1.Message) llm.Message {
 	return llm.Message{Role: role, Blocks: FromBlocks(p.GetBlocks())}
 }
 
-// Results returns the results of a step as one message.
+// Results encodes the results of a step as one message.
 func Results(results []llm.ToolResult) *harnessv1.Message {
 	m := &harnessv1.Message{Role: harnessv1.Role_ROLE_TOOL}
 	for _, r := range results {
@@ -54,7 +54,7 @@ func FromResults(m *harnessv1.Message) []llm.ToolResult {
 //convert:both Call FromCall llm.ToolCall *harnessv1.ToolCall
 //convert:both Result FromResult llm.ToolResult *harnessv1.ToolResult CallID=ToolCallId
 
-// Blocks returns blocks as protobuf. An empty one is left out.
+// Blocks encodes blocks. An empty block is left out.
 func Blocks(blocks []llm.Block) []*harnessv1.Block {
 	out := make([]*harnessv1.Block, 0, len(blocks))
 	for _, b := range blocks {
@@ -65,7 +65,7 @@ func Blocks(blocks []llm.Block) []*harnessv1.Block {
 	return out
 }
 
-// FromBlocks is the reverse of [Blocks]. A block of a kind that this build does not know is left out.
+// FromBlocks is the reverse of [Blocks]. A block of an unknown kind is left out.
 func FromBlocks(blocks []*harnessv1.Block) []llm.Block {
 	out := make([]llm.Block, 0, len(blocks))
 	for _, p := range blocks {
@@ -84,7 +84,7 @@ var stops = map[llm.StopReason]harnessv1.StopReason{
 
 var fromStops = inverse(stops)
 
-// Stop returns a stop reason as protobuf.
+// Stop encodes a stop reason.
 func Stop(s llm.StopReason) harnessv1.StopReason { return stops[s] }
 
 // FromStop is the reverse of [Stop]; unspecified gives "".
@@ -94,11 +94,11 @@ func FromStop(s harnessv1.StopReason) llm.StopReason { return fromStops[s] }
 //convert:both Stats FromStats *llm.Stats *harnessv1.Stats TTFT=TtftMs Duration=DurationMs <float64=finite
 //convert:both Cost FromCost *llm.Cost *harnessv1.Cost <float64=finite
 
-// FromUsage is the reverse of [Usage]. Counts are brought within [llm.MaxCount]: steps stored by older versions may
-// hold any.
+// FromUsage is the reverse of [Usage]. Counts are limited to [llm.MaxCount], because steps stored by older versions may
+// exceed it.
 func FromUsage(p *harnessv1.Usage) llm.Usage { return fromUsage(p).Bounded(llm.MaxCount) }
 
-// finite returns 0 for a number without a JSON form.
+// finite returns 0 for NaN and infinity, which JSON cannot hold.
 func finite(f float64) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0

@@ -44,7 +44,7 @@ func result() *rapid.Generator[llm.ToolResult] {
 	})
 }
 
-// travel returns m after the wire.
+// travel encodes and decodes m.
 func travel[M any, P interface {
 	*M
 	proto.Message
@@ -61,7 +61,7 @@ func travel[M any, P interface {
 	return back
 }
 
-// Messages, thinking's opaque data included, and results are the same after the wire.
+// Messages, including opaque data of thinking, and results are equal after encoding and decoding.
 func TestConversationsRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -79,7 +79,7 @@ func TestConversationsRoundTrip(t *testing.T) {
 	})
 }
 
-// Measures are the same after the wire, and those that were not made stay so.
+// Statistics are equal after encoding and decoding, and missing ones stay missing.
 func TestMeasuresRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +110,7 @@ func TestMeasuresRoundTrip(t *testing.T) {
 	}
 }
 
-// Every stop reason has its number.
+// Every stop reason has a number.
 func TestStops(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []llm.StopReason{llm.StopEnd, llm.StopLength, llm.StopToolUse, llm.StopError, llm.StopAborted} {
@@ -120,7 +120,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// A value that this build does not know, or that JSON cannot hold, is left out.
+// An unknown value, and one that JSON cannot hold, is left out.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	text := &harnessv1.Block{Block: &harnessv1.Block_Text{Text: &harnessv1.Text{Text: "a"}}}

@@ -1,6 +1,6 @@
-// Package modelmeta knows the models of the known providers: their limits and their prices.
+// Package modelmeta holds the limits and the prices of the models of known providers.
 //
-// The data is embedded, made by internal/gen from the catalogue that NOTICE names, and is parsed at the first look-up:
+// The data is embedded. internal/gen makes it from the catalogue named in NOTICE. It is parsed at the first look-up, so
 // a process without look-ups does not pay for it. It is as old as that catalogue; unknown models are not guessed.
 package modelmeta
 
@@ -17,12 +17,12 @@ import (
 //go:embed models.json
 var data []byte
 
-// Pricing is US dollars per token.
+// Pricing is in US dollars per token.
 type Pricing struct {
 	Input, Output, CacheRead, CacheWrite float64
 }
 
-// Tier is the pricing of a request whose input, cached or not, is more than Above tokens.
+// Tier is the pricing of a request with more than Above input tokens, cached or not.
 type Tier struct {
 	Above int64
 	Pricing
@@ -30,23 +30,23 @@ type Tier struct {
 
 // Meta is the known data of a model.
 type Meta struct {
-	// ContextWindow is how many tokens a conversation may have, 0 if unknown.
+	// ContextWindow is the maximum number of tokens of a conversation, 0 if unknown.
 	ContextWindow int
-	// MaxOutput is how many tokens an answer may have, 0 if unknown.
+	// MaxOutput is the maximum number of tokens of an answer, 0 if unknown.
 	MaxOutput int
-	// Pricing has the prices of tokens; zero for a provider that does not charge by token, and for free models.
+	// Pricing are the prices of tokens; zero for a provider that does not charge by token, and for free models.
 	Pricing Pricing
 	// Tiers are the prices of long requests, by rising threshold.
 	Tiers []Tier
-	// Reasoning says whether the model thinks before it answers.
+	// Reasoning is true if the model thinks before it answers.
 	Reasoning bool
-	// Images says whether the model sees images.
+	// Images is true if the model accepts images.
 	Images bool
 }
 
-// Lookup returns the known data of a model. The provider is the name in the operator's configuration; if that is no
-// known provider's, the driver tells the vendor. The model may carry its vendor's prefix or a date that the catalogue
-// lacks, or lack a date that it has. The models of the rehearsal driver are always unknown.
+// Lookup returns the known data of a model. The provider is the name in the operator's configuration; if that is not a
+// known provider, the driver selects the vendor. The model's id may have the vendor's prefix, may have a date that the
+// catalogue lacks, or may lack a date that the catalogue has. The models of the rehearsal driver are always unknown.
 func Lookup(provider, driver, model string) (Meta, bool) {
 	if driver == "rehearsal" {
 		return Meta{}, false
@@ -62,7 +62,7 @@ func Lookup(provider, driver, model string) (Meta, bool) {
 	return Meta{}, false
 }
 
-// Cost returns the cost of usage at a model's prices; false if it has no price per token.
+// Cost returns the cost of usage at a model's prices, and false if the model has no price per token.
 func Cost(u llm.Usage, m Meta) (llm.Cost, bool) {
 	p := m.Pricing
 	for _, t := range m.Tiers {
@@ -85,14 +85,14 @@ func Cost(u llm.Usage, m Meta) (llm.Cost, bool) {
 	return c, true
 }
 
-// otherNames are names that people give to providers of the catalogue.
+// otherNames maps common names of providers to their names in the catalogue.
 var otherNames = map[string]string{
 	"claude": "anthropic", "gemini": "google", "vertex": "google-vertex", "bedrock": "amazon-bedrock",
 	"azure-openai": "azure", "moonshot": "moonshotai", "kimi": "moonshotai", "grok": "xai", "zhipu": "zai",
 	"together-ai": "together", "fireworks-ai": "fireworks", "hf": "huggingface",
 }
 
-// providerNames returns the catalogue's providers to ask, best first.
+// providerNames returns the catalogue's providers to search, best first.
 func providerNames(provider, driver string) []string {
 	provider = strings.ToLower(provider)
 	if name, ok := otherNames[provider]; ok {
@@ -106,8 +106,8 @@ func providerNames(provider, driver string) []string {
 	case "anthropic", "openai", "google":
 		names = append(names, driver)
 	case "openai-chat":
-		// A compatible server under an unknown name may be of any vendor, OpenAI behind a proxy included. Other vendors
-		// do not reuse OpenAI's ids.
+		// A compatible server with an unknown name may serve models of any vendor, also OpenAI's behind a proxy. Other
+		// vendors do not reuse OpenAI's ids.
 		names = append(names, "openai")
 	}
 	return names
@@ -125,7 +125,7 @@ func (c catalogue) find(model string) (Meta, bool) {
 		if m, ok := c.undated[undate(model)]; ok {
 			return m, true
 		}
-		// anthropic/claude-x at Anthropic's own API, as routers write it.
+		// For example anthropic/claude-x at Anthropic's own API, in the form of routers.
 		_, rest, found := strings.Cut(model, "/")
 		if !found {
 			return Meta{}, false
@@ -153,7 +153,7 @@ var parsed = sync.OnceValue(func() map[string]catalogue {
 		}
 		newest := map[string]string{}
 		for id := range c.byID {
-			// Of several dates the newest stands for the model without one.
+			// Of several dates the newest applies to the id without a date.
 			if short := undate(id); short != id && id > newest[short] {
 				newest[short] = id
 				c.undated[short] = c.byID[id]
@@ -169,7 +169,7 @@ var parsed = sync.OnceValue(func() map[string]catalogue {
 	return all
 })
 
-// decode reads a row as internal/gen writes it.
+// decode decodes a row of internal/gen.
 func decode(row []float64) Meta {
 	m := Meta{
 		ContextWindow: int(row[0]),
@@ -184,7 +184,7 @@ func decode(row []float64) Meta {
 	return m
 }
 
-// pricing reads four prices per million tokens.
+// pricing decodes four prices per million tokens.
 func pricing(row []float64) Pricing {
 	const million = 1e6
 	return Pricing{

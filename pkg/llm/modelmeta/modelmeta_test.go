@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/llm/modelmeta"
 )
 
-// A model is found by its id, and also by the spellings of people and routers; unknown ones are not guessed.
+// A model is found by its id, and also by common spellings and those of routers; unknown models are not guessed.
 func TestLookup(t *testing.T) {
 	for _, c := range []struct {
 		provider, driver, model string
@@ -45,8 +45,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// Each kind of token has its price (H-STREAM-EV-07); long requests may have another; a model without a price by token
-// has no cost.
+// Each kind of token has its price (H-STREAM-EV-07); long requests may have another price; a model without a price per
+// token has no cost.
 func TestCost(t *testing.T) {
 	m := modelmeta.Meta{
 		Pricing: modelmeta.Pricing{Input: 1, Output: 10, CacheRead: 0.1, CacheWrite: 2},

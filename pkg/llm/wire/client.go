@@ -15,20 +15,20 @@ import (
 	"kaged.dev/pkg/version"
 )
 
-// DefaultConnect is the default bound of [NewClient] on connecting.
+// DefaultConnect is the default of the connect limit of [NewClient].
 const DefaultConnect = 10 * time.Second
 
 const (
-	// maxErrorBody bounds the read part of a refusal in bytes, errorBodyTime the wait for it: the
-	// status gives the refusal's meaning, and its sentence comes with it or not at all.
+	// maxErrorBody limits the bytes read of a refusal's body, errorBodyTime the time. The status alone already decides the
+	// error's code.
 	maxErrorBody  = 64 << 10
 	errorBodyTime = 5 * time.Second
 )
 
-// NewClient returns the client for all model calls of a process: its connections are kept and shared, enough of
-// them for some hundred streams at once, and compression is off because it would hold deltas back. Connecting may
-// take as long as connect says, and agreeing on TLS as long again; there are no other timeouts: a call's own
-// context and its [Options] end it. Proxies are those of the environment. Close its idle connections when done.
+// NewClient returns the client for all model calls of a process. Its connections are kept and shared, enough for
+// several hundred streams at once. Compression is off, because it would delay deltas. connect limits the time of
+// connecting, and again that of the TLS handshake. There are no other timeouts: a call's context and its [Options] end
+// it. The proxies are those of the environment. The caller closes its idle connections.
 func NewClient(connect time.Duration) *http.Client {
 	dialer := &net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}
 	return &http.Client{Transport: &http.Transport{
@@ -45,13 +45,12 @@ func NewClient(connect time.Duration) *http.Client {
 	}}
 }
 
-// UserAgent is how kaged names itself to providers, unless a target's headers name it otherwise.
+// UserAgent is kaged's User-Agent header for providers, unless a target's headers set one.
 func UserAgent() string { return "kaged/" + version.String() }
 
-// Client returns base made safe for calls that carry a key: it follows no redirects, which would
-// take the key to another host; answers other than success become a [*StatusError] with a bounded
-// part of the body; and it has no timeout. Connections remain base's. A nil base is
-// http.DefaultClient.
+// Client returns a copy of base that is safe for calls with a key: it follows no redirects, which would send the key to
+// another host; unsuccessful answers become a [*StatusError] with a limited part of the body; and it has no timeout. It
+// uses base's connections. A nil base is http.DefaultClient.
 func Client(base *http.Client) *http.Client {
 	if base == nil {
 		base = http.DefaultClient
@@ -66,7 +65,7 @@ func Client(base *http.Client) *http.Client {
 	}
 }
 
-// holdTransport sends a request once hold returns.
+// holdTransport sends a request after hold has returned.
 type holdTransport struct {
 	next http.RoundTripper
 	hold func(context.Context, llm.Body) error
@@ -86,7 +85,7 @@ func (t holdTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(req)
 }
 
-// summed returns a request with the hash of its body, which is still unread.
+// summed returns a request with the hash of its unread body.
 func summed(req *http.Request) (*http.Request, llm.Body, error) {
 	var body llm.Body
 	sum := sha256.New()
@@ -126,8 +125,8 @@ func (t statusTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, &StatusError{Status: resp.StatusCode, Header: resp.Header, Body: errorBody(resp)}
 }
 
-// errorBody reads the useful part of an answer that is no stream, and closes it. A body compressed
-// without a request for it is not unpacked: it is no sentence, and its unpacked size is unbounded.
+// errorBody reads the useful part of an answer that is not a stream, and closes it. It does not unpack a body that was
+// compressed without a request for it: the body is not a sentence, and its unpacked size is unlimited.
 func errorBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
 	if encoded(resp.Header) {
@@ -139,7 +138,7 @@ func errorBody(resp *http.Response) []byte {
 	return body
 }
 
-// encoded reports whether a body is other than the bytes it stands for.
+// encoded reports whether a body is compressed or otherwise encoded.
 func encoded(h http.Header) bool {
 	e := h.Get("Content-Encoding")
 	return e != "" && !strings.EqualFold(e, "identity")

@@ -1,12 +1,11 @@
-// Package wire is the common part of kaged's model drivers: one way to make a streaming call and to
-// end it, to read server-sent events, to name tools, and to report errors.
+// Package wire is the common part of kaged's model drivers: one way to make a streaming call and to end it, to read
+// server-sent events, to name tools, and to report errors.
 //
-// A driver builds a request with its provider's SDK and knows the meaning of its provider's events;
-// the rest is here. [Stream] runs a call: it opens the connection, feeds each event to the driver's
-// [Decoder], bounds the size of an answer and the wait for it, watches for silence, and turns every
-// failure into one of the codes that llm.Driver promises. [NewClient] makes the HTTP client with
-// the connections of all calls; [Client] makes any client safe for credentials: it follows no
-// redirects and reads a bounded part of an error page.
+// A driver builds a request with its provider's SDK and decodes its provider's events; the rest is here. [Stream] runs
+// a call: it opens the connection, passes each event to the driver's [Decoder], limits the size and the time of an
+// answer, detects silence, and converts every failure to a code of llm.Driver. [NewClient] makes the HTTP client with
+// the connections of all calls; [Client] makes any client safe for credentials: it follows no redirects and reads a
+// limited part of an error page.
 //
 // Goroutines: none of its own. A call runs in the caller's goroutine; a timer may cancel it.
 package wire

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// StatusError is an answer with an unsuccessful status. [Client] makes it of the response.
+// StatusError is an answer with an unsuccessful status. [Client] creates it from the response.
 type StatusError struct {
 	// Status is the HTTP status.
 	Status int
@@ -28,20 +28,20 @@ type StatusError struct {
 	Body []byte
 }
 
-// Error returns the status; the body is shown nowhere unmasked.
+// Error returns the status only, because the body may hold secrets.
 func (e *StatusError) Error() string { return fmt.Sprintf("HTTP status %d", e.Status) }
 
 // EventError is a failure that a provider reports inside a stream.
 type EventError struct {
-	// Kind is the provider's names or number for the failure, such as overloaded_error.
+	// Kind is the provider's name or number of the failure, such as overloaded_error.
 	Kind string
 	// Message is the provider's sentence.
 	Message string
-	// RetryAfter is how long the provider asks to wait, 0 where it does not.
+	// RetryAfter is the wait that the provider asks for, 0 for none.
 	RetryAfter time.Duration
 }
 
-// Error returns the kind; the message is shown nowhere unmasked.
+// Error returns the kind only, because the message may hold secrets.
 func (e *EventError) Error() string { return "error event " + e.Kind }
 
 // Refusal returns the error of an answer that a provider's rules ended; why is a short reason.
@@ -53,21 +53,21 @@ func (e *refusal) Error() string { return "refused: " + e.why }
 
 var errNotStream = errors.New("the answer is no event stream")
 
-// brokenOff is a stream that could be read no further before its final event: io.EOF where it ended in good order.
+// brokenOff is the error of a stream that ended before its final event; err is io.EOF if it ended without a read error.
 type brokenOff struct{ err error }
 
 func (e *brokenOff) Error() string { return "the stream broke off: " + e.err.Error() }
 
 func (e *brokenOff) Unwrap() error { return e.err }
 
-// unsent is a request that was never sent, because of a defect of ours.
+// unsent is the error of a request that was never sent, because of a defect in kaged.
 type unsent struct{ err error }
 
 func (e *unsent) Error() string { return "the request was not sent: " + e.err.Error() }
 
 func (e *unsent) Unwrap() error { return e.err }
 
-// asUnsent separates a failure to make a request from failures of the network and the provider.
+// asUnsent distinguishes a failure to build a request from failures of the network and of the provider.
 func asUnsent(err error) error {
 	var transport *url.Error
 	if errors.As(err, &transport) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -76,8 +76,8 @@ func asUnsent(err error) error {
 	return &unsent{err}
 }
 
-// CheckTarget returns provider_not_configured if calls to the target cannot even be made: its base
-// URL is no HTTP URL, or its key or a header has invalid characters.
+// CheckTarget returns provider_not_configured if a target cannot be called: its base URL is not an HTTP URL, or its key
+// or a header has invalid characters.
 func CheckTarget(t llm.Target) error {
 	refuse := func(what string) error {
 		return fault.New(fault.ProviderNotConfigured, "The configuration of provider %s cannot be used: %s.", name(t), what).
@@ -118,7 +118,7 @@ func headerName(s string) bool {
 	return s != ""
 }
 
-// name is how a target's provider is named to people.
+// name is the display name of a target's provider.
 func name(t llm.Target) string {
 	if t.Provider != "" {
 		return t.Provider
@@ -126,7 +126,7 @@ func name(t llm.Target) string {
 	return t.Driver
 }
 
-// fail turns the cause of a call's end into the error to yield.
+// fail converts the cause of a call's end to the error of the stream.
 func (r *run) fail(err error) error {
 	if r.parent.Err() != nil {
 		return r.parent.Err()
@@ -138,7 +138,7 @@ func (r *run) fail(err error) error {
 	}
 	var status *StatusError
 	switch cause := context.Cause(r.ctx); {
-	case errors.As(err, &status): // an answer, however long the rest of it would have taken
+	case errors.As(err, &status): // the refusal decides, even if reading its body took too long
 	case errors.Is(cause, errIdle):
 		return c.fault(errIdle, code, "Provider %s sent nothing for %v.", c.name(), r.call.Options.idle())
 	case errors.Is(cause, errEndless):
@@ -147,7 +147,7 @@ func (r *run) fail(err error) error {
 	return c.classify(err)
 }
 
-// classifier holds the facts that an error's code depends on besides the error.
+// classifier holds the facts besides the error that determine its code.
 type classifier struct {
 	target   llm.Target
 	accepted bool
@@ -212,7 +212,7 @@ func (c classifier) status(e *StatusError) *fault.Error {
 	return waits(f, said.RetryAfter)
 }
 
-// waits adds the wait that an error's body asks for.
+// waits adds the wait that the body of an error asks for.
 func waits(f *fault.Error, wait time.Duration) *fault.Error {
 	if wait <= 0 {
 		return f
@@ -220,7 +220,7 @@ func waits(f *fault.Error, wait time.Duration) *fault.Error {
 	return f.With("retry_after_ms", wait.Milliseconds())
 }
 
-// Refused returns the error of a call that a provider refuses with a status and a sentence, before any answer.
+// Refused returns the error of a call that a provider refused with a status and a sentence, before any answer.
 func Refused(t llm.Target, status int, sentence string, wait time.Duration) error {
 	e := &StatusError{Status: status, Header: http.Header{}, Body: []byte(sentence)}
 	if wait > 0 {
@@ -242,7 +242,7 @@ func (c classifier) event(e *EventError) *fault.Error {
 	return waits(c.refused(e, status, e.Kind, sentence), e.RetryAfter)
 }
 
-// refused is the one table of refusals and their codes.
+// refused maps refusals to codes.
 func (c classifier) refused(cause error, status int, kind, sentence string) *fault.Error {
 	sentence = period(sentence)
 	switch {
@@ -258,7 +258,7 @@ func (c classifier) refused(cause error, status int, kind, sentence string) *fau
 	return c.fault(cause, fault.ProviderRejected, "Provider %s refused the request: %s", c.name(), sentence)
 }
 
-// reason says in a few words why a connection failed, without addresses that may hold secrets.
+// reason returns a short reason for a failed connection, without addresses, which may hold secrets.
 func reason(err error) string {
 	var dns *net.DNSError
 	var network net.Error

@@ -2,19 +2,18 @@ package wire
 
 import "context"
 
-// largeFrom is the size in bytes from which an answer is a large one.
+// largeFrom is the minimum size in bytes of a large answer.
 const largeFrom = 1 << 20
 
-// DefaultLarge is how many bytes large answers may have together while they come in.
+// DefaultLarge is the default of the memory for large answers in transit, in bytes.
 const DefaultLarge = 64 << 20
 
-// Large bounds the memory of a process's large incoming answers: those of more than 1 MiB. The
-// number read at a time is the number that may all grow to the largest size; the others are read no
-// further until one of them is whole, and their providers wait. So each comes to its end, in any
-// case of the others, and ordinary answers never wait.
+// Large limits the memory of a process's incoming large answers: those of more than 1 MiB. Only as many are read at a
+// time as could all grow to the maximum size. The others are paused, and their providers wait, until one of them is
+// complete. Each answer therefore completes, and ordinary answers never wait.
 type Large chan struct{}
 
-// NewLarge returns a bound of some bytes for answers of at most maxAnswer bytes. One at a time is always read.
+// NewLarge returns a limit of the given bytes for answers of at most maxAnswer bytes. At least one at a time is read.
 func NewLarge(bytes int64, maxAnswer int) Large {
 	return make(Large, max(1, bytes/int64(max(1, maxAnswer))))
 }

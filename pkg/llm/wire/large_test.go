@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// answerOf is the stream of an answer of some bytes.
+// answerOf is the stream of an answer of the given size.
 func answerOf(size int) string {
 	event := "data: " + strings.Repeat("x", 64<<10) + "\n\n"
 	return strings.Repeat(event, max(1, size/(64<<10))) + "data: end\n\n"
@@ -28,7 +28,7 @@ func read(ctx context.Context, stream string, opts wire.Options) (done *llm.Done
 	return done, err
 }
 
-// Large answers wait for each other's end of any kind; ordinary ones do not wait.
+// Large answers wait until another ends, in whatever way; ordinary answers do not wait.
 func TestLargeAnswersTakeTurns(t *testing.T) {
 	t.Parallel()
 	opts := wire.Options{Large: wire.NewLarge(1, 4<<20)} // one at a time
@@ -43,7 +43,8 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 		}
 	}()
 	large := answerOf(2 << 20)
-	if _, err := io.WriteString(held, large[:len(large)-len("data: end\n\n")]); err != nil { // returns once it is read
+	// returns once the answer is read
+	if _, err := io.WriteString(held, large[:len(large)-len("data: end\n\n")]); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(held, "data: x\n\n"); err != nil {

@@ -8,12 +8,12 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// maxName is the longest tool name that every provider takes.
+// maxName is the maximum length of a tool name that every provider accepts.
 const maxName = 64
 
-// Names encodes dotted tool names for providers, which take only letters, digits, '_' and '-'. A dot is written as two
-// underscores, any other character as one; where that is not unique in a request, or too long, the name ends in a hash
-// of the original. The same tools in the same order always get the same names, so that prompt caches hold.
+// Names encodes dotted tool names for providers, which accept only letters, digits, '_' and '-'. A dot becomes two
+// underscores, any other invalid character one. If the result is not unique in a request, or too long, it ends in a
+// hash of the original. The same tools in the same order always get the same names, so that prompt caches stay valid.
 type Names struct {
 	encoded map[string]string
 	decoded map[string]string
@@ -22,8 +22,7 @@ type Names struct {
 // NewNames returns the encoding for the tools and the calls of a request.
 func NewNames(req llm.Request) *Names {
 	n := &Names{encoded: map[string]string{}, decoded: map[string]string{}}
-	// Names that need no change come first: they must keep themselves, even if another name is
-	// encoded to the same.
+	// Names that need no change come first: they stay as they are, even if another name is encoded to the same text.
 	for _, changed := range []bool{false, true} {
 		for _, t := range req.Tools {
 			n.add(t.Name, changed)
@@ -47,8 +46,8 @@ func (n *Names) Encode(name string) string {
 	return plainName(name)
 }
 
-// Decode returns the name that was sent as s. A name that was not sent, because the model made it up, is read as if it
-// had been: two underscores are a dot.
+// Decode returns the name that was sent as s. A name that was not sent, because the model invented it, is decoded as if
+// it had been: two underscores become a dot.
 func (n *Names) Decode(s string) string {
 	if name, ok := n.decoded[s]; ok {
 		return name

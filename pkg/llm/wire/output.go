@@ -4,8 +4,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// blockCost is the cost of a block in the size of an answer besides its bytes, so that empty blocks
-// are bounded too.
+// blockCost is the size of an empty block in the size of an answer, so that the number of blocks is limited too.
 const blockCost = 256
 
 // Kind is the kind of a [Part] of an answer.
@@ -18,33 +17,32 @@ const (
 	KindCall
 )
 
-// Part is a block of an answer while it comes in.
+// Part is a block of an incoming answer.
 type Part struct {
 	kind Kind
 	text llm.Pieces
-	// ID and Name are a call's, as the provider writes them. An empty id gets one of ours.
+	// ID and Name are a call's, as sent by the provider. kaged replaces an empty id.
 	ID, Name string
 	// Opaque is the provider's own data of a thinking part.
 	Opaque []byte
 }
 
-// Len returns how many bytes were written to the part.
+// Len returns the number of bytes written to the part.
 func (p *Part) Len() int { return p.text.Len() }
 
 // String returns the text written to the part.
 func (p *Part) String() string { return p.text.String() }
 
-// Output receives an answer from a decoder, block by block. Deltas are passed on as they are
-// written. Once the answer is too large, or has no listener any more, it takes no more and the call
-// ends after the current event.
+// Output receives an answer from a decoder, block by block. It passes deltas on as they are written. Once the answer is
+// too large, or its reader has stopped, it accepts no more and the call ends after the current event.
 type Output struct {
 	yield    func(llm.Event, error) bool
 	driver   string
 	names    *Names
 	ids      *callIDs
 	parts    []*Part
-	most     int // bytes the answer may have
-	left     int // bytes it may still have
+	most     int // maximum size of the answer in bytes
+	left     int // remaining bytes
 	accepted bool
 	stopped  bool
 	err      error
@@ -58,10 +56,10 @@ func newOutput(c Call, yield func(llm.Event, error) bool) *Output {
 	}
 }
 
-// size returns how many bytes the answer has so far.
+// size returns the size of the answer so far, in bytes.
 func (o *Output) size() int { return o.most - o.left }
 
-// received returns how many bytes the model has written so far.
+// received returns the number of bytes that the model has written so far.
 func (o *Output) received() int {
 	n := 0
 	for _, p := range o.parts {
@@ -70,10 +68,10 @@ func (o *Output) received() int {
 	return n
 }
 
-// Accept says that the provider answers. Everything else says it too.
+// Accept reports that the provider answers. Every other method implies it.
 func (o *Output) Accept() { o.AcceptCounted(llm.Usage{}) }
 
-// AcceptCounted says that the provider answers, and has counted so many tokens already.
+// AcceptCounted reports that the provider answers, with its token counts so far.
 func (o *Output) AcceptCounted(u llm.Usage) {
 	if !o.accepted {
 		o.accepted = true
@@ -91,7 +89,7 @@ func (o *Output) Open(kind Kind) *Part {
 	return p
 }
 
-// Write adds text to a part. Text and thinking are passed on at once.
+// Write adds text to a part. Text and thinking are passed on immediately.
 func (o *Output) Write(p *Part, s string) {
 	if s == "" || !o.take(len(s)) {
 		return
@@ -113,10 +111,10 @@ func (o *Output) SetOpaque(p *Part, data []byte) {
 	}
 }
 
-// Take counts n bytes that a decoder holds elsewhere towards the size of the answer.
+// Take adds n bytes that a decoder holds elsewhere to the size of the answer.
 func (o *Output) Take(n int) { o.take(n) }
 
-// Finish ends the answer: the call yields it and reads no further. The reason becomes llm.StopToolUse where the answer
+// Finish ends the answer: the call yields it and reads no further. The reason becomes llm.StopToolUse if the answer
 // holds a call.
 func (o *Output) Finish(stop llm.StopReason, usage llm.Usage) {
 	o.Accept()
@@ -149,7 +147,7 @@ func (o *Output) blocks(stop llm.StopReason) []llm.Block {
 	blocks := make([]llm.Block, 0, len(o.parts))
 	for i, p := range o.parts {
 		s := p.text.String()
-		p.text = llm.Pieces{} // a long answer is held once
+		p.text = llm.Pieces{} // frees the pieces, so that a long answer is held once
 		switch p.kind {
 		case KindText:
 			if s != "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// overflowForms are how providers say that a conversation is larger than a model's context window. There is no common
-// code; these are the sentences of the providers named.
+// overflowForms match the sentences in which providers say that a conversation exceeds a model's context window. There
+// is no common code; the comments name the providers.
 var overflowForms = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`context[_ -]?length[_ -]?exceeded`,         // OpenAI, Azure, many others
 	`exceeds? the (?:model'?s )?context window`, // OpenAI
@@ -33,8 +33,8 @@ var overflowForms = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`token limit exceeded`,
 }, "|"))
 
-// overflows reports whether a refusal says that the conversation is too large. Limits on requests also speak of too
-// many tokens: they have their own statuses.
+// overflows reports whether a refusal means that the conversation is too large. Rate limits also mention too many
+// tokens, but have their own statuses.
 func overflows(status int, kind, sentence string) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, statusOverloaded:

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// reset returns when the limits are over that an answer says are used up, from now: the latest of them. Providers that
-// name no time to wait name those of their limits, in headers that differ in their beginnings: x-ratelimit-reset-tokens
-// beside x-ratelimit-remaining-tokens, anthropic-ratelimit-requests-reset beside anthropic-ratelimit-requests-
-// remaining.
+// reset returns the time until the last of the exhausted limits in an answer resets. Providers that send no wait send
+// the resets of their limits, in headers with different prefixes: x-ratelimit-reset-tokens beside
+// x-ratelimit-remaining-tokens, anthropic-ratelimit-requests-reset beside anthropic-ratelimit-requests-remaining.
 func reset(h http.Header) (time.Duration, bool) {
 	lower := make(map[string]string, len(h))
 	for k, v := range h {
@@ -35,14 +34,14 @@ func reset(h http.Header) (time.Duration, bool) {
 	return min(longest, maxRetryAfter), longest > 0
 }
 
-// A number that names a moment and no span is this large at least: seconds of a clock, or milliseconds.
+// Smallest numbers that are a time of the clock and not a duration: in seconds, or in milliseconds.
 const (
 	clockSeconds      = 1e9
 	clockMilliseconds = 1e12
 )
 
-// resetIn reads the time of a reset, 0 for one that is over or is not understood: a span such as 6m0s, seconds, a
-// moment in seconds or milliseconds of the clock, or one in words.
+// resetIn parses the time of a reset, 0 for a past or an invalid one: a duration such as 6m0s, a number of seconds, a
+// time of the clock in seconds or milliseconds, or a date.
 func resetIn(text string, now time.Time) time.Duration {
 	if span, err := time.ParseDuration(text); err == nil {
 		return span
@@ -62,8 +61,8 @@ func resetIn(text string, now time.Time) time.Duration {
 	return time.Duration(min(n, maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
-// untilGoogleDay returns how long Google's quotas of a day last, which end at midnight in California. Its summer time
-// is left out: then the answer is an hour late.
+// untilGoogleDay returns the time until Google's daily quotas reset, at midnight in California. It ignores daylight
+// saving time, so it may be an hour too long.
 func untilGoogleDay(now time.Time) time.Duration {
 	there := now.In(time.FixedZone("", -8*60*60))
 	year, month, day := there.Date()

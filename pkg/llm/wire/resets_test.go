@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// A provider that limits requests says when it takes them again: how long to wait, or else when the limits end that are
-// used up. The times are of its own clock.
+// A provider that limits requests says when it accepts them again: how long to wait, or when the exhausted limits
+// reset. The times are of its own clock.
 func TestResets(t *testing.T) {
 	t.Parallel()
 	const date = "Mon, 23 Nov 2026 12:00:00 GMT"
@@ -75,7 +75,7 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// Google names a short wait for a quota of a day, too. It lasts until midnight in California.
+// Google also sends a short wait for a daily quota, which resets at midnight in California.
 func TestGoogleDailyQuota(t *testing.T) {
 	t.Parallel()
 	details := func(quota string) json.RawMessage {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// statusOverloaded is Anthropic's status for an overload on its side.
+	// statusOverloaded is Anthropic's status for an overloaded server.
 	statusOverloaded = 529
-	// maxSentence is how many characters of a provider's sentence are passed on.
+	// maxSentence is the maximum length of a provider's passed-on sentence, in characters.
 	maxSentence = 500
-	// maxRetryAfter is the longest wait that is passed on.
+	// maxRetryAfter is the maximum passed-on wait.
 	maxRetryAfter = 24 * time.Hour
 )
 
-// describe finds the kind and the sentence in the body of a refusal, and the wait it asks for.
+// describe finds the kind, the sentence and the wait in the body of a refusal.
 func describe(body []byte) EventError {
 	if e := bodyError(body); e != nil {
 		return *e
@@ -33,8 +33,8 @@ func describe(body []byte) EventError {
 	return EventError{Message: text}
 }
 
-// bodyError reads the error objects of the providers and servers we know: {"error":{"message","type","code"}},
-// {"error":"..."}, {"message":...}, {"detail":...}, and a list holding one of them. It returns nil for other bodies.
+// bodyError parses the error objects of known providers and servers: {"error":{"message","type","code"}},
+// {"error":"..."}, {"message":...}, {"detail":...}, and a list of one of them. It returns nil for other bodies.
 func bodyError(body []byte) *EventError {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
@@ -61,7 +61,7 @@ func bodyError(body []byte) *EventError {
 	return nil
 }
 
-// ErrorObject reads the value of "error" in a provider's JSON: an object or a string.
+// ErrorObject parses the value of "error" in a provider's JSON: an object or a string.
 func ErrorObject(raw json.RawMessage) *EventError {
 	var e struct {
 		Message  any `json:"message"`
@@ -80,15 +80,15 @@ func ErrorObject(raw json.RawMessage) *EventError {
 	}
 	message := text(e.Message)
 	if raw := text(e.Metadata.Raw); raw != "" {
-		// OpenRouter hides the sentence of the provider behind it here.
+		// OpenRouter puts the sentence of the underlying provider here.
 		message = strings.TrimSpace(message + ": " + raw)
 	}
 	reason, wait := googleDetails(e.Details)
 	return &EventError{Kind: kinds(e.Code, e.Type, e.Status, reason), Message: message, RetryAfter: wait}
 }
 
-// googleDetails reads the details of Google's errors: the reason of an ErrorInfo, and the wait of a RetryInfo, or until
-// the end of the day where a quota of a day is used up.
+// googleDetails parses the details of Google's errors: the reason of an ErrorInfo, and the wait of a RetryInfo, or, for
+// an exhausted daily quota, the time until the end of the day.
 func googleDetails(raw json.RawMessage) (reason string, wait time.Duration) {
 	var details []struct {
 		Type   string `json:"@type"`
@@ -150,7 +150,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// kindStatus returns the status that goes with a failure named inside a stream, 400 for unknown ones.
+// kindStatus returns the status for a failure named inside a stream, 400 for an unknown one.
 func kindStatus(kind string) int {
 	for name := range strings.FieldsSeq(kind) {
 		if n, err := strconv.Atoi(name); err == nil && n >= 400 && n < 600 {
@@ -186,15 +186,15 @@ var kindStatuses = map[string]int{
 	"DEADLINE_EXCEEDED":        http.StatusGatewayTimeout,
 }
 
-// secretForms match texts that must not be shown even if they are not this target's key: providers
-// repeat keys in their errors, half masked at best.
+// secretForms match texts that must be masked even if they are not this target's key: providers repeat keys in their
+// errors, at best half masked.
 var secretForms = regexp.MustCompile(
 	`(?i)\b(?:sk|pk|rk|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\bBearer\s+[\w.~+/*=-]{6,}`,
 )
 
-// clean makes a provider's sentence fit to show: one line, bounded, secrets masked.
+// clean prepares a provider's sentence for display: one line, limited length, secrets masked.
 func (c classifier) clean(s string) string {
-	// Masking looks at more than is kept, so that a secret at the cut is still whole.
+	// Masking comes before cutting, so that a secret at the cut is still complete.
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = clip.Marked(s, 8*maxSentence, "")
 	secrets := []string{c.target.APIKey}
@@ -213,7 +213,7 @@ func (c classifier) clean(s string) string {
 	return s
 }
 
-// period ends a sentence.
+// period ends a sentence with a full stop.
 func period(s string) string {
 	if s != "" && strings.ContainsRune(".!?", rune(s[len(s)-1])) {
 		return s
@@ -221,9 +221,8 @@ func period(s string) string {
 	return s + "."
 }
 
-// retryAfter reads the wait a provider asks for, in milliseconds, for any case of its header's
-// name. A time to wait for is one of the provider's clock, which is read from the same answer: the
-// clock here may show another time.
+// retryAfter reads the wait that a provider asks for, in milliseconds, from a header in any case. A time of the clock
+// is compared with the provider's clock in the same answer, because the clock here may differ.
 func retryAfter(h http.Header) (int64, bool) {
 	var ms, other, date string
 	for k, v := range h {

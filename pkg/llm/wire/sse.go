@@ -14,14 +14,14 @@ type Event struct {
 	Data []byte
 }
 
-// errTooLarge says that a provider sent more than a call may hold.
+// errTooLarge reports that a provider sent more data than a call may hold.
 var errTooLarge = errors.New("more data than the limit allows")
 
 // Reader splits a stream into server-sent events as the HTML standard describes them: lines may end in LF, CR or CRLF,
-// comments and unknown fields are skipped, and data may span lines. Other than the standard, it delivers an event that
-// the end of the stream cuts off: whether its data is whole is for the decoder to find out.
+// comments and unknown fields are skipped, and data may span lines. Unlike the standard, it delivers an event cut off
+// by the end of the stream; the decoder decides whether its data is complete.
 //
-// A Reader holds one event at most and reuses its memory; it is for one goroutine.
+// A Reader holds at most one event and reuses its memory; it is for one goroutine.
 type Reader struct {
 	src   io.Reader
 	buf   []byte
@@ -36,13 +36,12 @@ type Reader struct {
 	data   []byte
 }
 
-// NewReader returns a Reader on src that refuses events of more than limit bytes.
+// NewReader returns a Reader for src that refuses events of more than limit bytes.
 func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, buf: make([]byte, 4096), limit: limit}
 }
 
-// Next returns the next event that has data. It returns io.EOF at the end of the stream, or the
-// error of reading.
+// Next returns the next event with data. It returns io.EOF at the end of the stream, or the read error.
 func (r *Reader) Next() (Event, error) {
 	r.data = r.data[:0]
 	named, filled := false, false
@@ -66,7 +65,7 @@ func (r *Reader) Next() (Event, error) {
 		switch string(field) {
 		case "event":
 			named = true
-			// Streams repeat few names; comparing first saves an allocation for each event.
+			// Streams repeat few names; the comparison saves an allocation for each event.
 			if string(value) != r.name {
 				r.name = string(value)
 			}
@@ -121,8 +120,8 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// lineEnd returns the index of the first CR or LF, -1 without one. Two searches for a byte are
-// faster than one for either of two.
+// lineEnd returns the index of the first CR or LF, -1 without one. Two searches for one byte are faster than one search
+// for both.
 func lineEnd(b []byte) int {
 	lf := bytes.IndexByte(b, '\n')
 	if lf >= 0 {
@@ -143,14 +142,14 @@ func (r *Reader) trimBOM(line []byte) []byte {
 	return line
 }
 
-// fill reads more, making room first.
+// fill reads more data, after making room.
 func (r *Reader) fill() error {
 	if r.start > 0 {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 		r.start = 0
 	}
 	if r.end == len(r.buf) {
-		// The slack is for the field name, which the limit does not count.
+		// The additional bytes are for the field name, which does not count towards the limit.
 		if len(r.buf) > r.limit+64 {
 			return errTooLarge
 		}
@@ -163,8 +162,7 @@ func (r *Reader) fill() error {
 		return nil
 	}
 	if n > 0 {
-		// Events that came with an error are still delivered; the error comes again with the next
-		// read.
+		// Events received with an error are delivered first; the next read returns the error again.
 		return nil
 	}
 	return err

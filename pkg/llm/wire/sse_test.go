@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// events reads a stream to its end; the last line is the error if it was another than the end.
+// events reads a stream to its end; the last line is the error unless it is io.EOF.
 func events(r io.Reader, limit int) []string {
 	reader := wire.NewReader(r, limit)
 	var out []string
@@ -30,8 +30,8 @@ func events(r io.Reader, limit int) []string {
 	}
 }
 
-// A stream is cut into events by the standard, for all line endings; an event cut off by its end is
-// delivered too.
+// A stream is split into events as the standard says, for all line endings; an event cut off by the end is delivered
+// too.
 func TestReader(t *testing.T) {
 	for stream, want := range map[string][]string{
 		"":                                            nil,
@@ -60,7 +60,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// How a stream comes in pieces makes no difference.
+// The sizes of reads make no difference.
 func TestReaderPieces(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"data: a", "data:b", "event: n", ":c", "\n", "\r", "\r\n", "\n\n", "data: ü", "\xef\xbb\xbf", "x",
@@ -79,8 +79,7 @@ func TestReaderPieces(t *testing.T) {
 	})
 }
 
-// Lines and events beyond the limit are refused, and a failing connection's error is passed on
-// after its data.
+// Lines and events beyond the limit are refused, and a connection's error is returned after its data.
 func TestReaderLimits(t *testing.T) {
 	for _, piece := range []string{"x", "data: xxxxxxxx\n", "data:\n"} {
 		endless := io.MultiReader(strings.NewReader("data: ok\n\n"), repeat(piece))
@@ -106,7 +105,7 @@ func (r repeat) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// No bytes make the reader panic or hang.
+// The reader neither panics nor hangs on any bytes.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("event: x\r\ndata: a\r\n\r\n: c\rdata: b"))
 	f.Add([]byte("\xef\xbb\xbf:\n\ndata"))

@@ -24,31 +24,31 @@ const (
 )
 
 const (
-	// wireFactor is how many times the size of an answer its stream may have: most of a delta is framing.
+	// wireFactor is the limit of a stream in multiples of the answer's limit, because most of a delta is framing.
 	wireFactor = 16
-	// eventSlack is the allowed size of an event beyond the answer that its last event may repeat.
+	// eventSlack is the permitted size of an event beyond the answer, which the last event may repeat.
 	eventSlack = 1 << 20
-	// drainBytes is how much of a finished stream is read so that its connection can be used again.
+	// drainBytes is the number of bytes read after a finished stream, so that its connection can be reused.
 	drainBytes = 64 << 10
 )
 
 // Options are common to all calls of a driver.
 type Options struct {
-	// Client makes the requests, usually the one of [NewClient] for all drivers of a process; nil is http.DefaultClient.
+	// Client makes the requests, usually the result of [NewClient] for all drivers of a process; nil is
+	// http.DefaultClient.
 	Client *http.Client
-	// Idle bounds the silence of a provider, comments included, before and during an answer; 0 is
-	// DefaultIdle.
+	// Idle limits the silence of a provider, comments included, before and during an answer; 0 is DefaultIdle.
 	Idle time.Duration
-	// Longest is how long a provider may be waited for in one call, all in all: signs of life keep an answer from being
-	// silent, and an answer that consists of them ends all the same. 0 is DefaultLongest.
+	// Longest limits the total wait for a provider in one call. Comments prevent the end by Idle, and an answer of
+	// comments only still ends by Longest. 0 is DefaultLongest.
 	Longest time.Duration
-	// Drain is how long the end of a stream may take after the answer's last event: past it the connection is
-	// closed and not used again. 0 is DefaultDrain.
+	// Drain limits the time from the answer's last event to the end of the stream; after it the connection is closed and
+	// not reused. 0 is DefaultDrain.
 	Drain time.Duration
-	// Large bounds the large answers of all drivers of a process together; nil sets no bound.
+	// Large limits the large answers of all drivers of a process together; nil means no limit.
 	Large Large
-	// MaxAnswer is how many bytes an answer may have: text, thinking, calls with their names and ids, and opaque data
-	// together, and of each block a little more than it takes to say where it begins; 0 is DefaultMaxAnswer.
+	// MaxAnswer limits the bytes of an answer: text, thinking, calls with their names and ids, opaque data, and a fixed
+	// size for each block; 0 is DefaultMaxAnswer.
 	MaxAnswer int
 }
 
@@ -80,26 +80,25 @@ func (o Options) maxAnswer() int {
 	return DefaultMaxAnswer
 }
 
-// Decoder gives a provider's events their meaning. It is made for one call.
+// Decoder decodes a provider's events. It is used for one call.
 type Decoder interface {
-	// Decode takes one event and passes its content to out. Its data is valid during the call only.
-	// A failure that the provider reports is an [*EventError]; a refusal to answer is made by
-	// [Refusal]; any other error reports an event outside the protocol. After out.Finish no further
-	// event comes.
+	// Decode decodes one event and writes its content to out. The event's data is valid only during the call. A failure
+	// reported by the provider is an [*EventError]; a refusal to answer is the result of [Refusal]; any other error
+	// reports an event outside the protocol. After out.Finish no further event comes.
 	Decode(ev Event, out *Output) error
-	// End is called when the stream ends without out.Finish: it may finish an answer that is whole
-	// all the same, or return the reason why it has none.
+	// End is called if the stream ends without out.Finish: it may finish an answer that is nevertheless complete, or
+	// return the reason why there is none.
 	End(out *Output) error
 }
 
 // Call is one streaming call.
 type Call struct {
-	// Target is where the call goes. Its provider's name, or else its driver's, names it in errors; its key and header
-	// values are kept out of them.
+	// Target is the target of the call. Errors contain its provider's name, or else its driver's, and never its key and
+	// header values.
 	Target llm.Target
 	// Options are the driver's.
 	Options Options
-	// Request is the request: its names and call ids are given back as they are in it.
+	// Request is the request. Tool names and call ids in the answer are converted back to its spelling.
 	Request llm.Request
 	// Names is the encoding of tool names that the request was built with.
 	Names *Names
@@ -110,8 +109,8 @@ type Call struct {
 	Decoder Decoder
 }
 
-// Stream makes the call and yields its events as llm.Driver describes them. Each iteration would make the call again
-// with a used decoder: iterate once.
+// Stream makes the call and yields its events as llm.Driver specifies. Iterate once: a second iteration would use a
+// used decoder.
 func Stream(ctx context.Context, c Call) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		callCtx, cancel := context.WithCancelCause(ctx)
@@ -125,7 +124,7 @@ func Stream(ctx context.Context, c Call) iter.Seq2[llm.Event, error] {
 	}
 }
 
-// run is a call on its way.
+// run is a running call.
 type run struct {
 	call   Call
 	parent context.Context
@@ -133,11 +132,10 @@ type run struct {
 	watch  *watchdog
 	yield  func(llm.Event, error) bool
 	out    *Output
-	large  bool // it counts among Options.Large
+	large  bool // whether it counts in Options.Large
 }
 
-// do makes the call. It returns the error to yield, nil if the answer was complete or has no
-// listener any more.
+// do makes the call. It returns the error to yield, nil if the answer was complete or its reader has stopped.
 func (r *run) do() error {
 	r.out = newOutput(r.call, r.yield)
 	defer r.leave()
@@ -165,7 +163,7 @@ func (r *run) do() error {
 	return nil
 }
 
-// client returns the client of the call, which sends no byte while the request is on hold.
+// client returns the client of the call, which sends nothing while the request is on hold.
 func (r *run) client() *http.Client {
 	client := Client(r.call.Options.Client)
 	if hold := r.call.Request.Hold; hold != nil {
@@ -178,7 +176,7 @@ func (r *run) client() *http.Client {
 	return client
 }
 
-// read feeds the decoder until the answer is finished, its listener is gone, or an error occurs.
+// read passes events to the decoder until the answer is finished, its reader has stopped, or an error occurs.
 func (r *run) read(events *Reader) error {
 	for r.out.done == nil && !r.out.stopped {
 		ev, err := events.Next()
@@ -201,7 +199,7 @@ func (r *run) read(events *Reader) error {
 	return nil
 }
 
-// wait waits, where the answer has become a large one, until it may be read on.
+// wait waits, if the answer has become a large one, until it may be read further.
 func (r *run) wait() error {
 	turn := r.call.Options.Large
 	if r.large || turn == nil || r.out.done != nil || r.out.size() < largeFrom {
@@ -220,15 +218,14 @@ func (r *run) leave() {
 	}
 }
 
-// drain reads the rest of a finished stream, normally only its end, so that the connection can be
-// used again.
+// drain reads the rest of a finished stream, normally only its end, so that the connection can be reused.
 func (r *run) drain(body io.Reader) {
 	r.watch.limit = r.call.Options.drain()
 	_, _ = io.CopyN(io.Discard, &watchedBody{src: body, watch: r.watch, left: drainBytes}, drainBytes)
 }
 
-// checkStream refuses a successful answer that is no event stream, or one compressed without a
-// request for it. A JSON body may be an error that the server sent with the wrong status.
+// checkStream refuses a successful answer that is not an event stream, or that is compressed without a request for it.
+// A JSON body may be an error that the server sent with the wrong status.
 func checkStream(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
@@ -243,16 +240,16 @@ func checkStream(resp *http.Response) error {
 	return nil
 }
 
-// watchdog cancels a call when one wait exceeds its limit, or all of them together the remaining
-// time. It runs only during waits, so that a slow consumer is not taken for a silent provider.
+// watchdog cancels a call if one wait exceeds its limit, or all waits together the remaining time. It runs only during
+// waits, so that a slow reader is not mistaken for a silent provider.
 type watchdog struct {
 	limit, left time.Duration
-	began       time.Time // of the wait under way, zero for none
+	began       time.Time // start of the current wait, zero without one
 	last        atomic.Bool
 	timer       *time.Timer
 }
 
-// The causes of a call that the watchdog cancelled.
+// The causes of a cancellation by the watchdog.
 var (
 	errIdle    = errors.New("the provider sent nothing")
 	errEndless = errors.New("the provider came to no end")
@@ -285,7 +282,7 @@ func (w *watchdog) stop() {
 	}
 }
 
-// watchedBody is a body that may be silent and may grow only so much.
+// watchedBody is a body with a limit for silence and for size.
 type watchedBody struct {
 	src   io.Reader
 	watch *watchdog

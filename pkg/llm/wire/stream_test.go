@@ -54,20 +54,19 @@ func call(body io.ReadCloser, opts wire.Options) wire.Call {
 	}
 }
 
-// body tells whether it was closed.
+// body records whether it was closed.
 type body struct {
 	io.Reader
 	closed bool
 }
 
-// Close notes it.
+// Close records the call.
 func (b *body) Close() error {
 	b.closed = true
 	return nil
 }
 
-// The body is closed when the iterator returns, after any end of the loop, and no event is yielded
-// after that.
+// When the iterator returns, the body is closed, however the loop ended, and no event is yielded after that.
 func TestStreamCloses(t *testing.T) {
 	const stream = "data: a\n\ndata: b\n\ndata: end\n\ndata: c\n\n"
 	for stop := range 6 {
@@ -90,8 +89,7 @@ func TestStreamCloses(t *testing.T) {
 	}
 }
 
-// An answer of any length is held within its bound: memory does not grow with the provider's
-// stream.
+// An answer of any length stays within its limit: memory does not grow with the provider's stream.
 func TestStreamMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -110,7 +108,7 @@ func TestStreamMemory(t *testing.T) {
 	}
 }
 
-// caller is a decoder that makes a call of each event's data, and finishes at the last.
+// caller is a decoder that turns each event's data into a call, and finishes at the last.
 type caller struct{ atEnd bool }
 
 // Decode opens a call.
@@ -129,7 +127,7 @@ func (c *caller) End(out *wire.Output) error {
 	return nil
 }
 
-// The name of a call counts towards the size of an answer like all else, wherever the answer ends.
+// The name of a call counts towards the size of an answer, however the answer ends.
 func TestNamesCount(t *testing.T) {
 	for _, atEnd := range []bool{false, true} {
 		for name, want := range map[string]error{"short": nil, strings.Repeat("n", 1000): fault.ProviderBadResponse} {
@@ -146,7 +144,7 @@ func TestNamesCount(t *testing.T) {
 	}
 }
 
-// The clients for model calls hold back no deltas, keep enough connections, and follow no redirects.
+// The clients for model calls do not delay deltas, keep enough connections, and follow no redirects.
 func TestClients(t *testing.T) {
 	tr, ok := wire.NewClient(time.Second).Transport.(*http.Transport)
 	if !ok || !tr.DisableCompression || tr.MaxIdleConnsPerHost < 100 || !tr.ForceAttemptHTTP2 ||
@@ -159,8 +157,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// A provider that takes a connection and stays silent on it is given up after the time to connect,
-// and is unreachable.
+// A provider that accepts a connection and stays silent is unreachable after the connect limit.
 func TestConnectTimeout(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -184,7 +181,7 @@ func TestConnectTimeout(t *testing.T) {
 	}
 }
 
-// The error that ends a call says how much of the answer had come, calls of tools included: a provider charges for it.
+// The error that ends a call has the size of the answer so far, tool calls included, because a provider charges for it.
 func TestReceived(t *testing.T) {
 	c := call(&body{Reader: strings.NewReader("data: write\n\ndata: read\n\n")}, wire.Options{})
 	c.Decoder = &halfway{}

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// CallInput returns a model's input of a call in the form that llm.ToolCall promises: a JSON
-// object, {} for an empty text, or the raw text of anything else.
+// CallInput returns a model's input of a call in the form of llm.ToolCall: a JSON object, {} for an empty text, or the
+// raw text of anything else.
 func CallInput(raw string) string {
 	switch s := strings.TrimSpace(raw); {
 	case s == "" || s == "null":
@@ -23,9 +23,8 @@ func CallInput(raw string) string {
 	return raw
 }
 
-// ObjectInput returns the input of a call as a JSON object, for giving it back: providers refuse
-// other values, and JSON that nests deeper than their parsers read, so that a model's invalid text
-// is wrapped for it to see.
+// ObjectInput returns the input of a call as a JSON object, for sending it back. Providers refuse other values and JSON
+// that nests deeper than their parsers allow, so a model's invalid text is wrapped in an object.
 func ObjectInput(input string) json.RawMessage {
 	s := CallInput(input)
 	if s[0] == '{' && jsondepth.Of(s) <= jsondepth.Max && json.Valid([]byte(s)) {
@@ -35,7 +34,7 @@ func ObjectInput(input string) json.RawMessage {
 	return wrapped
 }
 
-// Schema returns a tool's schema with an object at its root, which providers insist on.
+// Schema returns a tool's schema with an object at its root, as providers require.
 func Schema(schema json.RawMessage) json.RawMessage {
 	var root struct {
 		Type any `json:"type"`
@@ -55,8 +54,8 @@ func Schema(schema json.RawMessage) json.RawMessage {
 	return out
 }
 
-// CallID returns a call's id as a provider takes it: at most 40 letters, digits, '_' and '-'. Most ids are returned as
-// they are; others, which come from other providers, get a hash that keeps them apart.
+// CallID returns a call's id in the form that providers accept: at most 40 letters, digits, '_' and '-'. Most ids are
+// returned unchanged; others, which come from other providers, get a hash that keeps them distinct.
 func CallID(id string) string {
 	const longest = 40
 	clean := strings.Map(func(c rune) rune {
@@ -72,8 +71,8 @@ func CallID(id string) string {
 	return clean[:min(len(clean), longest-17)] + "_" + hex.EncodeToString(sum[:8])
 }
 
-// callIDs assigns the ids of an answer's calls. Results are filed by id for the life of a session,
-// and some servers send no ids, or the same in every answer.
+// callIDs assigns the ids of an answer's calls. Results are stored by id for the life of a session, and some servers
+// send no ids, or the same ids in every answer.
 type callIDs struct{ used map[string]bool }
 
 func newCallIDs(req llm.Request) *callIDs {
@@ -88,7 +87,7 @@ func newCallIDs(req llm.Request) *callIDs {
 	return c
 }
 
-// unique returns id, or another one if it is empty or was used before.
+// unique returns id, or a new one if id is empty or was used before.
 func (c *callIDs) unique(id string) string {
 	if id == "" || c.used[id] {
 		id = NewCallID()
@@ -97,5 +96,5 @@ func (c *callIDs) unique(id string) string {
 	return id
 }
 
-// NewCallID returns an id for a call without one of its provider.
+// NewCallID returns an id for a call to which the provider gave none.
 func NewCallID() string { return "call_" + strings.ToLower(rand.Text()) }

@@ -14,8 +14,8 @@ import (
 
 var legal = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// For any names of tools, their names on the wire are legal, differ, and lead back to them; the
-// names do not depend on a conversation's other calls.
+// For any tool names, the names on the wire are valid, distinct, and decode to the originals; they do not depend on a
+// conversation's other calls.
 func TestNames(t *testing.T) {
 	name := rapid.OneOf(rapid.StringMatching(`[ab_.]{1,5}`), rapid.String(), rapid.StringMatching(`[a-z.]{60,80}`))
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,7 +56,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Ids of any provider become legal ones that still differ; legal ones stay.
+// Ids of any provider become valid ids that stay distinct; valid ids stay unchanged.
 func TestCallID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z:_]{1,60}`)).Draw(t, "a")
@@ -71,8 +71,7 @@ func TestCallID(t *testing.T) {
 	})
 }
 
-// Input is an object or the model's text; given back it is always an object that holds the model's
-// text.
+// Input is an object or the model's text; sent back it is always an object that holds the model's text.
 func TestCallInput(t *testing.T) {
 	for raw, want := range map[string]struct{ input, object string }{
 		"":             {"{}", "{}"},
@@ -91,7 +90,7 @@ func TestCallInput(t *testing.T) {
 	}
 }
 
-// A schema always has an object at its root, and stays as it is if it has (T-T20-10).
+// A schema always has an object at its root, and is unchanged if it had one (T-T20-10).
 func TestSchema(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"type":"object","properties":{"b":{},"a":{}}}`: `{"type":"object","properties":{"b":{},"a":{}}}`,
@@ -108,7 +107,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Events that are no JSON object are refused, also those that nest so deeply that looking into them would be a danger.
+// Events that are not JSON objects are refused, also those whose nesting would exhaust the stack.
 func TestObject(t *testing.T) {
 	for _, bad := range []string{
 		"", "{", "[]", "1", `{"a":}`, `{"a":1}x`, "{\"a\":\"\x01\"}", strings.Repeat(`{"a":`, 1<<20),

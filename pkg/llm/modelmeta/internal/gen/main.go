@@ -92,7 +92,7 @@ func run(folder, output string) error {
 	return os.WriteFile(output, b.Bytes(), 0o644)
 }
 
-// read returns a provider's chat models by id. A model that several wire formats offer is the same model.
+// read returns a provider's chat models by id. A model offered in several wire formats counts once.
 func read(file string) ([]model, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -115,8 +115,8 @@ func read(file string) ([]model, error) {
 	return models, nil
 }
 
-// row is one line for package modelmeta's decode: context window, most output tokens, 1 for reasoning plus 2 for
-// images, then the prices per million tokens, and for each tier its threshold and prices.
+// row is the data of one model, in the order that modelmeta's decode expects: context window, maximum output tokens, 1
+// for reasoning plus 2 for images, the prices per million tokens, and for each tier its threshold and prices.
 func row(m model) string {
 	flags := 0
 	if m.Reasoning {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The catalogue's chat models become rows; its other models and the package's other files do not.
+// The catalogue's chat models become rows; its other models and the package's other files are skipped.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "dist", "providers", "data")
