@@ -10,12 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropImage lets go of the pages of the program's own file that are mapped here. They stay in the page cache, where
-// every process shares them, and come back with a minor fault when they are touched. Of kaged's 100 MB a start
-// touches 90, and serving 40.
+// dropImage releases the mapped pages of the program's own file. They stay in the page cache, which all processes
+// share, and return with a minor fault on the next access. A start of kaged uses 90 of its 100 MB, serving 40.
 //
-// A mapping with a page that is not the file's any more is left alone: the loader's relocations, or a debugger's
-// breakpoints.
+// A mapping with a modified page is kept: the loader's relocations, or a debugger's breakpoints.
 func dropImage() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -34,8 +32,7 @@ func dropImage() {
 // part is a range of addresses.
 type part struct{ start, length uintptr }
 
-// imageParts returns the mappings of the file exe that cannot be written and hold no page of their own, from the
-// text of /proc/self/smaps.
+// imageParts returns the read-only mappings of the file exe without modified pages, from the text of /proc/self/smaps.
 func imageParts(smaps io.Reader, exe string) []part {
 	var parts []part
 	var now part
@@ -53,7 +50,7 @@ func imageParts(smaps io.Reader, exe string) []part {
 	return parts
 }
 
-// mapping reads the first line of a mapping. The path is "" for a mapping that can be written.
+// mapping parses the first line of a mapping. The path is "" for a writable mapping.
 func mapping(line string) (p part, path string, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 5 || len(fields[1]) != 4 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Only clean pages of the file are let go: no page that the loader or a debugger has changed, no writable page, no
-// page of another file.
+// Only clean pages of the program's file are released: no page modified by the loader or a debugger, no writable page,
+// no page of another file.
 func TestOnlyPagesOfTheFileAreLetGo(t *testing.T) {
 	t.Parallel()
 	smaps := `00400000-00402000 r--p 00000000 fe:00 99 /opt/my kaged

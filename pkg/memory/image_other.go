@@ -2,5 +2,5 @@
 
 package memory
 
-// dropImage is empty: only Linux lets go of pages of a mapped file this way.
+// dropImage does nothing: only Linux can release the pages of a mapped file this way.
 func dropImage() {}

@@ -1,9 +1,9 @@
-// Package memory keeps a process's memory small: a soft limit that a burst does not outgrow for long, and memory
-// that goes back to the system when the burst is over.
+// Package memory keeps a process's memory small: it sets a soft limit, and returns free memory to the system after a
+// burst.
 //
-// Go's collector lets the heap grow to twice the live size before it runs, and runs again only when that much was
-// allocated once more. After eight answers of 12 MB a process that then falls silent keeps all of it for minutes.
-// [Keep] has the collector work harder near the limit, and once more when the process has become quiet.
+// Go's collector lets the heap grow to twice the live size before it runs, and runs again only after as much was
+// allocated again. A process that becomes idle after eight answers of 12 MB keeps all of it for minutes. [Keep] makes
+// the collector run more often near the limit, and once more when the process has become idle.
 package memory
 
 import (
@@ -20,23 +20,22 @@ import (
 const DefaultLimit = 256 << 20
 
 const (
-	// interval is the time between two looks.
+	// interval is the interval of checks.
 	interval = 2 * time.Second
-	// quiet is how many bytes an idle process allocates in an interval.
+	// quiet is the maximum number of bytes that an idle process allocates in an interval.
 	quiet = 4 << 20
-	// worthwhile is how many bytes must have been allocated since memory was last given back.
+	// worthwhile is the minimum number of bytes allocated between two returns of memory.
 	worthwhile = 32 << 20
-	// headroom is the least distance of the limit above the live heap, as a part of it: with less the collector
-	// would never rest.
+	// headroom is the minimum distance of the limit above the live heap, as a fraction of the heap; with less the
+	// collector would run all the time.
 	headroom = 0.25
-	// again is how many quiet looks after memory was given back it is once more: caches that expire by time are let
-	// go then.
+	// again is the number of idle checks after which memory is returned a second time, when caches have expired.
 	again = 6
 )
 
 // Keep keeps the process's memory small until ctx ends. limit is the soft limit in bytes, 0 for [DefaultLimit]. The
-// limit rises with the live heap: a process is never held up by it. Keep only waits for ctx if the environment sets
-// GOMEMLIMIT: the operator has decided. One call at a time may be under way in a process.
+// limit rises with the live heap, so that it never blocks the process. If the environment sets GOMEMLIMIT, the operator
+// has decided, and Keep only waits for ctx. Only one call may run in a process at a time.
 func Keep(ctx context.Context, limit int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		<-ctx.Done()
@@ -47,7 +46,7 @@ func Keep(ctx context.Context, limit int64) {
 	}
 	before := debug.SetMemoryLimit(limit)
 	defer debug.SetMemoryLimit(before)
-	giveBack() // garbage of the start
+	giveBack() // frees the garbage of the start
 	k := keeper{limit: limit, now: limit}
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	tick := time.NewTicker(interval)
@@ -70,23 +69,23 @@ func Keep(ctx context.Context, limit int64) {
 	}
 }
 
-// giveBack collects, and returns free memory to the system.
+// giveBack runs the collector and returns free memory to the system.
 func giveBack() {
-	runtime.GC() // pools let go of their values at the second collection
+	runtime.GC() // pools release their values at the second collection
 	debug.FreeOSMemory()
 	dropImage()
 }
 
-// keeper makes Keep's decisions.
+// keeper decides for Keep.
 type keeper struct {
 	limit, now int64
-	last       uint64 // bytes allocated up to the last look
-	given      uint64 // and up to when memory was last given back after a burst
-	looks      int    // quiet ones since then, up to again
+	last       uint64 // bytes allocated until the last check
+	given      uint64 // bytes allocated until memory was last returned after a burst
+	looks      int    // idle checks since then, up to again
 }
 
-// look takes the bytes that were live after the last collection and those allocated since the start. It returns the
-// limit from now on, and whether this is the time to give memory back.
+// look takes the bytes that were live after the last collection and the bytes allocated since the start. It returns the
+// new limit, and whether memory is to be returned now.
 func (k *keeper) look(live, allocated uint64) (limit int64, idle bool) {
 	limit = max(k.limit, int64(min(float64(live)*(1+headroom), math.MaxInt64/2)))
 	silent := allocated-k.last < quiet

@@ -7,7 +7,7 @@ import (
 
 const mb = 1 << 20
 
-// Memory is given back once a burst is over, a second time when caches have expired, and not again before another.
+// Memory is returned after a burst, a second time when caches have expired, and not again before another burst.
 func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
 	t.Parallel()
 	k := keeper{limit: 256 * mb, now: 256 * mb}
@@ -17,7 +17,7 @@ func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
 		idle bool
 	}{
 		{10 * mb, false},
-		{1 * mb, false}, // too little to be worth it
+		{1 * mb, false}, // too little to return
 		{500 * mb, false},
 		{300 * mb, false}, // busy
 		{1 * mb, true},
@@ -26,7 +26,7 @@ func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
 		{0, false},
 		{0, false},
 		{0, false},
-		{0, true}, // over
+		{0, true}, // idle
 		{0, false},
 		{1 * mb, false},
 		{40 * mb, false},
@@ -39,7 +39,7 @@ func TestMemoryIsGivenBackOnceItIsQuiet(t *testing.T) {
 	}
 }
 
-// A process that has more in use than the limit allows is given more, and held to the limit again afterwards.
+// The limit rises for a process that uses more than the limit allows, and falls back afterwards.
 func TestTheLimitGivesWayToWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	k := keeper{limit: 256 * mb, now: 256 * mb}
@@ -50,7 +50,7 @@ func TestTheLimitGivesWayToWhatIsInUse(t *testing.T) {
 	}
 }
 
-// Keep ends with its context, and the program goes on working when its pages were let go.
+// Keep ends with its context, and the program still works after its pages were released.
 func TestKeepEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
