@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Server returns the configuration of a listener. It demands a certificate that a CA of the bundle has signed.
+// Server returns the configuration of a listener. It requires a certificate signed by a CA of the bundle.
 func (m *Material) Server() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"},
@@ -22,7 +22,7 @@ func (m *Material) Server() *tls.Config {
 	}
 }
 
-// Client returns the credentials of a connection to a service. The other end must be that service, at every address.
+// Client returns the credentials of a connection to a service. At every address the peer must be that service.
 func (m *Material) Client(want Identity) credentials.TransportCredentials {
 	return &client{credentials.NewTLS(m.config(want)), m, want}
 }
@@ -35,7 +35,7 @@ func (m *Material) config(want Identity) *tls.Config {
 	}
 }
 
-// client shakes hands with the files as they are then.
+// client uses the present files for each handshake.
 type client struct {
 	credentials.TransportCredentials
 	material *Material

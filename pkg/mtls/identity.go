@@ -12,10 +12,10 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Domain is the end of each name that a certificate gives a service.
+// Domain is the suffix of every service name in a certificate.
 const Domain = ".kaged"
 
-// Debug is the identity of debugging certificates. It calls every RPC and is no server.
+// Debug is the identity of debugging certificates. Its holder may call every RPC, and it cannot be a server.
 const Debug = "debug"
 
 // Services returns the services that certificates may name, without [Debug], in the order of the contract.
@@ -41,17 +41,17 @@ func services(has func(protoreflect.EnumValueDescriptor) bool) (names []string) 
 	return names
 }
 
-// Name returns the name of a service as the contract lists it, such as session-manager.
+// Name returns the name of a service in the contract, such as session-manager.
 func Name(s commonv1.Service) string {
 	name := strings.TrimPrefix(s.String(), "SERVICE_")
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// Identity is the service that a certificate names.
+// Identity is the service named by a certificate.
 type Identity struct {
 	// Service is the name of a service, or Debug.
 	Service string
-	// Workspace is the workspace of a service of one, "" for the only workspace and for other services.
+	// Workspace is the workspace of a service that belongs to one, "" for the only workspace and for other services.
 	Workspace string
 }
 
@@ -63,12 +63,12 @@ func (i Identity) String() string {
 	return i.Service + Domain
 }
 
-// InWorkspace reports whether a service is one of those beside a project's files.
+// InWorkspace reports whether a service runs beside a project's files.
 func InWorkspace(service string) bool {
 	return slices.Contains(WorkspaceServices(), service)
 }
 
-// Check fails for an identity that no certificate may have.
+// Check fails for an identity that a certificate may not have.
 func (i Identity) Check() error {
 	switch {
 	case i.Service != Debug && !slices.Contains(Services(), i.Service):
@@ -94,8 +94,8 @@ func label(s string) bool {
 	})
 }
 
-// IdentityOf returns the identity that a certificate names. It fails unless exactly one of its DNS names ends in .kaged
-// and names a service.
+// IdentityOf returns the identity in a certificate. It fails unless exactly one of its DNS names ends in .kaged and
+// names a service.
 func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	var names []string
 	for _, name := range cert.DNSNames {

@@ -17,27 +17,28 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// watchInterval is the interval between looks at the files.
+// watchInterval is the interval of checks of the files.
 const watchInterval = 10 * time.Second
 
-// expiresSoon is the rest of a certificate's life from which a look warns once an hour; for short lives it is a fifth.
+// expiresSoon is the remaining life of a certificate from which a check warns once an hour; for short lives it is a
+// fifth of the life.
 const expiresSoon = 7 * 24 * time.Hour
 
-// maxFile bounds a file of certificates in bytes.
+// maxFile is the maximum size of a file of certificates in bytes.
 const maxFile = 1 << 20
 
-// Files are the files of a process's identity, in PEM.
+// Files are the files of a process's certificate, in PEM.
 type Files struct {
-	// CA is the bundle of CAs that peers' certificates are checked against.
+	// CA is the bundle of CAs for peers' certificates.
 	CA string
-	// Cert is the certificate, with intermediate ones behind it, Key its private key.
+	// Cert is the certificate, followed by intermediate ones; Key is its private key.
 	Cert, Key string
 }
 
-// Named reports whether any file is named.
+// Named reports whether any file is configured.
 func (f Files) Named() bool { return f != Files{} }
 
-// Material is an identity of this process and the CAs it believes. Its methods may be called from any goroutine.
+// Material is the certificate of this process and the CAs that it trusts. Its methods may be called from any goroutine.
 type Material struct {
 	files    Files
 	log      *slog.Logger
@@ -45,12 +46,12 @@ type Material struct {
 
 	current atomic.Pointer[material]
 
-	mu     sync.Mutex // guards the rest: one look at a time
+	mu     sync.Mutex // guards the rest and serialises checks
 	seen   [sha256.Size]byte
 	warned time.Time
 }
 
-// material is the parsed files of one time.
+// material is the parsed files at one time.
 type material struct {
 	cas      *x509.CertPool
 	cert     tls.Certificate
@@ -85,7 +86,7 @@ func Load(files Files, log *slog.Logger) (*Material, error) {
 // Identity returns the identity of this process.
 func (m *Material) Identity() Identity { return m.identity }
 
-// Watch looks at the files every 10 s until ctx ends.
+// Watch checks the files every 10 s until ctx ends.
 func (m *Material) Watch(ctx context.Context) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -99,7 +100,7 @@ func (m *Material) Watch(ctx context.Context) {
 	}
 }
 
-// Look reads the files again and takes them if they are usable. The same unusable files are logged once.
+// Look reads the files again and uses them if they are valid. The same invalid files are logged once.
 func (m *Material) Look() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +135,7 @@ func (m *Material) Look() {
 	m.log.Info("certificates are renewed", "identity", m.identity.String(), "until", loaded.cert.Leaf.NotAfter)
 }
 
-// text is the text of the files, empty for an unreadable one.
+// text is the contents of the files, empty for an unreadable file.
 type text struct{ ca, cert, key []byte }
 
 func (t text) sum() [sha256.Size]byte {

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/testkit/certs"
 )
 
-// A certificate names one service, of a workspace where that is one of its services; other names are no identity.
+// A certificate names one service, with a workspace if it is a service of one; other names give no identity.
 func TestIdentityOf(t *testing.T) {
 	t.Parallel()
 	for names, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestIdentityOf(t *testing.T) {
 	}
 }
 
-// The names are those of the modules.
+// Services returns the names of the modules.
 func TestServices(t *testing.T) {
 	t.Parallel()
 	want := "gateway session-manager harness tool-runner lsp-pool dap-pool sandbox-supervisor issue"
@@ -47,7 +47,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Files that cannot make an identity are refused with the file and the cause.
+// Files without a valid identity are refused with the file and the cause.
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	ca := certs.New(t)
@@ -88,7 +88,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// expire returns the files of a certificate that has expired.
+// expire returns the files of an expired certificate.
 func expire(t *testing.T, ca *certs.CA) mtls.Files {
 	t.Helper()
 	open, err := authority.Open(ca.Dir)
@@ -100,7 +100,7 @@ func expire(t *testing.T, ca *certs.CA) mtls.Files {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The next certificate of the service replaces this one.
+	// The service's next certificate replaces this one.
 	moved := t.TempDir() + "/expired"
 	if err := os.Rename(dir, moved); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func expire(t *testing.T, ca *certs.CA) mtls.Files {
 	return certs.Files(moved)
 }
 
-// New files are taken at the next look; unusable ones and another identity are logged once and not taken.
+// New files are used from the next check; unusable ones and another identity are logged once and not used.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	ca := certs.New(t)

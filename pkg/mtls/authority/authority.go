@@ -1,6 +1,7 @@
-// Package authority makes the certificates of package mtls: a CA of one deployment in a folder, and its certificates.
+// Package authority makes the certificates of package mtls: a deployment's CA in a folder, and the certificates signed
+// by it.
 //
-// The folder holds ca.crt and ca.key. The key alone lets its holder be any service, so it belongs on no host that runs
+// The folder holds ca.crt and ca.key. With ca.key anyone can act as any service, so it must not be on a host that runs
 // one.
 package authority
 
@@ -35,10 +36,10 @@ const (
 	CertKey = "tls.key"
 )
 
-// Stores are the servers besides the services that can have a certificate: kaged is their client.
+// Stores are the servers besides the services that can have a certificate; kaged is their client.
 var Stores = []string{"postgres", "nats"}
 
-// backdate is how long before now certificates begin, for clocks that are slow.
+// backdate is the time by which certificates begin in the past, for slow clocks.
 const backdate = 5 * time.Minute
 
 // Init makes a CA in a folder. It fails with conflict if the folder has one.
@@ -46,7 +47,7 @@ func Init(dir string, valid time.Duration, now time.Time) error {
 	for _, name := range []string{CAKey, CACert} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return fault.New(fault.Conflict,
-				"%s holds a CA already, and services would no longer believe its certificates; name another folder.", dir)
+				"%s holds a CA already, and a new one would invalidate its certificates; name another folder.", dir)
 		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -103,19 +104,19 @@ func Open(dir string) (*CA, error) {
 
 // Request is a certificate to be made.
 type Request struct {
-	// Identity is that of a service, or the debugging identity. The zero Identity makes a certificate of a store.
+	// Identity is a service's, or the debugging identity. The zero Identity makes a certificate of a store.
 	Identity mtls.Identity
-	// Store is one of Stores, where Identity is zero.
+	// Store is one of Stores if Identity is zero.
 	Store string
-	// Hosts are further names and addresses of a store.
+	// Hosts are additional names and addresses of a store.
 	Hosts []string
-	// Name is the common name, the certificate's holder in records.
+	// Name is the common name: the certificate's holder in records.
 	Name string
-	// Valid is how long it is valid; the CA's end bounds it.
+	// Valid is the duration of validity; the certificate does not outlive the CA.
 	Valid time.Duration
 }
 
-// Folder returns the folder of a request's files, below that of the CA.
+// Folder returns the folder of a request's files, below the CA's folder.
 func (r Request) Folder() string {
 	if r.Store != "" {
 		return r.Store
@@ -123,8 +124,8 @@ func (r Request) Folder() string {
 	return strings.TrimSuffix(r.Identity.String(), mtls.Domain)
 }
 
-// Issue makes a certificate with a new key in its folder, which it returns with the certificate's end. Older files
-// there are replaced. It fails with bad_request for an identity that cannot be.
+// Issue makes a certificate with a new key, and returns its folder and its end. Existing files there are replaced. It
+// fails with bad_request for an invalid identity.
 func (c *CA) Issue(r Request, now time.Time) (dir string, until time.Time, err error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: r.Name}, NotBefore: now.Add(-backdate), NotAfter: now.Add(r.Valid),
@@ -197,8 +198,8 @@ func pemKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// write puts files into a folder, each whole or not at all, the keys for their owner alone. A process that looks
-// between two of them keeps the old ones.
+// write writes files into a folder, each atomically, keys readable by their owner only. A process that reads between
+// two of them keeps its old files.
 func write(dir string, files map[string][]byte) error {
 	failed := func(err error) error {
 		return fault.Wrap(err, fault.Unavailable, "%s cannot be written: %s.", dir, err)

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/mtls/authority"
 )
 
-// A CA is made once in a folder. Keys are their owner's alone.
+// A CA is made once in a folder. Only the owner can read keys.
 func TestInit(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "ca")
@@ -52,8 +52,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// A service's certificate serves and calls, a debugging one calls only, a store's serves only under its names; all end
-// with their CA.
+// A service's certificate serves and calls, a debugging certificate only calls, a store's serves only under its names;
+// all end at the latest with their CA.
 func TestIssue(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
