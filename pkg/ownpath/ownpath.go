@@ -1,7 +1,7 @@
-// Package ownpath holds where kaged's own files are: the data directory, the configuration, sockets and tokens.
+// Package ownpath holds the paths of kaged's own files: the data directory, the configuration, sockets and tokens.
 //
-// A wall that hides such a file compares paths, so a path that is relative, or that leads through a link, would
-// pass it by. A [Path] is absolute and without links; [Resolve] is the only way to make one.
+// A cage hides such a file by comparing paths, and a path that is relative or leads through a link would not match. A
+// [Path] is absolute and without links; [Resolve] is the only way to make one.
 package ownpath
 
 import (
@@ -14,20 +14,19 @@ import (
 	"strings"
 )
 
-// maxLinks is how many links may be on the way to one place, as in Linux.
+// maxLinks is the maximum number of links in one path, as in Linux.
 const maxLinks = 40
 
-// Path is a place of kaged's own: absolute, clean, and without links when it was resolved. The zero Path is no
-// place, and functions that hide or compare places refuse it.
+// Path is a path of kaged's own: absolute, clean, and without links when it was resolved. The zero Path is invalid, and
+// functions that hide or compare paths refuse it.
 type Path struct {
 	at    string
 	links []string
 }
 
-// Resolve returns the place that name leads to, relative names starting at the working folder. Links are followed,
-// dangling ones as well, so that the place is right for a missing file. It fails if name is empty, holds a NUL,
-// leads through a file, through an unreadable folder, or through a ring of links. config.Resolve makes faults of
-// its errors.
+// Resolve returns the real path of name; a relative name begins at the working folder. It follows links, dangling ones
+// included, so that the result is also valid for a missing file. It fails if name is empty, holds a NUL, leads through
+// a file, through an unreadable folder, or through a cycle of links. config.Resolve converts its errors to faults.
 func Resolve(name string) (Path, error) {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return Path{}, fmt.Errorf("the path %q is empty or holds a NUL; name a file or a folder", name)
@@ -54,7 +53,7 @@ func absolute(name string) (string, error) {
 
 var errRing = errors.New("there are too many links on the way")
 
-// reason is why a path leads nowhere, without the name of the call.
+// reason is the cause of a failed resolution, without the name of the system call.
 func reason(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -110,10 +109,10 @@ func follow(name string) (Path, error) {
 // String returns the path, "" for the zero Path.
 func (p Path) String() string { return p.at }
 
-// IsZero reports whether it is no place.
+// IsZero reports whether p is the zero Path.
 func (p Path) IsZero() bool { return p.at == "" }
 
-// Join returns a path below it. It panics for the zero Path, because the result would be relative.
+// Join returns a path below p. It panics for the zero Path, because the result would be relative.
 func (p Path) Join(elem ...string) string {
 	if p.IsZero() {
 		panic("ownpath: a path below none")
@@ -121,16 +120,16 @@ func (p Path) Join(elem ...string) string {
 	return filepath.Join(append([]string{p.at}, elem...)...)
 }
 
-// Below reports whether it is dir or lies in it. No path is below the zero Path.
+// Below reports whether p is dir or lies in it. No path is below the zero Path.
 func (p Path) Below(dir Path) bool {
 	return !dir.IsZero() && (p.at == dir.at || strings.HasPrefix(p.at, strings.TrimSuffix(dir.at, "/")+"/"))
 }
 
-// Links returns the links that were followed, each as a path without links but for its last component. A writable
-// link decides where the next start looks for the file.
+// Links returns the followed links, each with a real path except for its last component. If such a link is writable, it
+// can redirect the next start to another file.
 func (p Path) Links() []string { return p.links }
 
-// MarshalJSON writes the path. It fails for the zero Path.
+// MarshalJSON encodes the path. It fails for the zero Path.
 func (p Path) MarshalJSON() ([]byte, error) {
 	if p.IsZero() {
 		return nil, errors.New("ownpath: no place")
@@ -138,8 +137,8 @@ func (p Path) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p.at)
 }
 
-// UnmarshalJSON reads the output of [Path.MarshalJSON]: a path that was resolved in another process. It fails for
-// one that is not absolute and clean.
+// UnmarshalJSON decodes the output of [Path.MarshalJSON]: a path resolved in another process. It fails for a path that
+// is not absolute and clean.
 func (p *Path) UnmarshalJSON(data []byte) error {
 	var at string
 	if err := json.Unmarshal(data, &at); err != nil {

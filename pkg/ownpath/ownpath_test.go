@@ -18,7 +18,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// tree makes a folder with a project and link targets, and works in the project.
+// tree makes a folder with a project and link targets, and changes into the project.
 func tree(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -37,7 +37,7 @@ func tree(t *testing.T) string {
 	return root
 }
 
-// However a path is written, it is resolved to where the file is or will be, and says which links led there.
+// Every spelling of a path is resolved to the file's real path, existing or not, with the links on the way.
 func TestResolve(t *testing.T) {
 	root := tree(t)
 	for name, want := range map[string]struct {
@@ -69,7 +69,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A path that leads nowhere is refused in a sentence with its name.
+// A path that cannot be resolved is refused in a sentence with its name.
 func TestUnresolvable(t *testing.T) {
 	tree(t)
 	for name, want := range map[string]string{
@@ -82,7 +82,7 @@ func TestUnresolvable(t *testing.T) {
 	}
 }
 
-// No path is relative, nor is one written by another process; the zero value stands for absence.
+// No path is relative, also not one decoded from another process; the zero value means absence.
 func TestNeverRelative(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`""`, `"data"`, `"../data"`, `"/a/../b"`, `"/a/"`, `"/a\u0000b"`, `7`, `null`} {
@@ -105,7 +105,7 @@ func TestNeverRelative(t *testing.T) {
 	_ = ownpath.Path{}.Join("run")
 }
 
-// For any name, the path is absolute, clean, and resolving it again leads to the same place.
+// For any name, the path is absolute, clean, and equal when it is resolved again.
 func FuzzResolve(f *testing.F) {
 	for _, seed := range []string{"data", "../x", "/", "//a/../..", "a/./b/", "/proc/self/root/etc", "a\x00"} {
 		f.Add(seed)
