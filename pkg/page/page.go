@@ -1,7 +1,7 @@
-// Package page is how every list is cut into pages: by the place where the last page ended, never by counting.
+// Package page splits lists into pages by the position of the last item, not by an offset.
 //
-// A list is sorted by at most one number and one text, so the place is a [Key] and the query behind a list asks for the
-// rows after it. Clients get the key as an opaque cursor that is good for its own list only:
+// A list is sorted by at most one number and one text. The position is therefore a [Key], and the query of a list
+// selects the rows after it. Clients get the key as an opaque cursor that is valid for its own list only:
 //
 //	req, err := page.Parse("sessions", limit, cursor)
 //	rows := ... order by created_at desc, id desc limit req.Fetch()   // after req.After, if that is set
@@ -19,30 +19,30 @@ import (
 
 // Limits of a page.
 const (
-	// Default is how many items a page has when the request does not say.
+	// Default is the number of items of a page if the request sets none.
 	Default = 50
-	// Max is the most items of a page; a larger wish is cut to it.
+	// Max is the maximum number of items of a page; a larger limit is reduced to it.
 	Max = 200
 )
 
-// maxCursor is far above the longest cursor that Cut makes.
+// maxCursor is far above the length of the longest cursor that Cut makes.
 const maxCursor = 1024
 
 const version = 1
 
-// Key is the place of an item in its list's order: a number, then a text. A list that is sorted by one of the two
+// Key is the position of an item in the order of its list: a number, then a text. A list sorted by only one of them
 // leaves the other zero.
 type Key struct {
 	N int64
 	S string
 }
 
-// Request asks for a page of the list called List.
+// Request asks for a page of the list named by List.
 type Request struct {
 	List string
-	// Limit is how many items the page may have, 1 to Max.
+	// Limit is the maximum number of items of the page, 1 to Max.
 	Limit int
-	// After is where the page before ended, nil for the first page.
+	// After is the end of the preceding page, nil for the first page.
 	After *Key
 }
 
@@ -56,7 +56,7 @@ type Page[T any] struct {
 // HasMore reports whether there is a next page.
 func (p Page[T]) HasMore() bool { return p.Next != "" }
 
-// NextCursor returns Next as the API shows it: nil on the last page.
+// NextCursor returns Next in the API's form: nil on the last page.
 func (p Page[T]) NextCursor() *string {
 	if p.Next == "" {
 		return nil
@@ -64,9 +64,9 @@ func (p Page[T]) NextCursor() *string {
 	return &p.Next
 }
 
-// Parse reads limit and cursor of a request for the list called list. A limit of 0 means [Default] and one above [Max]
-// means Max. It fails with validation_failed naming limit or cursor for a negative limit and for a cursor that did not
-// come from this list.
+// Parse parses limit and cursor of a request for the list with the given name. A limit of 0 means [Default] and one
+// above [Max] means Max. It fails with validation_failed that names limit or cursor for a negative limit and for a
+// cursor from another list.
 func Parse(list string, limit int32, cursor string) (Request, error) {
 	req := Request{List: list, Limit: int(limit)}
 	switch {
@@ -88,16 +88,16 @@ func Parse(list string, limit int32, cursor string) (Request, error) {
 	return req, nil
 }
 
-// Fetch is how many rows to ask the store for: one more than the page has, which tells whether there is a next one.
+// Fetch is the number of rows to query: one more than the page has, to find out whether there is a next page.
 func (r Request) Fetch() int32 { return int32(r.Limit) + 1 }
 
-// Cut makes a page of up to Fetch rows; key returns the place of a row.
+// Cut makes a page of up to Fetch rows; key returns the position of a row.
 func Cut[T any](r Request, rows []T, key func(T) Key) Page[T] {
 	return Of(r, rows[:min(len(rows), r.Limit)], len(rows) > r.Limit, key)
 }
 
-// Of makes a page of items. With more, further items follow, even if there are fewer here than the limit: lists of
-// large items end a page by its size. key returns the place of an item.
+// Of makes a page of items. more means that further items follow, even if there are fewer here than the limit: lists of
+// large items end a page by its size. key returns the position of an item.
 func Of[T any](r Request, items []T, more bool, key func(T) Key) Page[T] {
 	p := Page[T]{Items: items}
 	if more && len(items) > 0 {
@@ -106,7 +106,7 @@ func Of[T any](r Request, items []T, more bool, key func(T) Key) Page[T] {
 	return p
 }
 
-// Map returns p with every item turned by f.
+// Map returns p with f applied to every item.
 func Map[T, U any](p Page[T], f func(T) U) Page[U] {
 	items := make([]U, len(p.Items))
 	for i, item := range p.Items {

@@ -13,8 +13,7 @@ import (
 	"kaged.dev/pkg/page"
 )
 
-// A list of five in pages of two comes as two, two and one, and the last page says that it is the last.
-// A-WIRE-PAGE-01.
+// A list of five in pages of two gives two, two and one items, and only the last page has no next one. A-WIRE-PAGE-01.
 func TestWalk(t *testing.T) {
 	list := []int64{50, 40, 30, 20, 10}
 	after := func(r page.Request) []int64 {
@@ -72,7 +71,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A key survives its cursor, and a cursor of one list is refused by another.
+// A key is equal after encoding and parsing its cursor, and another list refuses the cursor.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := page.Key{N: rapid.Int64().Draw(t, "n"), S: rapid.StringMatching(`[0-9A-Za-z_-]{0,60}`).Draw(t, "s")}
@@ -88,7 +87,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// A client's cursor is either one of ours or refused by name. A-WIRE-PAGE-04.
+// A client's cursor is either valid or refused by name. A-WIRE-PAGE-04.
 func FuzzParse(f *testing.F) {
 	f.Add("")
 	f.Add("garbage!")
