@@ -11,39 +11,39 @@ import (
 
 // Outcome is the effect of a section on a text.
 type Outcome struct {
-	// Changes are in the order of the text and do not overlap.
+	// Changes are sorted by position and do not overlap.
 	Changes []edit.Change
-	// Added and Removed count lines.
+	// Added and Removed are numbers of lines.
 	Added, Removed int
 	// Notes say which hunks fit only with tolerance.
 	Notes []string
 }
 
-// Failure is a hunk that could not be placed.
+// Failure is a hunk without a unique position.
 type Failure struct {
 	// Code is hunk_not_found or hunk_ambiguous.
 	Code fault.Code
-	// Hunk counts the hunks of the section from 1; Line is where it begins in the patch.
+	// Hunk is the number of the hunk in the section, from 1; Line is its first line in the patch.
 	Hunk, Line int
 	// Reason completes "Hunk 1 of ./file (line 5 of the patch) ".
 	Reason string
-	// Nearest is the line of the file at which text like the hunk's begins, 0 without one; Text is the text there.
+	// Nearest is the line of the file where the most similar text begins, 0 without one; Text is that text.
 	Nearest int
 	Text    string
-	// Places are lines of the file where an ambiguous hunk fits, the first few.
+	// Places are the first lines of the file where an ambiguous hunk fits.
 	Places []int
 }
 
-// MaxFailures bounds the hunks that fail: after so many the others are not tried.
+// MaxFailures is the number of failed hunks after which the rest is not tried.
 const MaxFailures = 8
 
-// Apply places the hunks of an update in a text. Each hunk that cannot be placed is a failure; then there is no
+// Apply finds the positions of an update's hunks in a text. Each hunk without one is a failure; then there is no
 // outcome. The only error is that of ctx.
 func (s *Section) Apply(ctx context.Context, text string) (*Outcome, []Failure, error) {
 	f := newFile(text, s.Hunks)
 	out := &Outcome{}
 	var failures []Failure
-	var spans []span // of the changes, in the order of the hunks
+	var spans []span // lines of the changes, in the order of the hunks
 	cursor := 0
 	for i := range s.Hunks {
 		if err := ctx.Err(); err != nil {
@@ -84,7 +84,7 @@ func (s *Section) Apply(ctx context.Context, text string) (*Outcome, []Failure, 
 	return out, nil, nil
 }
 
-// insert puts a change into its place; nearly always that is the end.
+// insert inserts a change in sorted order, usually at the end.
 func insert(list []edit.Change, c edit.Change) []edit.Change {
 	i := len(list)
 	for i > 0 && (list[i-1].Start > c.Start || list[i-1].Start == c.Start && list[i-1].End > c.End) {
@@ -99,18 +99,18 @@ func insert(list []edit.Change, c edit.Change) []edit.Change {
 // span is a range of lines, the end excluded.
 type span struct{ start, end int }
 
-// touches reports whether changing both would be changing one place twice.
+// touches reports whether two spans change a common line, or the same position.
 func (s span) touches(o span) bool { return s.start < o.end && o.start < s.end }
 
-// place is where a hunk fits, and how.
+// place is a position where a hunk fits, and the tolerance needed.
 type place struct {
 	line  int
 	level level
-	// lines is how many of the hunk's lines count: blank ones at its end may be no part of it.
+	// lines is the number of the hunk's lines that count; blank lines at its end may not belong to it.
 	lines int
 }
 
-// spans returns which lines a hunk changes at a place; each follows lines that stay.
+// spans returns the lines that a hunk changes at a position; an unchanged line separates two spans.
 func (h *Hunk) spans(at place) []span {
 	var spans []span
 	line, changing := at.line, false
@@ -130,7 +130,7 @@ func (h *Hunk) spans(at place) []span {
 	return spans
 }
 
-// changes returns the changes that a hunk makes at a place.
+// changes returns the changes of a hunk at a position.
 func (f *file) changes(h *Hunk, at place) []edit.Change {
 	var changes []edit.Change
 	indent := f.indentation(h, at)
@@ -157,7 +157,7 @@ func (f *file) change(at span, added []Line, marked bool) edit.Change {
 	start, end := f.starts[at.start], f.starts[at.end]
 	atEnd := at.end == f.count()
 	if atEnd && len(added) > 0 && at.start > 0 && f.ending(at.start-1) == "" {
-		// The last line had no line break and is no longer the last one.
+		// The file's last line had no line break and is no longer the last line.
 		b.WriteString(f.usual())
 	}
 	for i, line := range added {
@@ -174,7 +174,7 @@ func (f *file) change(at span, added []Line, marked bool) edit.Change {
 	return edit.Change{Start: start, End: end, Text: b.String()}
 }
 
-// endingFor returns the line break of the i-th line that replaces a range: that of the line it replaces, else of its
+// endingFor returns the line break of the i-th new line of a range: that of the line it replaces, else of its
 // neighbours, else the usual one of the file.
 func (f *file) endingFor(at span, i int) string {
 	for _, n := range [...]int{at.start + i, at.start - 1, at.end} {

@@ -18,7 +18,7 @@ func section(t testing.TB, hunks string) patch.Section {
 	return parse(t, envelope("*** Update File: f\n"+hunks))[0]
 }
 
-// apply returns a text after a section.
+// apply returns a text after a section is applied.
 func apply(t testing.TB, s patch.Section, text string) (string, *patch.Outcome, []patch.Failure) {
 	t.Helper()
 	out, failures, err := s.Apply(t.Context(), text)
@@ -31,7 +31,7 @@ func apply(t testing.TB, s patch.Section, text string) (string, *patch.Outcome, 
 	return edit.Apply(text, out.Changes), out, nil
 }
 
-// checkOutcome checks the promises of Apply for any section and any text.
+// checkOutcome checks the contract of Apply for any section and any text.
 func checkOutcome(t testing.TB, s patch.Section, text string) {
 	out, failures, err := s.Apply(t.Context(), text)
 	if err != nil || out == nil && len(failures) == 0 || out != nil && len(failures) > 0 {
@@ -59,7 +59,7 @@ func checkOutcome(t testing.TB, s patch.Section, text string) {
 	edit.Apply(text, out.Changes)
 }
 
-// Hunks are placed by their lines, their headers and their end, and everything else keeps every byte (T-T20-PATCH-04).
+// Hunks are placed by their lines, their headers and their end, and all other bytes stay unchanged (T-T20-PATCH-04).
 func TestApply(t *testing.T) {
 	t.Parallel()
 	const goFile = "package a\n\nfunc one() {\n\treturn 1\n}\n\nfunc two() {\n\treturn 1\n}\n"
@@ -144,7 +144,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Tolerance is told.
+// Apply reports the use of tolerance.
 func TestApplyNotes(t *testing.T) {
 	t.Parallel()
 	_, out, _ := apply(t, section(t, "@@\n-a\n+b\n c\n"), "x\n  a\n  c\n")
@@ -154,7 +154,7 @@ func TestApplyNotes(t *testing.T) {
 	}
 }
 
-// A hunk that fits at no place, or at several, is refused with the reason and with the text of the file.
+// A hunk that fits nowhere, or in several places, is refused with the reason and with the text of the file.
 func TestApplyFails(t *testing.T) {
 	t.Parallel()
 	const text = "one\ntwo\nthree\nfour\none\ntwo\nthree four five\n"
@@ -199,8 +199,8 @@ func TestApplyFails(t *testing.T) {
 	}
 }
 
-// A diff of two texts, applied to the first, gives the second: by its line numbers always, without them unless a hunk
-// fits in several places, and then it says so.
+// A diff of two texts, applied to the first, gives the second. With line numbers it always does; without them a hunk
+// that fits in several places is refused as ambiguous.
 func TestPatchOfADiffReproducesTheTarget(t *testing.T) {
 	t.Parallel()
 	line := rapid.SampledFrom(
@@ -249,7 +249,7 @@ func TestPatchOfADiffReproducesTheTarget(t *testing.T) {
 	})
 }
 
-// Where an index is used the places are the same as where it is not.
+// The positions are the same with and without an index.
 func TestManyHunks(t *testing.T) {
 	t.Parallel()
 	var text, want, few, many strings.Builder
@@ -272,7 +272,7 @@ func TestManyHunks(t *testing.T) {
 	}
 }
 
-// Texts made of one line again and again take no longer than others.
+// Texts with many repeated lines take no longer than others.
 func TestRepeatedLines(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat(strings.Repeat("x\n", 2000)+"y\n", 10)
@@ -284,8 +284,8 @@ func TestRepeatedLines(t *testing.T) {
 	}
 }
 
-// Any hunk fails on any text in one of two ways or changes the text within its bounds, and its reverse undoes its
-// changes.
+// Any hunk on any text either fails in one of two ways or changes the text within its bounds, and its reverse undoes
+// its changes.
 func FuzzApply(f *testing.F) {
 	f.Add("a\nb\nc\n", "@@ a\n b\n-c\n+d\n")
 	f.Add("a\r\nb", "@@\n-b\n+c\n\\ No newline at end of file\n")

@@ -5,15 +5,15 @@ import "strings"
 // file is a text as lines.
 type file struct {
 	text   string
-	starts []int // where each line begins, and the end of the text
-	// hunks are the wanted hunks, indexes the places of their lines by their keys at each level; nil until they are
-	// needed.
+	starts []int // beginning of each line, and the end of the text
+	// hunks are the wanted hunks. indexes are the positions of their lines by key, for each level; nil until needed.
 	hunks   []Hunk
 	indexes [levels]map[string]*[]int32
-	crlf    int // 0: not counted; 1: \r\n is usual; -1: it is not
+	crlf    int // 0: not counted; 1: \r\n is usual; -1: \n is usual
 }
 
-// indexFrom is from how many hunks on an index pays: one pass over the text for all of them instead of one for each.
+// indexFrom is the minimum number of hunks for which an index pays: it takes one pass over the text instead of one for
+// each hunk.
 const indexFrom = 8
 
 func newFile(text string, hunks []Hunk) *file {
@@ -30,7 +30,7 @@ func newFile(text string, hunks []Hunk) *file {
 	return f
 }
 
-// count returns how many lines there are; a text that is not empty has one at least.
+// count returns the number of lines; a non-empty text has at least one.
 func (f *file) count() int { return len(f.starts) - 1 }
 
 // line returns a line without its line break.
@@ -51,7 +51,7 @@ func (f *file) ending(i int) string {
 	return "\n"
 }
 
-// usual returns the line break most lines have.
+// usual returns the line break of most lines.
 func (f *file) usual() string {
 	if f.crlf == 0 {
 		f.crlf = -1

@@ -2,17 +2,17 @@ package patch
 
 import "strings"
 
-// indentation turns the indentation of a hunk's lines into that of the file: the indentation of known lines, and the
-// rule that follows from them.
+// indentation converts the indentation of a hunk's lines to that of the file: it has the indentation of known lines,
+// and the rule derived from them.
 type indentation struct {
 	known      map[string]string
 	add, strip string
-	// Spaces in the hunk for each tab in the file; 0 as long as it is not known, -1 if there is no such rule.
+	// Spaces in the hunk for each tab in the file; 0 if unknown, -1 if there is no such rule.
 	width int
 }
 
-// indentation compares a hunk that fits only with tolerance with the lines it stands for; nil if lines are to be taken
-// as they are written.
+// indentation compares a hunk that fits only with tolerance with the lines of the file; nil if lines are used as
+// written.
 func (f *file) indentation(h *Hunk, at place) *indentation {
 	if at.level < indented {
 		return nil
@@ -50,7 +50,7 @@ func (f *file) indentation(h *Hunk, at place) *indentation {
 	return in
 }
 
-// adapt returns a new line with the indentation the file would give it.
+// adapt returns a new line with the file's indentation.
 func (in *indentation) adapt(text string) string {
 	if in == nil || strings.TrimSpace(text) == "" {
 		return text
@@ -71,7 +71,7 @@ func (in *indentation) adapt(text string) string {
 	return text
 }
 
-// difference returns the part of long before its end short, "" if it does not end in short.
+// difference returns long without its suffix short, "" if short is not a suffix.
 func difference(long, short string) string {
 	if strings.HasSuffix(long, short) {
 		return long[:len(long)-len(short)]
@@ -79,7 +79,7 @@ func difference(long, short string) string {
 	return ""
 }
 
-// ratio returns how many spaces of one indentation make a tab of the other, -1 if it is not so.
+// ratio returns the number of spaces of one indentation for each tab of the other, -1 if there is no such number.
 func ratio(spaces, tabs string) int {
 	if spaces == "" || tabs == "" || strings.Trim(spaces, " ") != "" || strings.Trim(tabs, "\t") != "" ||
 		len(spaces)%len(tabs) != 0 {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// level is how much lines may differ and still be the same.
+// level is the tolerance in the comparison of lines.
 type level int
 
 const (
@@ -30,7 +30,7 @@ func (l level) String() string {
 	return "exactly"
 }
 
-// key returns the part of a line that counts at a level.
+// key returns the part of a line that is compared at a level.
 func (l level) key(line string) string {
 	switch l {
 	case exact:
@@ -43,7 +43,7 @@ func (l level) key(line string) string {
 	return strings.TrimSpace(plain(line))
 }
 
-// plain replaces the typographic characters that models and editors put in the place of ASCII ones.
+// plain replaces the typographic characters that models and editors put in place of ASCII ones.
 func plain(line string) string {
 	ascii := true
 	for i := range len(line) {
@@ -70,18 +70,17 @@ func plain(line string) string {
 	}, line)
 }
 
-// maxPlaces is how many places are looked for where one is wanted: a message names no more.
+// maxPlaces is the maximum number of positions searched for, because a message names no more.
 const maxPlaces = 5
 
-// find returns the lines from which on wanted stands in the lines from start, the first so many. wanted is not empty
-// and already normalised.
+// find returns up to most lines, from start on, at which wanted begins. wanted is not empty and is normalised.
 func (f *file) find(wanted []string, l level, start, most int) []int {
 	if len(f.hunks) >= indexFrom {
 		if places, ok := f.lookUp(wanted, l, start, most); ok {
 			return places
 		}
 	}
-	// Knuth, Morris and Pratt: repeated lines must not make it quadratic.
+	// The algorithm of Knuth, Morris and Pratt avoids quadratic time for repeated lines.
 	back := backs(wanted)
 	var places []int
 	same := 0
@@ -102,7 +101,7 @@ func (f *file) find(wanted []string, l level, start, most int) []int {
 	return places
 }
 
-// backs returns for each of the lines how long the longest beginning is that also ends there.
+// backs returns for each line the length of the longest prefix that also ends there.
 func backs(lines []string) []int {
 	back := make([]int, len(lines))
 	same := 0
@@ -118,7 +117,7 @@ func backs(lines []string) []int {
 	return back
 }
 
-// lookUp is find by the index, where the rarest of the lines is rare enough for that to be faster.
+// lookUp is find by the index, if the rarest of the lines is rare enough to make that faster.
 func (f *file) lookUp(wanted []string, l level, start, most int) ([]int, bool) {
 	ix := f.index(l)
 	rare := 0
@@ -152,7 +151,7 @@ func (f *file) fits(wanted []string, l level, at int) bool {
 	return true
 }
 
-// index returns the places of the lines of all hunks, by their keys at a level.
+// index returns the positions of the lines of all hunks, by their keys at a level.
 func (f *file) index(l level) map[string]*[]int32 {
 	if f.indexes[l] != nil {
 		return f.indexes[l]

@@ -20,7 +20,7 @@ const (
 	noEndMark  = `\ `
 )
 
-// Parse reads an envelope. A defect is patch_invalid, whose message and details name the line.
+// Parse parses an envelope. An error is patch_invalid, whose message and details name the line.
 func Parse(text string) (*Patch, error) {
 	p := &parser{lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
 	if err := p.begin(); err != nil {
@@ -72,8 +72,8 @@ func Parse(text string) (*Patch, error) {
 // parser reads a patch line by line.
 type parser struct {
 	lines []string
-	at    int  // the line read last, counted from 1
-	crlf  bool // the patch came with \r\n, which is not the files'
+	at    int  // number of the last line read, from 1
+	crlf  bool // the patch has \r\n line ends, which do not come from the files
 }
 
 func (p *parser) next() (string, bool) {
@@ -88,7 +88,7 @@ func (p *parser) next() (string, bool) {
 	return line, true
 }
 
-// back makes next return the line read last again.
+// back makes next return the last line again.
 func (p *parser) back() { p.at-- }
 
 func (p *parser) fail(line int, format string, args ...any) error {
@@ -96,8 +96,8 @@ func (p *parser) fail(line int, format string, args ...any) error {
 		With("line", line)
 }
 
-// begin reads up to the first mark. Models wrap patches into code fences and shell commands; any other text before the
-// mark may be a part of the patch that would be lost, so it is refused.
+// begin reads up to the first mark. Models wrap patches in code fences and shell commands. Any other text before the
+// mark may be a lost part of the patch, so it is refused.
 func (p *parser) begin() error {
 	for {
 		line, ok := p.next()
@@ -125,7 +125,7 @@ func (p *parser) begin() error {
 
 var wrapEnd = regexp.MustCompile("^(```|[A-Za-z_]+)$")
 
-// end reads the text behind the last mark, which may only close the wrapping that begin skipped.
+// end reads the text after the last mark, which may only close the wrapping that begin skipped.
 func (p *parser) end() error {
 	for {
 		line, ok := p.next()
@@ -178,10 +178,10 @@ func (p *parser) add(name string) (Section, error) {
 	}
 }
 
-// isMark reports whether a line that has no sign of its own is a mark, be it indented.
+// isMark reports whether a line without its own sign is a mark, possibly indented.
 func isMark(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), anyMark) }
 
-// onlyBlanks reports whether only blank lines come before the next mark, after the line read last.
+// onlyBlanks reports whether only blank lines follow before the next mark.
 func (p *parser) onlyBlanks() bool {
 	for _, line := range p.lines[p.at:] {
 		if isMark(line) {
@@ -262,7 +262,7 @@ func (p *parser) hunk() (h Hunk, ok bool, err error) {
 	}
 }
 
-// finish returns a hunk that is over.
+// finish completes a hunk.
 func (p *parser) finish(h Hunk) (Hunk, bool, error) {
 	if h.Line > 0 && len(h.Lines) == h.blank {
 		return h, false, p.fail(h.Line, "the hunk has no lines")
@@ -272,12 +272,12 @@ func (p *parser) finish(h Hunk) (Hunk, bool, error) {
 
 var numbers = regexp.MustCompile(`^ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,[0-9]{1,9})? @@`)
 
-// header takes the text behind @@: a line of the file, or the line numbers of a unified diff.
+// header parses the text after @@: a line of the file, or the line numbers of a unified diff.
 func (h *Hunk) header(text string) {
 	if m := numbers.FindStringSubmatch(text); m != nil {
 		h.At, _ = strconv.Atoi(m[1])
 		if m[2] == "0" {
-			h.At++ // no line is removed: the number is that of the line before
+			h.At++ // no line is removed: the number is that of the preceding line
 		}
 		return
 	}

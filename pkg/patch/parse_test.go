@@ -13,7 +13,7 @@ import (
 // envelope puts sections between the marks.
 func envelope(body string) string { return "*** Begin Patch\n" + body + "*** End Patch\n" }
 
-// parse reads a patch that is one.
+// parse parses a valid patch.
 func parse(t testing.TB, text string) []patch.Section {
 	t.Helper()
 	p, err := patch.Parse(text)
@@ -23,7 +23,7 @@ func parse(t testing.TB, text string) []patch.Section {
 	return p.Sections
 }
 
-// The specification's own example is read as it is meant (T-T20-PATCH-02 to -05).
+// The specification's example is parsed as specified (T-T20-PATCH-02 to -05).
 func TestParse(t *testing.T) {
 	t.Parallel()
 	sections := parse(t, `*** Begin Patch
@@ -95,7 +95,7 @@ func lines(h patch.Hunk) string {
 	return strings.Join(list, "|")
 }
 
-// Wrappings of models do not harm a patch: fences, a shell's here-document, \r\n as line ends.
+// Wrappings by models are accepted: fences, a shell's here-document, \r\n as line ends.
 func TestParseWrapped(t *testing.T) {
 	t.Parallel()
 	plain := envelope("*** Add File: f\n+text\n")
@@ -117,7 +117,7 @@ func TestParseWrapped(t *testing.T) {
 	}
 }
 
-// A defect of a patch is told with its line (T-T20-PATCH-02).
+// An error in a patch is reported with its line (T-T20-PATCH-02).
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -156,8 +156,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Any text of a model is a patch or a refusal that names a line of it; and a patch, applied to any text, changes it
-// within its bounds.
+// Any text is a patch or a refusal that names one of its lines; a patch changes any text within its bounds.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		envelope("*** Add File: f\n+x\n\n*** Update File: g\n@@ a @@\n b\n-c\n+d\n\n*** Delete File: h\n"),

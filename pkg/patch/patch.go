@@ -1,5 +1,5 @@
-// Package patch reads the envelope in which models write changes to several files, and finds out what its hunks mean in
-// a file as it is.
+// Package patch parses the envelope in which models write changes to several files, and applies its hunks to the
+// present text of a file.
 //
 //	*** Begin Patch
 //	*** Add File: path
@@ -14,13 +14,13 @@
 //	*** Delete File: path
 //	*** End Patch
 //
-// [Parse] reads it, strictly where a guess could do harm (a patch that was cut off, a line without its sign) and
-// leniently where it cannot (code fences around it, blank lines between sections). [Section.Apply] places the hunks of
-// one file: exactly, else but for white space at the ends of lines, else but for indentation too, else but for
-// typographic characters. At each of these a hunk must fit in one place only; it is never applied to the first of
-// several. Lines that stay keep every byte, and new lines take the line endings of their neighbours.
+// [Parse] reads it, strictly if a guess could do harm (a truncated patch, a line without its sign) and leniently
+// otherwise (code fences around it, blank lines between sections). [Section.Apply] places the hunks of one file:
+// exactly, else ignoring white space at the ends of lines, else also ignoring indentation, else also ignoring
+// typographic characters. At each level a hunk must fit in exactly one place; it is never applied to the first of
+// several. Unchanged lines keep every byte, and new lines get the line endings of their neighbours.
 //
-// The package touches no file.
+// The package does not access files.
 package patch
 
 // Op is the effect of a section on its file.
@@ -41,9 +41,9 @@ type Patch struct {
 // Section is about one file.
 type Section struct {
 	Op Op
-	// Path is the file as the patch names it, MoveTo where an update moves it, "" if it stays.
+	// Path is the file's path in the patch. MoveTo is the new path of an update that moves it, "" if it stays.
 	Path, MoveTo string
-	// Line is where the section begins in the patch, counted from 1.
+	// Line is the first line of the section in the patch, counted from 1.
 	Line int
 	// Content is the text of an added file.
 	Content string
@@ -51,31 +51,31 @@ type Section struct {
 	Hunks []Hunk
 }
 
-// Hunk is one changed place.
+// Hunk is one change.
 type Hunk struct {
-	// Line is where the hunk begins in the patch, counted from 1.
+	// Line is the first line of the hunk in the patch, counted from 1.
 	Line int
-	// Headers are lines of the file above the place, the outermost first.
+	// Headers are lines of the file above the change, the outermost first.
 	Headers []string
-	// At is the line the hunk says it begins at, as the headers of unified diffs do, -1 if it does not say.
+	// At is the hunk's first line in the file, as in the headers of unified diffs, -1 if it is not given.
 	At int
 	// Lines are the old and the new lines.
 	Lines []Line
-	// EOF says that the place is the end of the file.
+	// EOF means that the change is at the end of the file.
 	EOF bool
 
-	// blank is how many of the last lines are empty in the patch: context or only space before the next hunk.
+	// blank is the number of last lines that are empty in the patch: context, or only space before the next hunk.
 	blank int
-	// marked says that a line is said to have no line break at its end, so that the hunk decides on that.
+	// marked is true if a line is marked as having no line break, so that the hunk decides about the final line break.
 	marked bool
 }
 
 // Line is a line of a hunk.
 type Line struct {
-	// Op is ' ' for a line that stays, '-' for one that goes and '+' for one that comes.
+	// Op is ' ' for an unchanged line, '-' for a removed line and '+' for a new line.
 	Op byte
 	// Text is the line without line break.
 	Text string
-	// NoEnd says that it is the last of its file and has no line break.
+	// NoEnd means that it is the last line of its file and has no line break.
 	NoEnd bool
 }

@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// place finds where a hunk belongs: behind the changes of those before it, else, if it is nowhere there, before them.
-// taken are the lines that are changed already.
+// place finds the position of a hunk: after the changes of the preceding hunks, or else before them. taken are the
+// lines changed already.
 func (f *file) place(h *Hunk, cursor int, taken []span) (place, *Failure) {
 	overlapping := func(p place) bool { return overlaps(h, p, taken) }
 	places, failure := f.search(h, cursor)
@@ -36,7 +36,7 @@ func (f *file) place(h *Hunk, cursor int, taken []span) (place, *Failure) {
 	return place{}, f.missing(h)
 }
 
-// overlaps reports whether a hunk at a place would change already changed text.
+// overlaps reports whether a hunk at a position would change text that is changed already.
 func overlaps(h *Hunk, at place, taken []span) bool {
 	if len(taken) == 0 {
 		return false
@@ -49,7 +49,7 @@ func overlaps(h *Hunk, at place, taken []span) bool {
 	return false
 }
 
-// search returns the places where a hunk fits in the lines from start, at the first level where it does. The failure
+// search returns the positions where a hunk fits in the lines from start, at the first level with any. The failure
 // names a missing part other than the hunk's lines.
 func (f *file) search(h *Hunk, start int) ([]place, *Failure) {
 	anchors, failure := f.anchors(h.Headers, start)
@@ -87,7 +87,7 @@ func (f *file) search(h *Hunk, start int) ([]place, *Failure) {
 	return doubtful, nil
 }
 
-// old returns the first n lines of a hunk that the file should hold.
+// old returns the first n lines of a hunk that must be in the file.
 func (h *Hunk) old(n int) []string {
 	list := make([]string, 0, n)
 	for _, line := range h.Lines[:n] {
@@ -98,7 +98,7 @@ func (h *Hunk) old(n int) []string {
 	return list
 }
 
-// at returns where wanted lines stand: at the end if the hunk says so, below one of the anchors, or anywhere.
+// at returns the positions of wanted lines: at the end if the hunk requires it, below one of the anchors, or anywhere.
 func (f *file) at(wanted []string, l level, h *Hunk, anchors []int, start int) []int {
 	if end := f.count() - len(wanted); h.EOF && end >= start && f.fits(wanted, l, end) {
 		return []int{end}
@@ -107,14 +107,14 @@ func (f *file) at(wanted []string, l level, h *Hunk, anchors []int, start int) [
 		places := f.find(wanted, l, start, maxPlaces)
 		if line := h.At - 1; len(places) == maxPlaces && line > places[maxPlaces-1] && line <= f.count()-len(wanted) &&
 			f.fits(wanted, l, line) {
-			places = append(places, line) // the one that is asked for by its number
+			places = append(places, line) // the position given by the hunk's number
 		}
 		return places
 	}
 	found := f.find(wanted, l, anchors[0], f.count())
 	var places []int
 	for _, anchor := range anchors {
-		// In the block the anchor begins, the hunk has to be unique; behind it, the next place is meant.
+		// In the anchor's block the hunk must be unique; after the block the next position counts.
 		first, _ := slices.BinarySearch(found, anchor)
 		end, _ := slices.BinarySearch(found, f.blockEnd(anchor))
 		places = append(places, found[first:min(max(end, first+1), len(found))]...)
@@ -126,7 +126,7 @@ func (f *file) at(wanted []string, l level, h *Hunk, anchors []int, start int) [
 	return slices.Compact(places)
 }
 
-// insertion returns where a hunk goes that only adds lines.
+// insertion returns the positions of a hunk that only adds lines.
 func (f *file) insertion(h *Hunk, anchors []int, start int) ([]place, *Failure) {
 	var places []place
 	for _, anchor := range anchors {
@@ -150,8 +150,8 @@ func (f *file) insertion(h *Hunk, anchors []int, start int) ([]place, *Failure) 
 	return places, nil
 }
 
-// anchors returns the lines the innermost header may stand for, nil without headers. Each header stands below the one
-// before it.
+// anchors returns the lines that match the innermost header, nil without headers. Each header is below the preceding
+// one.
 func (f *file) anchors(headers []string, start int) ([]int, *Failure) {
 	var found []int
 	for i, header := range headers {
@@ -174,7 +174,7 @@ func (f *file) anchors(headers []string, start int) ([]int, *Failure) {
 	return found, nil
 }
 
-// headerLines returns the lines that are a header, or, without such lines, those that begin with it.
+// headerLines returns the lines equal to a header, or else those that begin with it.
 func (f *file) headerLines(header string, start int) []int {
 	for l := exact; l < levels; l++ {
 		if found := f.find([]string{l.key(header)}, l, start, f.count()); len(found) > 0 {
@@ -191,7 +191,7 @@ func (f *file) headerLines(header string, start int) []int {
 	return found
 }
 
-// blockEnd returns the line after the block that begins with a line: the next one that is not indented deeper than it.
+// blockEnd returns the line after the block that begins with a line: the next line that is not indented deeper.
 func (f *file) blockEnd(first int) int {
 	depth := len(indentOf(f.line(first)))
 	for i := first + 1; i < f.count(); i++ {
@@ -222,14 +222,14 @@ func ambiguous(places []place) *Failure {
 	return f
 }
 
-// missing tells that a hunk's lines are not in the file, and names the most similar ones.
+// missing reports that a hunk's lines are not in the file, and names the most similar ones.
 func (f *file) missing(h *Hunk) *Failure {
 	failure := &Failure{Code: fault.HunkNotFound, Reason: "does not fit: its lines are not in the file"}
 	f.describe(failure, h.old(len(h.Lines)-h.blank))
 	return failure
 }
 
-// describe adds the text most like the wanted lines, and the first line that differs from it.
+// describe adds the text most similar to the wanted lines, and the first line that differs.
 func (f *file) describe(failure *Failure, wanted []string) {
 	line, text, _ := edit.Nearest(f.text, strings.Join(wanted, "\n"))
 	if line == 0 {
