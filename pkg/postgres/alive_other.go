@@ -8,5 +8,5 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// suspect reports whether a connection must prove that it works before it is handed out.
+// suspect reports whether a connection is to be checked before use.
 func suspect(_ *pgx.Conn, idle time.Duration) bool { return idle >= time.Second }

@@ -10,20 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longIdle is after how long a connection is asked whether it still works: a peer that vanished without closing it
-// cannot be seen otherwise.
+// longIdle is the idle time after which a connection is checked by a round trip. A peer that vanished without closing
+// it cannot be detected otherwise.
 const longIdle = 30 * time.Second
 
-// suspect reports whether a connection must prove that it works before it is handed out. An idle
-// connection has no data to read, unless the server has said goodbye or the other end is gone;
-// looking costs a microsecond, asking a round trip.
+// suspect reports whether a connection is to be checked before use. An idle connection has no data to read, unless the
+// server has closed it or the peer is gone. This test takes a microsecond, a check a round trip.
 func suspect(conn *pgx.Conn, idle time.Duration) bool {
 	if idle >= longIdle {
 		return true
 	}
 	sc, ok := conn.PgConn().Conn().(syscall.Conn)
 	if !ok {
-		return idle >= time.Second // TLS keeps what it has read to itself.
+		return idle >= time.Second // TLS buffers read data, so the test does not work.
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {

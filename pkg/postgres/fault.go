@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// SQLSTATEs with a rule here.
+// SQLSTATEs that are handled here.
 const (
 	insufficientPrivilege = "42501"
 	duplicateObject       = "42710"
@@ -30,12 +30,11 @@ func unavailable(err error, format string, args ...any) *fault.Error {
 	return fault.Wrap(err, fault.Unavailable, format, args...).With("subsystem", "storage")
 }
 
-// Classify gives an error of pgx its fault. The database being away, starting, stopping, full,
-// read-only or out of connections becomes fault.Unavailable with details.subsystem "storage"; a
-// serialization failure or deadlock that was not retried, and a lock that did not come in time,
-// become the same with a sentence of their own; an ended context becomes fault.Cancelled or
-// fault.DeadlineExceeded. A *fault.Error and every other error (pgx.ErrNoRows, a violated
-// constraint, wrong SQL) are returned unchanged. Causes stay in the chain. Classify(nil) is nil.
+// Classify converts an error of pgx to a fault. A database that is unreachable, starting, stopping, full, read-only or
+// out of connections gives fault.Unavailable with details.subsystem "storage". A serialization failure or deadlock that
+// was not retried, and a lock timeout, give the same code with another sentence. An ended context gives fault.Cancelled
+// or fault.DeadlineExceeded. A *fault.Error and every other error (pgx.ErrNoRows, a violated constraint, wrong SQL) are
+// returned unchanged. Causes stay in the chain. Classify(nil) is nil.
 func Classify(err error) error {
 	var known *fault.Error
 	switch {
@@ -53,13 +52,14 @@ func Classify(err error) error {
 	return err
 }
 
-// IsUnique reports whether err is a violation of the unique constraint or index of that name; an empty name means any.
+// IsUnique reports whether err is a violation of the unique constraint or index with that name; an empty name means
+// any.
 func IsUnique(err error, constraint string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == uniqueViolation && (constraint == "" || pg.ConstraintName == constraint)
 }
 
-// sqlState returns the SQLSTATE the server answered with, or "".
+// sqlState returns the SQLSTATE of the server's answer, or "".
 func sqlState(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -73,14 +73,14 @@ func isRetryable(err error) bool {
 	return state == serializationFailure || state == deadlockDetected
 }
 
-// isUnavailable reports whether the database, and not the statement, is the reason of err.
+// isUnavailable reports whether err is caused by the database and not by the statement.
 func isUnavailable(err error) bool {
 	if state := sqlState(err); state != "" {
 		return stateMeansAway(state)
 	}
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
-		// A caller that gives up does not accuse the server; a deadline met while connecting does.
+		// A cancellation by the caller does not mean that the server is unavailable; a timeout while connecting does.
 		return !errors.Is(err, context.Canceled)
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -92,12 +92,13 @@ func isUnavailable(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || isClosedPool(err)
 }
 
-// isClosedPool knows the error of a closed pool by its text, because the package that declares it is pgx's own
-// business.
+// isClosedPool recognises the error of a closed pool by its text, because its variable is in an internal package of
+// pgx.
 func isClosedPool(err error) bool { return strings.HasSuffix(err.Error(), "closed pool") }
 
-// stateMeansAway tells the classes of connection trouble, missing resources and an operator's intervention, as well as
-// refused logins and a server that has become a read-only standby. 57014 is the caller's own cancelled statement.
+// stateMeansAway reports whether a SQLSTATE means that the database is unavailable: connection errors, missing
+// resources, an operator's intervention, refused logins, and a server that has become a read-only standby. 57014 is the
+// caller's own cancelled statement.
 func stateMeansAway(state string) bool {
 	switch {
 	case state == "57014":

@@ -13,33 +13,32 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Longest interval between two questions of [Health.Watch], and the interval at which a lasting refusal is logged
-// again.
+// Longest interval of the checks of [Health.Watch], and the interval at which a lasting refusal is logged again.
 const (
 	watchEvery = time.Second
 	logEvery   = time.Minute
 )
 
-// Health knows whether a database answers, and whether it takes writes. It learns the first by asking on a
-// connection of its own, so that a full pool does not count, and the second from the failures of statements. Make
-// one with [NewHealth], give it to [Open] and run [Health.Watch]; it is safe for concurrent use.
+// Health tracks whether a database answers, and whether it accepts writes. It checks the first on its own connection,
+// so that a full pool does not count, and learns the second from failed statements. Create it with [NewHealth], pass it
+// to [Open] and run [Health.Watch]; it is safe for concurrent use.
 type Health struct {
 	log   *slog.Logger
 	stall time.Duration
 	probe func(context.Context, pgx.Tx) error
 
 	mu      sync.Mutex // guards the fields below
-	stalled error      // it does not answer
-	refusal error      // it takes no writes
-	logged  time.Time  // when refusal was logged last
+	stalled error      // non-nil while it does not answer
+	refusal error      // non-nil while it refuses writes
+	logged  time.Time  // time of the last log entry about refusal
 	calls   map[*call]struct{}
 }
 
-// call is work that ends when the database stalls.
+// call is work that is cancelled when the database stalls.
 type call struct{ cancel context.CancelCauseFunc }
 
-// NewHealth returns the health of a database that answers until it has been silent for stall. probe writes as much
-// as the work that was refused; its transaction is rolled back.
+// NewHealth returns the health of a database that counts as stalled after a silence of stall. probe writes as much as
+// the refused work; its transaction is rolled back.
 func NewHealth(log *slog.Logger, stall time.Duration, probe func(context.Context, pgx.Tx) error) *Health {
 	return &Health{log: log, stall: stall, probe: probe, calls: map[*call]struct{}{}}
 }
@@ -54,9 +53,8 @@ func (h *Health) Err() error {
 	return h.refusal
 }
 
-// Bound returns a context that ends, with fault.Unavailable as its cause, when the database stalls.
-// It fails with that at once while the database is stalled: work must not queue for connections
-// that are never given back.
+// Bound returns a context that ends, with fault.Unavailable as its cause, when the database stalls. While the database
+// is stalled it fails with that error at once, because work must not queue for connections that are never returned.
 func (h *Health) Bound(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +72,7 @@ func (h *Health) Bound(ctx context.Context) (context.Context, context.CancelFunc
 	}, nil
 }
 
-// Watch asks the database at least every second until ctx ends.
+// Watch checks the database at least every second until ctx ends.
 func (h *Health) Watch(ctx context.Context, pool *pgxpool.Pool) {
 	line := &privateLine{config: pool.Config().ConnConfig.Copy(), probe: h.probe}
 	line.config.Tracer = nil
@@ -82,18 +80,18 @@ func (h *Health) Watch(ctx context.Context, pool *pgxpool.Pool) {
 	h.watch(ctx, line)
 }
 
-// line is a connection of the watcher's own.
+// line is the watcher's own connection.
 type line interface {
 	// ask fails with context.DeadlineExceeded if the database does not answer, and otherwise if it cannot be reached.
 	ask(ctx context.Context) error
-	// try writes and takes the write back.
+	// try writes and rolls the write back.
 	try(ctx context.Context) error
 	// drop closes the connection; the next ask opens another.
 	drop()
 }
 
-// watch asks on l until ctx ends. The limit of each question leaves out the interval before it, so that a request
-// that begins just after an answer ends within the stall time, queued for a connection or not.
+// watch checks l until ctx ends. The time limit of each check is shortened by the interval before it. A request that
+// begins right after an answer therefore ends within the stall time, whether it waits for a connection or not.
 func (h *Health) watch(ctx context.Context, l line) {
 	every := min(watchEvery, h.stall/5)
 	for {
@@ -120,7 +118,7 @@ func (h *Health) look(parent context.Context, l line, limit time.Duration) {
 		h.stalls(err)
 		return
 	default:
-		l.drop() // An unreachable server fails every request by itself.
+		l.drop() // With an unreachable server every request fails by itself.
 		return
 	}
 	if !h.refuses() {
@@ -135,7 +133,7 @@ func (h *Health) look(parent context.Context, l line, limit time.Duration) {
 	}
 }
 
-// privateLine is the [line] of Watch: a connection beside the pool, so that a full pool does not count as a silent
+// privateLine is the [line] of Watch: a connection outside the pool, so that a full pool does not count as a silent
 // database.
 type privateLine struct {
 	config *pgx.ConnConfig
@@ -162,7 +160,7 @@ func (w *privateLine) try(ctx context.Context) error {
 	return err
 }
 
-// drop closes the connection without waiting for a server that does not answer.
+// drop closes the connection and does not wait for a silent server.
 func (w *privateLine) drop() {
 	if w.conn == nil {
 		return
@@ -210,7 +208,7 @@ func (h *Health) takes() {
 	h.refusal = nil
 }
 
-// note looks at the failure of a statement.
+// note records the failure of a statement.
 func (h *Health) note(err error) {
 	why := refusals[sqlState(err)]
 	if why == "" {
@@ -225,7 +223,7 @@ func (h *Health) note(err error) {
 	h.refusal = unavailable(err, "The database refuses writes: %s.", why)
 }
 
-// refusals are the SQLSTATEs of a database that answers and takes no writes, with the next step.
+// refusals are the SQLSTATEs of a database that answers but accepts no writes, with the next step.
 var refusals = map[string]string{
 	"53100":             "its disk is full; free some space",
 	"58030":             "its disk reports errors; see the log of PostgreSQL",
@@ -257,7 +255,7 @@ func (h *Health) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBat
 	h.note(data.Err)
 }
 
-// Stalled returns err, or the stall that ended a context of [Health.Bound] and caused err.
+// Stalled returns the stall that ended a context of [Health.Bound] and caused err, else err.
 func Stalled(ctx context.Context, err error) error {
 	var cause *fault.Error
 	if err == nil || !errors.As(context.Cause(ctx), &cause) {
@@ -269,8 +267,8 @@ func Stalled(ctx context.Context, err error) error {
 	return err
 }
 
-// Close closes the pool, and returns after limit at the latest: connections that wait for a database that does not
-// answer are given back only when it does, or when the process ends.
+// Close closes the pool and returns at the latest after limit: connections that wait for a silent database are returned
+// only when it answers, or when the process ends.
 func Close(pool *pgxpool.Pool, limit time.Duration) {
 	closed := make(chan struct{})
 	go func() {

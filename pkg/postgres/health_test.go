@@ -41,9 +41,8 @@ func (s *script) try(context.Context) error {
 
 func (s *script) drop() { s.drops.Add(1) }
 
-// A request that waits while the database is silent, also for a connection, fails with unavailable within the stall
-// time, wherever in the watcher's interval the silence begins; later requests fail at once until the database
-// answers.
+// A request that waits for a silent database, or for a connection, fails with unavailable within the stall time,
+// whenever the silence begins; later requests fail at once until the database answers.
 func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 	t.Parallel()
 	const stall = 5 * time.Second
@@ -96,8 +95,8 @@ func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 	}
 }
 
-// Refused writes make the database unhealthy and are logged with their cause, once a minute however many statements
-// fail; the first accepted write ends that, with a line.
+// Refused writes make the database unhealthy and are logged with their cause, once a minute for any number of failed
+// statements; the first accepted write ends that, with a log entry.
 func TestRefusedWritesAreLogged(t *testing.T) {
 	t.Parallel()
 	for code, reason := range map[string]string{

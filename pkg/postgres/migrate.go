@@ -11,11 +11,11 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// setupLock is the advisory lock under which schemas are made and migrated, so that processes may start at once. tern
-// takes another around each of its own steps.
+// setupLock is the advisory lock for the creation and migration of schemas, so that processes may start at the same
+// time. tern takes another lock around each of its own steps.
 const setupLock = int64(0x6b61676564) // "kaged"
 
-// migrateAsOwner makes the role, the schema and its tables, with a connection that is closed before it returns.
+// migrateAsOwner creates the role, the schema and its tables, on a connection that it closes.
 func migrateAsOwner(ctx context.Context, cfg Config, migrations fs.FS, schema, appLogin string) error {
 	config, err := ownerConfig(cfg, schema)
 	if err != nil {
@@ -25,7 +25,7 @@ func migrateAsOwner(ctx context.Context, cfg Config, migrations fs.FS, schema, a
 	if err != nil {
 		return connectFault(err)
 	}
-	// Closing gives the lock back, so it must happen even if ctx has ended.
+	// Closing releases the lock, so it must happen even if ctx has ended.
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if _, err := conn.Exec(ctx, "select pg_advisory_lock($1)", setupLock); err != nil {
 		return Classify(err)
@@ -42,8 +42,8 @@ func migrateAsOwner(ctx context.Context, cfg Config, migrations fs.FS, schema, a
 	return protectVersion(ctx, conn, schema)
 }
 
-// ensureRole makes AppRole if it is not there, and lets appLogin take it on. Roles belong to the whole server,
-// where the advisory lock of one database does not reach: another process may be faster, which is as good.
+// ensureRole creates a missing AppRole, and lets appLogin switch to it. Roles belong to the whole server, and the
+// advisory lock covers only one database: if another process creates the role first, that counts as success.
 func ensureRole(ctx context.Context, conn *pgx.Conn, owner, appLogin string) error {
 	var exists bool
 	if err := conn.QueryRow(ctx, "select exists (select from pg_roles where rolname = $1)", AppRole).
@@ -79,7 +79,7 @@ func ensureMember(ctx context.Context, conn *pgx.Conn, owner, login string) erro
 	}
 	_, err = conn.Exec(ctx, "grant "+AppRole+" to "+pgx.Identifier{login}.Sanitize())
 	switch sqlState(err) {
-	case uniqueViolation: // Another process was faster.
+	case uniqueViolation: // Another process created it first.
 		return nil
 	case insufficientPrivilege, undefinedObject:
 		return roleRefused(err, owner, login)
@@ -93,8 +93,8 @@ func roleRefused(err error, owner, login string) *fault.Error {
 		owner, AppRole, AppRole, AppRole, pgx.Identifier{login}.Sanitize())
 }
 
-// ensureSchema makes the schema and gives AppRole its rights on future tables. It does not repeat
-// grants, because they would be writes at every start.
+// ensureSchema creates the schema and gives AppRole its rights on future tables. It does not repeat existing grants,
+// which would write at every start.
 func ensureSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	var exists, granted bool
 	err := conn.QueryRow(ctx, `select exists (select from pg_namespace where nspname = $1),
@@ -163,7 +163,7 @@ func runMigrations(ctx context.Context, conn *pgx.Conn, cfg Config, migrations f
 	return Classify(err)
 }
 
-// protectVersion keeps services from changing the number that says which migrations have run.
+// protectVersion prevents services from changing the number of the applied migrations.
 func protectVersion(ctx context.Context, conn *pgx.Conn, schema string) error {
 	var writable bool
 	table := versionTable(schema)

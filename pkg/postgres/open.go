@@ -14,41 +14,41 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// AppRole is the role services work as.
+// AppRole is the role of the services.
 const AppRole = "kaged_app"
 
-// defaultMaxConns fits several pools into the embedded server's connections.
+// defaultMaxConns lets several pools share the embedded server's connections.
 const defaultMaxConns = 12
 
-// connectTimeout bounds one attempt to connect, so that a host that swallows packets is an error and not a hang.
+// connectTimeout limits one connection attempt, so that a host that drops packets causes an error and no hang.
 const connectTimeout = 10 * time.Second
 
-// Config says where the database is.
+// Config is the address and the settings of the database.
 type Config struct {
-	// OwnerURL connects as the owner of the schema: a postgres:// URL or a key=value string. Empty means that the schema
-	// is migrated by another process (`kaged migrate`).
+	// OwnerURL connects as the owner of the schema: a postgres:// URL or a key=value string. If it is empty, another
+	// process migrates the schema (`kaged migrate`).
 	OwnerURL string
-	// URL connects as AppRole, or as a login that is or can be made its member. Empty means OwnerURL.
+	// URL connects as AppRole, or as a login that is or can become its member. Empty means OwnerURL.
 	URL string
-	// MaxConns bounds the pool's connections; 0 means 12.
+	// MaxConns limits the pool's connections; 0 means 12.
 	MaxConns int32
-	// Log gets one line for each migration that is run; nil discards them.
+	// Log gets one entry for each applied migration; nil discards them.
 	Log *slog.Logger
-	// Health learns from the failures of the pool's statements; nil ignores them.
+	// Health is informed of the failures of the pool's statements; it may be nil.
 	Health *Health
 }
 
-// A schema's name stands unquoted in SQL that tern makes.
+// tern's SQL contains the schema's name without quotes.
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// Open brings schema up to date with migrations and returns a pool that works in it as [AppRole], with schema as
-// its search path. migrations holds files named 001_name.sql and so on (package tern); each runs in a transaction
-// of its own. Processes that open at the same time wait for each other.
+// Open migrates schema and returns a pool that works in it as [AppRole], with schema as its search path. migrations
+// holds files named 001_name.sql and so on (package tern); each runs in its own transaction. Processes that open at the
+// same time wait for each other.
 //
 // Without an OwnerURL no migration runs, and a schema that lacks migrations is unavailable.
 //
-// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or does not let the
-// owner make or give AppRole, fault.Conflict if the schema is newer than migrations and does not say that it works with
+// It returns fault.Unavailable (details.subsystem "storage") if the database cannot be reached or the owner may not
+// create or grant AppRole, fault.Conflict if the schema is newer than migrations and not marked as compatible with
 // older builds (compatible_from of schema_version), and fault.Internal if a migration fails. The caller closes the
 // pool.
 func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pgxpool.Pool, error) {
@@ -84,7 +84,7 @@ func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pg
 	return pool, nil
 }
 
-// poolConfig makes the configuration of the services' pool.
+// poolConfig builds the configuration of the services' pool.
 func poolConfig(cfg Config, schema string) (*pgxpool.Config, error) {
 	url := cfg.URL
 	if url == "" {
@@ -106,13 +106,13 @@ func poolConfig(cfg Config, schema string) (*pgxpool.Config, error) {
 		config.ConnConfig.Tracer = cfg.Health
 	}
 	if config.ConnConfig.User != AppRole {
-		// As a startup parameter it is also the role that RESET ROLE goes back to.
+		// A startup parameter is also the role to which RESET ROLE returns.
 		config.ConnConfig.RuntimeParams["role"] = AppRole
 	}
 	return config, nil
 }
 
-// ownerConfig makes the configuration of the connection that migrates.
+// ownerConfig builds the configuration of the migrating connection.
 func ownerConfig(cfg Config, schema string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(cfg.OwnerURL)
 	if err != nil {
@@ -132,13 +132,13 @@ func prepareConn(config *pgx.ConnConfig, schema string) {
 	}
 }
 
-// badURL leaves the cause out, because the text of a parser's error may hold a password.
+// badURL omits the cause, because a parser's error may contain a password.
 func badURL() *fault.Error {
 	return unavailable(nil, "The database URL is not one that PostgreSQL understands; it looks like "+
 		"postgres://user:password@host/database.")
 }
 
-// connectFault says why a first connection failed, where the server says so.
+// connectFault returns the reason of a failed first connection, if the server gives one.
 func connectFault(err error) error {
 	switch state := sqlState(err); {
 	case strings.HasPrefix(state, "28"):
@@ -149,7 +149,7 @@ func connectFault(err error) error {
 	return Classify(err)
 }
 
-// checkRole proves that the pool works as it should. A proxy may drop the startup parameters without a word.
+// checkRole checks the pool's role and schema, because a proxy may silently drop the startup parameters.
 func checkRole(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	var role, path string
 	err := pool.QueryRow(ctx, "select current_user, current_schema()").Scan(&role, &path)

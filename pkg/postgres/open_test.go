@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const schema = "shop"
 
-// migrations make a table like others and one that is append-only, as the audit tables of services are.
+// migrations create an ordinary table and an append-only one, as the audit tables of services are.
 func migrations(more ...string) fs.FS {
 	files := fstest.MapFS{
 		"001_orders.sql": {
@@ -80,8 +80,8 @@ func wantFault(t *testing.T, err error, code fault.Code, words ...string) *fault
 	return f
 }
 
-// A service has the rights of its work and no others, with a login of its own or stepped down from
-// the owner's.
+// A service has the rights for its work and no others, with its own login or with the owner's login and the role
+// switched.
 func TestServicesWorkAsARoleThatOnlyWorks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"two URLs", "one URL"} {
@@ -110,7 +110,7 @@ func TestServicesWorkAsARoleThatOnlyWorks(t *testing.T) {
 	}
 }
 
-// Processes that start at once on an empty database all find it migrated, once.
+// Processes that start at the same time on an empty database all find it migrated, once.
 func TestProcessesMayStartAtOnce(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -141,7 +141,7 @@ func TestProcessesMayStartAtOnce(t *testing.T) {
 	}
 }
 
-// A later kaged migrates an earlier one's database; the earlier one then refuses to work on it.
+// A later kaged migrates an earlier one's database; the earlier one then refuses it.
 func TestAnOlderKagedRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -159,7 +159,7 @@ func TestAnOlderKagedRefusesANewerSchema(t *testing.T) {
 	wantFault(t, err, fault.Conflict, schema, "newer")
 }
 
-// A migration that fails leaves no trace, and the message names it.
+// A failed migration is rolled back completely, and the message names it.
 func TestAFailedMigrationIsTakenBack(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -172,8 +172,7 @@ func TestAFailedMigrationIsTakenBack(t *testing.T) {
 	}
 }
 
-// Refused and failed connections are reported in one sentence with the next step, and never with a
-// password.
+// Refused and failed connections give one sentence with the next step, and never a password.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -202,7 +201,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// weakUser makes a login without rights.
+// weakUser creates a login without rights.
 func weakUser(t *testing.T, owner string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(owner)
@@ -228,7 +227,7 @@ func weakUser(t *testing.T, owner string) string {
 	return strings.Replace(owner, "kaged_owner:"+config.Password, name+":weak", 1)
 }
 
-// A login of the operator's own is made a member of the services' role.
+// A login created by the operator is made a member of the services' role.
 func TestALoginOfAnotherNameStepsDownToo(t *testing.T) {
 	t.Parallel()
 	owner, _ := pgtest.URLs(t)

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/testkit/pgtest"
 )
 
-// During an outage of Postgres all calls fail with one sentence; afterwards the first call works,
-// on a pool that has many dead connections, and no committed data is missing.
+// During an outage of Postgres all calls fail with one sentence. Afterwards the first call works, on a pool with many
+// dead connections, and no committed data is missing.
 func TestAPoolOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)
@@ -44,7 +44,7 @@ func TestAPoolOutlivesItsServer(t *testing.T) {
 	}
 }
 
-// A server that goes and comes back between two calls is not noticed.
+// A restart of the server between two calls is not noticed by the caller.
 func TestADeadConnectionIsNotHandedOut(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)
@@ -60,7 +60,7 @@ func TestADeadConnectionIsNotHandedOut(t *testing.T) {
 	}
 }
 
-// fillIdle makes the pool hold as many connections as it may.
+// fillIdle fills the pool with its maximum number of connections.
 func fillIdle(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	var held []*pgxpool.Conn

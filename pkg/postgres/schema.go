@@ -17,20 +17,20 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// compatiblePrefix begins the line of a migration that says which builds work with its schema: those that know at least
-// that many migrations. A migration without the line works with builds that have it only.
+// compatiblePrefix begins the line of a migration that gives the builds that work with its schema: those that know at
+// least that many migrations. A migration without the line works only with builds that have it.
 const compatiblePrefix = "-- compatible_from: "
 
-// Plan is the work of [Migrate].
+// Plan is the pending work of [Migrate].
 type Plan struct {
-	// Schema is its name, Version how many migrations have run.
+	// Schema is the schema's name, Version the number of applied migrations.
 	Schema  string
 	Version int
-	// Pending are the names of the migrations that have not, in their order.
+	// Pending are the names of the pending migrations, in order.
 	Pending []string
 }
 
-// PlanOf returns the work that [Migrate] would do, without doing it. It fails as [Open] does.
+// PlanOf returns the work that [Migrate] would do. It fails as [Open] does.
 func PlanOf(ctx context.Context, cfg Config, migrations fs.FS, schema string) (Plan, error) {
 	list, err := load(migrations, schema)
 	if err != nil {
@@ -59,8 +59,8 @@ func PlanOf(ctx context.Context, cfg Config, migrations fs.FS, schema string) (P
 	return plan, nil
 }
 
-// Migrate brings schema up to date with migrations, as [Open] does with an OwnerURL, and opens no pool. It fails as
-// [Open] does.
+// Migrate applies the migrations of schema, as [Open] does with an OwnerURL, and opens no pool. It fails as [Open]
+// does.
 func Migrate(ctx context.Context, cfg Config, migrations fs.FS, schema string) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -79,8 +79,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// stateOf reads it. A schema that is not there has version 0; one made before compatible_from was kept works with its
-// own version only.
+// stateOf reads the version. A missing schema has version 0; a schema from before compatible_from works only with its
+// own version.
 func stateOf(ctx context.Context, q querier, schema string) (state, error) {
 	var there, kept bool
 	err := q.QueryRow(ctx, `select to_regclass($1) is not null, exists (select from pg_attribute
@@ -101,8 +101,8 @@ func stateOf(ctx context.Context, q querier, schema string) (state, error) {
 	return s, Classify(err)
 }
 
-// fits fails unless a build with so many migrations works with the schema: with unavailable if it is behind, with
-// conflict if it is ahead and says that it does not.
+// fits fails unless a build that knows the given number of migrations works with the schema: with unavailable if the
+// schema is behind, with conflict if it is ahead and incompatible.
 func (s state) fits(schema string, known int) error {
 	switch {
 	case s.version < known:
@@ -115,7 +115,7 @@ func (s state) fits(schema string, known int) error {
 	return nil
 }
 
-// checkSchema refuses a schema that this build does not work with, for services that do not migrate.
+// checkSchema refuses an incompatible schema, for services that do not migrate.
 func checkSchema(ctx context.Context, q querier, migrations fs.FS, schema string) error {
 	list, err := load(migrations, schema)
 	if err != nil {
@@ -137,7 +137,7 @@ func load(migrations fs.FS, schema string) ([]*migrate.Migration, error) {
 	return m.Migrations, nil
 }
 
-// compatibleFrom returns the fewest migrations that a build must know to work with the schema that these make.
+// compatibleFrom returns the minimum number of migrations that a build must know to work with the schema made by list.
 func compatibleFrom(list []*migrate.Migration) (int, error) {
 	least := 0
 	for i, m := range list {
@@ -158,7 +158,7 @@ func compatibleFrom(list []*migrate.Migration) (int, error) {
 	return least, nil
 }
 
-// keepCompatibility stores how far back builds work with the schema.
+// keepCompatibility stores the oldest compatible build of the schema.
 func keepCompatibility(ctx context.Context, conn *pgx.Conn, list []*migrate.Migration, schema string) error {
 	want, err := compatibleFrom(list)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/testkit/pgtest"
 )
 
-// A build that is rolled back goes on in a schema that is ahead of it where the newer migration says that it works with
-// older builds, with the owner's login and without; where it does not say so, the start is refused.
+// After a rollback an older build works with a newer schema if the newer migration is marked as compatible, with and
+// without the owner's login; otherwise its start is refused.
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -42,7 +42,7 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// A service that does not migrate waits for a schema that is missing or behind, and opens one that is whole.
+// A service that does not migrate waits for a schema that is missing or behind, and opens a complete one.
 func TestOpenWithoutTheOwner(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)

@@ -13,10 +13,10 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// txPauses are between the tries of a transaction that conflicts with others.
+// txPauses are the pauses between the attempts of a conflicting transaction.
 var txPauses = retry.Pauses{First: 4 * time.Millisecond, Last: time.Second, Tries: 6, Spread: true}
 
-// pingLimit bounds a readiness check.
+// pingLimit is the time limit of a readiness check.
 const pingLimit = 2 * time.Second
 
 // Beginner begins transactions, as a pool does.
@@ -24,10 +24,10 @@ type Beginner interface {
 	Begin(context.Context) (pgx.Tx, error)
 }
 
-// InTx runs fn in a transaction and commits it if fn returns nil. A serialization failure or a deadlock starts it
-// again from the beginning, a few times, so fn must have no effect outside tx and must be safe to call repeatedly.
-// Errors of fn are classified, so that a *fault.Error of fn's own comes back unchanged; one that was lost while the
-// commit was on its way has [fault.CommitUnknown]. tx is dead when fn returns.
+// InTx runs fn in a transaction and commits it if fn returns nil. After a serialization failure or a deadlock it is
+// repeated, a few times, so fn must have no effect outside tx and must be safe to call repeatedly. Errors of fn go
+// through [Classify], so that a *fault.Error is returned unchanged. If the connection is lost during the commit, the
+// error has [fault.CommitUnknown]. tx is invalid after fn has returned.
 func InTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) error {
 	var err error
 	for range txPauses.Each(ctx) {
@@ -47,8 +47,7 @@ func runTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) (err error
 		return err
 	}
 	committing := false
-	// Also when fn panics. After a commit it has no effect; a broken connection is thrown away by
-	// the pool.
+	// Also after a panic of fn. After a commit it has no effect; the pool discards a broken connection.
 	defer func() {
 		if !committing {
 			_ = tx.Rollback(context.WithoutCancel(ctx))
@@ -66,8 +65,8 @@ func runTx(ctx context.Context, pool Beginner, fn func(pgx.Tx) error) (err error
 		"have been.").With(fault.CommitUnknown, true)
 }
 
-// Refused reports whether the server answered that a transaction, or a statement that is one by itself, did not
-// happen. A session that ends says so as fatal, before a commit or after it, which is no such answer.
+// Refused reports whether the server answered that a transaction, or a single statement, did not happen. A fatal error
+// ends a session before or after a commit, so it does not count as such an answer.
 func Refused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR"

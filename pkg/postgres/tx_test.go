@@ -21,7 +21,7 @@ func count(t *testing.T, pool *pgxpool.Pool) (n int) {
 	return n
 }
 
-// A transaction happens as a whole or not at all, also when its function fails or panics.
+// A transaction is applied completely or not at all, also if its function fails or panics.
 func TestInTxIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, migrations(), schema)
@@ -53,7 +53,7 @@ func TestInTxIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// Two transactions that cannot both be right are put one after the other.
+// Two conflicting transactions are serialised.
 func TestInTxRepeatsWhatConflicts(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, migrations(), schema)
@@ -91,7 +91,7 @@ func TestInTxRepeatsWhatConflicts(t *testing.T) {
 	}
 }
 
-// A change that may have happened is never reported as failed.
+// A change whose outcome is unknown is never reported as failed.
 func TestALostCommitIsUnknown(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, migrations(), schema)
@@ -104,7 +104,7 @@ func TestALostCommitIsUnknown(t *testing.T) {
 	}
 }
 
-// A caller that gives up gets its own reason.
+// An ended context of the caller is reported as its own reason.
 func TestClassifyKeepsTheCallersReason(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, migrations(), schema)

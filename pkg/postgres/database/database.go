@@ -1,5 +1,5 @@
-// Package database is the common part of the services' stores: a pool that opens late, the errors
-// of Postgres as faults, and statements that go to the server together.
+// Package database is the common part of the services' stores: a pool that opens late, faults for Postgres errors, and
+// statements sent to the server together.
 package database
 
 import (
@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/postgres"
 )
 
-// Fail turns an error of Postgres into one to show: unavailable while it cannot be reached,
-// internal for a defect. Faults stay unchanged. what names the action in a few words, for the log.
+// Fail converts a Postgres error to a fault: unavailable if Postgres cannot be reached, internal for a defect. Faults
+// stay unchanged. what names the action in a few words, for the log.
 func Fail(err error, what string) error {
 	err = postgres.Classify(err)
 	var f *fault.Error
@@ -25,7 +25,7 @@ func Fail(err error, what string) error {
 	)
 }
 
-// Unreadable says that a part of a row cannot be read. One such row never hides the others.
+// Unreadable is the message about an unreadable part of a row. One such row does not hide the others.
 func Unreadable(what string) string {
 	return what + " cannot be read from the database. Restore it from a backup, or go on without it."
 }

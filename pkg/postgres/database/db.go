@@ -16,16 +16,16 @@ type Querier interface {
 	QueryRow(context.Context, string, ...any) pgx.Row
 }
 
-// DB runs a store's statements: the service's [Pool], or a transaction. One transaction may span
-// the stores of several contexts: each store is made in it.
+// DB runs a store's statements: the service's [Pool], or a transaction. One transaction may span several stores: each
+// store is created in it.
 type DB interface {
 	Querier
 	Begin(context.Context) (pgx.Tx, error)
 	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
 }
 
-// InTx runs f in db, if that is a transaction, and else in one of its own, as [postgres.InTx] does: then f may run
-// several times.
+// InTx runs f in db if that is a transaction, and otherwise in a new transaction, as [postgres.InTx] does: then f may
+// run several times.
 func InTx(ctx context.Context, db DB, f func(tx DB) error) error {
 	if tx, ok := db.(pgx.Tx); ok {
 		return f(tx)

@@ -25,7 +25,7 @@ func JSON(v any) (json.RawMessage, error) {
 	}
 }
 
-// backslashes counts those that text ends with.
+// backslashes counts the backslashes at the end of text.
 func backslashes(text []byte) int {
 	return len(text) - len(bytes.TrimRight(text, `\`))
 }

@@ -11,17 +11,18 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Pool is the connections of the service, for stores that are built before the database can be reached: a pgxpool of
-// its own starts a goroutine. Until it is open each use fails with unavailable. The zero Pool is not open.
+// Pool is the service's connection pool, for stores that are built before the database can be reached. It exists
+// because a pgxpool starts a goroutine when it is created. Until it is open each use fails with unavailable. The zero
+// Pool is not open.
 type Pool struct{ opened atomic.Pointer[pgxpool.Pool] }
 
-// Open makes p use pool.
+// Open opens p with pool.
 func (p *Pool) Open(pool *pgxpool.Pool) { p.opened.Store(pool) }
 
-// Close makes p fail again. The caller closes the pool that p was opened with.
+// Close closes p, so that each use fails. The caller closes the underlying pool.
 func (p *Pool) Close() { p.opened.Store(nil) }
 
-// Get returns the pool that p was opened with. It fails with unavailable.
+// Get returns the underlying pool. It fails with unavailable.
 func (p *Pool) Get() (*pgxpool.Pool, error) {
 	if pool := p.opened.Load(); pool != nil {
 		return pool, nil
@@ -29,7 +30,7 @@ func (p *Pool) Get() (*pgxpool.Pool, error) {
 	return nil, NotOpen()
 }
 
-// NotOpen is the answer to a request before the database is open.
+// NotOpen is the error of a request before the database is open.
 func NotOpen() *fault.Error {
 	return fault.New(fault.Unavailable, "The database cannot be reached yet; try again shortly.").
 		With("subsystem", "storage")
@@ -80,12 +81,12 @@ func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	return pool.SendBatch(ctx, b)
 }
 
-// closed is the row of a pool that is not open.
+// closed is the row of a closed pool.
 type closed struct{ err error }
 
 func (c closed) Scan(...any) error { return c.err }
 
-// closedBatch is the results of a batch at a pool that is not open.
+// closedBatch is the result of a batch at a closed pool.
 type closedBatch struct{ err error }
 
 func (c closedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, c.err }

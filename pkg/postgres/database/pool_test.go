@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/testkit/pgtest"
 )
 
-// Each use of a pool that is not open, or no longer, fails with unavailable; while it is open it works.
+// Each use of a pool that is not open, or closed again, fails with unavailable; while it is open it works.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	var p database.Pool

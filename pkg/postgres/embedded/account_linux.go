@@ -12,16 +12,16 @@ import (
 
 // account is the user of the server process.
 type account struct {
-	// drop: a root process becomes uid and gid. Its folders come as descriptors.
+	// drop: a root process changes to uid and gid. Its folders are inherited as descriptors.
 	drop bool
-	// mapped: the process keeps its user and looks like seen in a user namespace, because root and
-	// users without an entry in the passwd file are refused.
+	// mapped: the process keeps its user and appears as seen in a user namespace, because PostgreSQL refuses root and
+	// users without an entry in the passwd file.
 	mapped   bool
-	uid, gid int // of the files
+	uid, gid int // owner of the files
 	seen     int
 }
 
-const overflowID = 65534 // nobody, where no passwd file says otherwise
+const overflowID = 65534 // user and group "nobody", unless a passwd file defines another
 
 func (a account) String() string {
 	switch {
@@ -48,7 +48,7 @@ func (a account) apply(cmd *exec.Cmd) {
 	}
 }
 
-// start starts cmd, also in a user namespace of its own.
+// start starts cmd, if needed in its own user namespace.
 func start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr != nil && cmd.SysProcAttr.UidMappings != nil {
 		return seal.Open(cmd.Start)
@@ -56,7 +56,7 @@ func start(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// own gives a file to the account.
+// own changes a file's owner to the account.
 func (a account) own(path string) error {
 	if !a.drop {
 		return nil
@@ -64,7 +64,7 @@ func (a account) own(path string) error {
 	return os.Lchown(path, a.uid, a.gid)
 }
 
-// accountsFor lists the accounts to try, best first. The owner of an existing cluster leaves no choice.
+// accountsFor lists the accounts to try, best first. For an existing cluster it is the owner's only.
 func accountsFor(p paths) ([]account, error) {
 	self := account{uid: os.Geteuid(), gid: os.Getegid()}
 	namespace := account{mapped: true, uid: self.uid, gid: self.gid, seen: overflowID}
@@ -114,7 +114,8 @@ func lookup(name string) (account, bool) {
 	return account{drop: true, uid: uid, gid: gid}, err1 == nil && err2 == nil && uid != 0
 }
 
-// folder returns how the account's process names folders that cmd inherits: descriptors need no way through parents.
+// folder returns the name under which the account's process can open a folder: an inherited descriptor, which needs no
+// access to the parent folders.
 func (a account) folder(cmd *exec.Cmd, path string) (name string, closeAfterStart func(), err error) {
 	if !a.drop {
 		return path, func() {}, nil
@@ -127,7 +128,7 @@ func (a account) folder(cmd *exec.Cmd, path string) (name string, closeAfterStar
 	return "/proc/self/fd/" + strconv.Itoa(2+len(cmd.ExtraFiles)), func() { _ = dir.Close() }, nil
 }
 
-// bind makes the server end when this thread does, and leaves it out of a terminal's Ctrl-C, which is for its parent.
+// bind makes the server end with this thread, and detaches it from a terminal's Ctrl-C, which its parent handles.
 func bind(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -136,7 +137,7 @@ func bind(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setsid = true
 }
 
-// serves reports whether a process is the server of a cluster: a server works in its cluster's folder.
+// serves reports whether a process is the server of a cluster: a server's working folder is the cluster's.
 func serves(pid int, data string) bool {
 	if !alive(pid) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// account is the user of the server process: here always the user itself.
+// account is the user of the server process, on this system always the same user.
 type account struct{}
 
 func (account) String() string { return "as this user" }

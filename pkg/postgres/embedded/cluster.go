@@ -21,7 +21,7 @@ import (
 // hba is the access list: local sockets only, all logins with a password.
 const hba = "local all all scram-sha-256\n"
 
-// cluster is a database cluster with the programs and options to make and run it.
+// cluster is a database cluster with its programs and options.
 type cluster struct {
 	install installation
 	paths   paths
@@ -36,8 +36,8 @@ type credentials struct {
 	Superuser string `json:"superuser"`
 }
 
-// prepare makes a missing cluster. It is built aside and renamed into place when it is whole, so
-// that an interrupted start leaves either no cluster or a whole one.
+// prepare creates a missing cluster. It is built under another name and renamed when complete, so that an interrupted
+// start leaves no cluster or a complete one.
 func (c cluster) prepare(ctx context.Context, log *slog.Logger) (credentials, error) {
 	_, err := os.Lstat(c.paths.data)
 	exists := err == nil
@@ -56,7 +56,7 @@ func (c cluster) prepare(ctx context.Context, log *slog.Logger) (credentials, er
 		)
 	}
 	if exists {
-		// The passwords were lost, and a user with write access to this folder may set new ones.
+		// The passwords were lost. A user with write access to this folder may set new ones.
 		return creds, c.single(ctx, c.paths.data, passwordSQL(creds))
 	}
 	log.Info("making the database", "folder", c.paths.data, "version", c.install.version)
@@ -80,7 +80,7 @@ func (c cluster) create(ctx context.Context, creds credentials) error {
 	if err := c.single(ctx, fresh, append(rolesSQL(), passwordSQL(creds)...)); err != nil {
 		return err
 	}
-	// The file keeps its owner, who may be another than this process's user.
+	// WriteFile keeps the file's owner, which may be another user.
 	if err := os.WriteFile(filepath.Join(fresh, "pg_hba.conf"), []byte(hba), 0o600); err != nil {
 		return failed(err, "The database in %s cannot be set up.", fresh)
 	}
@@ -127,7 +127,7 @@ func passwordSQL(creds credentials) []string {
 	}
 }
 
-// single runs statements on a cluster that no server has open, through PostgreSQL's single-user mode: it asks for no
+// single runs statements on a cluster without a running server, in PostgreSQL's single-user mode, which needs no
 // password and opens no socket.
 func (c cluster) single(ctx context.Context, dir string, statements []string) error {
 	args := []string{"--single"}
@@ -137,8 +137,8 @@ func (c cluster) single(ctx context.Context, dir string, statements []string) er
 	return c.run(ctx, dir, strings.Join(statements, "\n")+"\n", "postgres", append(args, "postgres")...)
 }
 
-// run runs one of PostgreSQL's programs on the cluster in dir and keeps its output for the error.
-// The program holds the server's lock and ends with this process, like a server.
+// run runs one of PostgreSQL's programs on the cluster in dir and keeps its output for the error. Like a server, the
+// program holds the server's lock and ends with this process.
 func (c cluster) run(ctx context.Context, dir, stdin, program string, args ...string) error {
 	runtime.LockOSThread() // see startProcess
 	defer runtime.UnlockOSThread()
@@ -186,14 +186,14 @@ func readCredentials(path string) (credentials, error) {
 	return creds, nil
 }
 
-// newCredentials makes passwords and stores them, in whole or not at all, before any use of them.
+// newCredentials makes passwords and stores them atomically before they are used.
 func newCredentials(path string) (credentials, error) {
 	creds := credentials{Owner: password(), App: password(), Superuser: password()}
 	text, err := json.Marshal(creds)
 	if err != nil {
 		return creds, err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "credentials-*") // of mode 0600
+	tmp, err := os.CreateTemp(filepath.Dir(path), "credentials-*") // created with mode 0600
 	if err != nil {
 		return creds, err
 	}
@@ -209,14 +209,14 @@ func newCredentials(path string) (credentials, error) {
 	return creds, err
 }
 
-// password has only characters that need no quoting anywhere.
+// password consists of characters that need no quoting.
 func password() string {
 	b := make([]byte, 24)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
-// syncDir makes a rename last. Systems that cannot sync folders keep them in order by themselves.
+// syncDir makes a rename durable. Systems that cannot sync folders keep the order of operations themselves.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -19,17 +19,17 @@ const (
 	ownerLogin = "kaged_owner"
 	appLogin   = "kaged_app"
 	superuser  = "postgres"
-	port       = "5432" // Only names the socket.
+	port       = "5432" // Names the socket only.
 )
 
-// Options select the data directory and the rights of a server.
+// Options are the data directory and settings of a server.
 type Options struct {
 	// DataDir is kaged's data directory. Its postgres and log folders are used.
 	DataDir string
-	// Log gets the events of the server's life; its own log is a file. nil discards them.
+	// Log gets the events of the server; the server's own log is a file. nil discards them.
 	Log *slog.Logger
-	// NoSync leaves writing to the disk to the operating system: a power cut then destroys the
-	// database, while the end of any process loses no data. It is for tests.
+	// NoSync leaves writes to the operating system. A power cut can then destroy the database; the end of a process loses
+	// no data. It is for tests.
 	NoSync bool
 	// Getenv reads KAGED_PG_BIN and PATH; nil means os.Getenv.
 	Getenv func(string) string
@@ -45,12 +45,11 @@ type Server struct {
 	released sync.Once
 }
 
-// Start starts the server and returns when it accepts connections. ctx bounds the start and not the server's life. If
+// Start starts the server and returns when it accepts connections. ctx limits the start, not the server's life. If
 // another server for the same data is still shutting down, Start waits for it. The caller calls Stop.
 //
-// It returns fault.Unavailable if PostgreSQL is not installed or does not start, and fault.Conflict
-// if the data is in use, belongs to another user, or to another major version; each message gives
-// the next step.
+// It returns fault.Unavailable if PostgreSQL is not installed or does not start, and fault.Conflict if the data is in
+// use, belongs to another user, or to another major version; each message gives the next step.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -76,8 +75,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Look finds the PostgreSQL that Start would use and returns its version and the folder of its
-// programs. It starts and makes no server. It fails as Start does without one.
+// Look finds the PostgreSQL that Start would use and returns its version and the folder of its programs. It starts no
+// server. Without PostgreSQL it fails as Start does.
 func Look(ctx context.Context, opts Options) (version, bin string, err error) {
 	if opts.Getenv == nil {
 		opts.Getenv = os.Getenv
@@ -120,11 +119,11 @@ func (s *Server) start(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// OwnerURL connects as the owner of the database, who may create schemas, roles and databases and
-// is no superuser. It holds a password: never log it.
+// OwnerURL connects as the owner of the database, who may create schemas, roles and databases and is not a superuser.
+// It holds a password: do not log it.
 func (s *Server) OwnerURL() string { return s.url(ownerLogin, s.creds.Owner) }
 
-// URL connects as kaged_app, the role of the services. It holds a password: never log it.
+// URL connects as kaged_app, the role of the services. It holds a password: do not log it.
 func (s *Server) URL() string { return s.url(appLogin, s.creds.App) }
 
 func (s *Server) url(user, password string) string {
@@ -138,7 +137,7 @@ func (s *Server) url(user, password string) string {
 // PID returns the process id of the server.
 func (s *Server) PID() int { return s.proc.pid() }
 
-// Processes returns the ids of the server and its children, as far as the system can tell.
+// Processes returns the ids of the server and its children, as far as the system reports them.
 func (s *Server) Processes() []int {
 	var pids []int
 	for _, h := range holdersOf(s.paths.server) {
@@ -150,7 +149,7 @@ func (s *Server) Processes() []int {
 // Done is closed when the server has ended, by Stop or on its own.
 func (s *Server) Done() <-chan struct{} { return s.proc.done }
 
-// Err says why the server ended on its own; it is nil before Done is closed and after a Stop that went well.
+// Err is the reason why the server ended on its own; it is nil before Done is closed and after a successful Stop.
 func (s *Server) Err() error {
 	select {
 	case <-s.proc.done:
@@ -160,10 +159,9 @@ func (s *Server) Err() error {
 	}
 }
 
-// Stop ends the server: it refuses new connections, rolls open transactions back and writes all
-// data to disk. When ctx ends first, the server is cut off; it loses no committed data and needs
-// longer for its next start. Stop returns when the server is gone, with fault.Unavailable if it
-// ended badly. Stopping twice is the same as once.
+// Stop ends the server: it refuses new connections, rolls open transactions back and writes all data to disk. When ctx
+// ends first, the server is killed; it loses no committed data, and its next start takes longer. Stop returns when the
+// server has ended, with fault.Unavailable if it failed. A second Stop has no effect.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.proc.stop(ctx)
 	s.released.Do(func() {
@@ -174,8 +172,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	return err
 }
 
-// endChildren ends the leftover processes of a server that was cut off. Its children end by
-// themselves, unless they are stopped or wait for a disk.
+// endChildren ends the remaining processes of a killed server. Its children end by themselves, unless they are stopped
+// or wait for a disk.
 func (s *Server) endChildren() {
 	f, err := lockFile(context.Background(), s.paths.server, childPatience, nil)
 	if err != nil {
@@ -185,7 +183,7 @@ func (s *Server) endChildren() {
 	_ = f.Close()
 }
 
-// failed is an error of the embedded server.
+// failed returns an error of the embedded server.
 func failed(err error, format string, args ...any) *fault.Error {
 	return fault.Wrap(err, fault.Unavailable, format, args...).With("subsystem", "storage")
 }
@@ -194,7 +192,7 @@ func conflict(err error, format string, args ...any) *fault.Error {
 	return fault.Wrap(err, fault.Conflict, format, args...).With("subsystem", "storage")
 }
 
-// ended turns the end of ctx during a start into an error that says so.
+// ended returns an error that names the end of ctx during a start.
 func ended(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fault.From(ctx.Err())

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// template is a data directory with a database that no server uses, made once and copied for tests that do not care how
-// databases are made.
+// template is a data directory with a database and no server. It is made once and copied for tests that do not test the
+// creation of databases.
 var template string
 
 var makeTemplate = sync.OnceValue(func() (err error) {
@@ -47,7 +47,7 @@ var makeTemplate = sync.OnceValue(func() (err error) {
 	return s.Stop(context.Background())
 })
 
-// madeDir is a data directory that has a database.
+// madeDir is a data directory with a database.
 func madeDir(t testing.TB) string {
 	t.Helper()
 	dir := dataDir(t)
@@ -60,7 +60,7 @@ func madeDir(t testing.TB) string {
 	return dir
 }
 
-// dataDir is a data directory that is removed after the server in it has stopped.
+// dataDir is a data directory that is removed after its server has stopped.
 func dataDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kaged-embedded-")
@@ -94,7 +94,7 @@ func stop(t testing.TB, s *Server) {
 	}
 }
 
-// query runs statements and returns the first value of the last, or the error.
+// query runs statements and returns the first value of the last one, or the error.
 func query(t testing.TB, url string, statements ...string) (value string, err error) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -138,7 +138,7 @@ func wantFault(t *testing.T, err error, code fault.Code, words ...string) {
 	}
 }
 
-// The first start makes the database, the next ones find its data.
+// The first start creates the database, and later starts find its data.
 func TestADatabaseIsMadeOnceAndKept(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -156,8 +156,7 @@ func TestADatabaseIsMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-// Only this user reaches the server: no network, no way into its folders, and a password for every
-// login.
+// Only this user reaches the server: it has no network, its folders are private, and every login needs a password.
 func TestNobodyAnswersAStranger(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -189,7 +188,7 @@ func TestNobodyAnswersAStranger(t *testing.T) {
 	}
 }
 
-// Committed data survives a kill of the server, and its starter learns of its end.
+// Committed data survives a kill of the server, and its starter gets notice of its end.
 func TestAServerThatDiesIsNoticedAndRecovers(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -209,7 +208,7 @@ func TestAServerThatDiesIsNoticedAndRecovers(t *testing.T) {
 	}
 }
 
-// A stop without time cuts the server off, connections included, and loses no data.
+// A stop without time kills the server, cuts its connections, and loses no data.
 func TestStopDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -230,7 +229,7 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 	}
 }
 
-// A data directory with a long path works: its socket is elsewhere, in a folder of its own that goes with the server.
+// A data directory with a long path works: its socket is in a separate folder, which is removed with the server.
 func TestALongPathHasItsSocketElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(dataDir(t), strings.Repeat("long", 25))
@@ -246,7 +245,7 @@ func TestALongPathHasItsSocketElsewhere(t *testing.T) {
 	if _, err := os.Stat(s.paths.run); !os.IsNotExist(err) {
 		t.Errorf("the socket's folder is left behind: %v", err)
 	}
-	// Another user's folder of that name is not used.
+	// Another user's folder with that name is not used.
 	if err := os.Mkdir(s.paths.run, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +257,7 @@ func TestALongPathHasItsSocketElsewhere(t *testing.T) {
 	wantFault(t, err, fault.Conflict, s.paths.run, "remove it")
 }
 
-// Data of another major version is refused in one sentence and left alone.
+// Data of another major version is refused in one sentence and not changed.
 func TestAnotherMajorVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -285,7 +284,7 @@ func TestAnotherMajorVersionIsRefused(t *testing.T) {
 	mustStart(t, dir)
 }
 
-// Two servers never share data, for any starter of the other.
+// Two servers never share data, whoever started the other.
 func TestDataIsUsedByOneServer(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -294,7 +293,7 @@ func TestDataIsUsedByOneServer(t *testing.T) {
 	defer cancel()
 	_, err := Start(ctx, Options{DataDir: dir})
 	wantFault(t, err, fault.Unavailable, "in use")
-	// A server that was started by hand holds no lock of kaged's.
+	// A server that was started by hand does not hold kaged's locks.
 	for _, lock := range []string{s.paths.starter, s.paths.server} {
 		if err := os.Remove(lock); err != nil {
 			t.Fatal(err)
@@ -305,7 +304,7 @@ func TestDataIsUsedByOneServer(t *testing.T) {
 	mustQuery(t, s.URL(), "select 'still in'")
 }
 
-// A process id that has been used again since a crash does not keep the server from starting.
+// A reused process id in a stale pid file does not prevent a start.
 func TestAStaleProcessIDIsSeenThrough(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -316,7 +315,7 @@ func TestAStaleProcessIDIsSeenThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop(t, s)
-	other := os.Getppid() // lives, and is no server
+	other := os.Getppid() // a living process that is not a server
 	_, rest, _ := strings.Cut(string(text), "\n")
 	if err := os.WriteFile(status, []byte(strconv.Itoa(other)+"\n"+rest), 0o600); err != nil {
 		t.Fatal(err)
@@ -324,7 +323,7 @@ func TestAStaleProcessIDIsSeenThrough(t *testing.T) {
 	mustQuery(t, mustStart(t, dir).URL(), "select 'in'")
 }
 
-// Lost passwords are made anew, because a user with write access to the folder may do that anyway.
+// Lost passwords are replaced, because a user with write access to the folder could do that anyway.
 func TestLostPasswordsAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -342,7 +341,7 @@ func TestLostPasswordsAreMadeAnew(t *testing.T) {
 	}
 }
 
-// An interrupted first start leaves no obstacle for the next one.
+// An interrupted first start does not block the next one.
 func TestACutOffFirstStartIsRepeated(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -367,7 +366,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 	env := func(key string) string { return map[string]string{"KAGED_PG_BIN": bin}[key] }
 	_, err := Start(t.Context(), Options{DataDir: dataDir(t), Getenv: env})
 	wantFault(t, err, fault.Unavailable, "KAGED_PG_BIN names "+bin)
-	old := dataDir(t) // reachable for the user that root's server runs as
+	old := dataDir(t) // reachable for the user of root's server
 	if err := os.Chmod(old, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +384,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 	}
 }
 
-// URLs are ones that every client of PostgreSQL understands.
+// Every PostgreSQL client understands the URLs.
 func TestURLsAreOrdinary(t *testing.T) {
 	t.Parallel()
 	s := &Server{paths: pathsIn("/data dir/x"), creds: credentials{App: "p"}}

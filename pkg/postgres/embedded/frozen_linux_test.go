@@ -13,8 +13,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// freeze stops every process of the server of dir, as a disk that hangs does, and returns their ids.
-// It looks again for processes that end or start meanwhile.
+// freeze stops every process of the server of dir, as a hanging disk does, and returns their ids. It repeats the
+// search, because processes may start or end in the meantime.
 func freeze(t *testing.T, dir string) []int {
 	t.Helper()
 	var pids []int
@@ -36,7 +36,7 @@ func freeze(t *testing.T, dir string) []int {
 	return pids
 }
 
-// connected opens a connection that stays, so that the server has a backend.
+// connected opens a connection that stays open, so that the server has a backend.
 func connected(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -50,8 +50,7 @@ func connected(t *testing.T, url string) {
 	})
 }
 
-// A server that takes no signal is killed with all its children by a stop out of time, and no
-// committed data is lost.
+// A stop out of time kills a server that handles no signals, with all its children, and no committed data is lost.
 func TestStopEndsAFrozenServer(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -71,7 +70,7 @@ func TestStopEndsAFrozenServer(t *testing.T) {
 	}
 }
 
-// The start after a kill of kaged ends a server that was frozen meanwhile, and has everything.
+// After kaged was killed and its server frozen, the next start ends that server and has all data.
 func TestStartEndsAFrozenOrphan(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -94,8 +93,7 @@ func TestStartEndsAFrozenOrphan(t *testing.T) {
 	}
 }
 
-// While its starter lives, a frozen server is left alone, and the refusal names the process to
-// stop.
+// While its starter lives, a frozen server is not touched, and the refusal names the process to stop.
 func TestAFrozenServerOfALivingStarterIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// The commands kaged recommends on Debian make no unwanted database server, and need no sudo as
-// root.
+// The commands recommended for Debian create no unwanted database server, and need no sudo as root.
 func TestDebianHint(t *testing.T) {
 	t.Parallel()
 	for _, root := range []bool{true, false} {

@@ -14,11 +14,11 @@ import (
 type lockHolder struct {
 	pid  int
 	name string
-	// stopped says that it takes no signal but SIGKILL and SIGCONT.
+	// stopped means that the process handles only SIGKILL and SIGCONT.
 	stopped bool
 }
 
-// holdersOf returns the other processes that hold the file open, as far as this user can see them: a server and its
+// holdersOf returns the other processes that hold the file open and are visible to this user: a server and its
 // children, which have inherited it.
 func holdersOf(path string) []lockHolder {
 	file, err := os.Stat(path)
@@ -56,7 +56,7 @@ func holds(dir string, file os.FileInfo) bool {
 	return false
 }
 
-// status returns a process's name and the letter of its state.
+// status returns a process's name and its state letter.
 func status(dir string) (name string, state byte) {
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -69,14 +69,14 @@ func status(dir string) (name string, state byte) {
 	return string(stat[begin+1 : end]), stat[end+2]
 }
 
-// end kills the process if it still holds the file, and reports whether it may.
+// end kills the process if it still holds the file, and reports whether this user may kill it.
 func (h lockHolder) end(path string) bool {
 	fd, err := unix.PidfdOpen(h.pid, 0)
 	if err != nil {
 		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
-	// Looked at again with the descriptor in hand: the number may be another process's by now.
+	// Checked again after the descriptor is open: the id may belong to another process by now.
 	file, err := os.Stat(path)
 	if err != nil || !holds("/proc/"+strconv.Itoa(h.pid), file) {
 		return true

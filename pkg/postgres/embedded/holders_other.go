@@ -9,7 +9,7 @@ type lockHolder struct {
 	stopped bool
 }
 
-// holdersOf cannot be told here.
+// holdersOf returns no processes: this system does not report them.
 func holdersOf(string) []lockHolder { return nil }
 
 func (h lockHolder) end(string) bool { return false }

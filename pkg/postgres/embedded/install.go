@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// oldestMajor is the oldest PostgreSQL that the migrations run on.
+// oldestMajor is the oldest supported major version of PostgreSQL.
 const oldestMajor = 14
 
-// probeLimit bounds a program that only prints a line.
+// probeLimit is the time limit of a program that prints one line.
 const probeLimit = 10 * time.Second
 
-// installation is a set of PostgreSQL binaries and the account they can run as here.
+// installation is a set of PostgreSQL binaries and the account that can run them.
 type installation struct {
 	bin     string
 	version string // such as 15.13
@@ -32,7 +32,7 @@ type installation struct {
 
 func (i installation) command(name string) string { return filepath.Join(i.bin, name) }
 
-// findInstallation picks the binaries: those that fit the cluster if there is one, else the first of the search order.
+// findInstallation selects the binaries: those that fit an existing cluster, else the first in the search order.
 func findInstallation(ctx context.Context, getenv func(string) string, p paths) (installation, error) {
 	want, err := clusterMajor(p.data)
 	if err != nil {
@@ -101,7 +101,7 @@ func fits(bin string, major int) int {
 	return 0
 }
 
-// clusterMajor reads the major version of the cluster's PostgreSQL, 0 without a cluster.
+// clusterMajor reads the major version of an existing cluster, 0 without a cluster.
 func clusterMajor(data string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +120,7 @@ func clusterMajor(data string) (int, error) {
 	return major, nil
 }
 
-// searchOrder lists the folders that hold both initdb and postgres, best first, each once.
+// searchOrder lists the folders with both initdb and postgres, best first, each once.
 func searchOrder(ctx context.Context, getenv func(string) string) []string {
 	var found []string
 	add := func(dirs ...string) {
@@ -183,7 +183,7 @@ func versionIn(path string) int {
 
 var versionLine = regexp.MustCompile(`\(PostgreSQL\) ((\d+)[^\s]*)`)
 
-// probe finds the account that the binaries run as here and asks them for their version.
+// probe finds the account that can run the binaries, and their version.
 func probe(ctx context.Context, bin string, p paths) (installation, error) {
 	accounts, err := accountsFor(p)
 	if err != nil {
@@ -232,8 +232,7 @@ func run(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// environment is the whole environment of PostgreSQL's programs: messages in one language, and no
-// PG* variable of a shell.
+// environment is the complete environment of PostgreSQL's programs: messages in one language, and no PG* variables.
 func environment() []string {
 	env := []string{"LC_ALL=C", "TZ=UTC", "PATH=" + os.Getenv("PATH")}
 	if runtime.GOOS == "windows" {
@@ -242,11 +241,11 @@ func environment() []string {
 	return env
 }
 
-// createClusterConf is where Debian's package reads whether to make a database server of its own when it is installed.
+// createClusterConf is the file that tells Debian's package whether to create a database server at installation.
 const createClusterConf = "/etc/postgresql-common/createcluster.conf"
 
-// debianHint are the commands for Debian and Ubuntu. Where the choice is still open, they keep the
-// package from starting a server of its own, which kaged does not use.
+// debianHint are the commands for Debian and Ubuntu. If createClusterConf does not exist, they prevent the package from
+// creating a server, which kaged does not use.
 func debianHint(pkg string, root, decided bool) string {
 	sudo := "sudo "
 	if root {
@@ -261,7 +260,7 @@ func debianHint(pkg string, root, decided bool) string {
 	) + " && echo 'create_main_cluster = false' | " + sudo + "tee " + createClusterConf + " && " + install
 }
 
-// installHint is the command that installs PostgreSQL here, as the second half of a sentence.
+// installHint is the installation command for this system, as the second half of a sentence.
 func installHint(major int) string {
 	version := ""
 	if major != 0 {

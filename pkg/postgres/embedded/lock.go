@@ -15,22 +15,21 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// How long a start waits for the process that started an earlier server of the same data, and for that server, which
-// has things to write, to end. A server that is stopped, and takes no signal, is waited for as long as its starter.
-// killPatience is how long the end of killed processes may take.
+// Time limits of a start: for the end of the process that started an earlier server of the same data, and for the end
+// of that server, which may have data to write. A stopped server, which handles no signals, gets as long as its
+// starter. killPatience is the limit for the end of killed processes.
 const (
 	starterPatience = 3 * time.Second
 	serverPatience  = 20 * time.Second
 	killPatience    = 5 * time.Second
 )
 
-// poll is the interval for states without an event: locks of others, and a server's status line.
+// poll is the interval of checks without an event: other processes' locks, and a server's status line.
 const poll = 2 * time.Millisecond
 
-// locks keep two servers off one cluster. The starter's lock is held by the process that calls
-// Start and ends with it. The server's lock is inherited by the server and all its children, so a
-// process that gets it knows that none of them is left, also where a process id has been used again
-// since.
+// locks prevent two servers on one cluster. The starter's lock is held by the process that calls Start and ends with
+// it. The server's lock is inherited by the server and all its children. A process that gets it knows that none of them
+// is left, even if a process id was reused.
 type locks struct{ starter, server *os.File }
 
 func takeLocks(ctx context.Context, p paths) (*locks, error) {
@@ -49,9 +48,9 @@ func takeLocks(ctx context.Context, p paths) (*locks, error) {
 	return l, nil
 }
 
-// lockServer takes the server's lock. With the starter's lock in hand, a server that still runs has lost its parent: it
-// is told to stop, and killed with its children if it does not in time. It fails with conflict, and names the
-// processes, where they cannot be.
+// lockServer takes the server's lock. If the caller holds the starter's lock, a server that still runs has lost its
+// parent: it is told to stop, and after a time it is killed with its children. It fails with conflict that names the
+// processes if they cannot be killed.
 func lockServer(ctx context.Context, p paths) (*os.File, error) {
 	tell := func() {
 		if pid := postmasterPID(p.data); serves(pid, p.data) {
@@ -78,9 +77,8 @@ func stuck(p paths) bool {
 	return slices.ContainsFunc(holdersOf(p.server), func(h lockHolder) bool { return h.stopped })
 }
 
-// killHolders kills the leftover processes of a server: those that have inherited its lock. The
-// caller holds the starter's lock. It looks more than once, because a server that is not dead yet
-// has new children.
+// killHolders kills the remaining processes of a server: those that have inherited its lock. The caller holds the
+// starter's lock. It searches several times, because a dying server may still start children.
 func killHolders(p paths) {
 	for range 3 {
 		for _, h := range holdersOf(p.server) {
@@ -89,7 +87,7 @@ func killHolders(p paths) {
 	}
 }
 
-// inUse names the processes that keep the database from being started, and the next step.
+// inUse names the processes that prevent a start of the database, and the next step.
 func inUse(p paths) error {
 	var shown, pids []string
 	for _, h := range holdersOf(p.server) {
@@ -115,7 +113,7 @@ func inUse(p paths) error {
 	)
 }
 
-// lockFile waits a while for a lock. busy is called once, when others hold it.
+// lockFile waits for a lock up to patience. busy is called once if other processes hold it.
 func lockFile(ctx context.Context, path string, patience time.Duration, busy func()) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -166,7 +164,7 @@ func named(holders []lockHolder) string {
 	return ", pid " + strings.Join(pids, ", ")
 }
 
-// inherit lets a child hold the server's lock.
+// inherit passes the server's lock to a child.
 func (l *locks) inherit(cmd *exec.Cmd) {
 	if locksAreInherited {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, l.server)
@@ -179,7 +177,7 @@ func (l *locks) handOver() {
 	l.server = nil
 }
 
-// release gives up this process's hold; a running server keeps its own.
+// release releases this process's locks; a running server keeps its own.
 func (l *locks) release() {
 	for _, f := range []*os.File{l.server, l.starter} {
 		if f != nil {
@@ -188,13 +186,12 @@ func (l *locks) release() {
 	}
 }
 
-// clearStalePID removes the pid file of a dead server, whose process id may be another process's by
-// now: PostgreSQL would take that process for a server. A server started by hand holds none of our
-// locks and is respected.
+// clearStalePID removes the pid file of a dead server. Its process id may have been reused, and PostgreSQL would
+// mistake that process for a server. A server started by hand holds none of kaged's locks, and its file is kept.
 func clearStalePID(p paths) error {
 	pid := postmasterPID(p.data)
 	if pid == 0 || !alive(pid) {
-		return nil // PostgreSQL sees that by itself.
+		return nil // PostgreSQL detects that itself.
 	}
 	if serves(pid, p.data) {
 		return conflict(
@@ -204,8 +201,7 @@ func clearStalePID(p paths) error {
 			pid,
 		)
 	}
-	// The socket's file names the process too. A killed server looks alive until its parent reaps
-	// it.
+	// The socket's lock file holds the process id too. A killed server looks alive until its parent reaps it.
 	for _, path := range []string{filepath.Join(p.data, "postmaster.pid"), filepath.Join(p.run, socketName+".lock")} {
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 			return failed(err, "The left-over file %s cannot be removed.", path)

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// maxLog bounds the server's log in bytes; as much again is kept of older lines.
+// maxLog is the maximum size of the server's log in bytes; as many bytes of older lines are kept.
 const maxLog = 8 << 20
 
-// maxTail is how much of the log goes into an error.
+// maxTail is the size of the log's end in an error.
 const maxTail = 4 << 10
 
-// logFile is a log that never grows without bound. Its methods may be called from any goroutine.
+// logFile is a log with a size limit. Its methods may be called from any goroutine.
 type logFile struct {
 	path string
 
@@ -40,7 +40,7 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write always takes all of b: a full disk must not stop the server through its log.
+// Write always accepts all of b, because a full disk must not stop the server through its log.
 func (l *logFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// The log is bounded, keeps the newest lines, and never fails its writer.
+// The log is limited, keeps the newest lines, and never fails its writer.
 func TestTheLogIsBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "postgres.log")

@@ -17,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdVariable makes this test binary a process that runs a server in the folder it names.
+// holdVariable is the environment variable that turns this test binary into a process that runs a server in the folder
+// in its value.
 const holdVariable = "KAGED_EMBEDDED_HOLD"
 
-// hold starts a server, says its process id and URL, and waits to be killed.
+// hold starts a server, prints its process id and URL, and waits to be killed.
 func hold() {
 	s, err := Start(context.Background(), Options{DataDir: os.Getenv(holdVariable), NoSync: true})
 	if err != nil {
@@ -41,7 +42,7 @@ type holder struct {
 // startHolder starts a holder, as another user if credential is not nil.
 func startHolder(t *testing.T, dir string, credential *syscall.Credential) holder {
 	t.Helper()
-	self, err := os.Open("/proc/self/exe") // which other users cannot reach by its path
+	self, err := os.Open("/proc/self/exe") // other users cannot reach it by its path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func startHolder(t *testing.T, dir string, credential *syscall.Credential) holde
 	return h
 }
 
-// waitForEnd returns when no process of a server of dir is left: the lock they have inherited is free.
+// waitForEnd returns when all processes of a server of dir have ended: the lock that they inherited is free.
 func waitForEnd(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.OpenFile(pathsIn(dir).server, os.O_RDWR, 0)
@@ -94,8 +95,7 @@ func waitForEnd(t *testing.T, dir string) {
 	}
 }
 
-// A killed process takes its server with it, in order: no process is left behind and no recovery is
-// needed.
+// The end of a killed process ends its server cleanly: no process remains and no recovery is needed.
 func TestKillingTheParentEndsTheServer(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -114,7 +114,7 @@ func TestKillingTheParentEndsTheServer(t *testing.T) {
 	}
 }
 
-// The next start, at the very moment of the kill, waits for the old server's end and has everything.
+// A start at the moment of the kill waits for the old server's end and has all data.
 func TestStartingRightAfterAKillWorks(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
@@ -129,12 +129,12 @@ func TestStartingRightAfterAKillWorks(t *testing.T) {
 	}
 }
 
-// A server that has lost its parent without noticing is stopped by the next start.
+// The next start stops a server that has lost its parent without noticing.
 func TestAnOrphanIsStopped(t *testing.T) {
 	t.Parallel()
 	dir := madeDir(t)
 	h := startHolder(t, dir, nil)
-	// A starter that is gone holds no lock; the leftover server holds its own.
+	// A dead starter holds no lock; the remaining server holds its own.
 	if err := os.Remove(pathsIn(dir).starter); err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +168,8 @@ func TestAnOrdinaryUserRunsAServer(t *testing.T) {
 	}
 }
 
-// Every account that the launcher would choose from runs a server with its data under a folder of
-// mode 0700, and the next start finds the account by the owner of the data.
+// Every account that the launcher may choose runs a server with its data under a folder of mode 0700, and the next
+// start finds the account by the owner of the data.
 func TestEveryAccountRunsAServer(t *testing.T) {
 	t.Parallel()
 	probing := pathsIn(dataDir(t))

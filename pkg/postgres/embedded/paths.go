@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// maxSocketPath is the length of a path in a socket address, without its final NUL.
+// maxSocketPath is the maximum length of a path in a socket address, without its final NUL.
 const maxSocketPath = 107
 
-// paths are the places of one cluster.
+// paths are the paths of one cluster.
 type paths struct {
 	root    string // <data>/postgres
 	data    string // the cluster
-	fresh   string // a cluster that is not finished
+	fresh   string // an incomplete cluster
 	creds   string
 	log     string
 	run     string // the socket's folder
@@ -40,7 +40,8 @@ func pathsIn(dataDir string) paths {
 
 const socketName = ".s.PGSQL." + port
 
-// make makes the folders. The short one is in a folder where others may write, so it must be ours already or be new.
+// make creates the folders. The short one is in a folder where other users may write, so it must be new or belong to
+// this user.
 func (p paths) make() error {
 	for _, dir := range []string{p.root, filepath.Dir(p.log)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -67,7 +68,7 @@ func ours(info os.FileInfo, p paths) bool {
 	if !ok || uid == os.Geteuid() {
 		return true
 	}
-	// The account of root's server has been given the folder by an earlier start.
+	// An earlier start as root has given the folder to the server's account.
 	root, err := os.Lstat(p.data)
 	if err != nil {
 		return !p.short
@@ -76,7 +77,7 @@ func ours(info os.FileInfo, p paths) bool {
 	return os.Geteuid() == 0 && uid == clusterUID
 }
 
-// removeShort removes the folder outside the data directory; it is empty when the server has ended well.
+// removeShort removes the folder outside the data directory; it is empty after a clean end of the server.
 func (p paths) removeShort() {
 	if p.short {
 		_ = os.Remove(p.run)

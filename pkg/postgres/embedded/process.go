@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// immediateLimit is how long a server that was told to stop at once may take before it is killed.
+// immediateLimit is the time from an immediate stop until the server is killed.
 const immediateLimit = 5 * time.Second
 
-// childPatience is how long the children of a server that has ended may take to notice.
+// childPatience is the time in which the children of an ended server must end.
 const childPatience = time.Second
 
 // process is the server's main process.
@@ -24,16 +24,17 @@ type process struct {
 	err  error
 }
 
-// durability are the server's settings for surviving crashes.
+// durability are the settings for surviving crashes.
 func (c cluster) durability() []string {
 	if c.noSync {
-		// Without autovacuum a test database can be dropped at any moment: its owner may not end that worker's session.
+		// Without autovacuum a test can drop its database at any moment: the owner may not end an autovacuum worker's
+		// session.
 		return []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off", "autovacuum=off"}
 	}
 	return []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on", "autovacuum=on"}
 }
 
-// settings make a server for one machine and a few services: small, quick to start, and silent.
+// settings are the settings of a server for one machine and a few services: small, quick to start, and quiet.
 func (c cluster) settings(socketDir string) []string {
 	return append(
 		c.durability(),
@@ -90,13 +91,13 @@ func (c cluster) launch() (*process, error) {
 		return nil, failed(err, "The log %s cannot be written.", c.paths.log)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	// Children of a killed server may hold its log for a moment.
+	// Children of a killed server may hold its log briefly.
 	cmd.WaitDelay = time.Second
 	return startProcess(cmd, log)
 }
 
-// startProcess starts cmd on a thread that lives as long as cmd, because the kernel sends the signal of a dying parent
-// when the thread that started the child ends.
+// startProcess starts cmd on a thread that lives as long as cmd, because the kernel sends the parent-death signal when
+// the thread that started the child ends.
 func startProcess(cmd *exec.Cmd, log *logFile) (*process, error) {
 	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
 	started := make(chan error)
@@ -120,7 +121,7 @@ func startProcess(cmd *exec.Cmd, log *logFile) (*process, error) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// waitReady returns when the server has written "ready" into its status file.
+// waitReady returns when the server has written "ready" to its status file.
 func (p *process) waitReady(ctx context.Context, places paths) error {
 	const statusLine = 7
 	for {
@@ -139,10 +140,10 @@ func (p *process) waitReady(ctx context.Context, places paths) error {
 	}
 }
 
-// stop ends the process, in order until ctx ends.
+// stop ends the process, cleanly until ctx ends.
 func (p *process) stop(ctx context.Context) error {
 	select {
-	case <-p.done: // It may have ended badly on its own, which Err tells.
+	case <-p.done: // If it ended by itself with an error, Err reports that.
 		return nil
 	default:
 	}
@@ -156,7 +157,7 @@ func (p *process) stop(ctx context.Context) error {
 	}
 }
 
-// failure is why the process, which has ended, did not end well.
+// failure is the reason why the ended process failed.
 func (p *process) failure() error {
 	if p.err == nil {
 		return nil
@@ -168,7 +169,7 @@ func (p *process) failure() error {
 	)
 }
 
-// kill ends the process at once and waits for it.
+// kill ends the process immediately and waits for it.
 func (p *process) kill() {
 	_ = p.cmd.Process.Signal(signalImmediate)
 	select {

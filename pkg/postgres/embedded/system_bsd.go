@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// bind leaves the server out of a terminal's Ctrl-C, which is for its parent.
+// bind detaches the server from a terminal's Ctrl-C, which its parent handles.
 func bind(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// serves cannot be told here; the locks decide.
+// serves cannot identify a server on this system; the locks decide.
 func serves(pid int, _ string) bool { return alive(pid) }

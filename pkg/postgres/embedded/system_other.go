@@ -13,7 +13,7 @@ const locksAreInherited = false
 
 func tryLock(*os.File) (bool, error) { return true, nil }
 
-// Without signals a server can only be ended; it recovers at its next start.
+// Without signals a server can only be killed; it recovers at its next start.
 const (
 	signalFast      = killSignal(0)
 	signalImmediate = killSignal(0)

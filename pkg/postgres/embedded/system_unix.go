@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerOf returns the owner of a file, where the system knows it.
+// ownerOf returns the owner of a file, if the system has one.
 func ownerOf(info os.FileInfo) (uid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -21,7 +21,7 @@ func ownerOf(info os.FileInfo) (uid int, ok bool) {
 
 const locksAreInherited = true
 
-// tryLock locks the file for this process and those that inherit it; false means that others hold it.
+// tryLock locks the file for this process and those that inherit it; false means that other processes hold it.
 func tryLock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -30,7 +30,7 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// Signals of a server: stop in order, stop at once, and end of patience.
+// Signals for a server: clean stop, immediate stop, and kill.
 const (
 	signalFast      = syscall.SIGINT
 	signalImmediate = syscall.SIGQUIT
