@@ -5,40 +5,40 @@ import (
 	"strings"
 )
 
-// MaxVocabulary bounds the different words of an index; words beyond it are not found.
+// MaxVocabulary is the maximum number of different words of an index; further words are not found.
 const MaxVocabulary = 400_000
 
 // Index holds the passages of notes. The zero value is empty and ready. It is not safe for concurrent use.
 type Index struct {
-	ids      map[string]int32 // of words
+	ids      map[string]int32 // ids by word
 	words    []word
-	grams    map[gram][]int32 // the words that have a trigram
+	grams    map[gram][]int32 // words by trigram
 	passages []indexed
-	dead     int // passages of notes that were removed
+	dead     int // number of passages of removed notes
 	notes    map[*Note]place
-	length   float64 // of all passages
+	length   float64 // sum of the lengths of all passages
 }
 
 type word struct {
 	text     string
-	grams    int // its trigrams, 0 for a word that is compared as a whole only
+	grams    int // number of its trigrams, 0 for a word that is only compared as a whole
 	postings []posting
 }
 
-// posting says that a passage holds a word, with which weight.
+// posting is the weight of a word in a passage.
 type posting struct {
 	passage int32
 	weight  float32
 }
 
-// indexed is a passage of a note; of a note that was removed, note is nil.
+// indexed is a passage of a note; note is nil after the note's removal.
 type indexed struct {
 	note   *Note
 	number int
 	length float32
 }
 
-// place is where an index has the passages of a note.
+// place is the position of a note's passages in an index.
 type place struct{ first, count int }
 
 // Add adds a note.
@@ -57,10 +57,10 @@ func (x *Index) Add(n *Note) {
 			}
 		}
 	}
-	n.counts = nil // the postings have them
+	n.counts = nil // the counts are now in the postings
 }
 
-// id returns the number of a word, and makes one if there is room.
+// id returns the number of a word, and assigns one if there is room.
 func (x *Index) id(text string) (int32, bool) {
 	if id, ok := x.ids[text]; ok {
 		return id, true
@@ -68,7 +68,8 @@ func (x *Index) id(text string) (int32, bool) {
 	if len(x.words) >= MaxVocabulary {
 		return 0, false
 	}
-	id, text := int32(len(x.words)), strings.Clone(text) // else it would keep a whole note
+	// a clone, because a substring would keep the whole note in memory
+	id, text := int32(len(x.words)), strings.Clone(text)
 	grams := gramsOf(text)
 	for _, g := range grams {
 		x.grams[g] = append(x.grams[g], id)
@@ -78,7 +79,7 @@ func (x *Index) id(text string) (int32, bool) {
 	return id, true
 }
 
-// Remove removes a note. Its words are given back once more passages are removed than left.
+// Remove removes a note. The memory of its words is freed once more passages are removed than left.
 func (x *Index) Remove(n *Note) {
 	at, ok := x.notes[n]
 	if !ok {
@@ -95,7 +96,7 @@ func (x *Index) Remove(n *Note) {
 	}
 }
 
-// compact leaves out removed passages, and words that no passage holds any more.
+// compact drops removed passages and words without a passage.
 func (x *Index) compact() {
 	old := *x
 	*x = Index{ids: map[string]int32{}, grams: map[gram][]int32{}, notes: map[*Note]place{}, length: old.length}
@@ -123,5 +124,5 @@ func (x *Index) compact() {
 	}
 }
 
-// Len returns how many notes the index has.
+// Len returns the number of notes in the index.
 func (x *Index) Len() int { return len(x.notes) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Texts returns the passages with the headings above them, in order, for vectors of their meaning.
+// Texts returns the passages with their headings, in order, for computing vectors of their meaning.
 func (n *Note) Texts() []string {
 	texts := make([]string, len(n.passages))
 	for i, p := range n.passages {
@@ -14,8 +14,8 @@ func (n *Note) Texts() []string {
 	return texts
 }
 
-// Place gives each passage a vector of its meaning, for [Index.SearchNear]. It is called before the note is added.
-// Another number of vectors than of passages leaves the note without.
+// Place sets the vectors of the passages' meaning, for [Index.SearchNear]. Call it before the note is added. If the
+// numbers of vectors and passages differ, the note gets none.
 func (n *Note) Place(vectors [][]float32) {
 	if len(vectors) != len(n.passages) {
 		return
@@ -27,7 +27,7 @@ func (n *Note) Place(vectors [][]float32) {
 	}
 }
 
-// unit returns a vector of length 1, nil for one without a direction.
+// unit returns v scaled to length 1, nil for a vector without a direction.
 func unit(v []float32) []float32 {
 	sum := 0.0
 	for _, a := range v {
@@ -43,7 +43,7 @@ func unit(v []float32) []float32 {
 	return out
 }
 
-// closeness returns the cosine of two vectors of length 1, 0 for an obtuse angle and for vectors of different spaces.
+// closeness returns the cosine of two vectors of length 1, 0 for an obtuse angle and for vectors of different lengths.
 func closeness(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return 0

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Note is a text made ready for an [Index]. It is immutable and in at most one index.
+// Note is a text prepared for an [Index]. It is immutable and in at most one index.
 type Note struct {
 	name     string
 	passages []passage
-	counts   []map[string]float32 // the words of each passage and their weights
-	lengths  []float32            // the weights of each passage together
-	vectors  [][]float32          // of the passages, of length 1; nil without
+	counts   []map[string]float32 // weights of each passage's words
+	lengths  []float32            // sum of the weights of each passage
+	vectors  [][]float32          // vectors of the passages, of length 1; nil if unset
 	bytes    int
 }
 
-// Read makes a note of a text; name is its path. Words of the name, without its extension, and of the headings above a
-// passage count as the passage's own.
+// Read makes a note from a text; name is its path. The words of the name, without its extension, and of the headings
+// above a passage count as the passage's words.
 func Read(name, text string) *Note {
 	n := &Note{name: name, passages: cut(text), bytes: len(text)}
 	if len(n.passages) == 0 {

@@ -2,7 +2,7 @@ package recall
 
 import "strings"
 
-// Bounds of a passage: it ends at the first blank line past half of them. A single line may be longer.
+// Limits of a passage: it ends at the first blank line after half of them. A single line may be longer.
 const (
 	maxLines = 30
 	maxBytes = 1800
@@ -32,12 +32,12 @@ func cut(text string) []passage {
 type cutter struct {
 	passages []passage
 	headings []heading
-	fence    string // the marks that close the code block around the line
-	lines    int    // before the line
-	from     int    // first line of the passage, 0 before there is one
-	size     int    // bytes of the passage
-	body     bool   // the passage has more than headings and blank lines
-	blank    bool   // the line before is blank
+	fence    string // marks that close the code block around the line
+	lines    int    // lines before the current one
+	from     int    // first line of the passage, 0 without a passage
+	size     int    // size of the passage in bytes
+	body     bool   // whether the passage has more than headings and blank lines
+	blank    bool   // whether the preceding line is blank
 	sizes    []int
 }
 
@@ -46,7 +46,7 @@ type heading struct {
 	text  string
 }
 
-// line takes the next line, of size bytes with its end.
+// line adds the next line, of size bytes with its line break.
 func (c *cutter) line(line string, size int) {
 	line = strings.TrimSpace(line)
 	level := 0
@@ -102,7 +102,7 @@ func (c *cutter) end(text string) {
 	}
 }
 
-// fenceOf returns the marks that open or close a block of code, "" for a line without.
+// fenceOf returns the marks that open or close a code block, "" for another line.
 func fenceOf(line string) string {
 	for _, mark := range []string{"`", "~"} {
 		if rest := strings.TrimLeft(line, mark); len(line)-len(rest) >= 3 {

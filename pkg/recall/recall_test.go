@@ -19,7 +19,8 @@ func words(text string) []string {
 	return list
 }
 
-// Words are compared in one form: lower case, without accents, compounds with their parts, dense scripts as pairs.
+// Words are compared in one form: lower case, without accents, compounds with their parts, scripts without spaces as
+// pairs of characters.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -71,8 +72,8 @@ var someNotes = map[string]string{
 	"MEMORY.md":       "# Notes\n\n- deploy.md: when we deploy\n- database.md: the database and its backups\n",
 }
 
-// The passage that answers most of a question comes first; other forms of a word, misspelt words and parts of
-// compounds are found.
+// The passage that answers most of a question comes first; other forms of a word, misspellings and parts of compounds
+// are found.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	x, _ := index(someNotes)
@@ -99,8 +100,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A passage with a vector is found by its cosine with that of the question, which counts where it is higher than the
-// score of the words; vectors without a direction, of another space or number count for nought.
+// A passage with a vector is found by the cosine of its vector and the question's, if that exceeds the score of the
+// words. Vectors without a direction, and of another dimension or number, do not count.
 func TestSearchNear(t *testing.T) {
 	t.Parallel()
 	var x recall.Index
@@ -127,8 +128,8 @@ func TestSearchNear(t *testing.T) {
 	}
 }
 
-// Scores are from 0 to 1, fall along the answer, tell the answered part of the question, and leave out what is below
-// the bound.
+// Scores are from 0 to 1, fall along the list, reflect the answered part of the question, and lower scores than the
+// limit are left out.
 func TestScores(t *testing.T) {
 	t.Parallel()
 	x, _ := index(someNotes)
@@ -153,7 +154,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// An index answers as one that was made anew of the notes that are left, after any additions and removals.
+// After any additions and removals an index answers as a new index of the remaining notes.
 func TestRemovingLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	vocabulary := strings.Fields("deploy deploys deployment retry retries retrying server servers service " +
@@ -188,7 +189,8 @@ func TestRemovingLeavesNoTrace(t *testing.T) {
 	})
 }
 
-// Passages begin at headings, are whole lines, and end at a blank line when they are long; headings in code are text.
+// Passages begin at headings, consist of whole lines, and end at a blank line if they are long; headings in code are
+// text.
 func TestPassages(t *testing.T) {
 	t.Parallel()
 	var long strings.Builder
@@ -227,7 +229,7 @@ func TestPassages(t *testing.T) {
 	}
 }
 
-// FuzzRead: passages are the text, in order and without gaps; words are short, in lower case and not empty; nothing
+// FuzzRead: passages form the text in order and without gaps; words are short, in lower case and not empty; nothing
 // panics.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
@@ -260,7 +262,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A vocabulary beyond the bound leaves words out and no note.
+// A vocabulary beyond the limit drops words, but no note.
 func TestVocabularyIsBounded(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

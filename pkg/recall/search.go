@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Constants of BM25: how soon more of the same word stops to count, and how much a long passage is held against itself.
+// Constants of BM25: the saturation for repeated words, and the penalty for long passages.
 const (
 	saturation = 1.2
 	lengthPart = 0.75
 )
 
-// maxWords bounds the words of a question that count.
+// maxWords is the maximum number of words of a question that count.
 const maxWords = 64
 
 // Hit is a passage that answers a question.
 type Hit struct {
-	// Name is the note's, From and To are the lines of the passage, counted from 1.
+	// Name is the note's name, From and To are the lines of the passage, counted from 1.
 	Name     string
 	From, To int
 	// Score is from 0 to 1; see the package.
@@ -29,14 +29,14 @@ type Hit struct {
 	exact float64
 }
 
-// Search returns the passages with at least a score that answer a question best, at most limit of them, and how many
-// there are in all.
+// Search returns the passages that answer a question best, at most limit, with at least the given score, and the number
+// of all such passages.
 func (x *Index) Search(question string, limit int, score float64) (hits []Hit, total int) {
 	return x.SearchNear(question, nil, limit, score)
 }
 
-// SearchNear searches as [Index.Search] does. A passage with a vector scores at least the cosine of its vector and
-// near, that of the question; nil leaves the words alone.
+// SearchNear searches as [Index.Search] does. near is the vector of the question, or nil for a search by words only. A
+// passage with a vector scores at least the cosine of both vectors.
 func (x *Index) SearchNear(question string, near []float32, limit int, score float64) (hits []Hit, total int) {
 	asked := questionWords(question)
 	if near = unit(near); len(asked) == 0 && near == nil || len(x.notes) == 0 {
@@ -56,7 +56,7 @@ func (x *Index) SearchNear(question string, near []float32, limit int, score flo
 	if found == 0 && near == nil {
 		return nil, 0
 	}
-	// A word that no passage holds weighs as much as the others do on average.
+	// A word that is in no passage gets the average weight of the others.
 	ideal := s.ideal * float64(len(asked)) / float64(max(found, 1))
 	for at, sum := range s.sums {
 		p, got := x.passages[at], 0.0
@@ -78,8 +78,8 @@ func (x *Index) SearchNear(question string, near []float32, limit int, score flo
 	return hits[:min(len(hits), limit)], len(hits)
 }
 
-// questionWords returns the words of a question that count, each once: those that carry a meaning, or all where only
-// function words stand.
+// questionWords returns the distinct words of a question that count: those with a meaning, or all if there are only
+// function words.
 func questionWords(question string) []string {
 	var all, kept []string
 	seen := map[string]bool{}
@@ -99,7 +99,7 @@ func questionWords(question string) []string {
 	return kept
 }
 
-// functionWords are English words that say little of the subject of a question.
+// functionWords are English words that reveal little of a question's subject.
 var functionWords = func() map[string]bool {
 	set := map[string]bool{}
 	for word := range strings.FieldsSeq(`a about after all also am an and any are as at be been before being but by
@@ -111,16 +111,16 @@ var functionWords = func() map[string]bool {
 	return set
 }()
 
-// scorer adds up the parts that the words of a question give each passage.
+// scorer adds up the contributions of a question's words to each passage.
 type scorer struct {
 	*Index
-	sums, best []float32 // by passage: of the words so far, and of the present one
+	sums, best []float32 // by passage: sum of the words so far, and value of the current word
 	counts     []uint8   // by word, for similarTo
 	mean       float32   // length of a passage
-	ideal      float64   // the sum of a passage of average length that holds each word once
+	ideal      float64   // sum for a passage of average length that holds each word once
 }
 
-// add adds a word of the question, and reports whether it or one like it is held by any passage.
+// add adds a word of the question, and reports whether any passage holds it or a similar word.
 func (s *scorer) add(text string) bool {
 	var touched []int32
 	weight := 0.0
@@ -142,8 +142,8 @@ func (s *scorer) add(text string) bool {
 	return weight > 0
 }
 
-// spread gives each passage with a word its part, at most as rare as the limit says, and returns the weight of the
-// word.
+// spread adds a word's contribution to each passage that holds it, with its rarity limited by limit, and returns the
+// weight of the word.
 func (s *scorer) spread(w *word, resembling, limit float64, touched *[]int32) float64 {
 	passages, holders := float64(len(s.passages)-s.dead), 0.0
 	for _, p := range w.postings {

@@ -7,17 +7,18 @@ import (
 	"unicode"
 )
 
-// gram is three characters in a row, each of 21 bits. A word counts as if two spaces stood before it and one after it.
+// gram is three consecutive characters, each of 21 bits. A word counts as if two spaces preceded it and one followed
+// it.
 type gram uint64
 
-// Words of this many characters are compared by trigrams; shorter ones have too few.
+// Words with these numbers of characters are compared by trigrams; shorter ones have too few.
 const (
 	minGrams = 4
 	maxGrams = 32
 )
 
-// gramsOf returns the different trigrams of a word; no trigrams for a word that is compared as a whole only: a short
-// or a long one, or one with a digit in it, because 8080 does not mean 8081.
+// gramsOf returns the distinct trigrams of a word, and none for a word that is only compared as a whole: a short or a
+// long one, or one with a digit, because 8080 does not mean 8081.
 func gramsOf(text string) []gram {
 	runes := []rune(text)
 	if len(runes) < minGrams || len(runes) > maxGrams || slices.ContainsFunc(runes, unicode.IsNumber) {
@@ -33,24 +34,24 @@ func gramsOf(text string) []gram {
 	return slices.Compact(grams)
 }
 
-// Bounds of resemblance, the share of trigrams that two words have in common: from which one counts, from which one
-// counts though the words begin with different letters, and the one of a word that another begins with at least.
+// Limits of similarity, which is the share of common trigrams of two words: the minimum, the minimum for words with
+// different first letters, and the value for a word that begins with the other.
 const (
 	minResemblance   = 0.5
 	otherResemblance = 0.65
 	beginResemblance = 0.55
 )
 
-// maxSimilar bounds the words that stand in for one of a question.
+// maxSimilar is the maximum number of words that replace one word of a question.
 const maxSimilar = 8
 
-// similar is a word of the index that resembles one of the question.
+// similar is a word of the index that is similar to a word of the question.
 type similar struct {
 	id         int32
 	resembling float64
 }
 
-// similarTo returns the words in use that resemble a word, the most resembling first. counts has a zero for each word
+// similarTo returns the used words that are similar to a word, the most similar first. counts has a zero for each word
 // of the index.
 func (x *Index) similarTo(text string, counts []uint8) []similar {
 	grams := gramsOf(text)
@@ -83,7 +84,7 @@ func (x *Index) similarTo(text string, counts []uint8) []similar {
 	return list[:min(len(list), maxSimilar)]
 }
 
-// inUse reports whether a passage of a note that is there holds the word.
+// inUse reports whether a passage of a present note holds the word.
 func (x *Index) inUse(w *word) bool {
 	return slices.ContainsFunc(w.postings, func(p posting) bool { return x.passages[p.passage].note != nil })
 }

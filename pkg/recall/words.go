@@ -8,12 +8,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxWord bounds a word in characters; the rest of a longer one, such as encoded data, is left out.
+// maxWord is the maximum length of a word in characters; the rest of a longer one, such as encoded data, is ignored.
 const maxWord = 64
 
 // Words calls yield with each word of a text, in the form in which words are compared: letters folded to lower case,
-// without accents, compatible characters unified. A compound such as sessionCookieTTL or HTTPServer is its parts and
-// itself; scripts without spaces between words are pairs of neighbouring characters.
+// without accents, compatible characters unified. A compound such as sessionCookieTTL or HTTPServer yields its parts
+// and itself; scripts without spaces between words yield pairs of neighbouring characters.
 func Words(text string, yield func(word string)) {
 	var s splitter
 	s.yield = yield
@@ -29,7 +29,7 @@ func Words(text string, yield func(word string)) {
 	}
 }
 
-// plain returns how much of the text, up to the end of a word, is ASCII.
+// plain returns the length of the ASCII beginning of the text, up to the end of a word.
 func plain(text string) int {
 	whole := 0
 	for i := range len(text) {
@@ -44,7 +44,7 @@ func plain(text string) int {
 	return len(text)
 }
 
-// other returns the end of the run of words that begins a text and is not all ASCII.
+// other returns the end of the run of words at the beginning of a text that is not all ASCII.
 func other(text string) int {
 	seen := false
 	for i := range len(text) {
@@ -68,7 +68,7 @@ type splitter struct {
 	lower []rune
 }
 
-// ascii splits ASCII text, without copying words that are in lower case already.
+// ascii splits ASCII text, without copying words in lower case.
 func (s *splitter) ascii(text string) {
 	for i := 0; i < len(text); {
 		if !asciiWord(text[i]) {
@@ -103,7 +103,7 @@ func (s *splitter) any(text string) {
 	s.run()
 }
 
-// strip leaves out accents. Marks that make another letter, as in Indic scripts, stay.
+// strip removes accents. Marks that form another letter, as in Indic scripts, stay.
 func strip(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 0x300 <= r && r <= 0x36F {
@@ -135,10 +135,10 @@ func (s *splitter) run() {
 	s.runes = s.runes[:0]
 }
 
-// longVowel is a mark of Japanese that belongs to no script of its own.
+// longVowel is a Japanese mark that belongs to no script.
 const longVowel = 'ー'
 
-// isDense reports whether a character is of a script that puts no spaces between words.
+// isDense reports whether a character belongs to a script without spaces between words.
 func isDense(r rune) bool {
 	return r == longVowel || r >= 0xE00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai,
 		unicode.Lao, unicode.Khmer, unicode.Myanmar)
@@ -153,7 +153,7 @@ func (s *splitter) pairs(run []rune) {
 	}
 }
 
-// compound yields a word, and its parts if the case of its letters tells that it has some.
+// compound yields a word, and its parts if the case of its letters shows any.
 func (s *splitter) compound(word []rune) {
 	from := 0
 	for i := 1; i < len(word); i++ {
