@@ -7,8 +7,8 @@ import (
 
 const masked = "[masked]"
 
-// secret is a form of secret that can be told by its looks. The hint is text every match holds, so that the
-// expression is tried only where it can match.
+// secret is a recognisable form of secret. hint is text that every match contains, so that the expression runs only if
+// it can match.
 type secret struct {
 	hints   []string
 	pattern *regexp.Regexp
@@ -40,7 +40,7 @@ var secrets = []secret{
 }
 
 // Mask replaces likely secrets: keys of known providers, private keys, bearer tokens, passwords in URLs, and
-// assignments to names that say so. It is the second line; the first is that secrets are not handed to tools.
+// assignments to names of secrets. It is the second defence; the first is that tools do not get secrets.
 func Mask(text string) string {
 	for _, s := range secrets {
 		for _, hint := range s.hints {

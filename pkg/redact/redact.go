@@ -1,5 +1,5 @@
-// Package redact prepares texts of people and models for the record: a long value becomes its size and hash, a
-// secret becomes [masked].
+// Package redact prepares texts of people and models for the record: a long value is replaced by its size and hash, a
+// secret by [masked].
 package redact
 
 import (
@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ValueBytes is the default length above which a value is not recorded as it is.
+// ValueBytes is the default length above which a value is recorded by size and hash only.
 const ValueBytes = 1024
 
-// Params returns a call's parameters fit to be recorded. Values longer than limit bytes or nested too deeply are
-// replaced by their size and hash, secrets are masked. Input that is no JSON object is recorded as text; too long a
-// sum of short values or of long names becomes a size and a hash.
+// Params prepares a call's parameters for the record. Values longer than limit bytes or nested too deeply are replaced
+// by their size and hash, and secrets are masked. Input that is not a JSON object is recorded as text. If short values
+// or long names are too large together, the whole is replaced by size and hash.
 func Params(input []byte, limit int) any {
 	var value any
 	if len(input) == 0 {
@@ -30,10 +30,10 @@ func Params(input []byte, limit int) any {
 	return value
 }
 
-// maxValues is how many values of the greatest length the parameters of one call are recorded as they are.
+// maxValues limits the recorded parameters of one call: to the size of this number of values of maximum length.
 const maxValues = 32
 
-// Length is about how many bytes a value of plain JSON types takes.
+// Length is the approximate size in bytes of a value of plain JSON types.
 func Length(value any) int {
 	const number = 8
 	n := number
@@ -57,7 +57,7 @@ func redactValue(key string, value any, limit, depth int) any {
 	if depth < 0 {
 		switch value.(type) {
 		case []any, map[string]any:
-			text, _ := json.Marshal(value) // it came out of JSON
+			text, _ := json.Marshal(value) // the value was decoded from JSON
 			return summary(string(text))
 		}
 	}
@@ -85,12 +85,11 @@ func redactValue(key string, value any, limit, depth int) any {
 	return value
 }
 
-// maxDepth is how many lists and objects in each other are recorded; deeper ones are replaced by their size and
-// hash. Messages may not be nested as deeply as JSON may, and one unreadable record would take the whole answer
-// with it.
+// maxDepth is the maximum nesting of recorded lists and objects; deeper ones are replaced by their size and hash.
+// Protobuf messages allow less nesting than JSON, and one unreadable record would make the whole answer unreadable.
 const maxDepth = 64
 
-// maxItems is how many entries of a list or object are recorded; longer ones are replaced by their length.
+// maxItems is the maximum number of recorded entries of a list or object; longer ones are replaced by their length.
 const maxItems = 256
 
 func redact(text string, limit int) any {
@@ -100,7 +99,7 @@ func redact(text string, limit int) any {
 	return strings.ToValidUTF8(Mask(text), "\uFFFD")
 }
 
-// summary stands for a text that is too long to be recorded.
+// summary replaces a text that is too long for the record.
 func summary(text string) map[string]any {
 	sum := sha256.Sum256([]byte(text))
 	return map[string]any{"redacted": true, "bytes": len(text), "sha256": hex.EncodeToString(sum[:])}
@@ -118,7 +117,7 @@ func Shorten(text string, n int) string {
 	return text
 }
 
-// secretKey reports whether every value under this name is a secret.
+// secretKey reports whether every value with this name is a secret.
 func secretKey(key string) bool {
 	key = strings.ToLower(key)
 	for _, word := range secretWords {

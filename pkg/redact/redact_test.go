@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// Likely secrets are masked, other text is left alone.
+// Likely secrets are masked, other text is unchanged.
 func TestMask(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -33,7 +33,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Recorded parameters are bounded and masked by name and by looks; input other than JSON is recorded as text
+// Recorded parameters are limited, and masked by name and by form; input other than JSON is recorded as text
 // (T-AUD-01).
 func TestParams(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// However deeply parameters are nested, their record can be read where it arrives.
+// The record of parameters with any nesting can be decoded by its receiver.
 func TestDeepParams(t *testing.T) {
 	t.Parallel()
 	for name, nest := range map[string][2]string{"lists": {"[", "]"}, "objects": {`{"a":`, "}"}} {
@@ -95,7 +95,7 @@ func TestDeepParams(t *testing.T) {
 	}
 }
 
-// strip leaves out a hash, which another test computes.
+// strip removes a hash, which another test checks.
 func strip(s string) string {
 	if i := strings.Index(s, `"sha256":"`); i >= 0 {
 		return s[:i] + s[i+74:]
@@ -103,7 +103,7 @@ func strip(s string) string {
 	return s
 }
 
-// Shortening counts characters.
+// Shorten counts characters.
 func TestShorten(t *testing.T) {
 	t.Parallel()
 	if got := redact.Shorten(strings.Repeat("é", 300), 200); got != strings.Repeat("é", 200) {

@@ -9,24 +9,23 @@ import (
 	"sync"
 )
 
-// Credential is the rule for a credential that the operator has configured, as opposed to a form that tells a secret.
+// Credential is the rule for a credential configured by the operator, as opposed to a recognisable form of secret.
 const Credential = "credential"
 
 // MarkerStart begins every marker.
 const MarkerStart = "[redacted:"
 
-// marker is the form of the text that stands for a secret.
+// marker is the form of the text that replaces a secret.
 var marker = regexp.MustCompile(`\[redacted:[a-z0-9-]{1,64}\]`)
 
-// Marker returns the text that stands for a secret that a rule has found: [redacted:RULE].
+// Marker returns the text that replaces a secret found by a rule: [redacted:RULE].
 func Marker(rule string) string { return MarkerStart + rule + "]" }
 
-// Markers returns the markers in text, in their order.
+// Markers returns the markers in text, in order.
 func Markers(text string) []string { return marker.FindAllString(text, -1) }
 
-// Secrets replaces the secrets in text that tell themselves by their form by markers. The forms are those of a
-// maintained list (NOTICE); text that is a secret only by its surroundings is left alone, so that code stays as it
-// is.
+// Secrets replaces secrets of a recognisable form by markers. The forms are those of a maintained list (NOTICE). Text
+// that is a secret only by its context is unchanged, so that code stays intact.
 func Secrets(text string) string {
 	f := forms()
 	for _, r := range f.near(text) {
@@ -35,8 +34,8 @@ func Secrets(text string) string {
 	return text
 }
 
-// Values returns a function that replaces the given texts by the marker for configured credentials. Texts shorter
-// than 8 bytes match too much else, and are left alone.
+// Values returns a function that replaces the given texts by the marker for configured credentials. Texts shorter than
+// 8 bytes would match too much and are ignored.
 func Values(values []string) func(string) string {
 	const shortest = 8
 	var pairs []string
@@ -54,13 +53,13 @@ func Values(values []string) func(string) string {
 //go:embed rules.json
 var rulesJSON []byte
 
-// form is a rule for a form of secret. Its pattern's first group that matched is the secret, or all of it.
+// form is a rule for a form of secret. The secret is the first matching group of its pattern, or the whole match.
 type form struct {
 	ID       string   `json:"id"`
 	Pattern  string   `json:"pattern"`
-	Keywords []string `json:"keywords"` // of which each match holds one, in lower case
-	Entropy  float64  `json:"entropy"`  // in bits per byte, which a secret exceeds
-	Allowed  []string `json:"allowed"`  // expressions for texts that are no secrets
+	Keywords []string `json:"keywords"` // each match contains one of them, in lower case
+	Entropy  float64  `json:"entropy"`  // in bits per byte; a secret has more
+	Allowed  []string `json:"allowed"`  // expressions for texts that are not secrets
 
 	once    sync.Once
 	pattern *regexp.Regexp
@@ -102,7 +101,7 @@ func (f *form) replace(text string) string {
 	return out.String()
 }
 
-// is reports whether text that has the form is a secret, and not an example.
+// is reports whether text of this form is a secret, and not an example.
 func (f *form) is(text string) bool {
 	if entropy(text) <= f.Entropy {
 		return false
@@ -131,11 +130,11 @@ func entropy(text string) float64 {
 	return bits
 }
 
-// index looks up the keywords of all forms in one pass over a text. Only the expressions of forms with a hit are run:
-// expressions are slow, and most texts hold no keyword.
+// index finds the keywords of all forms in one pass over a text. Only the expressions of forms with a hit run, because
+// expressions are slow and most texts hold no keyword.
 type index struct {
 	forms []*form
-	begin [1 << 16 / 64]uint64 // the pairs of bytes that keywords begin with
+	begin [1 << 16 / 64]uint64 // first two bytes of the keywords
 	words map[uint16][]keyword
 }
 
@@ -147,7 +146,7 @@ type keyword struct {
 var forms = sync.OnceValue(func() *index {
 	x := &index{words: map[uint16][]keyword{}}
 	if err := json.Unmarshal(rulesJSON, &x.forms); err != nil {
-		panic(err) // a test reads them
+		panic(err) // a test compiles them
 	}
 	for i, f := range x.forms {
 		for _, k := range f.Keywords {

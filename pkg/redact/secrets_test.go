@@ -9,17 +9,16 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// key is a private key as it stands in a file.
+// key is a private key in the form of a file.
 var key = "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat(
 	"MIIEpAIBAAKCAQEA1x/",
 	8,
 ) + "\n-----END RSA PRIVATE KEY-----"
 
-// made puts a secret together, so that no scanner takes the test for a leak.
+// made joins the parts of a secret, so that no scanner mistakes the test for a leak.
 func made(parts ...string) string { return strings.Join(parts, "") }
 
-// A secret of a known form is replaced by a marker that names its rule, wherever it stands in code, in JSON and in
-// prose.
+// A secret of a known form is replaced by a marker that names its rule, in code, in JSON and in prose.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	var (
@@ -34,7 +33,7 @@ func TestSecrets(t *testing.T) {
 		aws + "/" + aws:                        "[redacted:aws-access-token]/[redacted:aws-access-token]",
 		"a\n" + key + "\nb":                    "a\n[redacted:private-key]\nb",
 		"nothing of that kind":                 "nothing of that kind",
-		"AKIAIOSFODNN7EXAMPLE":                 "AKIAIOSFODNN7EXAMPLE", // the documentation's
+		"AKIAIOSFODNN7EXAMPLE":                 "AKIAIOSFODNN7EXAMPLE", // the example of its documentation
 		"ghp_" + strings.Repeat("a", 36):       "ghp_" + strings.Repeat("a", 36),
 		"":                                     "", "x": "x",
 	} {
@@ -44,7 +43,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// Source code is left as it is: no rule takes this repository's own files for a secret.
+// Source code is unchanged: no rule matches this repository's own files.
 func TestSecretsLeaveCodeAlone(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
@@ -60,7 +59,7 @@ func TestSecretsLeaveCodeAlone(t *testing.T) {
 	}
 }
 
-// Configured credentials are replaced wherever they stand. Short ones are left alone.
+// Configured credentials are replaced everywhere. Short ones are ignored.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	replace := redact.Values([]string{"hunter2!!", "abc", ""})
@@ -72,7 +71,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Every rule of the list can be read, and has keywords of at least two bytes in lower case.
+// Every rule of the list is valid, and has keywords of at least two bytes in lower case.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("rules.json")
@@ -98,7 +97,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Text without a secret comes back as it is.
+// Text without a secret is returned unchanged.
 func FuzzSecrets(f *testing.F) {
 	f.Add(key + made("ghp_", "9qXk2LmB7vR4tY8wZ1cN6dF3gH5jK0pS2aQ4"))
 	f.Fuzz(func(t *testing.T, text string) {

@@ -18,8 +18,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// leftOut are rules that match by surroundings, or that match much else as well. An agent must be able to read and
-// edit ordinary code.
+// leftOut are rules that match by context, or that also match much ordinary code, which an agent must be able to read
+// and edit.
 var leftOut = map[string]string{
 	"clickhouse-cloud-api-secret-key": "any hexadecimal number that begins so",
 	"curl-auth-header":                "a command, not a form",
@@ -34,7 +34,7 @@ var leftOut = map[string]string{
 	"twilio-api-key":                  "SK and any MD5",
 }
 
-// changed are expressions and words that are used instead of those of the list.
+// changed are expressions and keywords that replace those of the list.
 var changed = map[string]rule{
 	"jwt":                 {Keywords: []string{"eyj", "eya"}},
 	"jwt-base64":          {Keywords: []string{"zxlk"}},
@@ -96,7 +96,7 @@ func run(from, to string) error {
 	return os.WriteFile(to, append(out, '\n'), 0o644)
 }
 
-// convert returns the rules for forms that tell a secret by itself.
+// convert returns the rules for secrets with a recognisable form.
 func convert(text []byte) ([]rule, error) {
 	var list source
 	if err := toml.Unmarshal(text, &list); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Rules for forms that tell a secret by itself are kept, without the end that values have in code; rules that go by a
-// name beside a value, and those that are left out, are not.
+// Rules for secrets with a recognisable form are kept, without the terminator of values in code; rules that need a name
+// beside a value, and rules in leftOut, are dropped.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.toml"), filepath.Join(dir, "out.json")
