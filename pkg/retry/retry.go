@@ -1,4 +1,4 @@
-// Package retry makes the pauses between tries: they double from a first to a last one.
+// Package retry makes the pauses between attempts: they double from a first to a longest one.
 //
 //	for range retry.Pauses{First: 10 * time.Millisecond, Last: time.Second}.Each(ctx) {
 //		if err := publish(); err == nil {
@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// Pauses are the pauses between the tries of one operation.
+// Pauses are the pauses between the attempts of one operation.
 type Pauses struct {
-	// First is the pause after the first try; each further one is twice as long, and at most Last.
+	// First is the pause after the first attempt; each further pause is twice as long, up to Last.
 	First, Last time.Duration
-	// Tries is the greatest number of tries; 0 sets no limit.
+	// Tries is the maximum number of attempts; 0 means no limit.
 	Tries int
-	// Within is the time after which no further pause begins; 0 sets no limit.
+	// Within is the time after which no further pause begins; 0 means no limit.
 	Within time.Duration
-	// Spread varies each pause by half, so that processes that failed together do not return together.
+	// Spread varies each pause by up to half of it, so that processes that failed together do not retry together.
 	Spread bool
 }
 
-// Each yields the number of each try, from 0, and pauses before the next. The first try is made in any case; the
+// Each yields the number of each attempt, from 0, and pauses before the next. The first attempt is always made; the
 // sequence ends with ctx and at the limits of p.
 func (p Pauses) Each(ctx context.Context) iter.Seq[int] {
 	return func(yield func(int) bool) {
@@ -42,7 +42,7 @@ func (p Pauses) Each(ctx context.Context) iter.Seq[int] {
 	}
 }
 
-// After returns the pause after a try, which counts from 0, without variation.
+// After returns the pause after an attempt, which counts from 0, without variation.
 func (p Pauses) After(try int) time.Duration {
 	pause := p.First
 	for ; try > 0 && pause > 0; try-- {
@@ -62,7 +62,7 @@ func (p Pauses) varied(try int) time.Duration {
 	return pause
 }
 
-// Wait pauses for d and reports whether ctx goes on.
+// Wait pauses for d. It reports false if ctx ends first.
 func Wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,7 +11,7 @@ import (
 
 const ms = time.Millisecond
 
-// began returns when each try began, counted from the first, with at most n tries.
+// began returns the start of each attempt, counted from the first, with at most n attempts.
 func began(ctx context.Context, p Pauses, n int) (times []time.Duration) {
 	start := time.Now()
 	for try := range p.Each(ctx) {
@@ -26,7 +26,7 @@ func began(ctx context.Context, p Pauses, n int) (times []time.Duration) {
 	return times
 }
 
-// Pauses double from the first to the last one and stay there.
+// Pauses double from the first to the longest and stay there.
 func TestPausesDouble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestPausesDouble(t *testing.T) {
 	})
 }
 
-// The first try is always made; each limit ends the tries after it.
+// The first attempt is always made; each limit ends the attempts after it.
 func TestLimitsEndTries(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -62,7 +62,7 @@ func TestLimitsEndTries(t *testing.T) {
 	}
 }
 
-// The end of the context ends a pause at once; a context that has ended allows one try.
+// The end of the context ends a pause at once; an ended context allows one attempt.
 func TestContextEndsPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestContextEndsPauses(t *testing.T) {
 	})
 }
 
-// Spread pauses lie within half of the pause to either side, and differ.
+// Pauses with Spread differ from the plain pause by at most half of it, and from each other.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	p := Pauses{First: 100 * ms, Last: 100 * ms, Spread: true}
@@ -101,7 +101,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// The pause after a try of any number neither overflows nor passes the last one.
+// The pause after any number of attempts neither overflows nor exceeds the longest.
 func TestAfterIsBounded(t *testing.T) {
 	t.Parallel()
 	for p, want := range map[Pauses]time.Duration{
