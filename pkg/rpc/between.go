@@ -8,46 +8,45 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/health" // clients ask for health by it
+	_ "google.golang.org/grpc/health" // registers the client-side health check
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"kaged.dev/pkg/mtls"
 )
 
-// DefaultCallTimeout bounds a unary call between hosts without a deadline of its own.
+// DefaultCallTimeout limits a unary call between hosts that has no deadline.
 const DefaultCallTimeout = 5 * time.Minute
 
-// handshakeTimeout bounds how long a new TCP connection may take to show its certificate.
+// handshakeTimeout is the time in which a new TCP connection must present its certificate.
 const handshakeTimeout = 10 * time.Second
 
-// Between is how a client calls a service on another host.
+// Between are the options of a client that calls a service on another host.
 type Between struct {
-	// TLS is this process's identity, Want the service's.
+	// TLS is this process's certificate, Want the service's identity.
 	TLS  *mtls.Material
 	Want mtls.Identity
-	// Replicas spreads calls over all addresses of the name, by turns, and leaves out those that are not healthy. Without
-	// it the address is one process's.
+	// Replicas distributes calls in turn over all healthy addresses of the name. Without it the address belongs to one
+	// process.
 	Replicas bool
-	// CallTimeout bounds unary calls without a deadline.
+	// CallTimeout limits unary calls without a deadline.
 	CallTimeout time.Duration
 }
 
-// DialOptions returns the options that differ from those of a client on the same host. They come after
-// [DialOptions].
+// DialOptions returns the options that differ from those of a client on the same host. They come after [DialOptions].
 //
-// A failed call is retried if the connection refused it, and only where the contract gives the method an
-// idempotency_level. Retries stop once they are more than a tenth of the calls.
+// A failed call is retried if it was unavailable and the contract gives the method an idempotency_level. Retries stop
+// once they exceed a tenth of the calls.
 func (b Between) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(b.TLS.Client(b.Want)),
-		grpc.WithDisableServiceConfig(), // DNS has no say in it
+		grpc.WithDisableServiceConfig(), // DNS cannot override the config
 		grpc.WithDefaultServiceConfig(serviceConfig(b.Replicas)),
 		grpc.WithChainUnaryInterceptor(deadline(b.CallTimeout)),
 	}
 }
 
-// deadline bounds calls without a deadline.
+// deadline limits calls without a deadline.
 func deadline(limit time.Duration) grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker,
@@ -62,7 +61,7 @@ func deadline(limit time.Duration) grpc.UnaryClientInterceptor {
 	}
 }
 
-// The parts of gRPC's service config.
+// The types of gRPC's service config.
 type (
 	config struct {
 		Balancing []map[string]struct{} `json:"loadBalancingConfig,omitempty"`
@@ -88,7 +87,7 @@ type (
 		Factor   float64  `json:"backoffMultiplier"`
 		Codes    []string `json:"retryableStatusCodes"`
 	}
-	// retryBudget is a bucket: a success adds ratio tokens, a failure takes one, and calls are retried while it is more
+	// retryBudget is a bucket: a success adds ratio tokens, a failure removes one, and calls are retried while it is more
 	// than half full.
 	retryBudget struct {
 		Tokens int     `json:"maxTokens"`
@@ -107,12 +106,12 @@ func serviceConfig(replicas bool) string {
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // the value holds strings and numbers
 	}
 	return string(text)
 }
 
-// retried returns the unary methods that have an idempotency_level.
+// retried returns the unary methods with an idempotency_level.
 func retried() (names []methodName) {
 	methods(func(m protoreflect.MethodDescriptor) {
 		options, _ := m.Options().(*descriptorpb.MethodOptions)

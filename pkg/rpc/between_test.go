@@ -41,8 +41,8 @@ func (f *flaky) EndSession(context.Context, *toolrunnerv1.EndSessionRequest) (*t
 	return nil, fault.New(fault.Unavailable, "Not now.")
 }
 
-// Between hosts a read is retried, a change is not, and a dead service gets at most a tenth of calls more; every unary
-// call has an end.
+// Between hosts a read is retried and a change is not; a dead service gets at most a tenth more calls; every unary call
+// has a deadline.
 func TestRetryBudget(t *testing.T) {
 	t.Parallel()
 	ca, log, f := certs.New(t), slog.New(slog.DiscardHandler), &flaky{}
@@ -97,8 +97,7 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
-// The service config is one that gRPC takes: it names replicas, health and the methods that may be retried, and a
-// change is not among them.
+// gRPC accepts the service config: it names replicas, health and the retryable methods, without changing methods.
 func TestServiceConfig(t *testing.T) {
 	t.Parallel()
 	text := rpc.ServiceConfig(true)

@@ -15,7 +15,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// healthService is the service that every identity may call: clients ask replicas for their health.
+// healthService is the service that every identity may call, because clients check the health of replicas.
 const healthService = "grpc.health.v1.Health"
 
 // CallersOf returns the services that may call a method between hosts, by the options callers and only_callers of the
@@ -47,10 +47,10 @@ func methodOf(fullMethod string) protoreflect.MethodDescriptor {
 	return m
 }
 
-// isHealth reports whether a method asks for health.
+// isHealth reports whether a method belongs to the health service.
 func isHealth(fullMethod string) bool { return strings.HasPrefix(fullMethod, "/"+healthService+"/") }
 
-// permit decides by the caller table. It fails with forbidden, details.reason caller_not_allowed.
+// permit applies the caller table. It fails with forbidden, details.reason caller_not_allowed.
 func permit(id mtls.Identity, fullMethod string) error {
 	if id.Service == mtls.Debug || isHealth(fullMethod) {
 		return nil
@@ -67,8 +67,8 @@ func permit(id mtls.Identity, fullMethod string) error {
 		With("reason", "caller_not_allowed")
 }
 
-// beside refuses services of another workspace than the called service's: those of a workspace call each other only
-// there. It fails with forbidden, details.reason other_workspace.
+// beside refuses services of another workspace than the called service's: services of a workspace call each other only
+// within it. It fails with forbidden, details.reason other_workspace.
 func beside(caller, called mtls.Identity) error {
 	if !mtls.InWorkspace(caller.Service) || !mtls.InWorkspace(called.Service) || caller.Workspace == called.Workspace {
 		return nil
@@ -77,8 +77,8 @@ func beside(caller, called mtls.Identity) error {
 		called).With("reason", "other_workspace")
 }
 
-// IdentityOf returns the identity of the certificate that a call came with, a zero one for a call over a socket or in
-// this process.
+// IdentityOf returns the identity of a call's certificate, the zero Identity for a call over a socket or in this
+// process.
 func IdentityOf(ctx context.Context) mtls.Identity {
 	from, _ := peer.FromContext(ctx)
 	if from == nil {

@@ -28,7 +28,7 @@ import (
 	_ "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// table is the caller table, written a second time on purpose: a changed option of the contract has to be meant.
+// table repeats the caller table on purpose, so that a changed option of the contract is noticed.
 var table = map[string]string{
 	"gateway.v1.GatewayService":           "",
 	"sessionmanager.v1.*":                 "gateway",
@@ -54,7 +54,7 @@ var table = map[string]string{
 	"ToolRunnerService/ReleaseCage":       "harness",
 }
 
-// allowed returns the services that the table lets call a method, and the method's full name.
+// allowed returns the services that may call a method by the table, and the method's full name.
 func allowed(m protoreflect.MethodDescriptor) (fullMethod string, callers []string) {
 	service := strings.TrimPrefix(string(m.Parent().FullName()), "kaged.")
 	fullMethod = "/kaged." + service + "/" + string(m.Name())
@@ -85,12 +85,12 @@ func ours() (list []protoreflect.MethodDescriptor) {
 	return list
 }
 
-// door is a server on TCP that answers every method, as session-manager by its certificate.
+// door is a server on TCP that answers every method, with session-manager's certificate.
 type door struct {
 	ca       *certs.CA
 	address  string
-	debugged chan rpc.DebugCall // of each call with a debugging certificate
-	refuse   error              // of records of such calls
+	debugged chan rpc.DebugCall // calls with a debugging certificate
+	refuse   error              // error of recording such calls
 }
 
 func openDoor(t *testing.T) *door {
@@ -137,7 +137,7 @@ func (d *door) material(t *testing.T, service string) *mtls.Material {
 	return m
 }
 
-// dial connects as m, expecting want.
+// dial connects as m and requires the identity want.
 func (d *door) dial(t *testing.T, m *mtls.Material, want string) *grpc.ClientConn {
 	t.Helper()
 	between := rpc.Between{TLS: m, Want: mtls.Identity{Service: want}, CallTimeout: time.Minute}
@@ -149,7 +149,7 @@ func (d *door) dial(t *testing.T, m *mtls.Material, want string) *grpc.ClientCon
 	return conn
 }
 
-// call makes a call without a message of any method.
+// call calls any method, with an empty message.
 func call(ctx context.Context, conn grpc.ClientConnInterface, method string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,8 +166,8 @@ func call(ctx context.Context, conn grpc.ClientConnInterface, method string) err
 	return nil
 }
 
-// Every identity may call the methods that the table gives it and no other, and each may ask for health; a debugging
-// certificate may call all, and each of its calls is recorded.
+// Every identity may call exactly its methods in the table, and check health. A debugging certificate may call all
+// methods, and each of its calls is recorded.
 func TestCallerTable(t *testing.T) {
 	t.Parallel()
 	d, methods := openDoor(t), ours()
@@ -192,7 +192,7 @@ func TestCallerTable(t *testing.T) {
 		check("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", who == mtls.Debug)
 		check("/kaged.no.v1.Such/Method", who == mtls.Debug)
 	}
-	if got, want := len(d.debugged), len(methods)+2; got != want { // without health
+	if got, want := len(d.debugged), len(methods)+2; got != want { // health checks are not recorded
 		t.Errorf("%d calls with the debugging certificate were recorded, want %d", got, want)
 	}
 	if c := <-d.debugged; c.Serial == "" || c.Name == "" || c.Remote == "" || c.Until.Before(time.Now()) {
@@ -200,7 +200,7 @@ func TestCallerTable(t *testing.T) {
 	}
 }
 
-// A call with a debugging certificate is not made where its record cannot be kept.
+// A call with a debugging certificate fails if its record cannot be stored.
 func TestUnrecordedDebugCallIsRefused(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)
@@ -212,7 +212,7 @@ func TestUnrecordedDebugCallIsRefused(t *testing.T) {
 	}
 }
 
-// A connection needs TLS, a certificate of the CA, and the identity that the client wants.
+// A connection requires TLS, a certificate of the CA, and the identity that the client wants.
 func TestHandshakesThatFail(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)

@@ -20,7 +20,7 @@ type DebugCall struct {
 	Until        time.Time
 	// Remote is the caller's address.
 	Remote string
-	// Caller is the one in the call's metadata, without proof.
+	// Caller is the caller in the call's metadata, which is not verified.
 	Caller ident.Caller
 }
 

@@ -1,5 +1,5 @@
 package rpc
 
-// HealthReason is the trailer in which a health check says why a service is not ready, in one sentence of printable
+// HealthReason is the trailer of a health check with the reason why a service is not ready, one sentence in printable
 // ASCII.
 const HealthReason = "kaged-not-ready"

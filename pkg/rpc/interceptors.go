@@ -18,16 +18,16 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// MaxMessage is the largest gRPC message in bytes, in either direction. History goes in chunks and each tool result in
-// a message of its own, but a model's turn is one message, so it bounds a turn; longer answers of the API are shortened
-// to fit.
+// MaxMessage is the maximum size of a gRPC message in bytes, in either direction. History is sent in chunks and each
+// tool result in its own message, but a model's turn is one message, so this limits a turn; longer answers of the API
+// are shortened to fit.
 const MaxMessage = 16 << 20
 
-// reconnect is how a lost connection is tried again. The usual wait of up to two minutes would keep a service
-// unreachable long after it came back.
+// reconnect are the pauses before reconnecting. With the default of up to two minutes a service would stay unreachable
+// long after its return.
 var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
-// The metadata keys a caller travels under.
+// The metadata keys of a caller.
 const (
 	keyUser    = "kaged-user-id"
 	keyEmail   = "kaged-user-email"
@@ -45,13 +45,14 @@ func ServerOptions(log *slog.Logger) []grpc.ServerOption {
 		grpc.MaxSendMsgSize(MaxMessage),
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
-		// Small buffers: a stream that carries little, such as an attached socket's, should cost little.
+		// Small buffers keep the cost of an idle stream low, such as that of an attached socket.
 		grpc.ReadBufferSize(8 << 10),
 		grpc.WriteBufferSize(8 << 10),
 	}
 }
 
-// DialOptions returns the options of every client inside one process or host; between hosts those of [Between] follow.
+// DialOptions returns the options of every client inside one process or host; for clients between hosts the options of
+// [Between] follow.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -64,14 +65,13 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// ServerInterceptors returns the interceptors of every server between the transport and its handlers, for transports
-// other than a grpc.Server.
+// ServerInterceptors returns the interceptors of every server, for transports other than a grpc.Server.
 func ServerInterceptors(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	s := serverSide{log}
 	return s.unary, s.stream
 }
 
-// ClientInterceptors returns the interceptors of every client before the transport.
+// ClientInterceptors returns the interceptors of every client, for transports other than a grpc.ClientConn.
 func ClientInterceptors() (grpc.UnaryClientInterceptor, grpc.StreamClientInterceptor) {
 	return clientUnary, clientStream
 }
@@ -105,7 +105,7 @@ func (s serverSide) stream(
 	return next(srv, &serverStream{ss, ctx})
 }
 
-// finish logs the private part of an error and returns the public one.
+// finish logs the private part of an error and returns the public part.
 func (s serverSide) finish(ctx context.Context, method string, panicked any, err error) error {
 	caller := ident.CallerFrom(ctx)
 	if panicked != nil {
@@ -176,8 +176,8 @@ func clientUnary(
 	return answered(ctx, invoke(outgoing(ctx), method, req, reply, cc, opts...))
 }
 
-// answered returns the fault of a call made with ctx. The transport calls a connection that is closed cancelled too;
-// where the caller has not cancelled that is unavailable.
+// answered returns the fault of a call made with ctx. The transport also reports a closed connection as cancelled; if
+// the caller has not cancelled, that is unavailable.
 func answered(ctx context.Context, err error) error {
 	if status.Code(err) == codes.Canceled && len(status.Convert(err).Details()) == 0 && ctx.Err() == nil {
 		err = status.Error(codes.Unavailable, status.Convert(err).Message())
@@ -202,7 +202,7 @@ func clientStream(
 
 type faultStream struct {
 	grpc.ClientStream
-	ctx context.Context // of the caller: the stream's own ends with the connection
+	ctx context.Context // the caller's context; the stream's own also ends with the connection
 }
 
 func (s *faultStream) SendMsg(m any) error { return answered(s.ctx, s.ClientStream.SendMsg(m)) }

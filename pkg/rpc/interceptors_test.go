@@ -15,8 +15,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// The log has more than the caller learns: defects and causes. An expected end, such as that of a cancelled stream, is
-// no defect.
+// The log gets defects and causes that the caller does not get. An expected end, such as a cancelled stream, is not a
+// defect.
 func TestDefectsAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestDefectsAreLogged(t *testing.T) {
 	}
 }
 
-// A call that a closed connection cuts off is unavailable; one that its caller or the server cancelled is cancelled.
+// A call cut off by a closed connection is unavailable; a call cancelled by its caller or the server is cancelled.
 func TestClosedConnectionIsUnavailable(t *testing.T) {
 	t.Parallel()
 	closed := status.Error(codes.Canceled, "grpc: the client connection is closing")
@@ -100,7 +100,7 @@ func TestClosedConnectionIsUnavailable(t *testing.T) {
 	}
 }
 
-// failing is a stream of which everything fails.
+// failing is a stream whose methods all fail.
 type failing struct {
 	grpc.ClientStream
 	err error

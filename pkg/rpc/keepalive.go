@@ -7,15 +7,16 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// Keepalive finds vanished peers: a call that holds a resource, such as an attached socket's, must not hold it for the
-// hours that TCP takes to notice.
+// Keepalive detects vanished peers. A call that holds a resource, such as an attached socket's, must not hold it for
+// the hours that TCP needs to detect the loss.
 type Keepalive struct {
-	// Interval is how long a connection may be silent before the other end is asked whether it is there.
+	// Interval is the silence on a connection before a ping.
 	Interval time.Duration
-	// Timeout is how long the answer may take before the connection, and every call on it, is given up as unavailable.
+	// Timeout is the time to answer the ping. After it the connection is closed, and every call on it fails with
+	// unavailable.
 	Timeout time.Duration
-	// Age is how long a server uses a connection for new calls, 0 for any time. Calls under way end on it; the client
-	// connects again, with the certificates and addresses of that time.
+	// Age is the time for which a server accepts new calls on a connection, 0 for no limit. Running calls complete on it;
+	// the client reconnects with the current certificates and addresses.
 	Age time.Duration
 }
 
@@ -25,10 +26,11 @@ var DefaultKeepalive = Keepalive{Interval: 20 * time.Second, Timeout: 10 * time.
 // DefaultAge is the Age of connections between hosts.
 const DefaultAge = 5 * time.Minute
 
-// MinKeepalive is the shortest Interval of clients. Servers hang up on clients that ask more often than half of it.
+// MinKeepalive is the minimum Interval of clients. Servers close connections of clients that ping more often than every
+// half of it.
 const MinKeepalive = 10 * time.Second
 
-// Server returns the options of a server that asks its clients.
+// Server returns the options of a server that pings its clients.
 func (k Keepalive) Server() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -38,7 +40,7 @@ func (k Keepalive) Server() []grpc.ServerOption {
 	}
 }
 
-// Client returns the options of a client that asks its server while calls are under way.
+// Client returns the options of a client that pings its server during calls.
 func (k Keepalive) Client() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: k.Interval, Timeout: k.Timeout})}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Lasting returns a context for a stream that outlives ctx until its end: after ctx has ended, end is called, which
-// asks the other side to finish. The context ends when that fails, or when patience has passed since ctx ended.
-// stop ends the context and returns when its goroutine has ended; it must be called.
+// Lasting returns a context for a stream that outlives ctx until its own end. When ctx ends, end is called to ask the
+// other side to finish. The context ends if end fails, or when patience has passed since ctx ended. stop ends the
+// context and returns when its goroutine has ended; the caller must call it.
 func Lasting(
 	ctx context.Context,
 	patience time.Duration,

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// A stream outlives its caller until the other side has finished, and at most by the patience.
+// A stream outlives its caller until the other side has finished, at most by patience.
 func TestLasting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -7,13 +7,13 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Options are the contract's options of a method.
+// Options are the options of a method in the contract.
 type Options struct {
-	// WithoutOperator and WithoutStorage are the options of kaged.common.v1 of these names.
+	// WithoutOperator and WithoutStorage are the options of kaged.common.v1 with these names.
 	WithoutOperator, WithoutStorage bool
 }
 
-// OptionsOf returns the options of a method by its full name, "/package.Service/Method". An unknown method has no
+// OptionsOf returns the options of a method with the full name "/package.Service/Method". An unknown method has no
 // options.
 func OptionsOf(fullMethod string) Options {
 	m := methodOf(fullMethod)

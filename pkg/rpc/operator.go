@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// RequireOperator refuses calls that carry no operator with unauthenticated, unless the method's option
-// without_operator is set.
+// RequireOperator refuses calls without an operator with unauthenticated, unless the method's option without_operator
+// is set.
 func RequireOperator(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := operatorKnown(ctx, info.FullMethod); err != nil {
 		return nil, err

@@ -19,10 +19,10 @@ import (
 	"kaged.dev/pkg/mtls"
 )
 
-// keyToken is the metadata key that the service token travels under.
+// keyToken is the metadata key of the service token.
 const keyToken = "kaged-service-token"
 
-// TokenOptions returns the options of a client that shows the service token with each call; empty for an empty token.
+// TokenOptions returns the options of a client that sends the service token with each call; none for an empty token.
 func TokenOptions(token string) []grpc.DialOption {
 	if token == "" {
 		return nil
@@ -36,44 +36,44 @@ func (t tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[st
 	return map[string]string{keyToken: string(t)}, nil
 }
 
-// RequireTransportSecurity is false: the token is for unix sockets, and shown on no other connection.
+// RequireTransportSecurity is false, because the token is only sent on unix sockets.
 func (tokenCredentials) RequireTransportSecurity() bool { return false }
 
-// A standing is the relation of the process at the other end of a connection to this one.
+// A standing is the relation of a connection's peer process to this process.
 type standing int
 
 const (
-	// unknown is a process that cannot be looked at, such as one of another container: it shows the service token.
+	// unknown is a process that cannot be examined, such as one of another container; it needs the service token.
 	unknown standing = iota
-	// own is a process outside of every cage, of the user this process runs as or of root.
+	// own is a process outside of every cage, of this process's user or of root.
 	own
-	// stranger is a process that may not call, with any token.
+	// stranger is a process that may not call, even with a token.
 	stranger
-	// certified is a process on a TCP connection that has shown a certificate.
+	// certified is a process on a TCP connection with a certificate.
 	certified
 )
 
-// Peers decides which processes may call a service: a visible socket is no permission. A process of this user or of
-// root may call unless it is in a process namespace below this one, as cages are. One that cannot be examined, in
-// another container, may call with the service token. One on a TCP connection shows a certificate, and may make the
-// calls that the caller table gives its identity ([CallersOf]). The rule holds for every RPC, health and reflection
-// too, and is checked before a message is read.
+// Peers decides which processes may call a service, since access to its socket does not suffice. A process of this user
+// or of root may call unless it is in a nested pid namespace, as in a cage. One that cannot be examined, in another
+// container, may call with the service token. One on a TCP connection needs a certificate, and may make the calls that
+// the caller table permits its identity ([CallersOf]). The rule applies to every RPC, health and reflection included,
+// and is checked before a message is read.
 //
 // Refusals are forbidden (a stranger, or an identity that may not call the method) or unauthenticated (no token, or a
 // wrong one).
 type Peers struct {
-	// Token is the service token, "" where no process is let in by one.
+	// Token is the service token, "" if no process is admitted by a token.
 	Token string
-	// TLS is this process's identity. Without it no TCP connection is served.
+	// TLS is this process's certificate. Without it no TCP connection is accepted.
 	TLS *mtls.Material
-	// Debugged records a call with a debugging certificate before it is made. A call is refused with its error.
+	// Debugged records a call with a debugging certificate before it is made. Its error refuses the call.
 	Debugged func(context.Context, DebugCall) error
-	// Log is told of connections of strangers.
+	// Log gets the connections of strangers.
 	Log *slog.Logger
 }
 
-// ServerOptions returns the options of a server that is guarded so. Connections that are neither unix sockets nor TCP
-// are taken for this process's own.
+// ServerOptions returns the options of a server with this check. Connections that are neither unix sockets nor TCP are
+// accepted as this process's own.
 func (p Peers) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(&door{insecure.NewCredentials(), p}),
@@ -89,8 +89,8 @@ func (p Peers) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// door examines connecting processes. Its finding goes with the connection, so that the caller is told why it is
-// refused.
+// door examines connecting processes. It stores its result with the connection, so that the caller gets the reason of a
+// refusal.
 type door struct {
 	credentials.TransportCredentials
 	peers Peers
@@ -99,15 +99,15 @@ type door struct {
 type verdict struct {
 	credentials.CommonAuthInfo
 	standing standing
-	err      error             // of a stranger
-	identity mtls.Identity     // of a certified process
-	cert     *x509.Certificate // of a certified process
+	err      error             // set for a stranger
+	identity mtls.Identity     // set for a certified process
+	cert     *x509.Certificate // set for a certified process
 }
 
 // AuthType implements credentials.AuthInfo.
 func (verdict) AuthType() string { return "kaged-peer" }
 
-// ServerHandshake implements credentials.TransportCredentials. It sends no byte on a connection that is not TCP.
+// ServerHandshake implements credentials.TransportCredentials. On a connection that is not TCP it sends nothing.
 func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if _, isTCP := conn.(*net.TCPConn); isTCP {
 		return d.shakeHands(conn)
@@ -125,7 +125,8 @@ func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, e
 	return conn, v, nil
 }
 
-// shakeHands demands a certificate. A certificate of the CA that names no service makes a stranger, which is told why.
+// shakeHands requires a certificate. A certificate of the CA without a service's name makes the caller a stranger,
+// which gets the reason.
 func (d *door) shakeHands(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if d.peers.TLS == nil {
 		return nil, nil, errors.New("kaged's services take TCP connections with TLS only")
@@ -133,7 +134,7 @@ func (d *door) shakeHands(conn net.Conn) (net.Conn, credentials.AuthInfo, error)
 	remote := conn.RemoteAddr().String()
 	secured, info, err := credentials.NewTLS(d.peers.TLS.Server()).ServerHandshake(conn)
 	if err != nil {
-		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) { // a prober that only connects
+		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) { // a port probe, which only connects
 			d.peers.Log.Warn("refused a TLS connection", "remote", remote, "error", err)
 		}
 		return nil, nil, err
@@ -165,12 +166,12 @@ func (d *door) Clone() credentials.TransportCredentials {
 func (p Peers) admit(ctx context.Context, method string, shown []string) error {
 	from, _ := peer.FromContext(ctx)
 	if from == nil {
-		return fault.New(fault.Internal, "The connection was not looked at.")
+		return fault.New(fault.Internal, "The connection was not examined.")
 	}
 	v, ok := from.AuthInfo.(verdict)
 	switch {
 	case !ok:
-		return fault.New(fault.Internal, "The connection was not looked at.")
+		return fault.New(fault.Internal, "The connection was not examined.")
 	case v.standing == own:
 		return nil
 	case v.standing == stranger:
@@ -193,7 +194,7 @@ func (p Peers) admit(ctx context.Context, method string, shown []string) error {
 	return nil
 }
 
-// The refusals of strangers.
+// The errors of strangers.
 func foreignUser(uid uint32) error {
 	return fault.New(fault.Forbidden, "kaged's services answer the user they run as, and root; the caller is user %d.",
 		uid).

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look returns the standing of the process at the other end of a unix socket, and why it is a stranger. It is about the
-// process that connected, not one that has its number now.
+// look returns the standing of the peer process of a unix socket, and the reason if it is a stranger. It examines the
+// process that connected, even if its pid has been reused.
 func look(conn *net.UnixConn) (standing, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -44,8 +44,8 @@ func look(conn *net.UnixConn) (standing, error) {
 	return standingOf(int(cred.Pid), pidfd, pidErr)
 }
 
-// standingOf looks whether a process is in a namespace of processes below this one's. pidfd holds it, unless pidErr
-// says why it cannot.
+// standingOf examines whether a process is in a nested pid namespace. pidfd refers to the process, unless pidErr says
+// why it is unavailable.
 func standingOf(pid, pidfd int, pidErr error) (standing, error) {
 	depth, err := 0, pidErr
 	switch {
@@ -55,7 +55,7 @@ func standingOf(pid, pidfd int, pidErr error) (standing, error) {
 		depth, err = depthIn(fmt.Sprintf("/proc/%d/status", pid))
 	}
 	if errors.Is(err, errGone) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
-		return stranger, caged() // a process that has ended cannot show that it was outside of cages
+		return stranger, caged() // an ended process cannot be proved to be outside of cages
 	}
 	mine, mineErr := depthIn("/proc/self/status")
 	switch {
@@ -67,12 +67,11 @@ func standingOf(pid, pidfd int, pidErr error) (standing, error) {
 	return own, nil
 }
 
-// heldDepth reads how many namespaces of processes the one that a pidfd holds is in. The kernel says it of that very
-// process; of one that has ended it says the number -1.
+// heldDepth returns the nesting depth of the pid namespace of the process of a pidfd. The kernel reports it for exactly
+// that process; for an ended process it reports the pid -1.
 func heldDepth(pidfd int) (int, error) { return depthIn(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd)) }
 
-// depthIn counts the numbers of a process in a file that has a line NSpid: one for each namespace, from that of /proc
-// down.
+// depthIn counts the pids of a process in a file with a line NSpid: one for each namespace, from that of /proc down.
 func depthIn(file string) (int, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -90,5 +89,5 @@ func depthIn(file string) (int, error) {
 			return len(numbers), nil
 		}
 	}
-	return 0, fmt.Errorf("%s says nothing of namespaces", file)
+	return 0, fmt.Errorf("%s has no line NSpid", file)
 }

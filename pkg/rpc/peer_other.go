@@ -4,5 +4,5 @@ package rpc
 
 import "net"
 
-// look takes any process that opens a socket of mode 0600 for one of this user: these systems have no cages.
+// look accepts every process, because the socket's mode 0600 excludes other users and these systems have no cages.
 func look(*net.UnixConn) (standing, error) { return own, nil }

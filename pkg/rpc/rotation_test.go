@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/testkit/certs"
 )
 
-// The CA of a running deployment is replaced without a restart: both CAs in the bundles, then new certificates, then
-// the new CA alone. At no step does a call fail, and afterwards a certificate of the old CA is refused.
+// The CA of a running deployment is replaced without a restart: first both CAs in the bundles, then new certificates,
+// then the new CA only. No call fails at any step, and afterwards a certificate of the old CA is refused.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	log, before, after := slog.New(slog.DiscardHandler), certs.New(t), certs.New(t)

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// service answers a unary call and a stream as a test tells it to.
+// service answers a unary call and a stream as the test specifies.
 type service struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	sessionmanagerv1.UnimplementedAttachServiceServer
@@ -54,12 +54,12 @@ func (s *service) Attach(
 // world is a server and a connection to it over a real socket.
 type world struct {
 	*service
-	log  *bytes.Buffer // read it when no call is under way
+	log  *bytes.Buffer // read it only while no call is running
 	wire *wire
 	conn *grpc.ClientConn
 }
 
-// start starts a server; more are options of it.
+// start starts a server with additional options.
 func start(t *testing.T, more ...grpc.ServerOption) *world {
 	t.Helper()
 	w := &world{service: &service{}, log: &bytes.Buffer{}, wire: &wire{}}
@@ -101,7 +101,7 @@ func (w *world) follow(ctx context.Context) error {
 	return err
 }
 
-// wire is a client's side of the network: while it is silent sent data is lost, without an error.
+// wire is the client's network connection; while it is silent, sent data is lost without an error.
 type wire struct{ silent atomic.Bool }
 
 type wireConn struct {
@@ -121,14 +121,14 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A handler's error reads the same on the other side, in calls and in streams; its private part stays in the log.
+// A handler's error is the same on the other side, in calls and in streams; its private part stays in the log.
 func TestFaultsCrossTheWire(t *testing.T) {
 	w := start(t)
 	wanted := fault.New(fault.DSLInvalid, "Bad file.").With("errors", []any{map[string]any{"line": 3.0}}).WithHTTP(418)
 	for name, c := range map[string]struct {
 		sent error
 		want *fault.Error
-		log  string // text that the log must hold, "" for an empty log
+		log  string // text that the log must contain, "" for an empty log
 	}{
 		"a fault":        {wanted, wanted, ""},
 		"a fault inside": {fmt.Errorf("reading /secret: %w", wanted), wanted, ""},
@@ -163,7 +163,7 @@ func TestFaultsCrossTheWire(t *testing.T) {
 	}
 }
 
-// A panic ends its call and not the process; the log has its stack and the request it belongs to.
+// A panic ends its call and not the process; the log has its stack and its request.
 func TestPanic(t *testing.T) {
 	w := start(t)
 	w.unary = func(context.Context) error { panic("boom") }
@@ -181,7 +181,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// The caller arrives as it was sent, in calls and in streams, and an absent one is absent.
+// The caller arrives unchanged, in calls and in streams, and an absent one stays absent.
 func TestCaller(t *testing.T) {
 	w := start(t)
 	var got ident.Caller
@@ -204,7 +204,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// A client's own end keeps its meaning, and a missing server is unavailable.
+// A client's own cancellation or deadline keeps its code, and a missing server is unavailable.
 func TestTheClientsOwnFaults(t *testing.T) {
 	w := start(t)
 	w.unary = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -238,7 +238,7 @@ func TestTheClientsOwnFaults(t *testing.T) {
 	)
 }
 
-// tooLarge checks that err says in kaged's words that a message is larger than one may be.
+// tooLarge checks that err is kaged's error for a message above the maximum size.
 func tooLarge(t *testing.T, what string, err error) {
 	t.Helper()
 	f := fault.From(err)
@@ -247,7 +247,7 @@ func tooLarge(t *testing.T, what string, err error) {
 	}
 }
 
-// A vanished client loses its holds when it misses a keepalive, long before TCP gives up.
+// A vanished client loses its holds after a missed keepalive, long before TCP detects the loss.
 func TestKeepaliveEndsGhosts(t *testing.T) {
 	w := start(t, rpc.Keepalive{Interval: time.Second, Timeout: 50 * time.Millisecond}.Server()...)
 	held, ended := make(chan struct{}), make(chan error, 1)
@@ -269,7 +269,7 @@ func TestKeepaliveEndsGhosts(t *testing.T) {
 	<-followed
 }
 
-// A status shows its code to clients without kaged's details, and its details to those that know them.
+// A status has its code for clients without kaged's details, and its details for those that know them.
 func TestToStatus(t *testing.T) {
 	sent := fault.New(fault.SessionAttached, "Held.").With("holder", "a:1").With("seq", 3)
 	st, ok := status.FromError(rpc.ToStatus(fmt.Errorf("attach: %w", sent)))
@@ -294,7 +294,7 @@ func TestToStatus(t *testing.T) {
 	}
 }
 
-// Every class of status has a code here.
+// Every class of status has a code.
 func TestClasses(t *testing.T) {
 	for code, want := range map[codes.Code]fault.Code{
 		codes.InvalidArgument: fault.BadRequest, codes.OutOfRange: fault.BadRequest, codes.NotFound: fault.NotFound,

@@ -14,11 +14,11 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Domain is the domain of every ErrorInfo kaged sends.
+// Domain is the domain of every ErrorInfo from kaged.
 const Domain = "kaged.dev"
 
-// ToStatus returns err as it goes over the wire, nil for nil. It shows the message of the innermost *fault.Error only:
-// texts added around it may hold paths or secrets.
+// ToStatus converts err to a status, nil for nil. Its message is that of the innermost *fault.Error only, because texts
+// added around it may hold paths or secrets.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil
@@ -39,7 +39,7 @@ func ToStatus(err error) error {
 }
 
 // FromStatus returns the *fault.Error of a status. A status without one, such as the transport's own, gets the code of
-// its class. io.EOF and nil stay as they are.
+// its class. io.EOF and nil are returned unchanged.
 func FromStatus(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || isFault(err) {
 		return err
@@ -110,7 +110,7 @@ func classMessage(st *status.Status) string {
 	return st.Message()
 }
 
-// flat renders details for ErrorInfo, which takes only strings as metadata; the whole detail travels beside it.
+// flat formats details for ErrorInfo, whose metadata allows only strings; the full details are sent beside it.
 func flat(details map[string]any) map[string]string {
 	if len(details) == 0 {
 		return nil
