@@ -11,27 +11,27 @@ import (
 
 // Cages makes cages. It is safe for concurrent use.
 type Cages interface {
-	// Hold makes a cage and holds it until ctx ends, or the cage does: then it returns nil. event is called from
-	// one goroutine at a time, first with Opened; its error becomes Hold's. Hold fails with cage_policy_invalid and
-	// cage_unavailable if the cage cannot be made, and with unavailable if the supervisor cannot be reached or was
-	// lost.
+	// Hold opens a cage and holds it until ctx ends or the cage ends; in both cases it returns nil. event is called from
+	// one goroutine at a time, first with Opened; its error is returned by Hold. Hold fails with cage_policy_invalid and
+	// cage_unavailable if the cage cannot be made, and with unavailable if the supervisor cannot be reached or was lost.
 	Hold(ctx context.Context, spec contract.CageSpec, event func(contract.CageEvent) error) error
-	// Release lets go of a cage in place of the end of Hold's ctx, and returns its findings when it has ended, or
-	// at once if background processes keep it. It fails with unavailable.
+	// Release ends a hold, as the end of Hold's ctx does. It returns the cage's findings when the cage has ended, or at
+	// once if background processes keep it. It fails with unavailable.
 	Release(ctx context.Context, id, session string) ([]contract.Finding, error)
 }
 
-// Inventory knows the running cages and commands.
+// Inventory lists the running cages and commands.
 type Inventory interface {
-	// Running returns those of a session, or all for "", the oldest first. It fails with unavailable.
+	// Running returns the cages and commands of a session, or all for "", the oldest first. It fails with unavailable.
 	Running(ctx context.Context, session string) (contract.Running, error)
 	// SignalRunning sends a signal, by a name such as SIGINT, to the process group of a command of a session. It fails
-	// with process_not_found for one that does not run for it, with process_ended, invalid_params and unavailable.
+	// with process_not_found if the session has no such running command, and with process_ended, invalid_params and
+	// unavailable.
 	SignalRunning(ctx context.Context, session, id, name string) error
 }
 
-// Explain returns the reason for which a cage with this policy ended a command and the remedy, empty for other
-// reasons.
+// Explain returns the reason why a cage with this policy ended a command, with the remedy; empty for reasons that do
+// not come from a cage.
 func Explain(r contract.Reason, policy *dsl.Cage) string {
 	var limits dsl.Limits
 	if policy != nil {
@@ -58,7 +58,7 @@ func Explain(r contract.Reason, policy *dsl.Cage) string {
 	return ""
 }
 
-// limited names the limit, where its value is known.
+// limited names the limit, if its value is known.
 func limited(name, value string) string {
 	if value == "" {
 		return ""

@@ -9,8 +9,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// The reason for which a cage ended a command is told with the limit as it is written, if it is known, and with a
-// remedy.
+// Explain names the reason, the configured limit if it is known, and a remedy.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{Limits: dsl.Limits{Memory: 2e9, PIDs: 64, Disk: 1 << 30, Walltime: 90 * time.Second}}

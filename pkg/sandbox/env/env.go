@@ -1,5 +1,5 @@
-// Package env builds the environment of every process a tool starts. There is one builder, so that there is one place a
-// secret could slip through.
+// Package env builds the environment of every process started by a tool. There is only one builder, so that secrets are
+// withheld in one place.
 package env
 
 import (
@@ -10,15 +10,15 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Allowed are the variables a process gets from kaged's own environment, where they are set. Other variables are
-// not inherited.
+// Allowed are the variables that a process inherits from kaged's environment if they are set. No other variables are
+// inherited.
 var Allowed = [...]string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR", "TZ"}
 
-// own are those of the allowed variables that a cage has values of its own for, or that make no sense in one.
+// own are the allowed variables for which a cage has its own values, or which have no use in a cage.
 var own = [...]string{"HOME", "USER", "SHELL", "TMPDIR"}
 
-// Caged is Build for a command in a cage: variables about kaged's own user and folders stay out, because the cage
-// has its own.
+// Caged is Build for a command in a cage: it omits variables about kaged's user and folders, because the cage has its
+// own.
 func Caged(lookup func(string) (string, bool), declared map[string]string) map[string]string {
 	return Build(func(name string) (string, bool) {
 		if slices.Contains(own[:], name) {
@@ -28,8 +28,8 @@ func Caged(lookup func(string) (string, bool), declared map[string]string) map[s
 	}, declared)
 }
 
-// Build returns the allowed variables lookup knows, overlaid with those declared for this process. Declared values
-// are taken as they are, without expansion.
+// Build returns the allowed variables known to lookup, overlaid with the variables declared for this process. Declared
+// values are not expanded.
 func Build(lookup func(string) (string, bool), declared map[string]string) map[string]string {
 	vars := make(map[string]string, len(Allowed)+len(declared))
 	for _, name := range Allowed {
@@ -41,10 +41,10 @@ func Build(lookup func(string) (string, bool), declared map[string]string) map[s
 	return vars
 }
 
-// maxBytes bounds declared variables together. The system takes no longer one.
+// maxBytes limits declared variables together; the system accepts no longer variable.
 const maxBytes = 128 << 10
 
-// Check refuses declared variables the system cannot hold, with invalid_params about the parameter field.
+// Check refuses declared variables that the system does not support, with invalid_params for the parameter field.
 func Check(field string, declared map[string]string, limit int) error {
 	if len(declared) > limit {
 		return fault.New(fault.InvalidParams, "%s has %d entries; at most %d are allowed.", field, len(declared), limit).

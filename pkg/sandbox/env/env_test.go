@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/sandbox/env"
 )
 
-// A process gets the allowed names that are set, with the declared variables over them (T-ENV-01, -02, -04).
+// A process gets the allowed variables that are set, overlaid with the declared ones (T-ENV-01, -02, -04).
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{
@@ -28,7 +28,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// Variables that the system cannot hold are refused by name (T-SHELL-14).
+// Variables that the system does not support are refused by name (T-SHELL-14).
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []map[string]string{

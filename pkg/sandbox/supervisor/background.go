@@ -15,7 +15,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// patient calls wait for a supervisor that is being restarted, as long as their context lasts.
+// patient calls wait for a restarting supervisor until their context ends.
 var patient = grpc.WaitForReady(true)
 
 // Start implements [sandbox.Background], as do the methods below.
@@ -40,7 +40,7 @@ func (c *Client) Attach(
 	for {
 		event, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return contract.Process{}, fault.New(fault.Unavailable, "The sandbox supervisor says nothing about the process.").
+			return contract.Process{}, fault.New(fault.Unavailable, "The sandbox supervisor returned no state of the process.").
 				With("subsystem", "sandbox-supervisor")
 		}
 		if err != nil {

@@ -47,7 +47,8 @@ func (c *Client) Release(ctx context.Context, id, session string) ([]contract.Fi
 	return contract.FindingsFromProto(res.GetFound()), nil
 }
 
-// heldNoMore interprets the end of a hold before the cage's: the refusal of a new cage, or the loss of an open one.
+// heldNoMore interprets the error of a hold that ended before its cage: the refusal of a new cage, or the loss of an
+// open one.
 func heldNoMore(ctx context.Context, err error, opened bool) error {
 	switch {
 	case ctx.Err() != nil:

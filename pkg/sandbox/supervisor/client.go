@@ -1,4 +1,4 @@
-// Package supervisor is the client of sandbox-supervisor: it runs commands, and holds cages, through its gRPC service.
+// Package supervisor is the gRPC client of sandbox-supervisor. It runs commands and holds cages.
 package supervisor
 
 import (
@@ -28,14 +28,14 @@ var (
 	_ sandbox.Inventory  = (*Client)(nil)
 )
 
-// New returns a runner that asks client.
+// New returns a Client that uses client.
 func New(client sandboxsupervisorv1.SandboxServiceClient) *Client { return &Client{client} }
 
 type stream = grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
 
-// Run runs one command in one stream; the end of the stream is the end of the command.
+// Run runs one command in one stream; the end of the stream ends the command.
 func (c *Client) Run(ctx context.Context, spec sandbox.Spec, output func([]byte)) (contract.Exit, error) {
-	// Returning for any reason ends the stream, and the supervisor then kills the remaining processes.
+	// Any return ends the stream, and the supervisor then kills the remaining processes.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	st, err := c.client.Exec(ctx)
@@ -70,8 +70,8 @@ func (c *Client) Run(ctx context.Context, spec sandbox.Spec, output func([]byte)
 	}
 }
 
-// start sends the command and closes its input: a program that asks a question gets no answer instead of waiting
-// for one. A refusal by the supervisor comes with the first Recv.
+// start sends the command and closes its input, so that a program that asks a question does not wait for an answer. A
+// refusal by the supervisor comes with the first Recv.
 func start(st stream, spec sandbox.Spec) error {
 	for _, m := range []*sandboxsupervisorv1.ExecRequest{
 		{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: specToProto(spec)}},
@@ -94,7 +94,7 @@ func terminal(wanted bool) *sandboxsupervisorv1.Terminal {
 	return &sandboxsupervisorv1.Terminal{}
 }
 
-// ended interprets the end of a stream before the command's.
+// ended interprets the error of a stream that ended before its command.
 func ended(ctx context.Context, err error, started bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
