@@ -1,4 +1,4 @@
-// Package seal keeps other processes of the same user out of this one: its environment, memory and open files,
-// where keys of providers are. A command that works without a cage has the same user. Root is not kept out, and
-// programs that this process starts are not sealed.
+// Package seal protects this process from other processes of the same user: its environment, memory and open files,
+// which hold keys of providers. An uncaged command runs as the same user. Root has access, and programs started by this
+// process are not sealed.
 package seal

@@ -11,10 +11,11 @@ import (
 var (
 	mu     sync.Mutex // guards the rest
 	sealed bool
-	opened int // calls of Open that run
+	opened int // running calls of Open
 )
 
-// Process seals this process. One that a debugger has started is left open, or the debugger would lose it.
+// Process seals this process. It leaves a process open that was started by a debugger, because the debugger would lose
+// access.
 func Process() {
 	status, err := os.ReadFile("/proc/self/status")
 	if err == nil && !bytes.Contains(status, []byte("\nTracerPid:\t0\n")) {
@@ -26,12 +27,12 @@ func Process() {
 	dumpable(opened > 0)
 }
 
-// Open runs start, which starts a child in a user namespace, and returns its error: the child's maps are written by
-// this process before the child has called exec, and those of a sealed process are root's. The process is open
-// meanwhile.
+// Open runs start, which starts a child in a user namespace, and returns its error. This process writes the child's id
+// maps before the child calls exec, and the map files of a sealed process belong to root, so the process is unsealed
+// during the call.
 func Open(start func() error) error {
 	if os.Geteuid() == 0 {
-		return start() // may write root's
+		return start() // root may write them
 	}
 	mu.Lock()
 	opened++
@@ -54,5 +55,5 @@ func dumpable(yes bool) {
 	if yes {
 		value = 1
 	}
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, value, 0, 0, 0) // it fails for another value only
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, value, 0, 0, 0) // it fails only for other values
 }

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/testkit"
 )
 
-// TestMain lets this binary be a sealed process that starts a child in a user namespace and then waits.
+// TestMain can run this binary as a sealed process that starts a child in a user namespace and then waits.
 func TestMain(m *testing.M) {
 	if os.Getenv("KAGED_TEST_SEALED") == "" {
 		os.Exit(m.Run())
@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// A process of an ordinary user that is sealed shows its environment to no other of that user, and starts children
-// in user namespaces all the same.
+// A sealed process of an ordinary user hides its environment from that user's other processes, and can still start
+// children in user namespaces.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	if part := os.Getenv("KAGED_TEST_READ"); part != "" {

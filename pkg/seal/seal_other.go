@@ -2,7 +2,7 @@
 
 package seal
 
-// Process is empty: only Linux has the needed calls.
+// Process does nothing: only Linux has the required calls.
 func Process() {}
 
 // Open runs start.
