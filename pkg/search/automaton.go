@@ -8,46 +8,46 @@ import (
 	"unicode/utf8"
 )
 
-// automaton tells which lines of a text match an expression. It is the expression's program with all its threads run at
-// once, their sets remembered as states, so that a character costs one look into a table; states are made on first use.
-// It tells lines and not places, so it can stop at the first end of any match.
+// automaton finds the lines of a text that match an expression. It runs all threads of the expression's program at once
+// and stores each set of threads as a state, so that a character costs one table look-up; states are made on first use.
+// It finds lines and not positions, so it can stop at the first end of any match.
 //
-// The regular expression package spends 20 to 100 ns on a character in a thread list or a backtracker, the table some 2
-// ns. It takes the same time for every expression: a text that makes new states all the time costs as much as running
-// the threads.
+// The regular expression package spends 20 to 100 ns on a character in a thread list or a backtracker, the table about
+// 2 ns, for every expression. A text that constantly needs new states costs as much as running the threads.
 //
-// An automaton grows while it works and belongs to one scan at a time.
+// An automaton grows during a scan and belongs to one scan at a time.
 type automaton struct {
 	prog    *syntax.Prog
 	classes *classes
 
-	// next holds the states' rows of 1<<shift columns: where each class leads, as the begin of a row, or one of the marks.
+	// next holds the states' rows of 1<<shift columns. An entry is the start of the row to which a class leads, or one of
+	// the marks.
 	next   []int32
 	shift  int
 	states []state
 	index  map[string]int32
-	kept   int // threads in all states
+	kept   int // number of threads in all states
 
 	closed, stepped threads
 	stack           []uint32
 	key             []byte
-	work            int // threads run since the context was looked at
+	work            int // threads run since the last check of the context
 }
 
-// Marks stand in a row where no state is known.
+// Marks are entries without a known state.
 const (
 	unknown int32 = -1
 	matched int32 = -2
 )
 
-// state is the threads before the next character, and the kind of the character before it.
+// state is the set of threads before the next character, and the kind of the preceding character.
 type state struct {
-	threads   []uint32 // in order
+	threads   []uint32 // in order of priority
 	lineBegin bool
 	afterWord bool
 }
 
-// Bounds of an automaton's memory, above which it starts anew: entries of its table and threads in its states.
+// Limits of an automaton's memory, above which it starts again: entries of its table and threads in its states.
 const (
 	maxTable   = 1 << 18
 	maxThreads = 1 << 20
@@ -63,7 +63,7 @@ func newAutomaton(prog *syntax.Prog, c *classes) *automaton {
 	return a
 }
 
-// forget drops all states but the first, which is the begin of a line.
+// forget drops all states except the first, which is the beginning of a line.
 func (a *automaton) forget() {
 	a.next, a.states, a.kept = a.next[:0], a.states[:0], 0
 	a.index = map[string]int32{}
@@ -72,9 +72,8 @@ func (a *automaton) forget() {
 	a.intern(true, false)
 }
 
-// find returns a place in the first line of data that matches, at its end at the latest, -1 without a match. data
-// begins with a line; its end ends the last one. It fails only if ctx ends, which it checks after each large piece of
-// work.
+// find returns a position in the first matching line of data, at the latest its end, or -1. data begins with a line,
+// and its end ends the last line. It fails only if ctx ends, which it checks after each large piece of work.
 func (a *automaton) find(ctx context.Context, data []byte) (int, error) {
 	c := a.classes
 	row, next := int32(0), a.next
@@ -120,10 +119,10 @@ func (a *automaton) find(ctx context.Context, data []byte) (int, error) {
 	return -1, nil
 }
 
-// workUnit is how many threads run between two looks at the context.
+// workUnit is the number of threads run between two checks of the context.
 const workUnit = 1 << 20
 
-// step works out where class leads from a row, and remembers it. The rows may be others afterwards.
+// step computes and stores the row to which class leads from row. It may move the rows.
 func (a *automaton) step(ctx context.Context, row int32, class uint16) (int32, error) {
 	to := a.follow(a.states[row>>a.shift], class)
 	if a.work += len(a.closed.list) + 1; a.work > workUnit {
@@ -240,7 +239,7 @@ func (a *automaton) intern(lineBegin, afterWord bool) int32 {
 	return row
 }
 
-// threads is a set of places in a program.
+// threads is a set of instructions of a program.
 type threads struct {
 	list []uint32
 	in   []bool

@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// classes parts all characters into kinds an expression cannot tell apart, so that an automaton has one column for each
-// instead of one for each character.
+// classes divides all characters into classes that an expression cannot distinguish, so that an automaton has one
+// column for each class instead of each character.
 type classes struct {
 	// byte is the class of each ASCII byte, and wide for all bytes of longer characters.
 	byte [256]uint16
-	// from are the first characters of intervals in order, of the classes in class.
+	// from are the first characters of intervals in order; class holds their classes.
 	from  []rune
 	class []uint16
 	// example is one character of each class.
 	example []rune
-	// lineEnd is the class of \n, which also stands for the end of the text. wide is no class: it says that the character
-	// has to be decoded first.
+	// lineEnd is the class of \n, which also represents the end of the text. wide is not a class: it means that the
+	// character must be decoded first.
 	lineEnd, wide uint16
 }
 
-// maxTests bounds the work of finding the classes; real expressions have a dozen tests and some hundred characters at
-// which one of them changes.
+// maxTests limits the work of finding the classes. Real expressions have a dozen tests, whose results change at some
+// hundred characters.
 const maxTests = 10_000_000
 
 var errTooLarge = errors.New("it is too large: its repetitions or classes are too many")
@@ -87,8 +87,7 @@ func (c *classes) of(r rune) uint16 {
 // runeTest is an instruction that tests a character.
 type runeTest struct{ inst *syntax.Inst }
 
-// runeTests returns one instruction of each kind of test a program makes. Repetitions are copies that share their
-// ranges.
+// runeTests returns one instruction of each kind of test in a program. Copies made for repetitions share their ranges.
 func runeTests(prog *syntax.Prog) []runeTest {
 	type identity struct {
 		first *rune
@@ -123,7 +122,7 @@ func first(runes []rune) *rune {
 	return &runes[0]
 }
 
-// cuts returns the characters at which the answer of a test may change.
+// cuts returns the characters at which the result of a test may change.
 func (t runeTest) cuts() []rune {
 	runes := t.inst.Rune
 	if len(runes) == 1 {

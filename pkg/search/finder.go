@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// finder finds a text in data, in either case if fold is set; the text is then lower-case ASCII.
+// finder finds a text in data, in any case if fold is set; the text is then lower-case ASCII.
 //
-// It compares three bytes of the text at their distances, 32 places at a time where the processor has AVX2, and the
-// rest of the text at each match. This is the method of the memchr crate, which ripgrep uses, with one byte more: a
-// text of common words, such as one word repeated, matches two rare bytes at every word, and each false match costs as
-// much as 300 bytes. [bytes.Index] compares the first byte or two and falls to about 0.5 GB/s there, and would need
-// data in lower case to fold.
+// It compares three bytes of the text at their distances, at 32 positions at a time if the processor has AVX2, and the
+// rest of the text at each match. This is the method of the memchr crate, which ripgrep uses, with a third byte. In a
+// text of common words, such as one repeated word, two rare bytes match at every word, and each false match costs as
+// much as 300 bytes. [bytes.Index] compares the first byte or two and falls to about 0.5 GB/s in such a text, and would
+// need lower-case data to fold.
 type finder struct {
 	text string
 	fold bool
-	// at are the places of the compared bytes in the text, ascending; bytes are the bytes there.
+	// at are the positions of the compared bytes in the text, ascending; bytes are the bytes at them.
 	at    [3]int
 	bytes [3]byte
 }
 
-// common are the bytes no rarer than 1 in 2500 in Go's own sources, the most common first.
+// common are the bytes with a frequency of at least 1 in 2500 in Go's own sources, the most common first.
 const common = " et\tr0n\naiso,xlcfdu.p1()/m:g2=h\"bS_T4AE{}y3vR6\\8IOCPDMk5LXFw9NVB7[]U*-GH;!+W&Y<z'%|K>Qqj`$"
 
-// rarity is the higher the rarer a byte is.
+// rarity is higher for a rarer byte.
 func rarity(b byte) int {
 	if i := strings.IndexByte(common, b); i >= 0 {
 		return i
@@ -36,7 +36,7 @@ func newFinder(text string, fold bool) finder {
 	f := finder{text: text, fold: fold}
 	f.at[0] = rarest(text, func(i int) bool { return true })
 	f.at[1] = rarest(text, func(i int) bool { return text[i] != text[f.at[0]] })
-	// The last place of the rarest byte left: far apart, the three do not match within one word.
+	// The last position of the rarest remaining byte: if the three are far apart, they do not match within one word.
 	f.at[2] = rarest(text, func(i int) bool { return i != f.at[0] && i != f.at[1] })
 	slices.Sort(f.at[:])
 	for i, at := range f.at {
@@ -45,7 +45,7 @@ func newFinder(text string, fold bool) finder {
 	return f
 }
 
-// rarest returns the last of the rarest bytes of the text at an allowed place, 0 without one.
+// rarest returns the last position of the rarest byte of the text at a permitted position, 0 without one.
 func rarest(text string, may func(int) bool) int {
 	at, best := 0, -1
 	for i := range len(text) {
@@ -56,15 +56,15 @@ func rarest(text string, may func(int) bool) int {
 	return at
 }
 
-// blind is the bit in which upper and lower case letters differ.
+// blind is the bit that distinguishes upper and lower case letters.
 const blind = 'a' - 'A'
 
-// index returns the first place of the text in data, or -1.
+// index returns the first position of the text in data, or -1.
 func (f *finder) index(data []byte) int {
 	if !hasTriple {
 		return f.indexPlain(data)
 	}
-	places := len(data) - len(f.text) + 1 // where the text may begin
+	places := len(data) - len(f.text) + 1 // number of positions where the text may begin
 	want, fold := f.bytes, byte(0)
 	if f.fold {
 		fold = blind
@@ -111,7 +111,7 @@ func (f *finder) is(data []byte) bool {
 	return true
 }
 
-// window is how far the plain search looks for one case of a byte before it looks for the other.
+// window is the number of bytes that the plain search checks for one case of a byte before it checks for the other.
 const window = 4 << 10
 
 // indexPlain is index without special instructions of the processor.

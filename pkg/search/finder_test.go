@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Wherever a text stands, in either case if asked, it is found at its first place, with and without the processor's
-// help.
+// A text is found at its first position, in any case if asked, with and without the processor's special instructions.
 func TestFinderEqualsIndex(t *testing.T) {
 	t.Parallel()
 	letter := rapid.SampledFrom([]string{"a", "A", "b", "B", "_", "@", "`", "z", "Z", "[", "{", " "})
@@ -36,7 +35,8 @@ func TestFinderEqualsIndex(t *testing.T) {
 	})
 }
 
-// The cost of finding a text: one with common bytes, one in either case, one whose beginning is everywhere in the data.
+// BenchmarkFinder measures the search for a text of common bytes, for one in any case, and for one whose beginning is
+// everywhere in the data.
 func BenchmarkFinder(b *testing.B) {
 	data := bytes.Repeat(
 		[]byte("the of to and in is for this tenant that with return value error file request\n"),

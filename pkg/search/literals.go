@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// literals are texts of which every match holds at least one.
+// literals are texts. Every match contains at least one of them.
 type literals struct {
 	any   []string
-	fold  bool // in either case; the texts are then lower-case ASCII
-	exact bool // a line matches if and only if it holds one
+	fold  bool // in any case; the texts are then lower-case ASCII
+	exact bool // a line matches if and only if it contains one
 }
 
-// maxLiterals is from how many texts on looking for each costs more than it saves.
+// maxLiterals is the maximum number of texts for which a separate search of each saves time.
 const maxLiterals = 8
 
-// required returns literals that an expression needs, empty if it needs none worth looking for.
+// required returns the literals that an expression requires, none if a search for them would not save time.
 func required(re *syntax.Regexp) literals {
 	l := needed(re)
 	for _, text := range l.any {
@@ -28,7 +28,7 @@ func required(re *syntax.Regexp) literals {
 	return l
 }
 
-// worth reports whether a text is rare enough that looking for it first saves time: a single letter is not.
+// worth reports whether a text is rare enough to save time: a single letter is not.
 func worth(text string) bool {
 	return len(text) > 1 ||
 		len(text) == 1 && !strings.ContainsAny(text, " \tetaoinsrhldcumfpgwybvkxjqz0123456789ETAOINSRHLDCUMFPGWYBVKXJQZ")
@@ -59,7 +59,7 @@ func inexact(l literals) literals {
 	return l
 }
 
-// literal returns the text of a literal. Where case does not count only a run of ASCII can be looked for.
+// literal returns the text of a literal. If case is ignored, only a run of ASCII can be used.
 func literal(re *syntax.Regexp) literals {
 	if re.Flags&syntax.FoldCase == 0 {
 		return literals{any: []string{string(re.Rune)}, exact: true}
@@ -109,7 +109,7 @@ func best(parts []*syntax.Regexp) literals {
 	return inexact(found)
 }
 
-// join returns the texts of a followed by those of b, if both are only texts.
+// join returns each text of a followed by each of b, if both consist of texts only.
 func join(a, b literals) (literals, bool) {
 	if !a.exact || !b.exact || a.fold != b.fold || len(a.any)*len(b.any) > maxLiterals {
 		return literals{}, false
@@ -123,8 +123,8 @@ func join(a, b literals) (literals, bool) {
 	return joined, true
 }
 
-// score says how much a set of literals narrows a search: by its shortest text, less for many texts and for either
-// case.
+// score estimates how much a set of literals narrows a search: by its shortest text, less for many texts and for
+// ignored case.
 func score(l literals) int {
 	if len(l.any) == 0 {
 		return 0
@@ -140,7 +140,7 @@ func score(l literals) int {
 	return max(s, 1)
 }
 
-// weak reports whether a literal is a single character, which a run of several is better than.
+// weak reports whether a literal is a single character, which is less selective than a run.
 func (l *literals) weak() bool {
 	for _, text := range l.any {
 		if len(text) == 1 {
@@ -150,7 +150,7 @@ func (l *literals) weak() bool {
 	return false
 }
 
-// union returns the literals of a choice: those of each of its parts.
+// union returns the literals of an alternation: those of each alternative.
 func union(parts []*syntax.Regexp) literals {
 	all := literals{exact: true}
 	mixed := false
@@ -170,7 +170,7 @@ func union(parts []*syntax.Regexp) literals {
 	if !all.fold {
 		return all
 	}
-	// Looked for together in either case, the others must be comparable that way.
+	// If one ignores case, all are searched that way, so all must allow it.
 	for i, text := range all.any {
 		for _, c := range []byte(text) {
 			if c >= utf8.RuneSelf {
@@ -183,14 +183,14 @@ func union(parts []*syntax.Regexp) literals {
 	return all
 }
 
-// odd are the characters beyond ASCII that fold to ASCII letters: the Kelvin sign and the long s.
+// odd are the non-ASCII characters that fold to ASCII letters: the Kelvin sign and the long s.
 var odd = [...]struct {
 	letter byte
 	text   []byte
 }{{'k', []byte("\u212A")}, {'s', []byte("\u017F")}}
 
-// usable reports whether the literals can be looked for in data: a fold match may otherwise be written with characters
-// that are no ASCII letters.
+// usable reports whether the literals can be searched in data. Data with characters of odd may contain a match that the
+// ASCII search would miss.
 func (l *literals) usable(data []byte) bool {
 	if !l.fold {
 		return true

@@ -10,19 +10,19 @@ import (
 
 // Pattern is a compiled expression. It is safe for concurrent use.
 type Pattern struct {
-	needs    literals  // empty if the expression can match without any of them
-	finders  []finder  // of the literals
-	run      run       // looked for where there are no literals
-	automata sync.Pool // of *automaton, each used by one scan at a time
+	needs    literals  // empty if the expression can match without any literal
+	finders  []finder  // finders of the literals
+	run      run       // searched if there are no literals
+	automata sync.Pool // values are *automaton, each used by one scan at a time
 }
 
-// maxProgram bounds the instructions that an expression is compiled to. Nested repetitions pass any bound, and the cost
-// of a character may grow with them.
+// maxProgram is the maximum number of instructions of a compiled expression. Nested repetitions can exceed any limit,
+// and the cost of a character may grow with them.
 const maxProgram = 20_000
 
-// Compile reads an expression in RE2 syntax. The error is one clause fit to be shown.
+// Compile compiles an expression in RE2 syntax. The error is one clause for the user.
 func Compile(text string) (*Pattern, error) {
-	// Without OneLine, ^ and $ are at each line; without ClassNL, [^x] matches no line break.
+	// Without OneLine, ^ and $ match at each line; without ClassNL, [^x] does not match a line break.
 	tree, err := syntax.Parse(text, syntax.Perl&^(syntax.OneLine|syntax.ClassNL))
 	if err != nil {
 		return nil, explain(err)
@@ -54,7 +54,7 @@ func Compile(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// longEnough is from how many bytes on a run is rarer than a single character such as "_".
+// longEnough is the length from which a run is rarer than a single character such as "_".
 const longEnough = 4
 
 func explain(err error) error {
@@ -68,11 +68,11 @@ func explain(err error) error {
 	return fmt.Errorf("%s: `%s`", e.Code, e.Expr)
 }
 
-// foreign matches syntax of other engines that RE2 lacks.
+// foreign matches syntax of other engines that RE2 does not support.
 var foreign = regexp.MustCompile(`^(\(\?(<?[=!]|>)|\\[1-9k])`)
 
-// withinLine changes an expression so that it has the same matches inside a line and none across lines: \A and \z are
-// the ends of a line, and no part matches a line break.
+// withinLine changes an expression so that it has the same matches inside a line and none across lines: \A and \z
+// become the ends of a line, and no part matches a line break.
 func withinLine(re *syntax.Regexp) *syntax.Regexp {
 	switch re.Op {
 	case syntax.OpBeginText:
@@ -98,7 +98,7 @@ func withinLine(re *syntax.Regexp) *syntax.Regexp {
 	return re
 }
 
-// withoutBreak takes \n out of the ranges of a class.
+// withoutBreak removes \n from the ranges of a class.
 func withoutBreak(ranges []rune) []rune {
 	kept := make([]rune, 0, len(ranges)+2)
 	for i := 0; i+1 < len(ranges); i += 2 {

@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// run is a number of bytes of one class that every match holds side by side, such as the five digits of \d{5,}.
+// run is a number of adjacent bytes of one class that every match contains, such as the five digits of \d{5,}.
 type run struct {
 	class [256]bool
-	size  int // how many bytes are in the class
-	n     int // of adjacent bytes, 0 for an unusable run
+	size  int // number of bytes in the class
+	n     int // number of adjacent bytes, 0 for an unusable run
 }
 
-// longRun returns the most selective run an expression needs.
+// longRun returns the most selective run that an expression requires.
 func longRun(re *syntax.Regexp) run {
 	switch re.Op {
 	case syntax.OpCharClass:
@@ -37,7 +37,7 @@ func longRun(re *syntax.Regexp) run {
 	return run{}
 }
 
-// classRun describes n characters of a class. One beyond ASCII counts as each byte it could be made of.
+// classRun describes n characters of a class. A non-ASCII character counts as every byte of its possible encodings.
 func classRun(re *syntax.Regexp, n int) run {
 	r := run{n: n}
 	for i := 0; i+1 < len(re.Rune); i += 2 {
@@ -58,7 +58,7 @@ func classRun(re *syntax.Regexp, n int) run {
 	return r
 }
 
-// rare says how much looking for the run first narrows a search, 0 if it does not.
+// rare estimates how much a search for the run narrows the search, 0 if it does not.
 func (r *run) rare() int {
 	switch {
 	case r.n >= 2 && r.size <= 12, r.n >= 3 && r.size <= 32, r.n >= 12 && r.size <= 64:
@@ -67,15 +67,15 @@ func (r *run) rare() int {
 	return 0
 }
 
-// next returns the end of the first run in data from at on, -1 without one. It looks at each n-th byte only, until one
-// is in the class.
+// next returns the end of the first run in data from at on, or -1. It checks only each n-th byte until one is in the
+// class.
 func (r *run) next(data []byte, at int) int {
 	for i := at + r.n - 1; i < len(data); {
 		if !r.class[data[i]] {
 			i += r.n
 			continue
 		}
-		// Back to where this run begins, but not further than n bytes.
+		// Back to the beginning of this run, at most n bytes.
 		begin := i
 		for begin > at && i-begin < r.n-1 && r.class[data[begin-1]] {
 			begin--

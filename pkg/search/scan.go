@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Sizes of the buffers files are read into. A line longer than maxLine is searched in pieces.
+// Sizes of the read buffers. A line longer than maxLine is searched in pieces.
 const (
 	bufferSize = 128 << 10
 	maxLine    = 8 << 20
@@ -23,15 +23,15 @@ var buffers = sync.Pool{New: func() any { return &buffer{data: make([]byte, buff
 // buffer is the memory of one scan.
 type buffer struct {
 	data []byte
-	next [maxLiterals]int // where each literal was found
+	next [maxLiterals]int // position of the next match of each literal
 }
 
-// Found is told each matching line: its number from 1, its text without line ending, which is only valid during the
-// call, and a place of the match, its end at the latest. It returns false to end the scan.
+// Found receives each matching line: its number from 1, its text without line ending, which is only valid during the
+// call, and a position of the match, at the latest its end. It returns false to end the scan.
 type Found func(line int, text []byte, at int) bool
 
-// Scan tells found every matching line of a file. A file with a NUL in its first 8000 bytes is binary and has no
-// matches, unless a byte order mark says that it is UTF-16; its lines are shown in UTF-8.
+// Scan calls found for every matching line of a file. A file with a NUL in its first 8000 bytes is binary and has no
+// matches, unless a byte order mark identifies it as UTF-16; its lines are passed in UTF-8.
 func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	b := buffers.Get().(*buffer)
 	s := scanner{ctx: ctx, pattern: p, found: found, line: 1, buffer: b}
@@ -80,7 +80,7 @@ func (p *Pattern) Scan(ctx context.Context, r io.Reader, found Found) error {
 	}
 }
 
-// readHead reads enough of a file to tell its kind, or all of it.
+// readHead reads enough of a file to detect its kind, or all of it.
 func (b *buffer) readHead(r io.Reader) (filled int, err error) {
 	for filled < headSize && err == nil {
 		var n int
@@ -90,7 +90,7 @@ func (b *buffer) readHead(r io.Reader) (filled int, err error) {
 	return filled, err
 }
 
-// utf16Order tells the order of bytes in a text that begins with UTF-16's byte order mark.
+// utf16Order returns the byte order of a text with a byte order mark of UTF-16.
 func utf16Order(head []byte) (unicode.Endianness, bool) {
 	switch {
 	case bytes.HasPrefix(head, []byte{0xFF, 0xFE}):
@@ -101,24 +101,24 @@ func utf16Order(head []byte) (unicode.Endianness, bool) {
 	return unicode.LittleEndian, false
 }
 
-// put gives a buffer back, unless a long line made it large.
+// put returns a buffer to the pool, unless a long line made it large.
 func (b *buffer) put() {
 	if len(b.data) == bufferSize {
 		buffers.Put(b)
 	}
 }
 
-// scanner goes through a file piece by piece; each piece but a line's is made of whole lines.
+// scanner reads a file in pieces. Each piece consists of whole lines, except a piece of a line longer than maxLine.
 type scanner struct {
 	ctx     context.Context
 	pattern *Pattern
 	found   Found
 	line    int // number of the first line of the next piece
 	buffer  *buffer
-	auto    *automaton // the pattern's, taken when it is first needed
+	auto    *automaton // automaton of the pattern, taken on first use
 }
 
-// close returns the scan's memory to the pool.
+// close returns the scan's memory to the pools.
 func (s *scanner) close() {
 	s.buffer.put()
 	if s.auto != nil {
@@ -131,7 +131,7 @@ func (s *scanner) scan(data []byte) (bool, error) {
 	if len(data) == 0 {
 		return true, nil
 	}
-	counted := 0 // up to where line breaks are counted
+	counted := 0 // end of the counted line breaks
 	next, sure := s.seek(data)
 	for at := 0; at < len(data); {
 		start, err := next(at)
@@ -165,7 +165,7 @@ func (s *scanner) scan(data []byte) (bool, error) {
 	return true, nil
 }
 
-// match returns a place of a match in one line, without its \n, -1 without a match.
+// match returns a position of a match in one line, without its \n, or -1.
 func (s *scanner) match(line []byte) (int, error) {
 	at, err := s.find(line)
 	if at >= 0 || err != nil {
@@ -178,7 +178,7 @@ func (s *scanner) match(line []byte) (int, error) {
 	return s.find(trimmed)
 }
 
-// find returns a place in the first line of data that matches, -1 without a match.
+// find returns a position in the first matching line of data, or -1.
 func (s *scanner) find(data []byte) (int, error) {
 	if s.auto == nil {
 		s.auto, _ = s.pattern.automata.Get().(*automaton)
@@ -186,11 +186,11 @@ func (s *scanner) find(data []byte) (int, error) {
 	return s.auto.find(s.ctx, data)
 }
 
-// mark is the byte order mark of UTF-8, which is no part of the first line.
+// mark is the byte order mark of UTF-8, which is not part of the first line.
 var newline, returned, mark = []byte{'\n'}, []byte{'\r'}, []byte("\uFEFF")
 
-// seek returns a function that finds, from a line's begin on, a place inside the next line that may match, -1 without
-// one; sure says that the line does match.
+// seek returns a function that finds, from a line's beginning on, a position inside the next line that may match, or
+// -1; sure means that the line matches.
 func (s *scanner) seek(data []byte) (next func(int) (int, error), sure bool) {
 	p := s.pattern
 	switch {
@@ -199,7 +199,7 @@ func (s *scanner) seek(data []byte) (next func(int) (int, error), sure bool) {
 	case p.run.n > 0:
 		return func(at int) (int, error) { return p.run.next(data, at), nil }, false
 	case bytes.Contains(data, []byte("\r\n")), bytes.HasSuffix(data, returned):
-		// A match may need the line without its return, which searching the whole would not find: look at each line.
+		// A match may require the line without its \r, which a search of the whole text would miss, so each line is checked.
 		return func(at int) (int, error) { return at, nil }, false
 	}
 	return func(at int) (int, error) {
@@ -211,7 +211,8 @@ func (s *scanner) seek(data []byte) (next func(int) (int, error), sure bool) {
 	}, true
 }
 
-// seekLiterals finds the next of several texts. It remembers where each was found, so that each is looked for once.
+// seekLiterals finds the next of several texts. It stores the position of each, so that each part of the text is
+// searched once.
 func (s *scanner) seekLiterals(data []byte) func(int) (int, error) {
 	finders := s.pattern.finders
 	next := s.buffer.next[:len(finders)]
@@ -236,5 +237,5 @@ func (s *scanner) seekLiterals(data []byte) func(int) (int, error) {
 	}
 }
 
-// gone stands for a text that does not occur any more.
+// gone is the position of a text that does not occur again.
 const gone = int(^uint(0) >> 1)

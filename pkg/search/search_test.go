@@ -19,7 +19,7 @@ import (
 	"kaged.dev/pkg/search"
 )
 
-// reporter is a test, be it one of rapid's.
+// reporter is a test, or a test of package rapid.
 type reporter interface {
 	Helper()
 	Fatal(...any)
@@ -63,7 +63,7 @@ func naive(t reporter, pattern, text string) []string {
 	return got
 }
 
-// Each way of searching (literals, in either case, several, the expression itself, lines with returns) has the result
+// Each way of searching (literals, any case, several literals, the expression itself, lines with \r) gives the result
 // of a test of every line.
 func TestScanEqualsNaive(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestScanEqualsNaive(t *testing.T) {
 	}
 }
 
-// For any expression and text the result is that of a naive search, in reads of any size.
+// For any expression and text the result equals that of a naive search, for reads of any size.
 func TestScanEqualsNaiveOnRandomText(t *testing.T) {
 	t.Parallel()
 	atom := rapid.SampledFrom(
@@ -140,7 +140,7 @@ func TestScanEqualsNaiveOnRandomText(t *testing.T) {
 	})
 }
 
-// A file larger than the buffer, with a line longer than it, is searched whole.
+// A file larger than the buffer, with a line longer than the buffer, is searched completely.
 func TestScanBeyondTheBuffer(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -158,7 +158,7 @@ func TestScanBeyondTheBuffer(t *testing.T) {
 	}
 }
 
-// Binary files have no lines (T-SEARCH-GREP-08); a byte order mark is no part of one.
+// Binary files have no lines (T-SEARCH-GREP-08); a byte order mark is not part of a line.
 func TestScanSkipsBinary(t *testing.T) {
 	t.Parallel()
 	if got := lines(t, "needle", strings.NewReader("a needle\x00\n")); got != nil {
@@ -169,7 +169,7 @@ func TestScanSkipsBinary(t *testing.T) {
 	}
 }
 
-// A byte order mark makes UTF-16 text; lines are shown in UTF-8, and invalid characters as U+FFFD.
+// A byte order mark identifies UTF-16; lines are passed in UTF-8, with U+FFFD for invalid characters.
 func TestScanUTF16(t *testing.T) {
 	t.Parallel()
 	text := "first\r\nö needle 日\n" + strings.Repeat("filler\n", 40_000) + "last needle"
@@ -198,7 +198,7 @@ func TestScanUTF16(t *testing.T) {
 	}
 }
 
-// A search of a text that needs much work ends with its context, in the middle of a buffer too (P3, T-SEARCH-GREP-06).
+// A slow search ends with its context, also in the middle of a buffer (P3, T-SEARCH-GREP-06).
 func TestScanEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	p, err := search.Compile(`(?:[ab]*a[ab]{400}){2}c`)
@@ -228,8 +228,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// An automaton's memory is bounded, and forgetting changes no answer: a text that makes new states all the time is
-// searched as any other.
+// An automaton's memory is limited, and dropping states changes no result: a text that constantly needs new states
+// gives the same result as a naive search.
 func TestScanBeyondWhatIsRemembered(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(2, 2))
@@ -247,7 +247,7 @@ func TestScanBeyondWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// Syntax that RE2 lacks is refused in words.
+// The error names syntax that RE2 does not support.
 func TestCompileExplains(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
@@ -261,7 +261,7 @@ func TestCompileExplains(t *testing.T) {
 	}
 }
 
-// Any search in any text ends and agrees with the naive one.
+// Any search in any text ends and agrees with the naive search.
 func FuzzScan(f *testing.F) {
 	f.Add("foo|bar", "a foo\nbar\r\n")
 	f.Add("(?i)k", "\u212A\n")
@@ -283,8 +283,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// decoded returns a text whose mark says that it is UTF-16 as UTF-8, any other as it is. Half a pair is decoded as the
-// library does.
+// decoded converts a text with a UTF-16 mark to UTF-8, and returns any other unchanged. It decodes half a surrogate
+// pair as the library does.
 func decoded(text string) string {
 	order := unicode.LittleEndian
 	switch {
@@ -295,7 +295,7 @@ func decoded(text string) string {
 	}
 	plain, err := unicode.UTF16(order, unicode.ExpectBOM).NewDecoder().String(text)
 	if err != nil {
-		panic(err) // it replaces invalid input
+		panic(err) // the decoder replaces invalid input and does not fail
 	}
 	return plain
 }

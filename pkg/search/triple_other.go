@@ -7,5 +7,5 @@ const (
 	hasTriple   = false
 )
 
-// triple is not called where hasTriple is false.
+// triple is not called, because hasTriple is false.
 func triple(*byte, int, byte, byte, byte, byte, int, int) int { return -1 }
