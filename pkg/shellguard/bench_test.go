@@ -2,7 +2,7 @@ package shellguard_test
 
 import "testing"
 
-// Cost of judging a command, per call.
+// BenchmarkText measures the judgement of one command.
 func BenchmarkText(b *testing.B) {
 	g := newGuard(b).In("/src/p", "/src/p")
 	for name, text := range map[string]string{

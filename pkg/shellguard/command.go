@@ -4,12 +4,12 @@ import (
 	"strings"
 )
 
-// command judges a command by the rules, and so the commands that it starts.
+// command judges a command by the rules, and the commands that it starts.
 func (s *search) command(list []word, in input, depth int) {
 	if len(list) == 0 {
 		return
 	}
-	// One command may be reached by many readings of the text; judge it once.
+	// Several readings of the text may lead to one command; judge it once.
 	this := judgement{&list[0], len(list), in.kind, depth}
 	if s.judged[this] {
 		return
@@ -23,7 +23,7 @@ func (s *search) command(list []word, in input, depth int) {
 	if !ok {
 		s.unclear("the name of the command is made when it runs")
 		if !list[0].known && list[0].split {
-			s.command(list[1:], in, depth) // the first word may expand to no word
+			s.command(list[1:], in, depth) // the first word may expand to nothing
 		}
 		return
 	}
@@ -66,7 +66,7 @@ func (s *search) shell(args []word, in input, depth int) {
 				s.unclear("what the shell runs is made when it runs")
 				return
 			}
-			break // a script in a folder that is not known
+			break // a script in an unknown folder
 		}
 		if a.text == "-" || a.text == "--" {
 			args = args[1:]

@@ -8,10 +8,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxFolders bounds the possible folders of one command.
+// maxFolders is the maximum number of possible folders of one command.
 const maxFolders = 16
 
-// folders follows cd through a text. It notes the possible folders of each statement: there are several where a cd may
+// folders follows cd through a text. It records the possible folders of each statement: there are several if a cd may
 // have failed or may not have run. An unknown folder is "?".
 type folders struct {
 	home string
@@ -20,8 +20,8 @@ type folders struct {
 	been []string
 }
 
-// follow notes the possible folders of a statement. It returns the shell's possible folders after it: ok if it
-// succeeds, failed if it fails.
+// follow records the possible folders of a statement. It returns the shell's possible folders after it: ok after
+// success, failed after a failure.
 func (f *folders) follow(stmt *syntax.Stmt, in []string) (ok, failed []string) {
 	f.at[stmt] = in
 	ok, failed = f.command(stmt, in)
@@ -94,7 +94,7 @@ func (f *folders) command(stmt *syntax.Stmt, in []string) (ok, failed []string) 
 	return in, in
 }
 
-// list follows statements that run one after the other.
+// list follows consecutive statements.
 func (f *folders) list(stmts []*syntax.Stmt, in []string) (ok, failed []string) {
 	ok, failed = in, in
 	for _, stmt := range stmts {
@@ -112,7 +112,7 @@ func (f *folders) branch(c *syntax.IfClause, in []string) []string {
 	return union(out, failed)
 }
 
-// inside notes the statements inside a node: substitutions, and bodies of functions, which run later.
+// inside records the statements inside a node: substitutions, and bodies of functions, which run later.
 func (f *folders) inside(node syntax.Node, in []string) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if stmt, is := n.(*syntax.Stmt); is {
@@ -123,7 +123,7 @@ func (f *folders) inside(node syntax.Node, in []string) {
 	})
 }
 
-// moved returns the shell's possible folders after a command that succeeds.
+// moved returns the shell's possible folders after a successful command.
 func (f *folders) moved(c *syntax.CallExpr, in []string) []string {
 	var list []word
 	for _, w := range c.Args {

@@ -15,7 +15,7 @@ var gitOptions = wrapper{options: options{
 		"no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs help version",
 }}
 
-// gitCommands are those of git's commands that are given shell text as options.
+// gitCommands are git's commands with options that hold shell text.
 var gitCommands = map[string]wrapper{
 	"rebase": {options: options{"x:s:X:C:", "exec= onto= keep-base strategy= strategy-option= whitespace= " +
 		"empty="}, alone: true, text: "x exec"},
@@ -60,7 +60,7 @@ var gitSettings = regexp.MustCompile(
 		`remote\..+\.(?:uploadpack|receivepack)|submodule\..+\.update|(?:browser|man)\..+\.cmd|sendemail\..*cmd|tar\..+\.command)$`,
 )
 
-// git judges the texts and commands that git runs.
+// git judges the shell texts and commands that a git command runs.
 func (s *search) git(args []word, in input, depth int) {
 	for i, a := range args {
 		switch text := a.start(); {
@@ -79,14 +79,14 @@ func (s *search) git(args []word, in input, depth int) {
 	}
 }
 
-// gitCommandsAt returns where in git's arguments its command may stand.
+// gitCommandsAt returns the positions in git's arguments where its command may be.
 func gitCommandsAt(args []word) []int {
 	l := launch{search: new(search), w: gitOptions, args: args, seen: map[place]bool{}}
 	l.read()
 	return l.starts
 }
 
-// gitCommandAt returns the first of these places.
+// gitCommandAt returns the first of these positions.
 func gitCommandAt(args []word) int {
 	for _, at := range gitCommandsAt(args) {
 		return at
@@ -115,14 +115,14 @@ func (s *search) gitCommand(name string, args []word, in input, depth int) {
 	}
 }
 
-// setting judges NAME=VALUE as git is given it.
+// setting judges NAME=VALUE in git's form.
 func (s *search) setting(a word, depth int) {
 	if name, _, is := strings.Cut(a.start(), "="); is && gitSettings.MatchString(name) {
 		s.set(name, a.after(len(name)+1), depth)
 	}
 }
 
-// set judges the value of a setting: an alias is a command of git's unless it begins with an exclamation mark.
+// set judges the value of a setting: an alias is a git command unless it begins with an exclamation mark.
 func (s *search) set(name string, value word, depth int) {
 	switch text, shell := strings.CutPrefix(value.start(), "!"); {
 	case !value.known || shell:

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Class is the severity of a command. A greater class is worse.
+// Class is the severity of a command. A higher class is worse.
 type Class int
 
 // The classes.
 const (
-	// Fine commands run as any other.
+	// Fine commands run without approval.
 	Fine Class = iota
 	// Destructive commands need approval.
 	Destructive
@@ -22,27 +22,27 @@ const (
 
 // Verdict is the judgement of a text or an argument list.
 type Verdict struct {
-	// Class is the worst of the findings, Fine without one.
+	// Class is the worst class of the findings, Fine without findings.
 	Class Class
 	// Findings are the reasons for Class, in the order of the text, at most [MaxFindings] of each class.
 	Findings []Finding
-	// whole is the text that was judged, shortened as the commands of findings are.
+	// whole is the judged text, shortened like the commands of findings.
 	whole string
 }
 
-// MaxFindings bounds the findings of a class that are kept.
+// MaxFindings is the maximum number of findings kept of a class.
 const MaxFindings = 8
 
 // Finding is one command that is not fine.
 type Finding struct {
 	Class Class
-	// Command is the command as it stands in the text, shortened.
+	// Command is the command as written in the text, shortened.
 	Command string
 	// Reason is a sentence without the command: "rm is in blocked_commands".
 	Reason string
 }
 
-// Reasons returns the findings of a class as sentences, each with its command unless that is the whole text.
+// Reasons returns the findings of a class as sentences, each with its command unless the command is the whole text.
 func (v Verdict) Reasons(class Class) []string {
 	var list []string
 	for _, f := range v.Findings {
@@ -57,13 +57,14 @@ func (v Verdict) Reasons(class Class) []string {
 	return list
 }
 
-// Rules say which commands are not fine. A rule is a command's name, then words that must be among its arguments: "rm",
-// "mkfs*", "chmod 777", "git push --force". Words are patterns of [path.Match] in which * stands for slashes too; an
-// option of one letter is also found among others ("-f" in "-df"); modes of chmod are compared as numbers.
+// Rules are the rules for commands that are not fine. A rule is a command's name, followed by words that must be among
+// its arguments: "rm", "mkfs*", "chmod 777", "git push --force". Words are patterns of [path.Match] in which * also
+// matches slashes; an option of one letter is also found in a group ("-f" in "-df"); modes of chmod are compared as
+// numbers.
 type Rules struct {
 	Blocked, Destructive []string
-	// System are paths that are destructive to change, with all paths below them: absolute ones,
-	// and relative ones in any folder.
+	// System are paths whose change is destructive, with all paths below them: absolute ones, and relative ones in any
+	// folder.
 	System []string
 	// Home is the value of ~.
 	Home string
@@ -74,7 +75,7 @@ type Guard struct {
 	rules  []rule
 	system []string
 	home   string
-	// dir is the folder commands run in, root the root of the project; both empty if unknown.
+	// dir is the commands' folder, root the root of the project; both empty if unknown.
 	dir, root string
 }
 
@@ -85,7 +86,7 @@ type rule struct {
 	words []string
 }
 
-// New returns a guard. It fails for a rule that is empty or no pattern.
+// New returns a guard. It fails for an empty rule and for an invalid pattern.
 func New(rules Rules) (*Guard, error) {
 	g := &Guard{home: rules.Home}
 	for _, list := range []struct {
@@ -111,7 +112,7 @@ func New(rules Rules) (*Guard, error) {
 	return g, nil
 }
 
-// In returns the guard for commands that run in a folder of a project, both absolute.
+// In returns the guard for commands in a folder of a project; both paths are absolute.
 func (g *Guard) In(dir, root string) *Guard {
 	in := *g
 	in.dir, in.root = dir, root
@@ -125,9 +126,9 @@ func (g *Guard) Text(text string) Verdict {
 	return s.verdict(text)
 }
 
-// Typed judges text typed into a program that may be a shell or another program. It adds findings
-// only for commands that fit a rule, or may fit one. Text that does not parse is no finding: it may
-// be meant for the other program.
+// Typed judges text typed into a program that may be a shell or another program. It adds findings only for commands
+// that match a rule, or may match one. Text that does not parse gives no finding, because it may be meant for another
+// program.
 func (g *Guard) Typed(text string) Verdict {
 	s := g.search()
 	s.typed = true
@@ -135,7 +136,7 @@ func (g *Guard) Typed(text string) Verdict {
 	return s.verdict(text)
 }
 
-// Argv judges a program with its arguments, which no shell reads.
+// Argv judges a program with its arguments, which no shell expands.
 func (g *Guard) Argv(argv []string) Verdict {
 	s := g.search()
 	s.source = Quote(argv)
@@ -143,7 +144,7 @@ func (g *Guard) Argv(argv []string) Verdict {
 	return s.verdict(Quote(argv))
 }
 
-// match adds a finding for each rule that the command fits, or may fit.
+// match adds a finding for each rule that the command matches, or may match.
 func (s *search) match(name string, args []word) {
 	for i := range s.guard.rules {
 		r := &s.guard.rules[i]
@@ -156,12 +157,12 @@ func (s *search) match(name string, args []word) {
 		case fit == certainly:
 			s.add(Destructive, r.text+" is in destructive_commands")
 		case fit == perhaps:
-			s.add(Destructive, "it may be "+r.text+", which can only be told when it runs")
+			s.add(Destructive, "it may be "+r.text+", which is known only when it runs")
 		}
 	}
 }
 
-// fit says whether a command's arguments contain the words of a rule.
+// fit is the degree to which a command's arguments contain the words of a rule.
 type fit int
 
 const (
@@ -203,11 +204,11 @@ func among(want, name string, args []word) bool {
 	return false
 }
 
-// unslashed replaces slashes before path.Match, so that * in a rule matches them too.
+// unslashed replaces slashes before path.Match, so that * in a rule also matches them.
 var unslashed = strings.NewReplacer("/", "\x01")
 
-// option reports whether an argument gives an option: a short one alone or among other letters (-f in -df), a long one
-// with or without =value, or the beginning of a long one with at least three letters.
+// option reports whether an argument gives an option: a short one alone or in a group (-f in -df), a long one with or
+// without =value, or a prefix of a long one with at least three letters.
 func option(want, arg string) bool {
 	if long, isLong := strings.CutPrefix(want, "--"); isLong {
 		got, ok := strings.CutPrefix(arg, "--")
@@ -234,7 +235,7 @@ func operand(name string, args []word) *word {
 	return nil
 }
 
-// mayBe reports whether an unknown word may turn out to be the word a rule wants.
+// mayBe reports whether an unknown word may become the word that a rule wants.
 func (w *word) mayBe(want string) bool {
 	plain := want
 	if at := strings.IndexAny(want, `*?[\`); at >= 0 {
@@ -243,8 +244,8 @@ func (w *word) mayBe(want string) bool {
 	return strings.HasPrefix(plain, w.lead) || plain != want && strings.HasPrefix(w.lead, plain)
 }
 
-// harmless are paths below /dev that hold no data of the system, and the names that shells open as
-// network connections. They are no system paths even if a rule names /dev.
+// harmless are paths below /dev without data of the system, and the names that shells open as network connections. They
+// do not count as system paths even if a rule names /dev.
 var harmless = [...]string{
 	"/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm", "/dev/pts",
 	"/dev/tcp", "/dev/udp",
@@ -269,10 +270,9 @@ func (g *Guard) inAnyFolder(name string) bool {
 	return slices.ContainsFunc(g.system, func(p string) bool { return !path.IsAbs(p) && within(name, p) })
 }
 
-// SystemPath returns the rule that makes a file a system path, "" for none; abs is its resolved
-// path, root the project's root. A project inside a system folder may change its own files. A
-// relative rule, such as .git, matches in every folder of the project: each may hold a repository
-// or a project.
+// SystemPath returns the rule that makes a file a system path, "" for none; abs is its resolved path, root the
+// project's root. A project inside a system folder may change its own files. A relative rule, such as .git, matches in
+// every folder of the project, because each folder may hold a repository or a project.
 func (g *Guard) SystemPath(abs, root string) string {
 	rel := abs
 	if below(abs, root) {
@@ -287,7 +287,7 @@ func (g *Guard) SystemPath(abs, root string) string {
 	return ""
 }
 
-// within reports whether a path is the relative path rel in any folder, or below it.
+// within reports whether a path contains the relative path rel in any folder, or is below it.
 func within(name, rel string) bool {
 	return below(name, rel) || strings.HasSuffix(name, "/"+rel) || strings.Contains(name, "/"+rel+"/")
 }

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/shellguard"
 )
 
-// rules are like those a new installation has.
+// rules are similar to those of a new installation.
 var rules = shellguard.Rules{
 	Blocked: []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
 	Destructive: []string{
@@ -40,14 +40,14 @@ func TestDisguises(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
 	for _, text := range []string{
-		// The seven, as they are.
+		// The seven default rules, undisguised.
 		"rm x", "rm -rf /", "sudo ls", "shutdown now", "reboot", "mkfs.ext4 /dev/sda", "mkfs /dev/sda",
 		"dd if=/dev/zero of=x", "chmod 777 x",
 		// Quoting, escapes and paths.
 		`\rm x`, `r\m x`, `'r'm x`, `r""m x`, `"rm" x`, `$'\x72m' x`, `$'\162\155' x`, `/bin/rm x`, `/usr/bin/../bin/rm x`,
 		"r\\\nm x", `./rm x`,
 		`"$HOME"/bin/rm x`, `"$D/rm" x`, `~/rm x`, `RM x`, "\trm x", "rm\tx",
-		// Where commands may stand.
+		// Positions of commands.
 		"true; rm x", "true && rm x", "false || rm x", "true | rm x", "true & rm x", "! rm x", "(rm x)", "{ rm x; }",
 		"((rm x))", "if rm x; then :; fi",
 		"if true; then rm x; fi", "while rm x; do :; done", "for f in a; do rm $f; done", "case a in a) rm x;; esac",
@@ -135,8 +135,7 @@ func TestDestructive(t *testing.T) {
 	}
 }
 
-// A word that only names a blocked command, as data, is no command (T-SAFE-03), and usual work
-// needs no approval.
+// A word that names a blocked command only as data is not a command (T-SAFE-03), and usual work needs no approval.
 func TestFine(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -162,7 +161,7 @@ func TestFine(t *testing.T) {
 		"test -d x || mkdir x", "ls | while read f; do wc -l $f; done",
 	} {
 		if text == "$((1+1)) || true; ls" {
-			continue // its name is made when it runs
+			continue // its name is known only at run time
 		}
 		if v := g.Text(text); v.Class != shellguard.Fine {
 			t.Errorf("%q: %v %v", text, v.Class, v.Findings)
@@ -170,7 +169,7 @@ func TestFine(t *testing.T) {
 	}
 }
 
-// An argument list is judged unexpanded, and programs that start others are looked through.
+// An argument list is judged without expansion, and programs that start others are examined.
 func TestArgv(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -199,7 +198,7 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-// A finding says which command and why.
+// A finding names the command and the reason.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	v := newGuard(t).Text("ls && env rm -rf build; git push --force origin main; git push --force origin main")
@@ -223,7 +222,7 @@ func TestReasonsOfOneCommand(t *testing.T) {
 	}
 }
 
-// The operator owns the lists: unlisted commands are fine, and an invalid rule is refused.
+// The operator controls the lists: unlisted commands are fine, and an invalid rule is refused.
 func TestRulesAreTheOperators(t *testing.T) {
 	t.Parallel()
 	g, err := shellguard.New(shellguard.Rules{Blocked: []string{"frob*", "make  install"}})
@@ -245,7 +244,7 @@ func TestRulesAreTheOperators(t *testing.T) {
 	}
 }
 
-// Text as long as a call may hold takes no longer to judge than a person waits, however it is nested.
+// Judging any text of the maximum length of a call ends quickly, for any nesting.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{
 		"rm x", `\rm`, "sh -c 'rm x'", "$(rm)", "cat <<E\n$(x)\nE", "find . -exec rm {} +", "xargs -I{} sh -c '{}'",
@@ -275,8 +274,8 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// Text typed into a program counts where it certainly is a command of the lists, and is no reason to ask where it is
-// for another program or cannot be told (T-SAFE-02).
+// Typed text counts if it is certainly a command of the lists. If it is meant for another program or is unclear, it
+// needs no approval (T-SAFE-02).
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)

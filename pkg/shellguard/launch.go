@@ -8,8 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// launch reads the arguments of a wrapper in every way they can be meant: an option that is not known may take the next
-// word as its value or not. Each place is looked at once, however many readings lead there.
+// launch reads the arguments of a wrapper in every possible way: an unknown option may take the next word as its value
+// or not. Each position is examined once, however many readings lead to it.
 type launch struct {
 	*search
 	w     wrapper
@@ -18,17 +18,18 @@ type launch struct {
 	depth int
 	todo  []place
 	seen  map[place]bool
-	// starts are where the command may begin.
+	// starts are the positions where the command may begin.
 	starts []int
-	// marks are the placeholders in the command that added words replace.
+	// marks are the placeholders in the command that are replaced by added words.
 	marks []string
-	// dirs are the folders an option says the command runs in.
+	// dirs are the folders that options set for the command.
 	dirs []string
-	// told says that an option gave shell text.
+	// told is true if an option gave shell text.
 	told bool
 }
 
-// place is a point of a reading: the next argument, how many operands are still to come, and whether options are over.
+// place is a position of a reading: the next argument, the number of remaining operands, and whether options have
+// ended.
 type place struct {
 	at, left int
 	ended    bool
@@ -49,7 +50,7 @@ func (s *search) wrapped(w wrapper, args []word, in input, depth int) {
 	}
 }
 
-// read finds where the command may begin.
+// read finds the positions where the command may begin.
 func (l *launch) read() {
 	l.next(place{left: l.w.operands})
 	for len(l.todo) > 0 {
@@ -81,7 +82,7 @@ func (l *launch) step(p place) {
 	on := place{p.at + 1, p.left, p.ended}
 	switch {
 	case !a.known && p.left > 0 && a.split:
-		// The count of options and operands is unknown: the command may start at any word.
+		// The numbers of options and operands are unknown: the command may start at any word.
 		for i := p.at + 1; i <= len(l.args); i++ {
 			l.starts = append(l.starts, i)
 		}
@@ -98,7 +99,7 @@ func (l *launch) step(p place) {
 		l.torn(a, p)
 	case !a.known:
 		l.operand(p)
-	case a.text == "-": // of env and su
+	case a.text == "-": // an option of env and su
 		l.next(on)
 	case a.text == "--":
 		on.ended = true
@@ -112,7 +113,7 @@ func (l *launch) step(p place) {
 	}
 }
 
-// operand reads a word that is no option.
+// operand reads a word that is not an option.
 func (l *launch) operand(p place) {
 	optional := p.left == 1 && l.w.optional != nil
 	if p.left == 0 || optional {
@@ -127,14 +128,14 @@ func (l *launch) operand(p place) {
 	}
 }
 
-// torn reads a word that may split into several: the words after its first part may be the command.
+// torn reads a word that may split into several; the words after its first part may be the command.
 func (l *launch) torn(a word, p place) {
 	if a.split {
 		l.operand(p)
 	}
 }
 
-// long reads a long option, which on comes after.
+// long reads a long option; on is the position after it.
 func (l *launch) long(a word, on place) {
 	name, _, has := strings.Cut(a.start()[2:], "=")
 	names, kind := l.w.named(name)
@@ -156,7 +157,7 @@ func (l *launch) long(a word, on place) {
 	}
 }
 
-// short reads a group of options of one letter, which on comes after.
+// short reads a group of one-letter options; on is the position after it.
 func (l *launch) short(a word, on place) {
 	letters := a.start()[1:]
 	for i := range len(letters) {
@@ -182,12 +183,12 @@ func (l *launch) short(a word, on place) {
 	l.next(on)
 }
 
-// settings are the options of ssh with shell text as their value.
+// settings are the options of ssh whose values are shell text.
 var settings = regexp.MustCompile(
 	`(?i)^\s*(?:proxycommand|localcommand|remotecommand|knownhostscommand)(?:\s*=\s*|\s+)`,
 )
 
-// option judges the value of an option that can be any of names, which on comes after.
+// option judges the value of an option with one of the given names; on is the position after it.
 func (l *launch) option(names []string, value word, on place) {
 	is := func(list string) bool {
 		for name := range strings.FieldsSeq(list) {
@@ -223,7 +224,7 @@ func (l *launch) option(names []string, value word, on place) {
 	l.next(on)
 }
 
-// split judges a command of which some words stand in one.
+// split judges a command with several of its words in one value.
 func (l *launch) split(value word, on place) {
 	rest := l.args[min(on.at, len(l.args)):]
 	if !value.known {
@@ -248,7 +249,7 @@ func (l *launch) split(value word, on place) {
 	l.hidden("texts for shells are nested too deep to be judged")
 }
 
-// replaced are the marks of parallel, all of which begin so.
+// replaced matches the placeholders of parallel.
 var replaced = regexp.MustCompile(`\{[^{}\s;]*\}`)
 
 // start judges the command that begins at a word.
@@ -287,7 +288,7 @@ func (l *launch) start(at int) {
 	l.command(args, l.in, l.depth)
 }
 
-// marked returns arguments of which those that hold a marker are not known.
+// marked returns the arguments, with those that contain a mark as unknown.
 func marked(args []word, marks []string) []word {
 	if len(marks) == 0 {
 		return args

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// givesMode reports whether chmod's arguments give the permissions of a mode: 777, 0777, a=rwx and ugo+rwx are the
-// same.
+// givesMode reports whether chmod's arguments grant the permissions of a mode: 777, 0777, a=rwx and ugo+rwx are equal.
 func givesMode(want string, args []word) bool {
 	w, _ := permissions(want)
 	for _, a := range args {
 		if a.known {
 			if got, ok := permissions(a.text); ok {
-				return got == w // the others are files
+				return got == w // the other arguments are files
 			}
 		}
 	}
@@ -22,8 +21,8 @@ func givesMode(want string, args []word) bool {
 // letters are the permissions that letters of a mode grant to all users.
 var letters = map[byte]uint64{'r': 0o444, 'w': 0o222, 'x': 0o111, 'X': 0o111, 's': 0, 't': 0}
 
-// permissions returns the permission bits a mode grants, and whether it is a mode. Bits that a
-// symbolic mode leaves unchanged count as not granted.
+// permissions returns the permission bits that a mode grants, and whether it is a mode. Bits that a symbolic mode
+// leaves unchanged count as not granted.
 func permissions(mode string) (uint64, bool) {
 	if n, err := strconv.ParseUint(mode, 8, 16); err == nil {
 		return n & 0o777, true
@@ -61,7 +60,7 @@ func permissions(mode string) (uint64, bool) {
 	return granted, true
 }
 
-// whose returns the bits of the users named by a clause. An empty list means all.
+// whose returns the bits of the users in a clause. An empty list means all.
 func whose(who string) (uint64, bool) {
 	var bits uint64
 	for _, c := range who {
@@ -77,8 +76,8 @@ func whose(who string) (uint64, bool) {
 	return bits, true
 }
 
-// bitsOf returns the bits a clause's letters grant to all users: permissions, the present ones of
-// u, g or o, or a number.
+// bitsOf returns the bits that a clause's letters grant to all users: permissions, the present ones of u, g or o, or a
+// number.
 func bitsOf(text string, granted uint64) (uint64, bool) {
 	if n, err := strconv.ParseUint(text, 8, 16); err == nil {
 		return n & 0o777, true

@@ -2,17 +2,16 @@ package shellguard
 
 import "strings"
 
-// options are the options a program knows.
+// options are the known options of a program.
 type options struct {
-	// short are the options of one letter in getopt's notation: "ab:c::" are a flag, one with a
-	// value, and one with an optional value in the same word.
+	// short are the one-letter options in getopt's notation: "ab:c::" are a flag, one with a value, and one with an
+	// optional value in the same word.
 	short string
-	// long are the names of the others, with = behind those that have a value, == behind those that have two, and ? behind
-	// those that have one only after =.
+	// long are the names of the others, followed by = for one value, == for two values, and ? for a value only after =.
 	long string
 }
 
-// arity is how an option has a value.
+// arity is the way in which an option takes a value.
 type arity int
 
 const (
@@ -24,10 +23,10 @@ const (
 	paired         // its values are the next two words
 )
 
-// letter returns how an option of one letter has a value.
+// letter returns the arity of a one-letter option.
 func (o options) letter(c byte) arity {
 	if c >= '0' && c <= '9' {
-		return flag // a number, which has no value in any program that takes one
+		return flag // a number, which takes no value in any program that accepts one
 	}
 	_, after, known := strings.Cut(o.short, string(c))
 	switch {
@@ -41,7 +40,7 @@ func (o options) letter(c byte) arity {
 	return flag
 }
 
-// named returns the long options that a name, which may be cut short, can stand for, and how they have a value.
+// named returns the long options for which a name, possibly abbreviated, can stand, and their arity.
 func (o options) named(name string) ([]string, arity) {
 	var names []string
 	var kinds [paired + 1]int

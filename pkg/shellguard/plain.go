@@ -8,10 +8,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Plain returns the words of a text that is one call of a program with its arguments, as every shell reads it: no
-// other command, redirection, assignment or comment, and no part that a shell expands. It returns nil for any other
-// text. It returns nil too where the first two words say nothing about the work done: for programs that start or
-// interpret other programs, and for options in front.
+// Plain returns the words of a text that is one call of a program with its arguments, as every shell reads it: no other
+// command, redirection, assignment or comment, and no part that a shell expands. It returns nil for any other text. It
+// also returns nil if the first two words do not describe the command's work: for programs that start or interpret
+// other programs, and for a leading option.
 func Plain(text string) []string {
 	if strings.ContainsAny(text, "\n\r\x00") {
 		return nil
@@ -30,8 +30,8 @@ func Plain(text string) []string {
 	return words
 }
 
-// tells reports whether the name of a program tells its work with its arguments: it is found by its name alone,
-// is no part of a shell, and starts or reads no other program that its arguments name.
+// tells reports whether a program's name and arguments describe its work: the name has no path, is not part of a shell,
+// and the program does not start or read another program named by its arguments.
 func tells(name string) bool {
 	if strings.Contains(name, "/") || name != strings.ToLower(name) || name == "" {
 		return false
@@ -45,7 +45,7 @@ func tells(name string) bool {
 	})
 }
 
-// vague are programs with their work in their arguments or their input, beside [wrappers].
+// vague are programs besides [wrappers] whose work is in their arguments or their input.
 var vague = []string{
 	".", ":", "alias", "bg", "cd", "eval", "exec", "export", "fg", "hash", "read", "set", "source", "test", "trap", "type",
 	"unset", "wait", "*sh", "ash", "sh*", "python*", "pypy*", "perl*", "ruby*", "irb", "node*", "nodejs", "bun",
@@ -63,7 +63,7 @@ var vague = []string{
 	"gmake", "cmake*", "ninja", "just", "task", "rake", "nix*", "curl", "wget", "osascript", "open", "xdg-open", "start",
 }
 
-// plainWords returns the words of a text in one language, false where it is more than one plain call.
+// plainWords returns the words of a text in one language, and false if it is more than one plain call.
 func plainWords(text string, lang syntax.LangVariant) ([]string, bool) {
 	file, err := syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(true)).Parse(strings.NewReader(text), "")
 	if err != nil || len(file.Stmts) != 1 || len(file.Last) > 0 {
@@ -88,7 +88,7 @@ func plainWords(text string, lang syntax.LangVariant) ([]string, bool) {
 	return words, true
 }
 
-// plainPart returns the value of a part of a word, false where a shell may expand it.
+// plainPart returns the value of a part of a word, and false if a shell may expand it.
 func plainPart(part syntax.WordPart) (string, bool) {
 	switch p := part.(type) {
 	case *syntax.Lit:

@@ -12,7 +12,7 @@ import (
 )
 
 // A plain command is one call of a program that its first two words describe; a text that chains, redirects, expands,
-// starts or reads another program is not plain.
+// or starts or reads another program is not plain.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -74,7 +74,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// The words of a plain command are those that a shell would give the program.
+// The words of a plain command are those that a shell would pass to the program.
 func FuzzPlain(f *testing.F) {
 	for _, text := range []string{
 		"git push origin main", "git push 'a b' \"c\"", "git push; rm", "a b {c,d}", "a b \\c", "a 'b'\"c\"d", "a b\x00c",

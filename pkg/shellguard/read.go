@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Arg is an argument of a command with values that may still be unknown.
+// Arg is an argument of a command. It may contain unknown values.
 type Arg []Part
 
-// Part is text, or stands for a value that is not there yet.
+// Part is text, or represents an unknown value.
 type Part struct {
 	Text string
 	Open bool
 }
 
-// Read returns the numbers of the arguments that a shell would read as commands, or a part of commands, and that hold a
-// value which is not there yet, in order.
+// Read returns, in order, the indexes of the arguments with an unknown value that a shell would read as commands or as
+// a part of commands.
 func Read(argv []Arg) []int {
 	s := new(Guard).search()
 	list := make([]word, len(argv))

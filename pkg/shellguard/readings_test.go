@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/shellguard"
 )
 
-// A command is found behind any options of its starter, known or not, shortened, in groups, with or
-// without their values (T-SAFE-03).
+// A command is found after any options of its wrapper: known or not, abbreviated, in groups, with or without values
+// (T-SAFE-03).
 func TestBehindOptions(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -69,8 +69,7 @@ func TestBehindOptions(t *testing.T) {
 	}
 }
 
-// Daily commands of agents need no approval, also where the words of a blocked command stand as
-// data.
+// Daily commands of agents need no approval, also if they contain the words of a blocked command as data.
 func TestUsualWork(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
@@ -116,8 +115,8 @@ func TestUsualWork(t *testing.T) {
 	}
 }
 
-// Judging ends for any number of readings (it would not if readings doubled with each option), and
-// no command hides in them.
+// Judging ends for any number of readings (it would not if each option doubled the readings), and no command hides in
+// them.
 func TestManyReadings(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
