@@ -21,7 +21,7 @@ func (s *search) command(list []word, in input, depth int) {
 	}
 	name, ok := list[0].name()
 	if !ok {
-		s.unclear("the name of the command is made when it runs")
+		s.unclear("the name of the command is known only when it runs")
 		if !list[0].known && list[0].split {
 			s.command(list[1:], in, depth) // the first word may expand to nothing
 		}
@@ -63,7 +63,7 @@ func (s *search) shell(args []word, in input, depth int) {
 		a := args[0]
 		if !a.known {
 			if !text && (a.process || a.split || a.text == "") {
-				s.unclear("what the shell runs is made when it runs")
+				s.unclear("what the shell runs is known only when it runs")
 				return
 			}
 			break // a script in an unknown folder
@@ -79,7 +79,7 @@ func (s *search) shell(args []word, in input, depth int) {
 		switch {
 		case a.text == "--rcfile" || a.text == "--init-file":
 			if len(args) > 0 && args[0].process {
-				s.unclear("what the shell runs is made when it runs")
+				s.unclear("what the shell runs is known only when it runs")
 			}
 			args = rest(args, 1)
 		case strings.HasPrefix(a.text, "--"):
@@ -112,7 +112,7 @@ func rest(args []word, n int) []word { return args[min(n, len(args)):] }
 func (s *search) given(w word, depth int) {
 	if !w.known {
 		s.unread(w)
-		s.unclear("what the shell runs is made when it runs")
+		s.unclear("what the shell runs is known only when it runs")
 		return
 	}
 	s.text(w.text, depth+1)

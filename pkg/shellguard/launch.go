@@ -229,7 +229,7 @@ func (l *launch) split(value word, on place) {
 	rest := l.args[min(on.at, len(l.args)):]
 	if !value.known {
 		l.unread(value)
-		l.unclear("the name of the command is made when it runs")
+		l.unclear("the name of the command is known only when it runs")
 		l.wrapped(l.w, rest, l.in, l.depth+1)
 		return
 	}

@@ -9,21 +9,21 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Bounds of a search. Text past them is not fine.
+// Limits of a search. Text beyond them is not fine.
 const (
-	// maxDepth is how many texts may be inside one another, as in sh -c 'sh -c ...'.
+	// maxDepth is the maximum nesting of texts, as in sh -c 'sh -c ...'.
 	maxDepth = 16
-	// maxNesting is how deep brackets and compound commands may be nested: the parser and the walk need memory for each.
+	// maxNesting is the maximum nesting of brackets and compound commands, since the parser and the walk need memory for
+	// each.
 	maxNesting = 500
-	// maxWork is the number of examined words and bytes of texts. It is several times the content
-	// of one text: only text built to start the same words over and over in different ways needs
-	// more, and is refused.
+	// maxWork is the maximum number of examined words and bytes of texts, several times the content of one text. Only text
+	// built to start the same words repeatedly in different ways exceeds it, and is refused.
 	maxWork = 1 << 19
-	// maxShown is how many characters of a command a finding holds.
+	// maxShown is the maximum length of a command in a finding, in characters.
 	maxShown = 160
 )
 
-// input is the standard input of a command, as far as it matters to a shell.
+// input is the kind of a command's standard input, as far as it matters to a shell.
 type input struct {
 	kind inputKind
 	text string
@@ -32,34 +32,34 @@ type input struct {
 type inputKind int
 
 const (
-	terminal inputKind = iota // nothing is known to be there
-	file                      // a file, which is like a script
-	known                     // text
-	computed                  // what cannot be told before it runs
+	terminal inputKind = iota // no content is known
+	file                      // a file, treated like a script
+	known                     // known text
+	computed                  // content that is unknown before the command runs
 )
 
 var nothing = input{}
 
-// search is one judgement on its way.
+// search is the state of one judgement.
 type search struct {
 	guard    *Guard
 	findings []Finding
 	work     int
-	// judged are the commands that were looked at.
+	// judged are the commands already examined.
 	judged map[judgement]bool
-	// texts are the texts that were, each with where it runs and how deep it was.
+	// texts are the texts already examined, each with its folder and its depth.
 	texts map[nested]bool
-	// holes are the arguments of [Read] that a shell would read.
+	// holes are the indexes of the arguments of [Read] that a shell would read as commands.
 	holes []int
-	// dirs are the folders a command may run in.
+	// dirs are the possible folders of a command.
 	dirs []string
-	// source is the command that is being looked at, as it stands in the text.
+	// source is the examined command, as written in the text.
 	source string
-	// typed marks text that may not be meant for a shell, so unclear parts have no effect.
+	// typed marks text that may not be meant for a shell. Its unclear parts give no findings.
 	typed bool
 }
 
-// judgement is a command as it was looked at; a command that is judged again is part of the same list of words.
+// judgement identifies an examined command; the same command judged again is part of the same list of words.
 type judgement struct {
 	first *word
 	words int
@@ -67,7 +67,7 @@ type judgement struct {
 	depth int
 }
 
-// nested is a text as it was looked at.
+// nested identifies an examined text.
 type nested struct {
 	text, dirs string
 	depth      int
@@ -96,15 +96,15 @@ func (s *search) add(class Class, reason string) {
 	}
 }
 
-// unclear reports that the commands to be run cannot be told.
+// unclear adds a finding for commands that are unknown before they run.
 func (s *search) unclear(reason string) {
 	if !s.typed {
 		s.add(Destructive, reason)
 	}
 }
 
-// hidden reports that the text exceeds the bounds. Useful commands do not, and the unexamined part
-// could hide a blocked command.
+// hidden adds a finding for text beyond the limits. Useful commands stay within them, and the unexamined part could
+// hide a blocked command.
 func (s *search) hidden(reason string) {
 	if !s.typed {
 		s.add(Blocked, reason)
@@ -113,7 +113,7 @@ func (s *search) hidden(reason string) {
 
 func (s *search) intricate() { s.hidden("it is too long or too intricate to be judged") }
 
-// unread notes words that are not known and that a shell would read.
+// unread records unknown words that a shell would read as commands.
 func (s *search) unread(list ...word) {
 	for _, w := range list {
 		s.holes = append(s.holes, w.holes...)
@@ -137,7 +137,7 @@ func shorten(text string) string {
 	return clip.MarkedRunes(text, maxShown, "…")
 }
 
-// text judges shell text. Shells read it differently, so it is read both ways.
+// text judges shell text as bash and as POSIX sh, because shells differ.
 func (s *search) text(text string, depth int) {
 	this := nested{text, strings.Join(s.dirs, "\x00"), depth}
 	if s.texts[this] {
@@ -171,7 +171,7 @@ func (s *search) text(text string, depth int) {
 		whole, in := true, dirs
 		for stmt, err := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
 			if err != nil {
-				whole = false // a shell runs what comes before a mistake
+				whole = false // a shell runs the commands before a syntax error
 				break
 			}
 			in = s.statement(text, stmt, in, depth)
@@ -184,7 +184,7 @@ func (s *search) text(text string, depth int) {
 	}
 }
 
-// nesting is about how deep commands are nested in text, and rather more than less.
+// nesting estimates the nesting of commands in text, rather too high than too low.
 func nesting(text string) int {
 	depth, deepest := 0, 0
 	for _, c := range []byte(text) {
@@ -204,12 +204,13 @@ func nesting(text string) int {
 		case "fi", "done", "esac":
 			words--
 		}
-		deepest = max(deepest, words/4) // most are words of some prose
+		deepest = max(deepest, words/4) // in prose most of these words are not commands
 	}
 	return deepest
 }
 
-// statement judges one statement of a text that runs in one of some folders, and returns where the next one may run.
+// statement judges one statement of a text that runs in one of several folders, and returns the possible folders of the
+// next one.
 func (s *search) statement(text string, stmt *syntax.Stmt, in []string, depth int) []string {
 	f := folders{home: s.guard.home, at: map[*syntax.Stmt][]string{}, been: in}
 	ok, failed := f.follow(stmt, in)
@@ -225,16 +226,16 @@ func (s *search) statement(text string, stmt *syntax.Stmt, in []string, depth in
 	return union(ok, failed)
 }
 
-// visitor walks a statement with the standard input it has at each place.
+// visitor walks a statement and tracks the standard input of each part.
 type visitor struct {
 	*search
 	text  string
 	depth int
-	// folders are where statements may run.
+	// folders are the possible folders of statements.
 	folders map[*syntax.Stmt][]string
 	// piped are statements that read from a pipe.
 	piped map[*syntax.Stmt]input
-	// inputs are those of the nodes around, the last that of the node being visited.
+	// inputs are the inputs of the enclosing nodes, the visited node's last.
 	inputs []input
 }
 
@@ -286,7 +287,7 @@ func (v *visitor) call(n *syntax.CallExpr, in input) {
 	v.command(list, in, v.depth)
 }
 
-// redirected returns the input of a statement, and judges the files it writes to.
+// redirected returns the input of a statement, and judges the files that it writes.
 func (v *visitor) redirected(stmt *syntax.Stmt, in input) input {
 	for _, r := range stmt.Redirs {
 		var target word
@@ -332,12 +333,12 @@ func (v *visitor) redirected(stmt *syntax.Stmt, in input) input {
 	return in
 }
 
-// descriptor reports whether a word behind >& is a file descriptor, or closes one.
+// descriptor reports whether a word after >& is a file descriptor, or closes one.
 func descriptor(w word) bool {
 	return w.known && strings.Trim(w.text, "0123456789") == "" || w.known && w.text == "-"
 }
 
-// literalDocument reports whether a here-document is unexpanded, because its delimiter is quoted.
+// literalDocument reports whether a here-document is not expanded, because its delimiter is quoted.
 func literalDocument(r *syntax.Redirect) bool {
 	return slices.ContainsFunc(r.Word.Parts, func(part syntax.WordPart) bool {
 		lit, ok := part.(*syntax.Lit)
@@ -345,7 +346,7 @@ func literalDocument(r *syntax.Redirect) bool {
 	})
 }
 
-// source returns the text of an unexpanded here-document.
+// source returns the text of a here-document without expansion.
 func source(doc *syntax.Word) string {
 	var b strings.Builder
 	for _, part := range doc.Parts {
@@ -356,7 +357,7 @@ func source(doc *syntax.Word) string {
 	return b.String()
 }
 
-// printed returns the output of a statement, where it is plain from the text.
+// printed returns the output of a statement, if the text determines it.
 func printed(stmt *syntax.Stmt) input {
 	call, ok := stmt.Cmd.(*syntax.CallExpr)
 	unknown := input{computed, ""}
@@ -383,7 +384,7 @@ func printed(stmt *syntax.Stmt) input {
 	}
 	text, ok := join(list)
 	if !ok || strings.Contains(text, `\`) {
-		return unknown // echo may undo escapes
+		return unknown // some echo commands interpret escapes
 	}
 	return input{known, text}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// special judges commands that run others in ways of their own.
+// special judges commands that run others in special ways.
 func (s *search) special(name string, args []word, in input, depth int) {
 	switch name {
 	case "eval":
@@ -24,7 +24,7 @@ func (s *search) special(name string, args []word, in input, depth int) {
 		s.fd(args, in, depth)
 	case "git":
 		s.git(args, in, depth)
-	case "-": // of zsh
+	case "-": // a word of zsh
 		s.command(args, in, depth)
 	}
 }
@@ -36,7 +36,7 @@ func (s *search) eval(args []word, depth int) {
 	text, ok := join(args)
 	if !ok {
 		s.unread(args...)
-		s.unclear("what eval runs is made when it runs")
+		s.unclear("what eval runs is known only when it runs")
 		return
 	}
 	s.text(text, depth+1)
@@ -56,21 +56,21 @@ func (s *search) alias(args []word, depth int) {
 		_, value, is := strings.Cut(a.text, "=")
 		switch {
 		case !a.known:
-			s.unclear("what the alias stands for is made when it runs")
+			s.unclear("the command of the alias is known only when it runs")
 		case is:
 			s.text(value, depth+1)
 		}
 	}
 }
 
-// hash can give a command the file of another.
+// hash can bind a command's name to another file.
 func (s *search) hash(args []word) {
 	if slices.ContainsFunc(args, func(a word) bool { return a.known && option("-p", a.text) }) {
 		s.unclear("it lets a name stand for another command")
 	}
 }
 
-// script judges a script that is read into the shell: one in a file is taken at its name.
+// script judges a script that is read into the shell; a script in a file is judged by its name.
 func (s *search) script(args []word, in input, depth int) {
 	if len(args) == 0 {
 		return
@@ -80,7 +80,7 @@ func (s *search) script(args []word, in input, depth int) {
 			s.text(in.text, depth+1)
 			return
 		}
-		s.unclear("what the shell runs is made when it runs")
+		s.unclear("what the shell runs is known only when it runs")
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *search) find(args []word, in input, depth int) {
 	}
 }
 
-// fdOptions are the options of fd of one letter, but for those that give a command.
+// fdOptions are the one-letter options of fd, except those with a command.
 var fdOptions = options{short: "HIusigFalLp0qhV1d:E:t:e:S:o:j:c:C:"}
 
 // fd judges the actions of fd on its results.

@@ -22,11 +22,11 @@ type word struct {
 	// path is the value of an unknown word as a path, with ~ for the variable HOME and . for PWD;
 	// "" if other parts are unknown.
 	path string
-	// holes are the numbers of the arguments of [Read] that the word holds, for one that is not known.
+	// holes are the indexes of the arguments of [Read] in the word, for an unknown word.
 	holes []int
 }
 
-// start is the certain beginning of the word.
+// start is the known beginning of the word.
 func (w word) start() string {
 	if w.known {
 		return w.text
@@ -34,7 +34,7 @@ func (w word) start() string {
 	return w.lead
 }
 
-// after is the word without its first bytes, which are known.
+// after is the word without its first n bytes, which are known.
 func (w word) after(n int) word {
 	if w.known {
 		w.text = w.text[n:]
@@ -44,7 +44,7 @@ func (w word) after(n int) word {
 	return w
 }
 
-// literals returns words that stand for themselves.
+// literals returns words with the given texts as their values.
 func literals(texts []string) []word {
 	words := make([]word, len(texts))
 	for i, t := range texts {
@@ -53,8 +53,7 @@ func literals(texts []string) []word {
 	return words
 }
 
-// name returns the name of the command that a word names, in lower case and without its folder; false if it cannot be
-// told.
+// name returns the name of the command in a word, in lower case and without its folder, and false if it is unknown.
 func (w word) name() (string, bool) {
 	text := w.text
 	if !w.known && (w.split || !strings.Contains(text, "/")) {
@@ -64,14 +63,13 @@ func (w word) name() (string, bool) {
 	if strings.HasSuffix(text, "/") || name == "." && text != "." {
 		return "", w.known
 	}
-	return strings.TrimPrefix(name, "="), true // zsh finds =rm on the path
+	return strings.TrimPrefix(name, "="), true // zsh replaces =rm by the path of rm
 }
 
-// maxBraces bounds the words that braces of one word may stand for.
+// maxBraces is the maximum number of words that the braces of one word may expand to.
 const maxBraces = 64
 
-// words returns the possible values of a word of the text: several words only where braces are
-// expanded.
+// words returns the possible values of a word of the text, several only if braces are expanded.
 func words(w *syntax.Word) []word {
 	if !strings.Contains(w.Lit(), "{") && !literalBrace(w) {
 		return []word{read(w)}
@@ -100,7 +98,8 @@ func literalBrace(w *syntax.Word) bool {
 	return false
 }
 
-// variants returns how many words the braces of a word stand for, more than maxBraces for too many to count.
+// variants returns the number of words that the braces of a word expand to, more than maxBraces if they are too many to
+// count.
 func variants(w *syntax.Word) int {
 	n := 1
 	for _, part := range w.Parts {
@@ -138,7 +137,7 @@ func read(w *syntax.Word) word {
 type reader struct {
 	word word
 	b    strings.Builder
-	// path is the word as a path, as far as it is not lost.
+	// path is the word as a path, as far as it is known.
 	path strings.Builder
 	lost bool
 }
@@ -155,7 +154,8 @@ func (r *reader) part(part syntax.WordPart, quoted bool) {
 	case *syntax.SglQuoted:
 		text := p.Value
 		if p.Dollar {
-			text, _, _ = expand.Format(new(expand.Config), text, nil) // without one it would share one with every other call
+			// without its own config it would share one with all other calls
+			text, _, _ = expand.Format(new(expand.Config), text, nil)
 		}
 		r.write(text)
 	case *syntax.DblQuoted:
@@ -177,8 +177,7 @@ func (r *reader) part(part syntax.WordPart, quoted bool) {
 	}
 }
 
-// literal adds text of the source with its escapes resolved. An unquoted pattern may match any
-// names.
+// literal adds text of the source with its escapes resolved. An unquoted pattern may match any name.
 func (r *reader) literal(text string, quoted bool) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -200,7 +199,7 @@ func (r *reader) literal(text string, quoted bool) {
 	}
 }
 
-// folderOf returns the folder that a variable surely holds, "" for others.
+// folderOf returns the folder that a variable certainly holds, "" for other variables.
 func folderOf(p *syntax.ParamExp) string {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil {
 		return ""
@@ -224,7 +223,7 @@ func (r *reader) unknown(split bool) {
 	r.away(split)
 }
 
-// away gives up the word's value so far.
+// away marks the word as unknown from here on.
 func (r *reader) away(split bool) {
 	if r.word.known {
 		r.word.lead = r.b.String()
@@ -234,7 +233,7 @@ func (r *reader) away(split bool) {
 	r.b.Reset()
 }
 
-// join returns words as one text, and whether all of them are known.
+// join returns the words as one text, and whether all of them are known.
 func join(list []word) (string, bool) {
 	texts := make([]string, len(list))
 	for i, w := range list {
@@ -246,7 +245,7 @@ func join(list []word) (string, bool) {
 	return strings.Join(texts, " "), true
 }
 
-// Quote returns an argument list as a shell would read it.
+// Quote formats an argument list in shell syntax.
 func Quote(argv []string) string {
 	texts := make([]string, len(argv))
 	for i, a := range argv {

@@ -2,40 +2,38 @@ package shellguard
 
 import "regexp"
 
-// wrapper is how a program that starts another is called.
+// wrapper describes the arguments of a program that starts another.
 type wrapper struct {
 	options
-	// operands come before the command; the last of them need not be there if optional is set, which it matches if it is.
+	// operands is the number of operands before the command. The last one may be missing if it does not match optional.
 	operands int
 	optional *regexp.Regexp
-	// assigns says that NAME=VALUE may stand before the command.
+	// assigns means that NAME=VALUE may precede the command.
 	assigns bool
-	// quiet are letters of options that keep the wrapper from starting a command.
+	// quiet are letters of options with which the wrapper starts no command.
 	quiet string
-	// text are options with shell text as their value, by their letters and names.
+	// text are options whose value is shell text, by their letters and names.
 	text string
-	// splits is an option whose value is split into words before the rest.
+	// splits is an option whose value is split into words that precede the rest.
 	splits string
-	// folder are options with the command's folder as their value.
+	// folder are options whose value is the command's folder.
 	folder string
-	// settings is an option with a named setting of the program as its value, some of which are
-	// shell text.
+	// settings is an option whose value is a named setting of the program; some settings are shell text.
 	settings string
-	// joined says that a shell reads the command, its words joined.
+	// joined means that a shell reads the command, with its words joined.
 	joined bool
-	// shell marks that a shell gets the words after the operands as its arguments, command that
-	// they may be a command too.
+	// shell means that a shell gets the words after the operands as its arguments. command means that they may also be a
+	// command.
 	shell, command bool
-	// alone marks a program without a command operand: only its options start commands.
+	// alone marks a program without a command operand, which starts commands only by its options.
 	alone bool
-	// more marks that words are added to the command when it runs, markers the options that name
-	// their placeholder.
+	// more means that words are added to the command when it runs; markers are the options that name their placeholder.
 	more    bool
 	markers string
 }
 
-// wrappers are the programs that start others, by their names. An option that is not listed is read both ways, so a
-// list that is too short costs a needless refusal at most.
+// wrappers are the programs that start others, by name. An unlisted option is read both with and without a value, so a
+// missing option causes at most a needless refusal.
 var wrappers = map[string]wrapper{
 	"env": {
 		options: options{"iu:C:S:0va:", "ignore-environment unset= chdir= split-string= null debug argv0= block-signal? " +
@@ -289,7 +287,7 @@ var wrappers = map[string]wrapper{
 	"complete":  {options: options{short: "abcdefgjksuvprDEIo:A:G:W:F:C:X:P:S:"}, alone: true, text: "C"},
 }
 
-// setarch has a name of its own for each architecture.
+// setarch has another name for each architecture.
 var (
 	setarch = options{
 		"BFILRSTXZ3vhV",

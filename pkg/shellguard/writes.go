@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// writer is a command that changes the paths it is given.
+// writer describes a command that changes the paths in its arguments.
 type writer struct {
 	options
-	// all says that it changes all its operands, last that it changes the last one, if no option of into says where to.
+	// all means that it changes all its operands, last that it changes the last one, unless an option of into gives the
+	// target.
 	all, last bool
-	// into are options whose value is a changed file, by their letters and names. with are options
-	// of which one is required for a change; script marks that the first operand is a script unless
-	// a script option was given.
+	// into are options whose value is a changed file, by their letters and names. with are options; without one of them
+	// the command changes no file. script means that the first operand is a script unless a script option was given.
 	into, with, script string
 }
 
-// writers are the commands that are known to change paths, by their names.
+// writers are the commands that are known to change paths, by name.
 var writers = map[string]writer{
 	"tee":      {options: options{"aip", "append ignore-interrupts output-error? help version"}, all: true},
 	"touch":    {options: options{"acfhmd:r:t:", "date= reference= time= no-create no-dereference"}, all: true},
@@ -75,7 +75,7 @@ var writers = map[string]writer{
 		"reject-file="}, all: true, into: "o d output directory reject-file"},
 }
 
-// writes looks for system paths that a command changes.
+// writes looks for system paths changed by a command.
 func (s *search) writes(name string, args []word) {
 	w, ok := writers[name]
 	switch {
@@ -109,12 +109,12 @@ func (s *search) writes(name string, args []word) {
 	}
 }
 
-// use is how a writer is called.
+// use are the parsed arguments of a writer.
 type use struct {
 	*search
 	w                 writer
 	operands, targets []word
-	// changing and scripted say that an option of with, and of script, is among its arguments.
+	// changing and scripted mean that an option of with, and of script, is among its arguments.
 	changing, scripted bool
 }
 
@@ -149,13 +149,13 @@ func (u *use) read(args []word) {
 				u.option([]string{text[j : j+1]}, value)
 				break
 			}
-		case strings.HasPrefix(text, "of="): // of dd
+		case strings.HasPrefix(text, "of="): // an operand of dd
 			u.operands = append(u.operands, a.after(len("of=")))
 		default:
 			u.operands = append(u.operands, a)
 		}
 	}
-	// tar takes its letters without a hyphen too.
+	// tar also accepts its letters without a hyphen.
 	if len(u.operands) > 0 && u.w.with != "" && u.w.into != "" && strings.Contains(u.operands[0].text, "x") {
 		u.changing = true
 	}
@@ -172,15 +172,15 @@ func (u *use) option(names []string, value word) {
 	}
 }
 
-// changes reports a system path that a word names.
+// changes adds a finding for a system path in a word.
 func (s *search) changes(w word) {
 	if name := s.system(w); name != "" {
 		s.add(Destructive, "it changes the system path "+name)
 	}
 }
 
-// system returns the system path that a word names as written, "" if it names none. The known
-// beginning and end of an unknown word may be enough.
+// system returns the system path in a word, as written, "" without one. The known beginning and end of an unknown word
+// may suffice.
 func (s *search) system(w word) string {
 	name := w.path
 	if w.known {

@@ -6,8 +6,8 @@ import (
 	"kaged.dev/pkg/shellguard"
 )
 
-// A system path is found wherever a command writes to it: behind any redirection, in any option, below the folder it
-// runs in or went to, and by variables that are known (T-SAFE-02).
+// A system path is found wherever a command writes to it: by any redirection, by any option, below the command's folder
+// or the folder of a cd, and in known variables (T-SAFE-02).
 func TestSystemPaths(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t).In("/src/p", "/src/p")
@@ -54,8 +54,8 @@ func TestSystemPaths(t *testing.T) {
 	}
 }
 
-// Reading system paths and writing elsewhere need no approval; a project inside a system folder
-// owns its files.
+// Reading system paths and writing to other paths need no approval; a project inside a system folder may change its
+// files.
 func TestOtherPaths(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t).In("/src/p", "/src/p")

@@ -156,7 +156,7 @@ func TestEffectiveCategory(t *testing.T) {
 		}},
 		{"x.run", `{"command":"$X"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "$X", Cwd: "./",
-			Reasons:  []string{"the name of the command is made when it runs."},
+			Reasons:  []string{"the name of the command is known only when it runs."},
 			Standing: []contract.StandingKind{contract.SameCommand},
 		}},
 		{"x.write", `{"path":"` + outside + `/f"}`, 0, &contract.Subject{
