@@ -1,8 +1,8 @@
-// Package spelling tells how far a word is from one that may have been meant.
+// Package spelling measures the distance between similar words.
 package spelling
 
-// Distance is how many bytes are to be added, removed or replaced to make b of a (Levenshtein). It takes time in
-// proportion to the product of their lengths, so both should be short.
+// Distance is the number of bytes to add, remove or replace to turn a into b (Levenshtein). Its time is proportional to
+// the product of the lengths, so both should be short.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
