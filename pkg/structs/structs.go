@@ -1,5 +1,5 @@
-// Package structs makes a google.protobuf.Struct of any Go map. It always succeeds, so that no value of a model, a
-// tool or a provider keeps a record or an error from being sent.
+// Package structs converts any Go map to a google.protobuf.Struct. It always succeeds, so that no value of a model, a
+// tool or a provider prevents a record or an error from being sent.
 package structs
 
 import (
@@ -14,13 +14,12 @@ import (
 	"kaged.dev/pkg/jsondepth"
 )
 
-// MaxDepth is the deepest nesting of objects and lists in a result of [Of]. Protobuf refuses a message that nests
-// 10,000 deep, and each level here is three of them.
+// MaxDepth is the maximum nesting of objects and lists in a result of [Of]. Protobuf refuses messages nested more than
+// 10,000 levels deep, and each level here is three of them.
 const MaxDepth = jsondepth.Max
 
-// Of returns fields as a Struct; nil stays nil. Lists and maps of any Go type stay lists and objects. Bytes that
-// are not UTF-8 become U+FFFD. A value that JSON has no form for, or that lies deeper than [MaxDepth], becomes a
-// text.
+// Of converts fields to a Struct; nil stays nil. Lists and maps of any Go type become lists and objects. Bytes that are
+// not UTF-8 become U+FFFD. A value without a JSON form, or nested deeper than [MaxDepth], becomes a text.
 func Of(fields map[string]any) *structpb.Struct {
 	if fields == nil {
 		return nil
@@ -40,7 +39,7 @@ func value(v any, depth int) *structpb.Value {
 		}
 	case reflect.Slice, reflect.Array:
 		if r.Type().Elem().Kind() == reflect.Uint8 {
-			break // bytes are a text
+			break // bytes become a text
 		}
 		if depth <= 0 {
 			return tooDeep()

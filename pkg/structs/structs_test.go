@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/wirejson"
 )
 
-// Any Go map becomes a Struct that crosses a wire and has a JSON form.
+// Any Go map becomes a Struct that can be encoded and has a JSON form.
 func TestEveryMapCrossesTheWire(t *testing.T) {
 	t.Parallel()
 	type named []string
