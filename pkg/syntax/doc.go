@@ -1,11 +1,10 @@
 // Package syntax parses source files of many languages with tree-sitter.
 //
-// A [Parser] turns a text into a [Tree], which is one array of nodes in C memory: cheap to make, and cheaper to go
-// through than a tree of Go objects. [Parsers] bounds how many of them there are, and so the memory.
+// A [Parser] parses a text into a [Tree], one array of nodes in C memory, which is cheaper to make and to walk than a
+// tree of Go objects. [Parsers] limits the number of parsers, and so the memory.
 //
-// [Languages] lists the grammars; grammars.go makes each of them available. Without cgo every parse fails with
-// [ErrUnavailable]. [SelfTest] proves that each works.
+// [Languages] lists the grammars; grammars.go links them. Without cgo every parse fails with [ErrUnavailable].
+// [SelfTest] checks each of them.
 //
-// The package starts no goroutines but those that tell a parser that its context has ended, which end before Parse
-// returns.
+// The only goroutines stop a parser when its context ends; they end before Parse returns.
 package syntax

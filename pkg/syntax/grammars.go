@@ -32,7 +32,7 @@ import (
 	typescript "github.com/tree-sitter/tree-sitter-typescript/bindings/go"
 )
 
-// grammars returns the parse tables that are compiled in, by the name of their language.
+// grammars returns the compiled-in parse tables by the name of their language.
 func grammars() map[string]*grammar {
 	pointers := map[string]unsafe.Pointer{
 		"bash": bash.Language(), "c": c.Language(), "cpp": cpp.Language(), "csharp": csharp.Language(), "css": css.Language(),

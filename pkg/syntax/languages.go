@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Language is a language that can be parsed.
+// Language is a supported language.
 type Language struct {
-	// Name is how callers name it.
+	// Name is its name for callers.
 	Name string
-	// Extensions are those of its files, without dot.
+	// Extensions are the extensions of its files, without dot.
 	Extensions []string
-	// Sigil stands for the dollar of a meta variable where the grammar knows no identifiers with one.
+	// Sigil replaces the dollar of a meta variable if the grammar does not allow a dollar in identifiers.
 	Sigil rune
 
 	sample  string // a short program without errors
 	grammar *grammar
 }
 
-// sigil is a letter that hardly any source has in names and every grammar that takes letters beyond ASCII accepts.
-// The C grammars accept only some of them, the others need their own.
+// sigil is a letter that is rare in names and allowed by every grammar with non-ASCII letters. The C grammars allow
+// only some of them, the others need another one.
 const (
 	micro  = 'µ'
 	linear = '\U00010000'
 )
 
-// Languages returns all languages in the order of their names. The caller must not change them.
+// Languages returns all languages sorted by name. The caller must not change them.
 func Languages() []*Language { return languages }
 
 var languages = func() []*Language {
@@ -92,7 +92,7 @@ var languages = func() []*Language {
 
 func split(list string) []string { return strings.Fields(list) }
 
-// Lookup returns the language called name, or nil.
+// Lookup returns the language with the given name, or nil.
 func Lookup(name string) *Language {
 	i := slices.IndexFunc(languages, func(l *Language) bool { return l.Name == name })
 	if i < 0 {
@@ -111,14 +111,14 @@ var byExtension = func() map[string]*Language {
 	return m
 }()
 
-// Of returns the language of a file by its name, or nil.
+// Of returns the language of a file with the given name, or nil.
 func Of(file string) *Language {
-	// The dot a hidden file's name begins with is part of its name.
+	// The leading dot of a hidden file is part of its name.
 	name := strings.TrimPrefix(path.Base(file), ".")
 	return byExtension[strings.TrimPrefix(path.Ext(name), ".")]
 }
 
-// Kind returns the name a grammar gives to a kind of node, such as call_expression.
+// Kind returns the grammar's name of a kind of node, such as call_expression.
 func (l *Language) Kind(symbol uint16) string {
 	switch {
 	case symbol == ErrorSymbol:
@@ -129,7 +129,7 @@ func (l *Language) Kind(symbol uint16) string {
 	return l.grammar.symbols[symbol]
 }
 
-// Kinds returns how many kinds of nodes there are; they are numbered from 0.
+// Kinds returns the number of kinds of nodes, which are numbered from 0.
 func (l *Language) Kinds() int {
 	if l.grammar == nil {
 		return 0

@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	_ "github.com/smacker/go-tree-sitter" // the runtime that flatten.c calls
+	_ "github.com/smacker/go-tree-sitter" // the runtime used by flatten.c
 )
 
 // Parser parses one file at a time. It is not safe for concurrent use.
 type Parser struct{ c *C.kaged_parser }
 
-// NewParser returns a parser, which its owner closes.
+// NewParser returns a parser. The caller must close it.
 func NewParser() (*Parser, error) {
 	c := C.kaged_parser_new()
 	if c == nil {
@@ -30,7 +30,7 @@ func NewParser() (*Parser, error) {
 func (p *Parser) Close() { C.kaged_parser_delete(p.c) }
 
 // Parse parses text of at most [MaxText] bytes. The tree is valid until the next call. It fails with the context's
-// error soon after that ended, with [ErrTooLarge] if there would be more than maxNodes nodes.
+// error soon after the context ended, and with [ErrTooLarge] if the tree needs more than maxNodes nodes.
 func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNodes int) (Tree, error) {
 	if len(text) > MaxText {
 		return Tree{}, ErrTooLarge
@@ -52,7 +52,7 @@ func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNode
 	count := C.kaged_parse(p.c, lang.grammar.pointer, (*C.char)(unsafe.Pointer(base)), C.uint32_t(len(text)),
 		C.uint32_t(maxNodes))
 	if !stop() {
-		<-ended // the flag is this parser's, and the parser may be gone when it is set late
+		<-ended // the flag belongs to this parser, which may be freed before a late write
 	}
 	switch count {
 	case C.KAGED_CANCELLED:
@@ -74,7 +74,7 @@ func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNode
 // nothing is the address of an empty text, for which Go has no pointer.
 var nothing byte
 
-// Heap returns how many bytes the C heap holds, 0 where that cannot be asked. It is for tests that look for leaks.
+// Heap returns the size of the C heap in bytes, 0 if it is unknown. It is for tests that look for leaks.
 func Heap() int { return int(C.kaged_heap()) }
 
 // grammar is a language's parse table.

@@ -4,13 +4,13 @@ package syntax
 
 import "context"
 
-// Parser would parse, had this program been built with cgo.
+// Parser cannot parse in this build, which has no cgo.
 type Parser struct{}
 
 // NewParser fails with [ErrUnavailable].
 func NewParser() (*Parser, error) { return nil, ErrUnavailable }
 
-// Close is empty.
+// Close does nothing.
 func (p *Parser) Close() {}
 
 // Parse fails with [ErrUnavailable].

@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// Parsers lends parsers, at most so many at once, so that trees take a bounded amount of memory however many calls
-// want one. It is safe for concurrent use.
+// Parsers lends a limited number of parsers, so that trees use limited memory for any number of calls. It is safe for
+// concurrent use.
 type Parsers struct {
-	turns chan struct{} // holds a token for each parser that is lent
+	turns chan struct{} // holds a token for each lent parser
 
 	mu     sync.Mutex // guards the fields below
 	idle   []*Parser
 	closed bool
 }
 
-// NewParsers returns a lender of at most n parsers, which its owner closes.
+// NewParsers returns a lender of at most n parsers. The caller must close it.
 func NewParsers(n int) *Parsers { return &Parsers{turns: make(chan struct{}, max(n, 1))} }
 
-// Use calls use with a parser that is its alone meanwhile. It waits for one until ctx ends, and fails with
-// [ErrUnavailable] if this build has no parser.
+// Use calls use with a parser for its exclusive use. It waits for a parser until ctx ends, and fails with
+// [ErrUnavailable] if this build has no parsers.
 func (p *Parsers) Use(ctx context.Context, use func(*Parser) error) error {
 	select {
 	case p.turns <- struct{}{}:
@@ -56,7 +56,7 @@ func (p *Parsers) put(parser *Parser) {
 	p.idle = append(p.idle, parser)
 }
 
-// Close frees the parsers; those that are lent are freed when they come back.
+// Close frees the parsers; lent parsers are freed when they are returned.
 func (p *Parsers) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// SelfTest parses a sample with the grammar of each language, and fails if one does not understand its own. Without
-// cgo there are no grammars to test.
+// SelfTest parses a sample with the grammar of each language, and fails if a grammar finds an error. Without cgo there
+// are no grammars to test.
 func SelfTest(ctx context.Context, list []*Language) error {
 	p, err := NewParser()
 	if errors.Is(err, ErrUnavailable) {

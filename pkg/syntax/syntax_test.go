@@ -27,7 +27,7 @@ func parser(t testing.TB) *syntax.Parser {
 	return p
 }
 
-// Every grammar parses its sample, and one that is not there is refused by name (T-FM-01, P1).
+// Every grammar parses its sample, and a missing grammar is refused by name (T-FM-01, P1).
 func TestSelfTest(t *testing.T) {
 	t.Parallel()
 	if err := syntax.SelfTest(t.Context(), syntax.Languages()); err != nil {
@@ -45,7 +45,7 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
-// Files belong to the language of their last extension.
+// The last extension of a file determines its language.
 func TestLanguageOfAFile(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]string{
@@ -63,7 +63,7 @@ func TestLanguageOfAFile(t *testing.T) {
 	}
 }
 
-// A tree is laid out parent before child, with the end of each subtree.
+// A tree has parents before children, with the end of each subtree.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	tree, err := parser(t).Parse(t.Context(), syntax.Lookup("javascript"), []byte("f(a, /* c */ 1)"), 100)
@@ -95,7 +95,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// An empty text parses; one that is too large is refused.
+// An empty text parses; a too large one is refused.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -115,7 +115,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A parse that is cut off ends soon, and the next one on the same parser is about its own text.
+// A cancelled parse ends soon, and the next one on the same parser parses its own text.
 func TestCancelledParse(t *testing.T) {
 	t.Parallel()
 	p := parser(t)
@@ -135,7 +135,8 @@ func TestCancelledParse(t *testing.T) {
 	}
 }
 
-// However many want a parser, there are no more than allowed, and the C heap does not grow with the number of files.
+// For any number of callers there are no more parsers than allowed, and the C heap does not grow with the number of
+// files.
 func TestParsersAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 3

@@ -5,26 +5,26 @@ import (
 	"math"
 )
 
-// ErrUnavailable says that this program was built without cgo and has no grammars.
+// ErrUnavailable reports that this program was built without cgo and has no grammars.
 var ErrUnavailable = errors.New("this build of kaged has no grammars: it was built without cgo")
 
-// ErrTooLarge says that a text is longer or has more nodes than may be.
+// ErrTooLarge reports a text that is too long or has too many nodes.
 var ErrTooLarge = errors.New("the text is too large to parse")
 
-// MaxText is the longest text in bytes a [Parser] takes.
+// MaxText is the maximum length of a text for a [Parser], in bytes.
 const MaxText = math.MaxInt32
 
-// Tree is a syntax tree as an array in preorder. It is never empty.
+// Tree is a syntax tree as an array in preorder. It has at least one node.
 type Tree struct {
 	Language *Language
 	Text     []byte
 	Nodes    []Node
 }
 
-// Node is one node. Its children are the nodes from its own index plus one up to Next, each followed by its own
-// children.
+// Node is one node. Its descendants are the nodes from the next index up to Next, each child followed by its own
+// descendants.
 type Node struct {
-	// Start and End are the node's place in the text, in bytes.
+	// Start and End are the node's range in the text, in bytes.
 	Start, End uint32
 	// Next is the index of the first node after this one's subtree.
 	Next uint32
@@ -34,18 +34,18 @@ type Node struct {
 	_      uint8
 }
 
-// Flags say more about a node.
+// Flags are properties of a node.
 type Flags uint8
 
 // The flags.
 const (
-	// Named nodes are rules of the grammar, the others its keywords and signs.
+	// Named nodes are rules of the grammar; the others are keywords and punctuation.
 	Named Flags = 1 << iota
-	// Missing nodes are not in the text: the parser put them there to go on after an error.
+	// Missing nodes are not in the text: the parser inserted them to continue after an error.
 	Missing
-	// Extra nodes may stand anywhere, as comments do.
+	// Extra nodes may be anywhere, such as comments.
 	Extra
-	// NamedChild marks nodes with a child that is named.
+	// NamedChild marks nodes with a named child.
 	NamedChild
 )
 
@@ -55,7 +55,7 @@ const ErrorSymbol = math.MaxUint16
 // Is reports whether a node has all of these flags.
 func (n *Node) Is(f Flags) bool { return n.Flags&f == f }
 
-// Source returns the text of a node. A grammar may say that a node ends behind the text.
+// Source returns the text of a node. In some grammars a node may end after the text.
 func (t *Tree) Source(i int) []byte {
 	n := &t.Nodes[i]
 	end := min(int(n.End), len(t.Text))
@@ -81,7 +81,8 @@ func (t *Tree) Failure() int {
 	return -1
 }
 
-// Span returns the place of count neighbours from the one at first on, in bytes. No nodes are an empty place before it.
+// Span returns the range in bytes of count neighbours, beginning with the node at first. A count of 0 gives an empty
+// range before that node.
 func (t *Tree) Span(first, count int) (start, end int) {
 	if first >= len(t.Nodes) {
 		return len(t.Text), len(t.Text)
