@@ -8,8 +8,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// cutSpans and cutMetrics are exporters that give up at once when stopped ends: the SDK lets one that waits for a
-// silent collector run on after the end of its provider.
+// cutSpans and cutMetrics are exporters that stop at once when stopped ends. The SDK would let an exporter wait for a
+// silent collector after its provider has ended.
 type (
 	cutSpans struct {
 		sdktrace.SpanExporter

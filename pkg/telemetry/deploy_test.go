@@ -30,7 +30,7 @@ func metricOf(series string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// The dashboard and the alert rules can be parsed, and name known metrics and labels; the dashboard shows every metric.
+// The dashboard and the alert rules are valid and use known metrics and labels; the dashboard shows every metric.
 func TestDashboardAndAlerts(t *testing.T) {
 	t.Parallel()
 	shown := map[string]bool{}

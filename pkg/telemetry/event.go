@@ -8,15 +8,14 @@ import (
 	"sync"
 )
 
-// eventKey is the first attribute of a record that is an event of a fixed form.
+// eventKey is the first attribute of a record that is an event with fixed fields.
 const eventKey = "event"
 
-// events writes records as lines of JSON. A record with an event's name as its first attribute has exactly its own
-// attributes and a level in lower case, so that a collector of logs reads it by its form: it has a timestamp of its
-// own.
+// events writes records as lines of JSON. A record whose first attribute is an event's name has exactly its own
+// attributes, with its own timestamp and a level in lower case, so that log collectors can rely on its fields.
 type events struct {
-	slog.Handler              // of all others
-	exact        slog.Handler // without the additions of With
+	slog.Handler              // handler of all other records
+	exact        slog.Handler // handler without the attributes of With
 }
 
 // newEvents returns a handler that writes to out.
@@ -37,7 +36,7 @@ func newEvents(out io.Writer, level slog.Leveler) slog.Handler {
 	}
 }
 
-// oneAtATime is a writer that two handlers share.
+// oneAtATime is a writer shared by two handlers.
 type oneAtATime struct {
 	mu  sync.Mutex // guards out
 	out io.Writer

@@ -23,12 +23,12 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// maxLabel bounds in bytes the value of a label.
+// maxLabel is the maximum length of a label's value in bytes.
 const maxLabel = 128
 
 var noMeters = metricnoop.NewMeterProvider()
 
-// instrument is a metric that is kept: one of its fields is set, of a gauge neither.
+// instrument is the instrument of a recorded metric: one of its fields is set, for a gauge none.
 type instrument struct {
 	counter   metric.Float64Counter
 	histogram metric.Float64Histogram
@@ -59,7 +59,7 @@ func (k *Kit) startMetrics(ctx context.Context, env environment, opts Options, a
 	return k.make()
 }
 
-// make makes the instruments.
+// make creates the instruments.
 func (k *Kit) make() (err error) {
 	k.metrics, k.observed = map[string]instrument{}, map[string][]func() float64{}
 	for _, m := range All() {
@@ -87,10 +87,10 @@ func (k *Kit) make() (err error) {
 	return nil
 }
 
-// Metrics reports whether metrics are kept.
+// Metrics reports whether metrics are recorded.
 func (k *Kit) Metrics() bool { return k != nil && k.meters != nil }
 
-// Add adds n to a counter, with the values of its labels in order.
+// Add adds n to a counter; values are the values of its labels in order.
 func (k *Kit) Add(m Metric, n float64, values ...string) {
 	if !k.Metrics() {
 		return
@@ -100,7 +100,7 @@ func (k *Kit) Add(m Metric, n float64, values ...string) {
 	}
 }
 
-// Record adds a value to a histogram, with the values of its labels in order.
+// Record adds a value to a histogram; values are the values of its labels in order.
 func (k *Kit) Record(m Metric, v float64, values ...string) {
 	if !k.Metrics() {
 		return
@@ -110,8 +110,8 @@ func (k *Kit) Record(m Metric, v float64, values ...string) {
 	}
 }
 
-// Observe lets f say how high a gauge without labels is, each time the metrics are read. f is called by any goroutine,
-// until the Kit stops. Of several for one gauge the values are added.
+// Observe sets f as the source of a gauge without labels. f is called from any goroutine each time the metrics are
+// read, until the Kit stops. The values of several sources of one gauge are added.
 func (k *Kit) Observe(m Metric, f func() float64) {
 	if !k.Metrics() {
 		return
@@ -121,7 +121,7 @@ func (k *Kit) Observe(m Metric, f func() float64) {
 	k.observed[m.Name] = append(k.observed[m.Name], f)
 }
 
-// observe sums up the values of a gauge, and reports whether there are any.
+// observe adds the values of a gauge's sources, and reports whether there are any.
 func (k *Kit) observe(m Metric) (sum float64, said bool) {
 	k.observing.Lock()
 	observers := slices.Clone(k.observed[m.Name])
@@ -145,7 +145,7 @@ func with(m Metric, values []string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(labels...))
 }
 
-// The bounds of the listener for Prometheus.
+// The limits of the listener for Prometheus.
 const (
 	scrapeTimeout = 5 * time.Second
 	maxScrapes    = 4
@@ -177,6 +177,6 @@ func (k *Kit) listen(ctx context.Context, address string) (sdkmetric.Reader, err
 		Handler: mux, ReadTimeout: scrapeTimeout, WriteTimeout: 2 * scrapeTimeout, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxHeader,
 	}
-	k.serving.Go(func() { _ = k.http.Serve(listener) }) // it ends with Stop
+	k.serving.Go(func() { _ = k.http.Serve(listener) }) // ends in Stop
 	return reader, nil
 }

@@ -22,68 +22,67 @@ import (
 	"kaged.dev/pkg/version"
 )
 
-// Bounds of the queue for a collector. Spans that come while the queue is full are dropped, and a process never waits
-// for its last ones longer than flushTimeout.
+// Limits of the queue for a collector. Spans are dropped while the queue is full, and the end of a process waits for
+// the last ones at most flushTimeout.
 const (
 	maxQueue      = 2048
-	maxValue      = 16 << 10 // bytes of a span's attribute
+	maxValue      = 16 << 10 // size of a span's attribute in bytes
 	exportTimeout = 10 * time.Second
 	flushTimeout  = 3 * time.Second
 	metricsEvery  = 30 * time.Second
-	maxSeries     = 2000 // of one metric
+	maxSeries     = 2000 // number of series of one metric
 )
 
 // AgentScope is the scope of the spans of agents, models and tools.
 const AgentScope = "kaged.dev/agents"
 
-// Options says where traces and metrics go.
+// Options are the destinations of traces and metrics.
 type Options struct {
 	// Service is the name of the process.
 	Service string
-	// Getenv reads the environment, where the standard OTEL_ variables say where a collector is.
+	// Getenv reads the environment, whose standard OTEL_ variables name the collector.
 	Getenv func(string) string
-	// Log is told about collectors that cannot be reached.
+	// Log gets the failures of exporters.
 	Log *slog.Logger
-	// MetricsListen is the address for Prometheus; it may be "".
+	// MetricsListen is the address for Prometheus, or "".
 	MetricsListen string
-	// Langfuse may be nil.
+	// Langfuse is the account for agents' traces, or nil.
 	Langfuse *Langfuse
-	// Prompts says that spans hold prompts, answers, and inputs and results of tools.
+	// Prompts adds prompts, answers, and inputs and results of tools to spans.
 	Prompts bool
 }
 
-// Kit is a process's traces and metrics. A nil Kit has neither. It is safe for concurrent use. No method waits for a
-// collector or for Prometheus, but Stop.
+// Kit is a process's traces and metrics. A nil Kit has neither. It is safe for concurrent use. Only Stop waits for a
+// collector.
 //
 // Goroutines: one for each exporter and one for the listener of metrics, which end with Stop.
 type Kit struct {
-	// Server and Client are to be added to every gRPC server and client.
+	// Server and Client are options for every gRPC server and client.
 	Server []grpc.ServerOption
 	Client []grpc.DialOption
-	// Prompts says that spans hold prompts, answers, and inputs and results of tools.
+	// Prompts means that spans hold prompts, answers, and inputs and results of tools.
 	Prompts bool
-	// Langfuse says that spans are for Langfuse, too.
+	// Langfuse means that spans are also sent to Langfuse.
 	Langfuse bool
-	// MetricsAddress is where Prometheus finds the metrics, "" for nowhere.
+	// MetricsAddress is the address for Prometheus, "" if metrics are not served.
 	MetricsAddress string
 
 	tracers *sdktrace.TracerProvider // may be nil
-	queues  []sdktrace.SpanProcessor // of the exporters
+	queues  []sdktrace.SpanProcessor // queues of the exporters
 	meters  *sdkmetric.MeterProvider // may be nil
 	meter   metric.Meter
 	metrics map[string]instrument
 	http    *http.Server
 	serving sync.WaitGroup
-	stopped context.Context // ended by cut, and with it every export on its way
+	stopped context.Context // ended by cut, which cancels every running export
 	cut     context.CancelFunc
 
 	observing sync.Mutex                  // guards observed
 	observed  map[string][]func() float64 // by the name of the gauge
 }
 
-// Start starts the traces and metrics of opts. It fails with bad_request where a setting cannot be used or an
-// address cannot be listened on. An unreachable collector is no failure: it costs spans, and a warning now and
-// then.
+// Start starts the traces and metrics of opts. It fails with bad_request for an invalid setting or an address that
+// cannot be used. An unreachable collector is not an error: spans are dropped, with an occasional warning.
 func Start(ctx context.Context, opts Options) (*Kit, error) {
 	k := &Kit{Prompts: opts.Prompts, Langfuse: opts.Langfuse != nil}
 	k.stopped, k.cut = context.WithCancel(context.Background())
@@ -137,10 +136,10 @@ func (k *Kit) Tracer(scope string) trace.Tracer {
 	return k.tracers.Tracer(scope)
 }
 
-// Traces reports whether spans go anywhere.
+// Traces reports whether spans are exported.
 func (k *Kit) Traces() bool { return k != nil && k.tracers != nil }
 
-// Stop sends the rest, for at most three seconds. It may be called twice.
+// Stop exports the remaining data, for at most three seconds. It may be called twice.
 func (k *Kit) Stop() {
 	if k == nil {
 		return
@@ -148,8 +147,8 @@ func (k *Kit) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	var flushing sync.WaitGroup
-	for _, queue := range k.queues { // the provider would end them one after the other
-		flushing.Go(func() { _ = queue.Shutdown(ctx) }) // a collector that is gone is no failure of ours
+	for _, queue := range k.queues { // in parallel, because the provider would shut them down one after the other
+		flushing.Go(func() { _ = queue.Shutdown(ctx) }) // an unreachable collector is not an error
 	}
 	if k.http != nil {
 		_ = k.http.Close()
@@ -162,7 +161,8 @@ func (k *Kit) Stop() {
 	k.cut()
 }
 
-// complaints logs the failures of exporters, one a minute: a collector that is gone fails every few seconds.
+// complaints logs the failures of exporters, at most one a minute, because an unreachable collector fails every few
+// seconds.
 type complaints struct {
 	log *slog.Logger
 
@@ -171,7 +171,7 @@ type complaints struct {
 	unsaid int
 }
 
-// complainEvery is the least time between two warnings.
+// complainEvery is the minimum interval of warnings.
 const complainEvery = time.Minute
 
 // Handle implements otel.ErrorHandler.

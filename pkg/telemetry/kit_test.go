@@ -40,7 +40,7 @@ func start(t *testing.T, opts Options, env map[string]string) *Kit {
 	return k
 }
 
-// Without a request for traces or metrics both are off, and a nil Kit works alike (H-OBS-LF-04).
+// Without configuration traces and metrics are off, and a nil Kit works the same way (H-OBS-LF-04).
 func TestTelemetryIsOffByDefault(t *testing.T) {
 	t.Parallel()
 	off, err := Start(t.Context(), Options{Getenv: func(string) string { return "" }})
@@ -62,7 +62,7 @@ func TestTelemetryIsOffByDefault(t *testing.T) {
 	}
 }
 
-// Settings that cannot be used are refused with a sentence.
+// Invalid settings are refused in one sentence.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	taken := collector.BlackHole(t)
@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Prometheus finds each metric under its own name, with its labels, bounded in number and in length.
+// Prometheus reads each metric under its name, with its labels, limited in number and in length.
 func TestPrometheus(t *testing.T) {
 	k := start(t, Options{MetricsListen: "127.0.0.1:0"}, nil)
 	for _, m := range All() {
@@ -179,7 +179,7 @@ func TestOTLPOverHTTP(t *testing.T) {
 	}
 }
 
-// Langfuse gets the spans of agents and no others, with its keys, and with no header that is for the collector.
+// Langfuse gets only the spans of agents, with its own keys, and without the headers of the collector.
 func TestLangfuse(t *testing.T) {
 	c, own := collector.Start(t), collector.Start(t)
 	k := start(t, Options{Langfuse: &Langfuse{BaseURL: c.URL + "/", PublicKey: "pk", SecretKey: "sk"}}, map[string]string{
@@ -210,8 +210,8 @@ func TestLangfuse(t *testing.T) {
 	}
 }
 
-// A collector that takes connections and never answers costs spans, and no time of their makers: more spans than
-// the queue holds begin and end while it keeps silent, and the process ends without it.
+// A collector that accepts connections and never answers loses spans but delays no caller: more spans than the queue
+// holds begin and end, and the process ends without waiting for it.
 func TestBlackHole(t *testing.T) {
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// The log is told of a collector that is gone once a minute, with how often it was silent about it (H-OBS-LF-05).
+// The failures of an unreachable collector are logged once a minute, with the number of suppressed ones (H-OBS-LF-05).
 func TestComplaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

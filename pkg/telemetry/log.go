@@ -12,28 +12,28 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// The log file is set aside at maxBytes, and so many older ones are kept.
+// The log file is rotated at maxBytes, and this number of older files is kept.
 const (
 	maxBytes = 32 << 20
 	backups  = 4
 )
 
-// LogOptions says where a log goes.
+// LogOptions are the destinations and the level of a log.
 type LogOptions struct {
-	// Stderr gets the log in Format: text, or json for a line of JSON each; empty means text.
+	// Stderr gets the log in Format: text, or json for one JSON object per line; empty means text.
 	Stderr io.Writer
 	Format string
-	// DataDir is where <data>/log/<Name>.log gets JSON; empty means no file.
+	// DataDir is the data directory for the JSON file <data>/log/<Name>.log; empty means no file.
 	DataDir string
 	// Name is the process's name.
 	Name string
 	// Level is debug, info, warn or error; empty means info.
 	Level string
-	// Quiet leaves stderr to warnings and errors; the file gets everything.
+	// Quiet writes only warnings and errors to stderr; the file gets all entries.
 	Quiet bool
 }
 
-// NewLog makes the log. close closes its file; it is the last call.
+// NewLog creates the log. close closes its file; call it last.
 func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	level := slog.LevelInfo
 	if opts.Level != "" {
@@ -71,7 +71,7 @@ func NewLog(opts LogOptions) (log *slog.Logger, close func(), err error) {
 	return slog.New(handlers), func() { file.Close() }, nil
 }
 
-// readable writes durations as people do, "1.5s" and not a count of nanoseconds, in three digits or so.
+// readable formats durations for people, as "1.5s" and not in nanoseconds, with about three digits.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() != slog.KindDuration {
 		return a
@@ -86,7 +86,7 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 	return slog.String(a.Key, d.String())
 }
 
-// fanout hands each record to every handler that wants it.
+// fanout passes each record to every handler that accepts it.
 type fanout []slog.Handler
 
 func (f fanout) Enabled(ctx context.Context, level slog.Level) bool {

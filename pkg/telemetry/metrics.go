@@ -1,6 +1,6 @@
 package telemetry
 
-// Kind is how a metric behaves.
+// Kind is the kind of a metric.
 type Kind string
 
 // The kinds.
@@ -13,13 +13,13 @@ const (
 	Gauge Kind = "gauge"
 )
 
-// Metric is one metric of kaged, by the same name for Prometheus and over OTLP.
+// Metric is one metric of kaged, with the same name in Prometheus and over OTLP.
 type Metric struct {
 	Name string
 	Kind Kind
 	// Help is its meaning, in one sentence.
 	Help string
-	// Service is the service that has it.
+	// Service is the service that records it.
 	Service string
 	// Labels are the names of its labels.
 	Labels []string
@@ -27,13 +27,13 @@ type Metric struct {
 	Bounds []float64
 }
 
-// The buckets of times: of calls of models, which take up to minutes, and of tools.
+// The buckets of durations: for calls of models, which take up to minutes, and for calls of tools.
 var (
 	slow = []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320}
 	fast = []float64{.001, .005, .025, .1, .5, 1, 5, 30, 120, 600}
 )
 
-// The metrics. Labels have few values: no text of a model or a client is one.
+// The metrics. Labels have few values, never text of a model or a client.
 var (
 	Runs = Metric{
 		Name: "kaged_runs_total", Kind: Counter, Service: "session-manager", Labels: []string{"outcome"},

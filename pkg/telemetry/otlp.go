@@ -16,17 +16,17 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// environment reads the standard OTEL_ variables. Their endpoints, headers, certificates and time-outs are read by the
-// exporters.
+// environment reads the standard OTEL_ variables. The exporters read their endpoints, headers, certificates and
+// timeouts themselves.
 type environment struct{ getenv func(string) string }
 
-// The two signals and the end of their endpoints' paths.
+// The two signals, which are also the ends of their endpoints' paths.
 const (
 	traces  = "TRACES"
 	metrics = "METRICS"
 )
 
-// wanted reports whether a collector is named for a signal.
+// wanted reports whether a collector is configured for a signal.
 func (e environment) wanted(signal string) bool {
 	if strings.EqualFold(e.getenv("OTEL_SDK_DISABLED"), "true") || e.getenv("OTEL_"+signal+"_EXPORTER") == "none" {
 		return false
@@ -34,7 +34,7 @@ func (e environment) wanted(signal string) bool {
 	return e.getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || e.getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// overHTTP reports which of the protocols a signal takes; gRPC is the default.
+// overHTTP reports whether a signal uses HTTP; gRPC is the default.
 func (e environment) overHTTP(signal string) (bool, error) {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		switch v := e.getenv(name); v {
@@ -72,7 +72,7 @@ func (e environment) traces(ctx context.Context) (sdktrace.SpanExporter, error) 
 	return exporter, nil
 }
 
-// spanExporters returns the exporters of spans that are asked for.
+// spanExporters returns the configured exporters of spans.
 func (e environment) spanExporters(ctx context.Context, langfuse *Langfuse) (all []sdktrace.SpanExporter, err error) {
 	own, err := e.traces(ctx)
 	if err != nil {
@@ -114,13 +114,13 @@ func (e environment) metrics(ctx context.Context) (sdkmetric.Exporter, error) {
 
 // Langfuse is an account at a Langfuse server.
 type Langfuse struct {
-	// BaseURL is the server's.
+	// BaseURL is the server's URL.
 	BaseURL string
-	// PublicKey and SecretKey are the account's.
+	// PublicKey and SecretKey are the account's keys.
 	PublicKey, SecretKey string
 }
 
-// exporter speaks OTLP over HTTP at /api/public/otel, where Langfuse takes it.
+// exporter sends OTLP over HTTP to Langfuse's path /api/public/otel.
 func (l *Langfuse) exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	u, err := url.Parse(l.BaseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
@@ -138,7 +138,7 @@ func (l *Langfuse) exporter(ctx context.Context) (sdktrace.SpanExporter, error) 
 	return exporter, nil
 }
 
-// onlyAgents passes on the spans of agents, models and tools: Langfuse has no use for those of calls between
+// onlyAgents exports only the spans of agents, models and tools, because Langfuse has no use for calls between
 // services.
 type onlyAgents struct{ sdktrace.SpanExporter }
 

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// rotating is a log file that is set aside when it is full: name becomes name.1, name.1 becomes name.2, and the oldest
-// goes. (The usual library for this keeps a goroutine for ever for each file.)
+// rotating is a log file that is rotated when it is full: name becomes name.1, name.1 becomes name.2, and the oldest is
+// removed. (The usual library for this never ends its goroutine for each file.)
 type rotating struct {
 	path    string
-	limit   int64 // bytes
+	limit   int64 // in bytes
 	backups int
 
 	mu   sync.Mutex // guards the rest
@@ -39,8 +39,8 @@ func (r *rotating) open() error {
 	return nil
 }
 
-// Write appends one record. A file that cannot be set aside is written on: a log that is too long beats a missing
-// one.
+// Write appends one record. If the rotation fails, it continues in the same file, because a too long log is better than
+// a missing one.
 func (r *rotating) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *rotating) setAside() {
 		return
 	}
 	if r.open() != nil {
-		r.file = old // open descriptors outlive a rename
+		r.file = old // the open descriptor still works after the rename
 		return
 	}
 	old.Close()

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// People get text, the file gets JSON, each at its own level.
+// stderr gets text and the file gets JSON, each at its own level.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// An event has exactly its own fields as JSON, without the attributes that the log adds to other records
+// An event has exactly its own fields in JSON, without the attributes that the log adds to other records
 // (H-OBS-LOG-01).
 func TestEventsAreExact(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestEventsAreExact(t *testing.T) {
 	}
 }
 
-// A full file is set aside, the oldest goes, and no record is lost on the way.
+// A full file is rotated, the oldest is removed, and no record is lost.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.log")
