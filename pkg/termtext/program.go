@@ -5,18 +5,18 @@ import (
 	"io"
 )
 
-// Program passes the output of a program in a terminal of its own on to another terminal. Drawing passes. Strings for
-// the terminal itself, such as its title, its clipboard or the definition of a key, are left out, and so are moves of
-// its window; of a replay also questions: their answers would be input now. Sequences may come in several writes. It
-// is for one goroutine.
+// Program filters the output of a program in its own terminal for another terminal. Drawing passes. Strings for the
+// terminal itself, such as its title, its clipboard or the definition of a key, are removed, and so are changes of its
+// window. In a replay questions are removed too, because the terminal's answers would become input. Sequences may be
+// split over several writes. It is for one goroutine.
 type Program struct {
 	w      io.Writer
 	replay bool
 	out    []byte
 	state  programState
 	held   []byte // the beginning of a sequence
-	length int    // of a string
-	more   int    // bytes of a character that are to come
+	length int    // length of a string
+	more   int    // bytes of a character still to come
 }
 
 type programState int
@@ -31,7 +31,7 @@ const (
 	stringIntro              // in a string, after 0xC2
 )
 
-// The longest control sequence and string. Longer ones are dropped.
+// The maximum lengths of a control sequence and of a string. Longer ones are dropped.
 const (
 	maxSequence = 256
 	maxString   = 64 << 10
@@ -40,7 +40,7 @@ const (
 // NewProgram returns a Program that writes to w.
 func NewProgram(w io.Writer) *Program { return &Program{w: w} }
 
-// Replay says whether the next writes are old output.
+// Replay sets whether the next writes are old output.
 func (p *Program) Replay(old bool) { p.replay = old }
 
 // Write implements [io.Writer]. It returns len(data) unless w fails.
@@ -63,7 +63,7 @@ const (
 	bel = 0x07
 )
 
-// take takes one byte in the present state.
+// take processes one byte in the present state.
 func (p *Program) take(b byte) {
 	switch p.state {
 	case ground:
@@ -84,28 +84,28 @@ func (p *Program) take(b byte) {
 	}
 }
 
-// draw takes a byte outside of sequences.
+// draw processes a byte outside of sequences.
 func (p *Program) draw(b byte) {
 	switch {
 	case b == esc:
 		p.state, p.more = afterEsc, 0
 	case b == 0xc2:
 		p.state, p.more = intro, 0
-	case b == 0x05: // the terminal would answer
+	case b == 0x05: // the terminal would answer this control
 	case b < 0x80:
 		p.more = 0
 		p.out = append(p.out, b)
 	case b < 0xc0 && p.more > 0:
 		p.more--
 		p.out = append(p.out, b)
-	case b < 0xa0: // a control of eight bits
+	case b < 0xa0: // an eight-bit control
 	default:
 		p.more = continued(b)
 		p.out = append(p.out, b)
 	}
 }
 
-// continued returns how many bytes follow the first byte of a character.
+// continued returns the number of bytes that follow the first byte of a character.
 func continued(b byte) int {
 	switch {
 	case b >= 0xf0:
@@ -118,7 +118,7 @@ func continued(b byte) int {
 	return 0
 }
 
-// escape takes the byte after ESC.
+// escape processes the byte after ESC.
 func (p *Program) escape(b byte) {
 	p.state = ground
 	switch b {
@@ -142,14 +142,14 @@ func (p *Program) escape(b byte) {
 	}
 }
 
-// c1 takes a control of eight bits, without its first byte.
+// c1 processes an eight-bit control, without its first byte.
 func (p *Program) c1(b byte) {
 	if b >= 0x80 && b <= 0x9f {
 		p.escape(b - 0x40)
 	}
 }
 
-// sequence takes a byte of a control sequence.
+// sequence processes a byte of a control sequence.
 func (p *Program) sequence(b byte) {
 	switch {
 	case b == esc:
@@ -161,7 +161,7 @@ func (p *Program) sequence(b byte) {
 		if p.passes(b) {
 			p.out = append(append(p.out, p.held...), b)
 		}
-	case b < 0x20 || b >= 0x7f: // a control in between is left out
+	case b < 0x20 || b >= 0x7f: // controls inside the sequence are dropped
 	case len(p.held) >= maxSequence:
 		p.state = ground
 	default:
@@ -169,7 +169,7 @@ func (p *Program) sequence(b byte) {
 	}
 }
 
-// passes reports whether a control sequence with a final byte draws.
+// passes reports whether a control sequence with the given final byte draws.
 func (p *Program) passes(final byte) bool {
 	switch final {
 	case 't':
@@ -184,7 +184,7 @@ func (p *Program) passes(final byte) bool {
 	return true
 }
 
-// inString takes a byte of a string, which ends with BEL, ST, or where another sequence begins.
+// inString processes a byte of a string, which ends with BEL, ST, or the beginning of another sequence.
 func (p *Program) inString(b byte) {
 	state := p.state
 	p.state = stringed

@@ -8,7 +8,8 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// Drawing passes byte for byte, at any cut; strings for the terminal itself do not, and of a replay no question.
+// Drawing passes byte for byte, however the writes are split; strings for the terminal itself do not pass, nor do
+// questions in a replay.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	const (
@@ -48,7 +49,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// No string for the terminal begins in the output of a Program.
+// The output of a Program contains no string for the terminal.
 func FuzzProgram(f *testing.F) {
 	f.Add([]byte("\x1b]0;x\x07"), 1)
 	f.Add([]byte("\xc2\x9d0;x\x1b\x1b]\xc2\xc2\x90"), 2)

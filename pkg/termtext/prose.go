@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns prose without control characters, bidi controls and invisible format characters. Newlines, tabs,
-// joiners, emoji and text from right to left stay. A Unicode line or paragraph separator becomes a newline, a byte
-// that is not UTF-8 becomes U+FFFD.
+// Text returns prose without control characters, bidi controls and invisible format characters. It keeps newlines,
+// tabs, joiners, emoji and right-to-left text. A Unicode line or paragraph separator becomes a newline, a byte that is
+// not UTF-8 becomes U+FFFD.
 func Text(s string) string {
 	var p prose
 	return p.text(s)
 }
 
-// prose removes controls from a text that comes in pieces.
+// prose removes controls from a text that arrives in pieces.
 type prose struct {
-	// flag is set behind a black flag and the tags that follow it: together they are one emoji.
+	// flag is set after a black flag and the tags that follow it, which together are one emoji.
 	flag bool
 }
 
@@ -38,7 +38,7 @@ func (p *prose) text(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Writer passes prose on to a terminal as [Text] returns it. Characters may come in several writes. It is for one
+// Writer writes prose to a terminal, filtered as by [Text]. Characters may be split over several writes. It is for one
 // goroutine.
 type Writer struct {
 	w     io.Writer
@@ -62,7 +62,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// unfinished returns how many bytes at the end of text are the beginning of a character.
+// unfinished returns the number of bytes at the end of text that begin an incomplete character.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {

@@ -1,14 +1,14 @@
-// Package termtext makes text of others safe to show on a terminal: a model's words, a command that waits for
-// approval, a file's name, another program's message.
+// Package termtext makes foreign text safe for a terminal: a model's words, a command that waits for approval, a file's
+// name, another program's message.
 //
-// A terminal obeys control characters, reorders text between bidi controls, and shows invisible characters as if
-// they were absent. Two policies stand against that:
+// A terminal executes control characters, reorders text between bidi controls, and shows invisible characters as if
+// they were absent. There are two policies:
 //
 //   - [Text] and [Writer] are for prose that people read: they remove such characters and keep everything that is seen.
 //   - [Quote], [Cut], [Line] and [Lines] are for decisions: they escape such characters, so that none is missed.
 //
-// No output of these functions moves the cursor other than forward or to the next line. Bytes that are not UTF-8
-// never pass. Pipes and JSON carry the exact bytes; neither policy is for them.
+// The output of these functions moves the cursor only forward or to the next line. Bytes that are not UTF-8 are
+// replaced. Pipes and JSON carry the exact bytes; neither policy is for them.
 package termtext
 
 import (
@@ -20,9 +20,9 @@ import (
 	"unicode/utf8"
 )
 
-// control reports whether r is removed from prose: control characters but newline and tab, bidi controls, and
-// format characters without a shape. Joiners stay, because scripts and emoji need them, and so do the signs of
-// Arabic and other scripts that Unicode counts as format characters though they are seen.
+// control reports whether r is removed from prose: control characters except newline and tab, bidi controls, and
+// invisible format characters. Joiners are kept, because scripts and emoji need them, and so are visible signs, of
+// Arabic and other scripts, that Unicode counts as format characters.
 func control(r rune) bool {
 	switch {
 	case r == '\n', r == '\t', r == zwnj, r == zwj:
@@ -39,18 +39,18 @@ const (
 	brailleBlank = '\u2800' // the Braille pattern without dots
 )
 
-// maxMarks is how many combining marks in a row are shown on one letter.
+// maxMarks is the maximum number of consecutive combining marks shown on one letter.
 const maxMarks = 4
 
-// sight tells which characters of a text are visible where they stand.
+// sight determines which characters of a text are visible in their context.
 type sight struct {
 	prev  rune
-	marks int // how many combining marks in a row prev ends
+	marks int // number of consecutive combining marks before the next character
 }
 
-// visible reports whether r, the next character, can be told from its absence and from a space. The ASCII space is
-// the only blank. A combining mark belongs to the letter before it: after any other character, or in a pile, it
-// draws over its neighbours.
+// visible reports whether r, the next character, is distinguishable from its absence and from a space. The ASCII space
+// is the only blank that counts as visible. A combining mark belongs to the letter before it: after any other
+// character, or after too many marks, it draws over its neighbours.
 func (s *sight) visible(r rune) bool {
 	prev, mark := s.prev, unicode.Is(unicode.M, r)
 	s.prev = r
@@ -66,8 +66,8 @@ func (s *sight) visible(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// escaped returns s with every character escaped that is not visible and not in keep, as Go writes it: \n, \x1b,
-// \u202e, \U000e0041. A backslash goes before each character of also.
+// escaped returns s with every character escaped that is invisible and not in keep, in Go's notation: \n, \x1b, \u202e,
+// \U000e0041. It puts a backslash before each character of also.
 func escaped(s, also, keep string) string {
 	var b strings.Builder
 	var seen sight
@@ -93,7 +93,7 @@ func escaped(s, also, keep string) string {
 	return b.String()
 }
 
-// Quote returns s as one line in double quotes. [strconv.Unquote] returns s again.
+// Quote returns s as one line in double quotes. [strconv.Unquote] restores s.
 func Quote(s string) string {
 	return `"` + escaped(s, `"\`, "") + `"`
 }
@@ -117,7 +117,7 @@ func counted(s string, length int) string {
 	return text
 }
 
-// offset returns where the character number n of s begins, in bytes.
+// offset returns the byte offset of the character number n of s.
 func offset(s string, n int) int {
 	at := 0
 	for ; n > 0 && at < len(s); n-- {
@@ -127,18 +127,18 @@ func offset(s string, n int) int {
 	return at
 }
 
-// Line returns s as one line without quotes, characters that are not visible escaped. Backslashes and quotes stay,
-// so that code and paths read as they are.
+// Line returns s as one line without quotes, with invisible characters escaped. Backslashes and quotes are kept, so
+// that code and paths stay readable.
 func Line(s string) string {
 	return escaped(s, "", "")
 }
 
-// Lines is Line for a text of several lines: newlines and tabs stay.
+// Lines is Line for a text of several lines: newlines and tabs are kept.
 func Lines(s string) string {
 	return escaped(s, "", "\n\t")
 }
 
-// Name returns s if it is plain, and quoted otherwise.
+// Name returns s if it is plain, and otherwise quoted.
 func Name(s string) string {
 	if Plain(s) {
 		return s
@@ -151,7 +151,7 @@ func Plain(s string) bool {
 	return escaped(s, "", "") == s
 }
 
-// JSON returns a JSON text of the same value: characters that are not visible become escapes of JSON.
+// JSON returns a JSON text with the same value, with invisible characters as JSON escapes.
 func JSON(text string) string {
 	var b strings.Builder
 	var seen sight

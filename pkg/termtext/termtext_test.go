@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// A decision's text is one line that shows every character, the invisible ones as escapes.
+// Quote returns one line that shows every character, invisible ones as escapes.
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -37,7 +37,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// A cut text begins with its full length, and shows both ends.
+// A cut text begins with its full length, and shows its beginning and its end.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Prose loses control and hiding characters only.
+// Text removes only control characters and invisible characters.
 func TestText(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -106,7 +106,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A JSON text keeps its value and shows no character that a terminal would obey.
+// JSON keeps the value and contains no character that a terminal would execute.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	in := `{"a": "` + "x\u202e\u009b2J\u2028\U000e0041 é😀" + `"}`
@@ -128,7 +128,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// FuzzText checks every function's promise for any bytes: the output moves the cursor only to the next line,
+// FuzzText checks the contract of every function for any bytes: the output moves the cursor only to the next line,
 // reorders and hides no text, and quoted text can be restored.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{
@@ -171,7 +171,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// obeyed fails for a character that a terminal acts on.
+// obeyed fails for a character that a terminal would execute.
 func obeyed(t *testing.T, what, shown, kept string) {
 	t.Helper()
 	if !utf8.ValidString(shown) {
