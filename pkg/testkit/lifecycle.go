@@ -1,4 +1,4 @@
-// Package testkit holds helpers of several packages' tests; its folders hold the fakes and the harness.
+// Package testkit holds helpers for the tests of several packages; its subfolders hold the fakes.
 package testkit
 
 import (
@@ -14,10 +14,10 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// stopLimit is how long a service may take to stop; a test that reaches it has found a hang.
+// stopLimit is the time in which a service must stop; a test that reaches it has found a hang.
 const stopLimit = 30 * time.Second
 
-// Own is a place of kaged's own.
+// Own returns a path of kaged's own.
 func Own(t testing.TB, path string) ownpath.Path {
 	t.Helper()
 	p, err := ownpath.Resolve(path)
@@ -27,7 +27,7 @@ func Own(t testing.TB, path string) ownpath.Path {
 	return p
 }
 
-// Options returns the options of a host for tests: a data directory of its own, no environment, and a silent log.
+// Options returns the options of a host for tests: its own data directory, no environment, and a discarded log.
 func Options(t testing.TB) host.Options {
 	return host.Options{
 		DataDir: Own(t, t.TempDir()), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0.0.0-test",
@@ -35,8 +35,8 @@ func Options(t testing.TB) host.Options {
 	}
 }
 
-// Lifecycle proves the promises of every service: it can be built and thrown away unstarted, runs, stops on request,
-// does so twice in a row on the same data, and leaves no goroutine behind. opts makes the options of each start.
+// Lifecycle checks the contract of every service: it can be built and dropped without a start, runs, stops on request,
+// does so twice in a row on the same data, and leaves no goroutine behind. opts returns the options of each start.
 func Lifecycle(t *testing.T, m host.Module, opts func() host.Options) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -54,14 +54,14 @@ func Lifecycle(t *testing.T, m host.Module, opts func() host.Options) {
 	goleak.VerifyNone(t, before)
 }
 
-// Running is a host that a test has started.
+// Running is a host started by a test.
 type Running struct {
 	*host.Host
 	cancel context.CancelFunc
 	done   chan error
 }
 
-// Start runs h and returns when every service serves. The test fails if h ends before.
+// Start runs h and returns when every service serves. The test fails if h ends earlier.
 func Start(t testing.TB, h *host.Host) *Running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func Start(t testing.TB, h *host.Host) *Running {
 	return r
 }
 
-// Stop stops a service of [Start] and waits; a second Stop is harmless.
+// Stop stops a host of [Start] and waits; a second Stop has no effect.
 func Stop(t testing.TB, r *Running) {
 	t.Helper()
 	r.cancel()

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// WriteProgram writes a file that can be executed at once. While it is open for writing no other test forks: the child
-// would hold it open too until it executes its own program, and the system refuses to execute a file that is open for
-// writing (ETXTBSY).
+// WriteProgram writes an executable file that can be run at once. No other test forks while the file is open for
+// writing: a child would inherit the open file, and the system refuses to execute a file that is open for writing
+// (ETXTBSY).
 func WriteProgram(t testing.TB, path string, content []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()

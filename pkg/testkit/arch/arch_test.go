@@ -63,7 +63,7 @@ func root(t *testing.T) string {
 	return ""
 }
 
-// rule forbids imports of the pattern forbidden in packages that match in, unless they match except.
+// rule forbids imports that match forbidden in packages that match in, unless they match except.
 type rule struct{ in, forbidden, except, reason string }
 
 var rules = []rule{
@@ -156,7 +156,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// Core packages may import pkg/contract and pkg/llm because these link no gRPC: a test of core links in a moment.
+// Core packages may import pkg/contract and pkg/llm because these do not link gRPC, so that a test of core links
+// quickly.
 func TestValuesLinkNoTransport(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "kaged.dev/pkg/contract", "kaged.dev/pkg/llm")
@@ -202,7 +203,7 @@ func TestEveryServiceHasTheSkeleton(t *testing.T) {
 	}
 }
 
-// Each of these is made in one place: a copy by hand is refused, in product code.
+// Each of these helpers exists once: a copy in product code is refused.
 func TestCopiesOfHelpers(t *testing.T) {
 	t.Parallel()
 	helpers := map[string]*regexp.Regexp{
@@ -229,7 +230,7 @@ func TestCopiesOfHelpers(t *testing.T) {
 	}
 }
 
-// No code asks whether the services share a process: only the addresses decide it.
+// No code checks whether the services share a process: only the addresses decide.
 func TestNobodyAsksWhereItRuns(t *testing.T) {
 	t.Parallel()
 	question := regexp.MustCompile(`(?i)is_?(all_?in_?one|single_?(binary|process))`)

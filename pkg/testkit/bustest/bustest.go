@@ -1,6 +1,6 @@
-// Package bustest gives tests a real NATS server with JetStream, in the process and on a folder of the test's own.
+// Package bustest gives tests a real NATS server with JetStream, in the test's process and folder.
 //
-// Servers and connections belong to their test and have ended, goroutines included, when it has.
+// Servers and connections belong to their test and end with it, goroutines included.
 package bustest
 
 import (
@@ -17,14 +17,14 @@ import (
 	"kaged.dev/pkg/bus/embedded"
 )
 
-// New returns a connection to a server of the test's own.
+// New returns a connection to a new server for the test.
 func New(t testing.TB) *bus.Conn {
 	t.Helper()
 	return Server(t).Connect(t)
 }
 
-// Private is a server that a test may stop and start again on the same store. Connections to it are made again by
-// themselves. Its methods may be called from any goroutine but those that stop and start, which are one goroutine's.
+// Private is a server that a test may stop and start again on the same store. Its connections reconnect by themselves.
+// Its methods may be called from any goroutine, except that only one goroutine may stop and start it.
 type Private struct {
 	t        testing.TB
 	storeDir string
@@ -33,7 +33,7 @@ type Private struct {
 	now *embedded.Server
 }
 
-// Server returns a server that runs. It is stopped when the test ends.
+// Server returns a running server. It is stopped when the test ends.
 func Server(t testing.TB) *Private {
 	t.Helper()
 	s := &Private{t: t, storeDir: t.TempDir()}
@@ -54,7 +54,7 @@ func (s *Private) Start() {
 	s.now = started
 }
 
-// Stop stops the server. A stopped server stays stopped.
+// Stop stops the server. It has no effect on a stopped server.
 func (s *Private) Stop() {
 	s.mu.Lock()
 	running := s.now
@@ -76,7 +76,7 @@ func (s *Private) Connect(t testing.TB) *bus.Conn {
 	return conn
 }
 
-// Frames returns the stream of frames on a connection of its own.
+// Frames returns the stream of frames on a new connection.
 func (s *Private) Frames(t testing.TB, cfg bus.FramesConfig) *bus.Frames {
 	t.Helper()
 	frames, err := bus.OpenFrames(context.WithoutCancel(t.Context()), s.Connect(t), cfg)
@@ -86,7 +86,7 @@ func (s *Private) Frames(t testing.TB, cfg bus.FramesConfig) *bus.Frames {
 	return frames
 }
 
-// DeleteStream loses a stream, as a server does that comes back without its store.
+// DeleteStream deletes a stream, as when a server returns without its store.
 func (s *Private) DeleteStream(t testing.TB, name string) {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(s))
@@ -103,7 +103,7 @@ func (s *Private) DeleteStream(t testing.TB, name string) {
 	}
 }
 
-// InProcessConn connects to the server that runs now, so that a Private can stand for one that goes and comes back.
+// InProcessConn connects to the server that runs now, so that a Private can act as a server that restarts.
 func (s *Private) InProcessConn() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

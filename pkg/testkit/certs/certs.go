@@ -1,4 +1,4 @@
-// Package certs makes certificates for tests: a CA of its own for each, below a folder of the test.
+// Package certs makes certificates for tests: a separate CA for each test, in a folder of the test.
 package certs
 
 import (
@@ -40,13 +40,13 @@ func (c *CA) Sign(r authority.Request) mtls.Files {
 	return Files(dir)
 }
 
-// Files are those of a folder.
+// Files returns the certificate files in a folder.
 func Files(dir string) mtls.Files {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	return mtls.Files{CA: at(authority.CACert), Cert: at(authority.Cert), Key: at(authority.CertKey)}
 }
 
-// Env returns the variables that name the files.
+// Env returns the environment variables with the files' paths.
 func Env(f mtls.Files) []string {
 	return []string{"KAGED_TLS_CA_FILE=" + f.CA, "KAGED_TLS_CERT_FILE=" + f.Cert, "KAGED_TLS_KEY_FILE=" + f.Key}
 }

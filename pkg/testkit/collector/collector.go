@@ -1,4 +1,4 @@
-// Package collector is an OpenTelemetry collector for tests: it takes OTLP over HTTP and keeps it.
+// Package collector is an OpenTelemetry collector for tests: it receives OTLP over HTTP and stores it.
 package collector
 
 import (
@@ -19,10 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is a span as it came.
+// Span is a received span.
 type Span struct {
 	*otlptracev1.Span
-	// Scope is that of its tracer, Service that of its process.
+	// Scope is the scope of its tracer, Service the name of its process.
 	Scope, Service string
 }
 
@@ -61,7 +61,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// ServeHTTP takes an exporter's requests.
+// ServeHTTP receives an exporter's requests.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := io.Reader(r.Body)
 	if r.Header.Get("Content-Encoding") == "gzip" {
@@ -116,7 +116,7 @@ func (s *Server) take(r *http.Request, data []byte) error {
 	return nil
 }
 
-// Spans returns the spans that came, in the order of their beginnings.
+// Spans returns the received spans, in the order of their start.
 func (s *Server) Spans() []Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Server) Spans() []Span {
 	return spans
 }
 
-// Metrics returns the names of the metrics that came.
+// Metrics returns the names of the received metrics.
 func (s *Server) Metrics() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,14 +136,14 @@ func (s *Server) Metrics() []string {
 	return slices.Compact(names)
 }
 
-// Requests returns the requests that came.
+// Requests returns the received requests.
 func (s *Server) Requests() []*http.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.asked)
 }
 
-// BlackHole returns the address of a server that takes connections and never answers.
+// BlackHole returns the address of a server that accepts connections and never answers.
 func BlackHole(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

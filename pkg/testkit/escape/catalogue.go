@@ -2,37 +2,38 @@ package escape
 
 import "slices"
 
-// Profile is a kind of cage the cases are tried in.
+// Profile is a kind of cage in which the cases are tried.
 type Profile string
 
 // The profiles.
 const (
 	// Strict has the default system calls and no network.
 	Strict Profile = "strict"
-	// Relaxed has those that debuggers need.
+	// Relaxed has the system calls of debuggers too.
 	Relaxed Profile = "relaxed"
 	// Networked may reach one address and port.
 	Networked Profile = "networked"
 	// Neighbours are two cages at once; the cases run in one of them.
 	Neighbours Profile = "neighbours"
-	// Limited are cages with one limit each, for one program that does not care.
+	// Limited are cages with one limit each, for a program that ignores it.
 	Limited Profile = "limited"
-	// Named may reach one host by name. Package egress tries its cases, each against a server that takes the opening.
+	// Named may reach one host by name. Package egress tries its cases, each against a server that accepts the opening of
+	// the protocol.
 	Named Profile = "named"
 )
 
 // Case is an attempt of a program in a cage.
 type Case struct {
 	ID string
-	// Attack describes the attempt, CVE names its origin if it has one.
+	// Attack describes the attempt; CVE is its origin, if any.
 	Attack, CVE string
 	// Want is the required outcome.
 	Want Outcome
-	// Only are the profiles of the case; empty for all three kinds of one cage.
+	// Only are the profiles of the case; empty means all three kinds of a single cage.
 	Only []Profile
-	// Open says that the attack gets out where there is no cage, on any machine.
+	// Open means that the attack succeeds without a cage, on any machine.
 	Open bool
-	// AMD64 says that other machines have no such thing.
+	// AMD64 means that the case exists on amd64 only.
 	AMD64 bool
 }
 
@@ -46,7 +47,7 @@ func (c Case) In(p Profile) bool {
 	return len(c.Only) == 0 && p != Neighbours && p != Limited && p != Named
 }
 
-// Probed reports whether the probe tries a case. Those of [Limited] and [Named] have programs of their own.
+// Probed reports whether the probe tries a case. The cases of [Limited] and [Named] have their own programs.
 func (c Case) Probed() bool {
 	return !slices.Contains(c.Only, Limited) && !slices.Contains(c.Only, Named)
 }
@@ -59,7 +60,7 @@ func contained(id, attack string, only ...Profile) Case {
 	return Case{ID: id, Attack: attack, Want: Contained, Only: only}
 }
 
-// open is contained for an attack that succeeds without a cage.
+// open returns a case that must be contained and that succeeds without a cage.
 func open(id, attack string, only ...Profile) Case {
 	return Case{ID: id, Attack: attack, Want: Contained, Only: only, Open: true}
 }
@@ -68,7 +69,7 @@ func (c Case) cve(id string) Case { c.CVE = id; return c }
 
 func (c Case) amd64() Case { c.AMD64 = true; return c }
 
-// Catalogue is every case, the required abilities first.
+// Catalogue lists every case, the required abilities first.
 var Catalogue = []Case{
 	works("works-shell", "a shell with a pipe"),
 	works("works-write", "making, changing, renaming and removing files in the project, /tmp and /var/tmp"),

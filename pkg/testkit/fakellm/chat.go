@@ -20,7 +20,7 @@ func newChatEncoder(a *answer) *chatEncoder {
 			IncludeUsage bool `json:"include_usage"`
 		} `json:"stream_options"`
 	}
-	// The body parsed before; without the field there is no usage.
+	// The body was parsed before; without the field there is no usage.
 	_ = json.Unmarshal(a.request.Body, &body)
 	return &chatEncoder{answer: a, wantsUsage: body.StreamOptions.IncludeUsage}
 }

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Timing is the control page's entry of a request. Times are nanoseconds since the server was made.
+// Timing is the entry of a request on the control page. Times are nanoseconds since the server was created.
 type Timing struct {
 	N            int    `json:"n"`
 	Format       Format `json:"format"`
@@ -20,8 +20,8 @@ type Timing struct {
 	Finished     int64  `json:"finished_ns"`
 }
 
-// serveControl lets another process steer a server: GET /_fakellm/requests lists [Timing]s, POST /_fakellm/script
-// replaces the scripts by those of a text archive and forgets the requests, POST /_fakellm/gate/NAME opens a gate.
+// serveControl lets another process control a server: GET /_fakellm/requests lists [Timing]s, POST /_fakellm/script
+// replaces the scripts by those of a text archive and drops the requests, POST /_fakellm/gate/NAME opens a gate.
 func (s *Server) serveControl(w http.ResponseWriter, hr *http.Request) {
 	switch path := hr.URL.Path; {
 	case hr.Method == http.MethodGet && path == "/_fakellm/requests":
@@ -59,7 +59,7 @@ func (s *Server) timings() []Timing {
 	return out
 }
 
-// reset forgets scripts and requests.
+// reset drops scripts and requests.
 func (s *Server) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// expectation is a condition on a request, without which its step is not played.
+// expectation is a condition on a request; if it fails, its step is not played.
 type expectation struct {
 	kind    string
 	text    string
@@ -20,36 +20,36 @@ type expectation struct {
 	exact   bool
 }
 
-// GotUser expects the last user text to hold s. Where s is written /like this/ it is a regular expression; so it is in
-// the other expectations.
+// GotUser expects the last user text to contain s. If s is written /like this/ it is a regular expression, as in the
+// other expectations.
 func GotUser(s string) Action { return got(expectation{kind: "user", text: s}) }
 
-// GotSystem expects the system prompt to hold s.
+// GotSystem expects the system prompt to contain s.
 func GotSystem(s string) Action { return got(expectation{kind: "system", text: s}) }
 
-// GotResult expects one of the results that the request brings to be no error and to hold s.
+// GotResult expects one of the request's results to be a success and to contain s.
 func GotResult(s string) Action { return got(expectation{kind: "tool_result", text: s, exact: true}) }
 
-// GotError expects one of the results that the request brings to be an error and to hold s.
+// GotError expects one of the request's results to be an error and to contain s.
 func GotError(s string) Action {
 	return got(expectation{kind: "tool_result", text: s, isError: true, exact: true})
 }
 
-// GotTool expects a tool of this dotted name to be on offer.
+// GotTool expects an offered tool with this dotted name.
 func GotTool(name string) Action { return got(expectation{kind: "tool", text: name}) }
 
 // GotModel expects the model's id.
 func GotModel(id string) Action { return got(expectation{kind: "model", text: id}) }
 
-// GotMaxTokens expects the bound on the answer.
+// GotMaxTokens expects the limit of the answer.
 func GotMaxTokens(n int) Action { return got(expectation{kind: "max_tokens", text: strconv.Itoa(n)}) }
 
-// GotBody expects the raw body to hold s.
+// GotBody expects the raw body to contain s.
 func GotBody(s string) Action { return got(expectation{kind: "body", text: s}) }
 
 func got(e expectation) Action { return Action{verb: verbGot, want: &e} }
 
-// mismatch tells a condition of a step that the request fails, "" without one.
+// mismatch describes a failed condition of a step, "" without one.
 func mismatch(r *Request, step Step) string {
 	for _, a := range step {
 		if a.verb == verbGot && !a.want.holds(r) {
@@ -59,7 +59,7 @@ func mismatch(r *Request, step Step) string {
 	return ""
 }
 
-// String describes the expectation as its text form does.
+// String formats the expectation as in a script.
 func (e *expectation) String() string {
 	if e.isError {
 		return fmt.Sprintf("%s is_error %q", e.kind, e.text)
@@ -89,7 +89,7 @@ func (e *expectation) holds(r *Request) bool {
 	return false
 }
 
-// have shows the request's values of the expected ones, line by line as a difference.
+// have shows the request's value of the expected kind, as a difference by lines.
 func (e *expectation) have(r *Request) string {
 	var have string
 	switch e.kind {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Gate holds answers back until a test opens it.
+// Gate blocks answers until a test opens it.
 type Gate struct {
 	once    sync.Once
 	open    chan struct{}
@@ -16,11 +16,11 @@ type Gate struct {
 // NewGate returns a closed gate.
 func NewGate() *Gate { return &Gate{open: make(chan struct{}), reached: make(chan struct{})} }
 
-// Open lets all answers through, now and later. It may be called more than once.
+// Open releases all answers, present and later. It may be called more than once.
 func (g *Gate) Open() { g.once.Do(func() { close(g.open) }) }
 
-// Reached waits until an answer has come to the gate; the part before the gate has been sent by then. It returns the
-// context's error if that ends first.
+// Reached waits until an answer is blocked at the gate; the part before the gate has been sent by then. It returns the
+// context's error if the context ends first.
 func (g *Gate) Reached(ctx context.Context) error {
 	select {
 	case <-g.reached:

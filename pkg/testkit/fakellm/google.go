@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// unsignedCall stands for the signature of a call that another model made.
+// unsignedCall replaces the signature of a call that another model made.
 const unsignedCall = "skip_thought_signature_validator"
 
 // googleModel returns the model of a path that ends in models/NAME:streamGenerateContent.
@@ -20,13 +20,13 @@ func googleModel(path string) string {
 }
 
 // googleEncoder writes the stream of Gemini's streamGenerateContent: chunks without names, lines that end in CRLF, and
-// no last event. The signature of thinking comes with the next call, or in an empty text.
+// no last event. The signature of thinking is sent with the next call, or in an empty text.
 type googleEncoder struct {
 	*answer
 	kind    blockKind
 	text    []byte
-	pending string // the signature still to be sent
-	broken  bool   // a call was no JSON object, which the format cannot say
+	pending string // the pending signature
+	broken  bool   // whether a call was not a JSON object, which the format does not allow
 }
 
 func (e *googleEncoder) header(h http.Header) {
@@ -35,7 +35,7 @@ func (e *googleEncoder) header(h http.Header) {
 	h.Set("Server-Timing", "gfet4t7; dur=100")
 }
 
-// chunk writes a chunk with one candidate. The finish reason and the usage of the answer are in the last one only.
+// chunk writes a chunk with one candidate. Only the last chunk has the finish reason and the usage.
 func (e *googleEncoder) chunk(b []byte, part, finish string) []byte {
 	b = append(b, `data: {"candidates": [{"content": {"parts": [`...)
 	b = append(b, part...)
@@ -93,7 +93,7 @@ func (e *googleEncoder) close(b []byte) []byte {
 	return b
 }
 
-// redacted keeps a signature for the part that comes next; one that is waiting already gets an empty text.
+// redacted keeps a signature for the next part; a signature that was already pending gets an empty text.
 func (e *googleEncoder) redacted(b []byte, data string) []byte {
 	if e.pending != "" {
 		b = e.chunk(b, e.emptyText(), "")
@@ -114,8 +114,8 @@ func (e *googleEncoder) signature() string {
 	return s
 }
 
-// call writes a whole call. Input that is no JSON object never comes out of this API: the answer ends as malformed, or
-// is cut off before the call.
+// call writes a whole call. This API never returns input that is not a JSON object: the answer ends as malformed, or is
+// cut off before the call.
 func (e *googleEncoder) call(b []byte, id, name, input string) []byte {
 	var object map[string]json.RawMessage
 	args := ""
@@ -134,7 +134,7 @@ func (e *googleEncoder) call(b []byte, id, name, input string) []byte {
 	return e.chunk(b, `{"functionCall": {"name": `+quote(name)+args+id+`}`+e.signature()+`}`, "")
 }
 
-// googleStatuses are Google's codes and names for failures inside a stream, by the names that scripts give them.
+// googleStatuses are Google's codes and names for failures inside a stream, by their names in scripts.
 var googleStatuses = map[string]struct {
 	code   int
 	status string
@@ -200,7 +200,7 @@ type googleContent struct {
 	Parts []googlePart `json:"parts"`
 }
 
-// googleBody is the part of a request that is read.
+// googleBody is the parsed part of a request.
 type googleBody struct {
 	System   googleContent   `json:"systemInstruction"`
 	Contents []googleContent `json:"contents"`
@@ -282,7 +282,7 @@ func (r *Request) addGoogle(role llm.Role, p googlePart) error {
 	return nil
 }
 
-// signGoogle gives a signature to the thinking just before it, or to one without text.
+// signGoogle gives a signature to the preceding thinking, or to a new one without text.
 func (r *Request) signGoogle(role llm.Role, signature []byte) {
 	if len(signature) == 0 {
 		return
@@ -297,7 +297,7 @@ func (r *Request) signGoogle(role llm.Role, signature []byte) {
 	r.add(role, llm.Block{Thinking: &llm.Thinking{Opaque: signature, Driver: string(Google)}})
 }
 
-// googleSignature returns a signature's bytes, nil for an empty one and for the value of a missing one.
+// googleSignature returns a signature's bytes, nil for an empty one and for the placeholder of a missing one.
 func googleSignature(s string) []byte {
 	if s == "" || s == unsignedCall {
 		return nil
@@ -309,7 +309,7 @@ func googleSignature(s string) []byte {
 	return data
 }
 
-// illegalGoogle checks the rules of the Gemini API alone.
+// illegalGoogle checks the rules that only the Gemini API has.
 func illegalGoogle(r *Request) string {
 	var body googleBody
 	if err := json.Unmarshal(r.Body, &body); err != nil {
@@ -348,7 +348,7 @@ func illegalGoogle(r *Request) string {
 				return fmt.Sprintf("Function call is missing a thought_signature in functionCall parts. "+
 					"Additional data, function call `%s`, position %d.", p.Call.Name, asked+i+j)
 			}
-			break // of the calls of a turn the first is signed
+			break // only the first call of a turn is signed
 		}
 	}
 	return ""

@@ -209,14 +209,14 @@ func (r *Request) addItem(it responsesItem) {
 	}
 }
 
-// addResult adds a result as OpenAI's formats give it.
+// addResult adds a result in the form of OpenAI's formats.
 func (r *Request) addResult(callID, text string) {
 	r.add(llm.RoleTool, llm.Block{Result: &llm.ToolResult{
 		CallID: callID, Name: r.callName(callID), Content: text, IsError: strings.HasPrefix(text, `{"error"`),
 	}})
 }
 
-// callName finds the name of the call that a result answers.
+// callName finds the name of the call of a result.
 func (r *Request) callName(id string) string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		for _, b := range r.Messages[i].Blocks {

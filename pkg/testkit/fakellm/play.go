@@ -25,9 +25,9 @@ type encoder interface {
 	ping(b []byte) []byte
 	failure(b []byte, kind, message string) []byte
 	finish(b []byte) []byte
-	// shape tells apart the states in which deltas of the same text have different bytes.
+	// shape distinguishes the states in which deltas of the same text have different bytes.
 	shape() string
-	// skip changes the state as writing these deltas would.
+	// skip changes the state as if these deltas had been written.
 	skip(count int, text string)
 }
 
@@ -38,7 +38,7 @@ const (
 	thinkingBlock
 )
 
-// answer is the encoders' knowledge of the whole answer.
+// answer holds facts about the whole answer for the encoders.
 type answer struct {
 	model   string
 	usage   llm.Usage
@@ -46,11 +46,11 @@ type answer struct {
 	stop    string
 	calls   int
 	output  int
-	// request is the request, for the parts that depend on it.
+	// request is the request, for parts that depend on it.
 	request *Request
 }
 
-// used returns the usage to report at the end.
+// used returns the usage reported at the end.
 func (a *answer) used() llm.Usage {
 	u := a.usage
 	if !a.counted {
@@ -104,7 +104,7 @@ func (s *Server) play(w http.ResponseWriter, hr *http.Request, r *Request, step 
 		err = p.flush()
 	}
 	if errors.Is(err, errCut) {
-		// The server breaks the connection without the end of the body.
+		// The server breaks the connection before the end of the body.
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -192,7 +192,7 @@ func (p *player) begin() {
 	}
 }
 
-// block writes a block of text in deltas of a word each.
+// block writes a block of text in deltas of one word each.
 func (p *player) block(kind blockKind, text string) error {
 	p.begin()
 	p.answer.output += len(text)
@@ -209,16 +209,16 @@ func (p *player) block(kind blockKind, text string) error {
 	return nil
 }
 
-// load is the bytes of a run of deltas and where each ends.
+// load is the bytes of a run of deltas and the end of each.
 type load struct {
 	bytes []byte
 	ends  []int
 }
 
-// loads caches loads by shape. They are few: one for each kind of load test.
+// loads caches loads by shape. There are few: one for each kind of load test.
 var loads sync.Map
 
-// deltas writes a run of deltas whose bytes are made once.
+// deltas writes a run of deltas with cached bytes.
 func (p *player) deltas(a Action) error {
 	p.begin()
 	p.buf = p.enc.open(p.buf, textBlock)
@@ -244,7 +244,7 @@ func (p *player) deltas(a Action) error {
 	return nil
 }
 
-// send writes a load, at an even pace if there is an interval.
+// send writes a load, at a constant rate if there is an interval.
 func (p *player) send(l *load, interval time.Duration) error {
 	if interval <= 0 {
 		p.buf = append(p.buf, l.bytes...)
@@ -263,7 +263,7 @@ func (p *player) send(l *load, interval time.Duration) error {
 	return nil
 }
 
-// wait sends the written part and waits for a time or a gate; without either, it waits for the client to go.
+// wait sends the written part and waits for a time or a gate; without either, it waits for the client's end.
 func (p *player) wait(until <-chan time.Time, g *Gate) error {
 	if p.header || len(p.buf) > 0 || p.begun {
 		if err := p.flush(); err != nil {
@@ -313,7 +313,7 @@ func (p *player) flush() error {
 	return nil
 }
 
-// words cuts text into words, each with the space before it. Long runs without spaces are cut too.
+// words splits text into words, each with the preceding space. Long runs without spaces are split too.
 func words(text string) []string {
 	const longest = 24
 	var out []string

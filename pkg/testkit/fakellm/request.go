@@ -21,33 +21,33 @@ const (
 	Google     Format = "google"
 )
 
-// Request is a request as it came, raw and understood.
+// Request is a received request, raw and parsed.
 type Request struct {
-	// N counts the requests of a server from 1.
+	// N is the number of the request at its server, from 1.
 	N int
 	// Format is the wire format of the path it was sent to.
 	Format Format
-	// Header and Body are the request as it came.
+	// Header and Body are the received header and body.
 	Header http.Header
 	Body   []byte
-	// Model, MaxTokens (0 if not said) and Tools are as said. Names of tools are dotted.
+	// Model, MaxTokens (0 if unset) and Tools are those of the request. Names of tools are dotted.
 	Model     string
 	MaxTokens int
 	Tools     []llm.Tool
 	// System is the system prompt, its blocks joined by empty lines.
 	System string
 	// Messages is the conversation in neutral form. Opaque of thinking is the signature, the redacted data or the
-	// encrypted content. Results are of RoleTool. OpenAI cannot say that a result is an error: one is taken for it
-	// that begins with {"error".
+	// encrypted content. Results are of RoleTool. OpenAI's format does not mark errors: a result that begins with {"error"
+	// counts as one.
 	Messages []llm.Message
-	// Arrived is when the request was read, Finished when the last byte of the answer was written or the client had
-	// gone; zero while it is being answered.
+	// Arrived is the time when the request was read. Finished is the time when the last byte of the answer was written or
+	// the client had left, zero before that.
 	Arrived, Finished time.Time
-	// WireTools are the names of the tools as they came.
+	// WireTools are the received names of the tools.
 	WireTools []string
 }
 
-// Conversation returns the first user text, which tells conversations apart.
+// Conversation returns the first user text, which identifies the conversation.
 func (r *Request) Conversation() string {
 	for _, m := range r.Messages {
 		if m.Role == llm.RoleUser {
@@ -71,7 +71,7 @@ func (r *Request) LastText() string {
 	return ""
 }
 
-// Results returns the results of tools that the request brings after the last turn of the model.
+// Results returns the tool results in the request after the last turn of the model.
 func (r *Request) Results() []llm.ToolResult {
 	var results []llm.ToolResult
 	for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role != llm.RoleAssistant; i-- {
@@ -86,7 +86,7 @@ func (r *Request) Results() []llm.ToolResult {
 	return results
 }
 
-// Turns returns how many turns of the model the conversation holds.
+// Turns returns the number of the model's turns in the conversation.
 func (r *Request) Turns() int {
 	n := 0
 	for i, m := range r.Messages {
@@ -108,11 +108,11 @@ func messageText(m llm.Message) string {
 	return strings.Join(texts, "\n")
 }
 
-// wireName is a dotted name as it goes over the wire, dottedName the reverse.
+// wireName encodes a dotted name for the wire, and dottedName decodes it.
 func wireName(name string) string   { return strings.ReplaceAll(name, ".", "__") }
 func dottedName(name string) string { return strings.ReplaceAll(name, "__", ".") }
 
-// parseRequest understands a request body.
+// parseRequest parses a request body.
 func parseRequest(format Format, body []byte) (*Request, error) {
 	r := &Request{Format: format, Body: body}
 	var err error
@@ -137,7 +137,7 @@ func (r *Request) addTool(name, description string, schema json.RawMessage) {
 	r.Tools = append(r.Tools, llm.Tool{Name: dottedName(name), Description: description, Schema: schema})
 }
 
-// add appends a block to the conversation, to the last message if it is the same role's.
+// add appends a block to the conversation, to the last message if it has the same role.
 func (r *Request) add(role llm.Role, b llm.Block) {
 	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == role {
 		r.Messages[n-1].Blocks = append(r.Messages[n-1].Blocks, b)

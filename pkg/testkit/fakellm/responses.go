@@ -30,7 +30,7 @@ func (e *responsesEncoder) event(b []byte, name, fields string) []byte {
 	return append(b, "}\n\n"...)
 }
 
-// response is the response object as it stands.
+// response is the response object in its present state.
 func (e *responsesEncoder) response(status, incomplete, usage string) string {
 	return fmt.Sprintf(`,"response":{"id":"resp_fake01","object":"response","created_at":1700000000,"status":%s,`+
 		`"background":false,"error":null,"incomplete_details":%s,"instructions":null,"max_output_tokens":null,"model":%s,`+

@@ -14,8 +14,8 @@ var (
 	callID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 )
 
-// illegal tells which of the provider's rules a request breaks, in the words of the provider if they are known; "" for
-// a legal request. These are the rules that conversations with tools run into.
+// illegal returns the provider's rule that a request breaks, in the provider's words if they are known, and "" for a
+// valid request. It has the rules that concern conversations with tools.
 func illegal(r *Request) string {
 	if problem := illegalTools(r); problem != "" {
 		return problem
@@ -61,7 +61,7 @@ func illegalTools(r *Request) string {
 	return ""
 }
 
-// illegalAnthropic checks the rules of the Messages API alone.
+// illegalAnthropic checks the rules that only the Messages API has.
 func illegalAnthropic(r *Request) string {
 	if r.MaxTokens < 1 {
 		return "max_tokens: Field required"
@@ -86,7 +86,7 @@ func illegalAnthropic(r *Request) string {
 	return ""
 }
 
-// illegalCalls checks that each call is answered right after its turn, once, and that there is no other answer.
+// illegalCalls checks that each call is answered right after its turn, once, and that there are no other results.
 func illegalCalls(r *Request) string {
 	used := map[string]bool{}
 	open := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 // File is a script's section: its name, such as llm/1, and its text.
 type File struct{ Name, Text string }
 
-// ParseArchive splits a text archive, as txtar describes it, into its files: each begins with a line "-- NAME --". Text
+// ParseArchive splits a text archive in the txtar format into its files: each begins with a line "-- NAME --". Text
 // before the first is a comment.
 func ParseArchive(text string) []File {
 	var files []File
@@ -30,8 +30,7 @@ func ParseArchive(text string) []File {
 	return files
 }
 
-// ReadFiles returns the script sections of a folder, as a test that was given a text archive finds it unpacked: the
-// files under llm.
+// ReadFiles returns the script sections of a folder that holds an unpacked text archive: the files under llm.
 func ReadFiles(dir fs.FS) ([]File, error) {
 	var files []File
 	err := fs.WalkDir(dir, "llm", func(name string, d fs.DirEntry, err error) error {
@@ -104,7 +103,7 @@ type sections struct {
 	rest  Step
 }
 
-// sectionName splits llm/N, llm/KEY/N, llm/* and llm/KEY/*. Number 0 is the star.
+// sectionName splits llm/N, llm/KEY/N, llm/* and llm/KEY/*. Number 0 means the star.
 func sectionName(name string) (key string, number int, ok bool) {
 	rest, ok := strings.CutPrefix(path.Clean(name), "llm/")
 	if !ok {

@@ -16,12 +16,12 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Func answers requests in code. It returns nil for a request it does not expect. It is called from many goroutines.
+// Func answers requests in code. It returns nil for an unexpected request. It is called from many goroutines.
 type Func func(*Request) Step
 
-// Server is a fake provider. It is an http.Handler; [Start] also runs it.
+// Server is a fake provider. It is an http.Handler; [Start] also listens.
 type Server struct {
-	// URL is where a started server listens, without a path.
+	// URL is the URL of a started server, without a path.
 	URL string
 
 	fail    func(format string, args ...any)
@@ -44,7 +44,7 @@ type Server struct {
 	started  time.Time
 }
 
-// script is a list of steps and how many were played. Steps past the end are the rest's, if it has one.
+// script is a list of steps and the number of played ones. Steps past the end are those of rest, if set.
 type script struct {
 	steps []Step
 	rest  Step
@@ -56,7 +56,7 @@ type keyed struct {
 	*script
 }
 
-// New returns a server that is not listening: use it as an http.Handler. An unexpected request is told to fail.
+// New returns a server that does not listen: use it as an http.Handler. fail is called for an unexpected request.
 func New(fail func(format string, args ...any)) *Server {
 	return &Server{
 		fail: fail, closing: make(chan struct{}), models: map[string]*script{}, gates: map[string]*Gate{},
@@ -64,8 +64,7 @@ func New(fail func(format string, args ...any)) *Server {
 	}
 }
 
-// Start runs a server for a test, which fails if the server gets a request that its scripts do not expect. The server
-// stops with the test.
+// Start runs a server for a test, which fails if the server gets an unexpected request. The server stops with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := New(func(format string, args ...any) {
@@ -81,7 +80,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Close lets go of the answers that hang or wait. A started server is closed by its test.
+// Close releases the answers that hang or wait. The test closes a started server.
 func (s *Server) Close() { s.close.Do(func() { close(s.closing) }) }
 
 // BaseURL returns the base URL to configure for a driver: without version path for anthropic and google, with
@@ -104,16 +103,15 @@ func (s *Server) Target(driver string) llm.Target {
 	}
 }
 
-// Script sets the steps for requests without a script of their own, one after the other.
+// Script sets the steps, in order, for requests without a more specific script.
 func (s *Server) Script(steps []Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.common = script{steps: steps}
 }
 
-// ScriptEach sets the steps that every conversation goes through by itself: a request with n turns of the model in it
-// gets step n, and the last step again beyond the end. So any number of conversations can go on at once, and a request
-// that is made again is answered the same.
+// ScriptEach sets the steps for each conversation separately: a request with n turns of the model gets step n, and the
+// last step beyond the end. Any number of conversations may run at once, and a repeated request gets the same answer.
 func (s *Server) ScriptEach(steps []Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +139,7 @@ func (s *Server) Handle(f Func) {
 	s.handle = f
 }
 
-// Gate returns the gate of a name, as the text form of scripts knows it.
+// Gate returns the gate with a name, as used in the text form of scripts.
 func (s *Server) Gate(name string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +155,7 @@ func (s *Server) gate(name string) *Gate {
 	return g
 }
 
-// Keep makes the server forget all but the last n requests.
+// Keep limits the recorded requests to the last n.
 func (s *Server) Keep(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +178,7 @@ func (s *Server) WaitRequest(ctx context.Context, n int) (Request, error) {
 	return s.wait(ctx, func(r *Request) bool { return r.N == n }, n)
 }
 
-// WaitFinished waits until the n-th request has been answered, or its client has gone, and returns it.
+// WaitFinished waits until the n-th request has been answered, or its client has left, and returns it.
 func (s *Server) WaitFinished(ctx context.Context, n int) (Request, error) {
 	return s.wait(ctx, func(r *Request) bool { return r.N == n && !r.Finished.IsZero() }, n)
 }
@@ -204,7 +202,7 @@ func (s *Server) wait(ctx context.Context, ok func(*Request) bool, n int) (Reque
 	}
 }
 
-// Unplayed returns how many steps of the sequential scripts no request has asked for.
+// Unplayed returns the number of steps of the sequential scripts that were not played.
 func (s *Server) Unplayed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +310,7 @@ func (s *Server) accept(r *Request) (Step, string) {
 	return sc.steps[sc.next-1], ""
 }
 
-// find returns the script that is for this request in particular.
+// find returns the most specific script for this request.
 func (s *Server) find(r *Request) *script {
 	if len(s.markers) > 0 {
 		conversation := r.Conversation()
@@ -352,5 +350,5 @@ func (s *Server) refuse(w http.ResponseWriter, format Format, problem string) {
 	writeStatus(w, format, Action{status: http.StatusBadRequest, text: problem})
 }
 
-// Stderr is a fail function for [New] that prints.
+// Stderr is a fail function for [New] that prints to stderr.
 func Stderr(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

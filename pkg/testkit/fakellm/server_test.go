@@ -74,7 +74,7 @@ func googleBody(text string) string {
 	return fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":%q}]}]}`, text)
 }
 
-// An answer in each format is, byte for byte, as the providers document it.
+// An answer in each format equals, byte for byte, the providers' documentation.
 func TestFormats(t *testing.T) {
 	step := fakellm.Step{
 		fakellm.Usage(llm.Usage{Input: 10, Output: 20, Reasoning: 5, CacheRead: 30, CacheWrite: 40}),
@@ -105,7 +105,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Deltas of a load are the same bytes whether they were built for this answer or for one before.
+// Deltas of a load have the same bytes whether they were built for this answer or cached.
 func TestDeltas(t *testing.T) {
 	srv := fakellm.Start(t)
 	srv.Handle(func(*fakellm.Request) fakellm.Step {
@@ -216,7 +216,7 @@ func TestUnexpected(t *testing.T) {
 	}
 }
 
-// Requests go to the script that is most particular: marker, model, function, each conversation, common.
+// Requests get the most specific script: marker, model, function, each conversation, common.
 func TestWhichScript(t *testing.T) {
 	srv := fakellm.Start(t)
 	say := func(s string) []fakellm.Step { return fakellm.Steps(fakellm.Step{fakellm.Say(s)}) }
@@ -248,7 +248,7 @@ func TestWhichScript(t *testing.T) {
 	}
 }
 
-// A request is understood alike in every format.
+// A request is parsed equally in every format.
 func TestUnderstood(t *testing.T) {
 	srv := fakellm.Start(t)
 	srv.Handle(func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("ok")} })
@@ -316,7 +316,7 @@ func TestUnderstood(t *testing.T) {
 	}
 }
 
-// A stream is cut at the byte that was asked for, in good order or not.
+// A stream is cut at the given byte, cleanly or not.
 func TestCut(t *testing.T) {
 	srv := fakellm.Start(t)
 	step := fakellm.Step{fakellm.Say("some words to cut")}
@@ -335,7 +335,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A gate holds an answer back until it is opened, tells when it was reached, and times are recorded.
+// A gate blocks an answer until it is opened, reports when it was reached, and times are recorded.
 func TestGate(t *testing.T) {
 	srv := fakellm.Start(t)
 	gate := fakellm.NewGate()
@@ -375,7 +375,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A script's text form says all that the Go form does, and its mistakes are told with file and line.
+// A script's text form has all features of the Go form, and its errors have file and line.
 func TestScriptText(t *testing.T) {
 	srv, said := strict(t)
 	err := srv.ParseScript(`
@@ -460,7 +460,7 @@ error overloaded_error Too busy
 	}
 }
 
-// A folder that holds an unpacked archive gives the same script.
+// A folder with an unpacked archive gives the same script.
 func TestReadFiles(t *testing.T) {
 	dir := fstest.MapFS{
 		"llm/1":      {Data: []byte("say a")},
@@ -477,7 +477,7 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-// Another process reads when requests came, sets scripts and opens gates.
+// Another process reads the times of requests, sets scripts and opens gates.
 func TestControl(t *testing.T) {
 	srv := fakellm.Start(t)
 	if status, answer := post(t, srv.URL+"/_fakellm/script", "-- llm/each/1 --\ngate go\nsay ok\n"); status != 200 {

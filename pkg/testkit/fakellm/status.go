@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// errorKinds are the providers' names for the statuses they refuse with.
+// errorKinds are the providers' names for error statuses.
 var errorKinds = map[int]struct{ anthropic, openai, code, google string }{
 	400: {"invalid_request_error", "invalid_request_error", "", "INVALID_ARGUMENT"},
 	401: {"authentication_error", "invalid_request_error", "invalid_api_key", "UNAUTHENTICATED"},
@@ -20,7 +20,8 @@ var errorKinds = map[int]struct{ anthropic, openai, code, google string }{
 	529: {"overloaded_error", "server_error", "", "UNAVAILABLE"},
 }
 
-// writeStatus answers with a status and the provider's error object. A message that is JSON or HTML is the whole body.
+// writeStatus answers with a status and the provider's error object. A message that is JSON or HTML is used as the
+// whole body.
 func writeStatus(w http.ResponseWriter, format Format, a Action) {
 	h := w.Header()
 	for k, v := range a.header {
@@ -65,7 +66,7 @@ func errorBody(format Format, status int, message string) []byte {
 	)
 }
 
-// quote returns s as JSON, without the escapes that only HTML needs and providers do not make.
+// quote returns s as JSON, without the HTML escapes, which providers do not use.
 func quote(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

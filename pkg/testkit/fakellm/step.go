@@ -14,7 +14,7 @@ type Step []Action
 // Steps lists the steps of a script.
 func Steps(steps ...Step) []Step { return steps }
 
-// Action is one thing that a step expects or does.
+// Action is one expectation or one action of a step.
 type Action struct {
 	verb   verb
 	text   string
@@ -24,7 +24,7 @@ type Action struct {
 	status int
 	wait   time.Duration
 	header http.Header
-	// id is a call's id where it was given, empty for one that is left out.
+	// id is the given id of a call, empty if it is to be left out.
 	id    *string
 	usage llm.Usage
 	gate  *Gate
@@ -54,12 +54,12 @@ const (
 	verbGate
 )
 
-// Say writes text, in deltas of a word each.
+// Say writes text, in deltas of one word each.
 func Say(text string) Action { return Action{verb: verbSay, text: text} }
 
-// Think writes readable thinking, in deltas of a word each. Anthropic's is signed, and OpenAI's Responses carry
-// encrypted content with it: see [Signature]. Chat Completions write reasoning_content, as compatible servers do.
-// Google's signature comes with the next call, or at the end.
+// Think writes readable thinking, in deltas of one word each. Anthropic's is signed, and OpenAI's Responses have
+// encrypted content: see [Signature]. Chat Completions use reasoning_content, as compatible servers do. Google's
+// signature is sent with the next call, or at the end.
 func Think(text string) Action { return Action{verb: verbThink, text: text} }
 
 // Redacted writes unreadable thinking: a redacted_thinking block with the data at Anthropic, a reasoning item without
@@ -67,37 +67,37 @@ func Think(text string) Action { return Action{verb: verbThink, text: text} }
 // Completions has no form for it.
 func Redacted(data string) Action { return Action{verb: verbRedacted, text: data} }
 
-// Tool writes a tool call. The name is dotted; the input is written as it is, also where it is no JSON.
+// Tool writes a tool call. The name is dotted; the input is written unchanged, even if it is not JSON.
 func Tool(name, input string) Action { return Action{verb: verbTool, name: name, text: input} }
 
-// ToolID is Tool with the call's id; an empty one is left out, as some servers do.
+// ToolID is Tool with the call's id; an empty id is left out, as by some servers.
 func ToolID(id, name, input string) Action {
 	return Action{verb: verbTool, name: name, text: input, id: &id}
 }
 
-// Usage sets the usage that the answer reports. The provider's own way of counting is derived from it, so that a
-// correct driver reports exactly u; counts that a format lacks (reasoning and cache writes in some) are lost. Without
-// this action the sizes of the request and the answer are used.
+// Usage sets the usage that the answer reports. It is converted to the provider's way of counting, so that a correct
+// driver reports exactly u; counts that a format does not have (reasoning and cache writes in some) are lost. Without
+// this action the usage is derived from the sizes of the request and the answer.
 func Usage(u llm.Usage) Action { return Action{verb: verbUsage, usage: u} }
 
-// Stop sets the reason for stopping: "stop", "length", "refusal", "content_filter", or the provider's own word. Without
-// it the reason is tool use where there is a call, else the end of the turn.
+// Stop sets the stop reason: "stop", "length", "refusal", "content_filter", or the provider's own word. By default it
+// is tool use if there is a call, else the end of the turn.
 func Stop(reason string) Action { return Action{verb: verbStop, text: reason} }
 
-// Delay waits. As a step's first action it holds back the answer's header too.
+// Delay waits. As a step's first action it delays the answer's header too.
 func Delay(d time.Duration) Action { return Action{verb: verbDelay, wait: d} }
 
 // Pace waits d before each of the following deltas.
 func Pace(d time.Duration) Action { return Action{verb: verbPace, wait: d} }
 
 // Deltas writes the text of [DeltaText] in count deltas of size bytes with interval between them. The bytes are built
-// once for all answers of the same shape. Without interval they leave in as few packets as they fit.
+// once for all answers of the same shape. Without interval they are sent in as few packets as possible.
 func Deltas(count, size int, interval time.Duration) Action {
 	return Action{verb: verbDeltas, n: count, size: size, wait: interval}
 }
 
-// Status answers with an HTTP status, the provider's error object around message, and further headers given as names
-// and values in turn. It must be the step's only doing, apart from expectations and delays.
+// Status answers with an HTTP status, the provider's error object around message, and additional headers as alternating
+// names and values. A step with it has no other actions except expectations and delays.
 func Status(code int, message string, headers ...string) Action {
 	h := http.Header{}
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -106,26 +106,26 @@ func Status(code int, message string, headers ...string) Action {
 	return Action{verb: verbStatus, status: code, text: message, header: h}
 }
 
-// Error writes the provider's error event into the stream, which ends there. Kind is such as overloaded_error.
+// Error writes the provider's error event into the stream, which ends there. An example of kind is overloaded_error.
 func Error(kind, message string) Action { return Action{verb: verbError, name: kind, text: message} }
 
 // Cut breaks the connection once n bytes of the answer's body have been written.
 func Cut(n int) Action { return Action{verb: verbCut, n: n} }
 
-// End ends the answer in good order once n bytes of its body have been written.
+// End ends the answer cleanly once n bytes of its body have been written.
 func End(n int) Action { return Action{verb: verbEnd, n: n} }
 
-// Hang sends no more bytes until the client goes away or the server is closed. As a step's first action it withholds
-// the header too.
+// Hang sends nothing more until the client leaves or the server is closed. As a step's first action it withholds the
+// header too.
 func Hang() Action { return Action{verb: verbHang} }
 
-// Raw writes bytes into the stream as they are.
+// Raw writes the given bytes into the stream.
 func Raw(bytes string) Action { return Action{verb: verbRaw, text: bytes} }
 
 // Garbage writes invalid JSON into the stream.
 func Garbage() Action { return Raw("data: {\"type\":\"\x00\xff garbage\n\n") }
 
-// Ping writes the event by which the provider keeps a connection alive.
+// Ping writes the provider's keep-alive event.
 func Ping() Action { return Action{verb: verbPing} }
 
 // Wait waits until the gate is open.
@@ -150,6 +150,5 @@ func appendDelta(b []byte, i, size int) []byte {
 	return append(b, ' ')
 }
 
-// Signature returns the signature or encrypted content of readable thinking, so that tests can compare it with the
-// returned one.
+// Signature returns the signature or encrypted content of readable thinking, for comparison with the one sent back.
 func Signature(thinking string) string { return "sig+/" + strconv.Quote(thinking) + "==" }

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Freeze stops every process of the server, as a disk that hangs does, until Thaw.
+// Freeze stops every process of the server, as a hanging disk does, until Thaw.
 func (p *Private) Freeze() {
 	p.t.Helper()
-	// A server that is told to stop may still be starting a process, which shows up later: twice in a row, all that are
-	// there must have stopped.
+	// A stopping server may still start a process, which appears later: all present processes must be stopped twice in a
+	// row.
 	for quiet := 0; quiet < 2; quiet++ {
 		for _, pid := range p.processes() {
 			if !stopped(pid) {
@@ -23,7 +23,7 @@ func (p *Private) Freeze() {
 	}
 }
 
-// Thaw lets a frozen server go on.
+// Thaw continues a frozen server.
 func (p *Private) Thaw() {
 	p.t.Helper()
 	for _, pid := range p.processes() {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockSlot takes a slot for as long as this process lives, if it is free.
+// lockSlot locks a free slot for the life of this process.
 func lockSlot(dir string) (free bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, err
@@ -20,7 +20,7 @@ func lockSlot(dir string) (free bool, err error) {
 		return false, err
 	}
 	if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		return true, nil // The descriptor stays open.
+		return true, nil // The descriptor stays open to keep the lock.
 	}
 	_ = unix.Close(fd)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -17,17 +17,17 @@ import (
 	"kaged.dev/pkg/postgres"
 )
 
-// Names of databases: of tests, and of migrated ones that are copied for them.
+// Name prefixes of databases: of tests, and of migrated templates.
 const (
 	testPrefix     = "test_"
 	templatePrefix = "template_"
 )
 
-// keepTemplates is how many templates a slot keeps from earlier runs.
+// keepTemplates is the number of templates that a slot keeps from earlier runs.
 const keepTemplates = 8
 
-// New returns a pool on a database of the test's own, migrated, that works as the services' role (see package
-// postgres). The pool is closed and the database dropped when the test ends.
+// New returns a pool on a new, migrated database with the services' role (see package postgres). The pool is closed and
+// the database dropped when the test ends.
 func New(t testing.TB, migrations fs.FS, schema string) *pgxpool.Pool {
 	t.Helper()
 	server := mustServer(t)
@@ -41,8 +41,8 @@ func New(t testing.TB, migrations fs.FS, schema string) *pgxpool.Pool {
 	return pool
 }
 
-// URLs returns the owner's and the services' URL of an empty database of the test's own. It is dropped when the test
-// ends, with force: connections that are still open are cut.
+// URLs returns the owner's and the services' URL of a new, empty database. It is dropped when the test ends; open
+// connections are cut.
 func URLs(t testing.TB) (owner, app string) {
 	t.Helper()
 	return newDatabase(t, mustServer(t), "template1")
@@ -75,13 +75,13 @@ func newDatabase(t testing.TB, server answer, template string) (owner, app strin
 	return withDatabase(server.OwnerURL, name), withDatabase(server.AppURL, name)
 }
 
-// templates are those that this process has made or found, each made once.
+// templates are the templates that this process has made or found, each made once.
 var templates struct {
 	sync.Mutex
 	made map[string]bool
 }
 
-// mustTemplate returns the database that holds the migrated, empty schema.
+// mustTemplate returns the database with the migrated, empty schema.
 func mustTemplate(t testing.TB, server answer, migrations fs.FS, schema string) string {
 	t.Helper()
 	name := templatePrefix + contentHash(t, migrations, schema)
@@ -100,7 +100,7 @@ func mustTemplate(t testing.TB, server answer, migrations fs.FS, schema string) 
 	return name
 }
 
-// makeTemplate migrates a database aside and renames it when it is whole.
+// makeTemplate migrates a database under another name and renames it when complete.
 func makeTemplate(ctx context.Context, server answer, migrations fs.FS, schema, name string) error {
 	conn, err := pgx.Connect(ctx, server.OwnerURL)
 	if err != nil {
@@ -129,7 +129,7 @@ func makeTemplate(ctx context.Context, server answer, migrations fs.FS, schema, 
 	return err
 }
 
-// contentHash names a schema by everything its migrations say.
+// contentHash identifies a schema by the contents of its migrations.
 func contentHash(t testing.TB, migrations fs.FS, schema string) string {
 	t.Helper()
 	h := sha256.New()
@@ -150,7 +150,7 @@ func contentHash(t testing.TB, migrations fs.FS, schema string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// tidy drops leftovers of earlier runs: databases of tests that were cut off, and templates beyond the newest few.
+// tidy drops leftovers of earlier runs: databases of interrupted tests, and all templates except the newest.
 func tidy(ctx context.Context, ownerURL string) error {
 	conn, err := pgx.Connect(ctx, ownerURL)
 	if err != nil {

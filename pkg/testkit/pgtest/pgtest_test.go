@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userVariable makes this test binary one that uses a database until it is killed.
+// userVariable is the environment variable that makes this test binary use a database until it is killed.
 const userVariable = "KAGED_PGTEST_USER"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 var migrations = fstest.MapFS{"001_notes.sql": {Data: []byte("create table notes (note text primary key)")}}
 
-// Each test has a migrated database of its own, works in it as the services do, and leaves no database behind.
+// Each test has its own migrated database, works in it with the services' role, and leaves no database behind.
 func TestEachTestHasItsOwnDatabase(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -63,7 +63,7 @@ func TestEachTestHasItsOwnDatabase(t *testing.T) {
 	}
 }
 
-// A test binary that is killed leaves no server: its child sees the end of its input and gives the slot back.
+// A killed test binary leaves no server: its child sees the end of its input and releases the slot.
 func TestAKilledTestLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -117,7 +117,7 @@ func waitUnlocked(t *testing.T, path string) {
 	}
 }
 
-// A private server can be stopped, killed and started again on its data, under the same address.
+// A private server can be stopped, killed and started again on its data, at the same address.
 func TestAPrivateServerComesBack(t *testing.T) {
 	t.Parallel()
 	server := Server(t)
@@ -137,7 +137,7 @@ func TestAPrivateServerComesBack(t *testing.T) {
 	}
 }
 
-// Migrations with another text, or for another schema, are another template.
+// Migrations with another text, or for another schema, give another template.
 func TestTemplatesAreNamedByContent(t *testing.T) {
 	t.Parallel()
 	other := fstest.MapFS{"001_notes.sql": {Data: []byte("create table notes (note text)")}}

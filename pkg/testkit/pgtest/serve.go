@@ -15,13 +15,13 @@ import (
 	"kaged.dev/pkg/postgres/embedded"
 )
 
-// serveVariable tells a test binary to be the server of another one.
+// serveVariable is the environment variable that makes a test binary the server of another one.
 const serveVariable = "KAGED_PGTEST_SERVE"
 
-// slots bounds how many test binaries may have a server at the same time.
+// slots is the maximum number of test binaries with a server at the same time.
 const slots = 64
 
-// slotLock is the file that says whether a slot is in use.
+// slotLock is the lock file of a slot in use.
 const slotLock = "slot.lock"
 
 const startLimit = time.Minute
@@ -84,8 +84,8 @@ func startInSlot(ctx context.Context) (*embedded.Server, error) {
 	return nil, errors.New("every slot for a test database is in use")
 }
 
-// startOrRemake starts a server on a slot's cluster. An unusable one, after a power cut or a change of PostgreSQL's
-// version, is made again: its data is worthless.
+// startOrRemake starts a server on a slot's cluster. An unusable cluster, after a power cut or a change of PostgreSQL's
+// version, is made again, because its data is worthless.
 func startOrRemake(ctx context.Context, dir string) (*embedded.Server, error) {
 	opts := embedded.Options{DataDir: dir, NoSync: true}
 	server, err := startTidy(ctx, opts)
@@ -109,8 +109,8 @@ func startTidy(ctx context.Context, opts embedded.Options) (*embedded.Server, er
 	return server, nil
 }
 
-// cacheFolder is the folder of the clusters: in the user's cache folder, or, if that cannot be written, in a folder for
-// temporary files that is this user's alone.
+// cacheFolder is the folder of the clusters: in the user's cache folder, or, if that is not writable, in a private
+// folder for temporary files.
 func cacheFolder() (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(base, "kaged-pgtest")
@@ -130,8 +130,8 @@ func cacheFolder() (string, error) {
 // shared is the server of this test binary.
 var shared = sync.OnceValues(start)
 
-// start starts this binary as a server. Its standard input is a pipe that is closed by the kernel when this process is
-// gone; it ends by that alone, unawaited.
+// start starts this binary as a server. Its standard input is a pipe that the kernel closes when this process ends; the
+// server ends by that alone, and no code waits for it.
 func start() (answer, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -166,7 +166,7 @@ func start() (answer, error) {
 	return got, nil
 }
 
-// lifeline is the pipe that holds the server alive. It is kept here so that it is not collected and closed.
+// lifeline is the pipe that keeps the server alive. The variable prevents the garbage collector from closing it.
 //
 //lint:ignore U1000 it is there to be held, not to be read
 var lifeline *os.File

@@ -9,18 +9,18 @@ import (
 	"kaged.dev/pkg/postgres/embedded"
 )
 
-// Private is a server of one test's own, set up like a real one, that the test may stop, kill and start again on the
-// same data. Its URLs stay the same. It must be used by one goroutine at a time.
+// Private is a server for one test, set up like a real one, that the test may stop, kill and start again on the same
+// data. Its URLs stay the same. Only one goroutine at a time may use it.
 type Private struct {
 	t    testing.TB
 	opts embedded.Options
 	*embedded.Server
 }
 
-// Server returns a private server that runs. It is stopped, and its data removed, when the test ends.
+// Server returns a running private server. It is stopped, and its data removed, when the test ends.
 func Server(t testing.TB) *Private {
 	t.Helper()
-	// Not t.TempDir: that is removed before the server has stopped.
+	// Not t.TempDir, which is removed before the server has stopped.
 	dir, err := os.MkdirTemp("", "kaged-pgtest-")
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func (p *Private) Start() {
 	p.Server = server
 }
 
-// Stop stops the server as an operator would. A stopped server stays stopped.
+// Stop stops the server as an operator would. It has no effect on a stopped server.
 func (p *Private) Stop() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), 20*time.Second)

@@ -1,5 +1,5 @@
-// Package sandboxtest runs commands for tests: a small stand-in for the sandbox that really starts them, on a terminal
-// or with pipes.
+// Package sandboxtest runs commands for tests: a small replacement of the sandbox that starts real processes, on a
+// terminal or with pipes.
 package sandboxtest
 
 import (
@@ -23,9 +23,9 @@ import (
 
 // Shell is a [sandbox.Runner] for tests. Its zero value works.
 type Shell struct {
-	// KillGrace is how long a command that was asked to end may take.
+	// KillGrace is the time from the request to end a command until it is killed.
 	KillGrace time.Duration
-	// Refuse, if set, is the error of every command.
+	// Refuse, if set, is the error returned for every command.
 	Refuse error
 
 	mu    sync.Mutex // guards specs and ended
@@ -47,10 +47,10 @@ func (s *Shell) Ended() []string {
 	return append([]string(nil), s.ended...)
 }
 
-// EndRun is empty: no command here belongs to a run alone.
+// EndRun does nothing: no command here belongs to a run.
 func (s *Shell) EndRun(context.Context, string) error { return nil }
 
-// EndSession records that it was called.
+// EndSession records the call.
 func (s *Shell) EndSession(_ context.Context, session string) ([]contract.Finding, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Shell) EndSession(_ context.Context, session string) ([]contract.Findin
 	return nil, nil
 }
 
-// Run starts the command as leader of a session of its own, and kills its process group when it is over.
+// Run starts the command as leader of a new session, and kills its process group when it has ended.
 func (s *Shell) Run(ctx context.Context, spec sandbox.Spec, output func([]byte)) (contract.Exit, error) {
 	s.mu.Lock()
 	s.specs = append(s.specs, spec)
@@ -85,7 +85,7 @@ func (s *Shell) Run(ctx context.Context, spec sandbox.Spec, output func([]byte))
 	reason := contract.ReasonNone
 	gone.Go(func() { reason = s.watch(ctx, cmd.Process.Pid, spec.Timeout, over) })
 	read()
-	_ = cmd.Wait() // the state says it better
+	_ = cmd.Wait() // the process state has the outcome
 	close(over)
 	gone.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -95,7 +95,7 @@ func (s *Shell) Run(ctx context.Context, spec sandbox.Spec, output func([]byte))
 	return contract.Exit{Code: code(cmd.ProcessState), Reason: reason, Started: true, Duration: time.Since(began)}, nil
 }
 
-// find looks a program up in the PATH of the command, not in the test's.
+// find looks up a program in the PATH of the command, not of the test.
 func find(spec sandbox.Spec) string {
 	if strings.Contains(spec.Argv[0], "/") {
 		return spec.Argv[0]
@@ -123,7 +123,7 @@ func begin(cmd *exec.Cmd, spec sandbox.Spec, output func([]byte)) (read func(), 
 	if stderr == nil {
 		stderr = output
 	}
-	var one sync.Mutex // holds the two streams to one call at a time
+	var one sync.Mutex // serialises the calls for both streams
 	take := func(to func([]byte)) func([]byte) {
 		return func(data []byte) { one.Lock(); defer one.Unlock(); to(data) }
 	}
@@ -147,7 +147,7 @@ func begin(cmd *exec.Cmd, spec sandbox.Spec, output func([]byte)) (read func(), 
 	}, nil
 }
 
-// watch ends the command when its time is up or its caller left.
+// watch ends the command after its timeout or when its caller has left.
 func (s *Shell) watch(ctx context.Context, pid int, timeout time.Duration, over <-chan struct{}) contract.Reason {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -168,7 +168,7 @@ func (s *Shell) watch(ctx context.Context, pid int, timeout time.Duration, over 
 	return contract.ReasonTimeout
 }
 
-// drain reads until all have closed the other side.
+// drain reads until the other side is closed by all.
 func drain(from io.Reader, output func([]byte)) {
 	buf := make([]byte, 32<<10)
 	for {

@@ -4,7 +4,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// Calls that later machines have no more.
+// Calls that newer architectures do not have.
 const (
 	sysChmod = unix.SYS_CHMOD
 	sysOpen  = unix.SYS_OPEN

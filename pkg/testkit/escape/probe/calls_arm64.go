@@ -2,7 +2,7 @@
 
 package main
 
-// Calls that this machine does not have: no number is theirs.
+// Calls that this architecture does not have, with invalid numbers.
 const (
 	sysChmod = 0xffff
 	sysOpen  = 0xffff

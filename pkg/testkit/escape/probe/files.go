@@ -62,7 +62,7 @@ func init() {
 	})
 }
 
-// hidden tries to read a file, and to find the secret in it.
+// hidden tries to read a file and to find the secret in it.
 func (r *report) hidden(path string) {
 	text, err := os.ReadFile(path)
 	if err == nil && !bytes.Contains(text, []byte(params.Secret)) {
@@ -71,7 +71,7 @@ func (r *report) hidden(path string) {
 	r.try("reading "+path, err)
 }
 
-// written tries to change a file that is there, without leaving a trace of its own in one that is not.
+// written tries to change an existing file, and leaves no new file behind.
 func (r *report) written(path string) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
@@ -81,7 +81,7 @@ func (r *report) written(path string) {
 	r.try("writing "+path, err)
 }
 
-// created tries to make a file and removes it.
+// created tries to create a file and removes it.
 func (r *report) created(path string) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -170,7 +170,7 @@ func fsProcSelf() *report {
 	return r
 }
 
-// link is where a case may leave a link.
+// link is a path where a case may leave a link.
 func link(name string) string { return filepath.Join(params.Work, "escape-"+name) }
 
 func fsSymlink() *report {
@@ -197,7 +197,7 @@ func fsSymlink() *report {
 
 func fsSymlinkParent() *report {
 	r := attack()
-	// A folder that becomes a link between two steps of the same walk.
+	// The folder becomes a link between two steps of the same walk.
 	dir := link("parent")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		fatal(err)
@@ -235,7 +235,7 @@ func fsHardlink() *report {
 	return r
 }
 
-// raceRounds is how often a link is changed to the secret and back.
+// raceRounds is the number of times that a link is changed to the secret and back.
 const raceRounds = 400
 
 func fsSymlinkRace() *report {

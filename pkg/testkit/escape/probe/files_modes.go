@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setid are modes that would let another become the owner of a file.
+// setid are modes that would give another user the rights of a file's owner.
 var setid = []uint32{0o4755, 0o2755, 0o6755, 0o4000, 0o6777, 0o7711}
 
 // bits returns an error unless a file has set-id bits.
@@ -94,7 +94,7 @@ func fsSetidCreate() *report {
 
 func fsSetidMkdir() *report {
 	r := attack()
-	// A set-group-id folder hands its group down.
+	// A set-group-id folder passes its group to new entries.
 	path := link("setid-folder")
 	for name, create := range map[string]func() error{
 		"mkdir":   func() error { return call(sysMkdir, path, 0o2777) },

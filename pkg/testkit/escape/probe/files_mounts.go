@@ -41,7 +41,7 @@ func under(path string, dirs ...string) bool {
 	return false
 }
 
-// own are the folders that a cage has for itself.
+// own are a cage's private folders.
 func own() []string {
 	return []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/home", os.Getenv("HOME")}
 }
@@ -66,7 +66,7 @@ func fsMountsFlags() *report {
 			continue
 		}
 		r.saw(m.at+" with set-id programs", s.Flags&unix.ST_NOSUID == 0)
-		if !under(m.at, "/dev", "/proc") { // a mask of /proc is /dev/null
+		if !under(m.at, "/dev", "/proc") { // a masked file of /proc is /dev/null
 			r.saw(m.at+" with devices", s.Flags&unix.ST_NODEV == 0)
 		}
 	}
@@ -180,7 +180,7 @@ func fsAttributes() *report {
 	if err != nil {
 		fatal(err)
 	}
-	// Immutable files could not be removed by their owner outside.
+	// The owner outside could not remove immutable files.
 	r.try("FS_IMMUTABLE_FL", unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x10))
 	r.try("FS_APPEND_FL", unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x20))
 	unix.Close(fd)

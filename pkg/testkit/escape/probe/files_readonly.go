@@ -33,7 +33,7 @@ func fsReadOnlyNested() *report {
 	r.created(filepath.Join(params.Sealed, "new"))
 	r.written(filepath.Join(params.Sealed, "page"))
 	r.try("removing", os.Remove(filepath.Join(params.Sealed, "victim")))
-	// Folders between a granted one and one in it with other rights have the rights of the granted one.
+	// Folders between a grant and a nested grant have the rights of the outer grant.
 	r.created(filepath.Join(filepath.Dir(params.Open), "new"))
 	return r
 }
@@ -48,7 +48,7 @@ func fsReadOnlyReplace() *report {
 	}
 	r.try("removing it", unix.Rmdir(params.Sealed))
 	r.try("a link in its place", os.Symlink("/tmp", params.Sealed))
-	// Tools that trust the sealed file would read another in its place.
+	// Tools that trust the sealed file would read another file instead.
 	r.try("exchanging it", unix.Renameat2(unix.AT_FDCWD, params.Sealed, unix.AT_FDCWD, params.Open, unix.RENAME_EXCHANGE))
 	return r
 }
@@ -106,7 +106,7 @@ func fsReadOnlyRoot() *report {
 	r := attack()
 	r.created("/escape-probe")
 	r.try("a folder", os.Mkdir("/escape-probe", 0o755))
-	// The folders above the granted ones are read-only.
+	// The folders above the grants are read-only.
 	for dir := filepath.Dir(params.Project); dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
 		r.created(filepath.Join(dir, "escape-probe"))
 	}
@@ -127,7 +127,7 @@ func fsFileNeighbours() *report {
 	return r
 }
 
-// planted tries to make a file that tools outside the cage would run, and removes a new one.
+// planted tries to create a file that tools outside the cage would run, and removes it.
 func (r *report) planted(path string) {
 	_, before := os.Lstat(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o755)
@@ -153,7 +153,7 @@ func fsProtected() *report {
 
 func fsProtectedFresh() *report {
 	r := attack()
-	// Missing files must not be made (CVE-2026-25725).
+	// The cage must not create missing protected files (CVE-2026-25725).
 	r.try("a repository", os.MkdirAll(filepath.Join(params.Work, ".git", "hooks"), 0o755))
 	r.planted(filepath.Join(params.Work, ".git", "hooks", "pre-commit"))
 	r.planted(filepath.Join(params.Work, ".git", "config"))
@@ -224,7 +224,7 @@ func fsProtectedRename() *report {
 		r.try("exchanging "+path, unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, evil, unix.RENAME_EXCHANGE))
 		r.try("replacing "+path, os.Rename(evil, path))
 	}
-	// Moving the folder above would take the protection along; a new one could be made in its place.
+	// Moving the parent folder would move the protected path along, and a new one could be created in its place.
 	err := os.Rename(git, link("moved-git"))
 	if err == nil {
 		_ = os.Rename(link("moved-git"), git)

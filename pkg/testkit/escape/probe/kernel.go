@@ -86,7 +86,7 @@ func procRead() *report {
 			buf := make([]byte, 4096)
 			n, _ := f.Read(buf)
 			f.Close()
-			// Some files show an unprivileged reader only zeros.
+			// Some files contain only zeros for an unprivileged reader.
 			if len(bytes.Trim(buf[:n], "\x000\n ")) == 0 || harmlessText(file, buf[:n]) {
 				err = errors.New("empty")
 			}
@@ -96,7 +96,7 @@ func procRead() *report {
 	return r
 }
 
-// harmlessText reports whether a file shows no address of the kernel and no key.
+// harmlessText reports whether a file shows neither a kernel address nor a key.
 func harmlessText(file string, text []byte) bool {
 	switch file {
 	case "/proc/iomem", "/proc/ioports", "/proc/kallsyms":
@@ -130,7 +130,7 @@ func procSysctl() *report {
 
 func procRemask() *report {
 	r := attack()
-	// Masked files stay masked by every name.
+	// Masked files stay masked under every name.
 	for _, file := range []string{"kcore", "keys", "timer_list"} {
 		for _, dir := range []string{"/proc/self/root/proc/", "/proc/1/root/proc/", "/proc/self/../", "/proc/./"} {
 			f, err := os.Open(dir + file)
@@ -214,7 +214,7 @@ func sysFanotify() *report {
 	return r
 }
 
-// sysAIO enters the calls that allocate events out of a machine-wide count, fs.aio-max-nr.
+// sysAIO enters the calls that allocate events from a machine-wide limit, fs.aio-max-nr.
 func sysAIO() *report {
 	r := attack()
 	var context uint64
@@ -227,8 +227,7 @@ func sysAIO() *report {
 	return r
 }
 
-// sysInotify takes inotify instances until there are no more: a cage must not get half of those that the host gives a
-// user.
+// sysInotify creates inotify instances until it fails: a cage must not get half of the host's limit for a user.
 func sysInotify() *report {
 	r := attack()
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
@@ -246,7 +245,7 @@ func sysInotify() *report {
 		r.try("the host's limit", err)
 		return r
 	}
-	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) // as far as it goes
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) // best effort
 	got := 0
 	for got < limit && err == nil {
 		if _, err = unix.InotifyInit1(unix.IN_CLOEXEC); err == nil {
@@ -395,7 +394,7 @@ func sysIoctlBlock() *report {
 		fatal(err)
 	}
 	defer unix.Close(fd)
-	// Freezing a file system stops all writing to it.
+	// Freezing a file system stops all writes to it.
 	r.try("FIFREEZE", call(unix.SYS_IOCTL, fd, 0xc0045877, 0))
 	r.try("FITRIM", call(unix.SYS_IOCTL, fd, 0xc0185879, 0))
 	r.try("setting the encryption policy", call(unix.SYS_IOCTL, fd, 0x800c6613, make([]byte, 12)))

@@ -27,7 +27,7 @@ func sysPorts() *report {
 	return r
 }
 
-// runELF runs a program made of the given code alone, which exits 0 if it got out.
+// runELF runs a program that consists of the given code and exits with 0 if it escaped.
 func runELF(name string, code []byte) error {
 	const base, head = 0x400000, 64 + 56
 	le := func(n uint64, size int) (b []byte) {
@@ -55,7 +55,7 @@ func runELF(name string, code []byte) error {
 	return exec.Command(path).Run()
 }
 
-// leave are instructions that exit with 0 if eax is above zero and with 1 else.
+// leave are instructions that exit with 0 if eax is positive, and with 1 otherwise.
 var leave = []byte{0x85, 0xc0, 0x0f, 0x9e, 0xc0, 0x0f, 0xb6, 0xf8, 0xb8, 60, 0, 0, 0, 0x0f, 0x05}
 
 func sysI386() *report {

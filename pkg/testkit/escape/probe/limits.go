@@ -29,10 +29,10 @@ func init() {
 	})
 }
 
-// neighbours is the key, and the port, that two cages could meet by.
+// neighbours is the key, and the port, by which two cages could communicate.
 const neighbours = 0x4b63
 
-// plant leaves files that another cage must not see, says so, and waits.
+// plant leaves files that another cage must not see, reports that, and waits.
 func plant() {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", os.Getenv("HOME")} {
 		if err := os.WriteFile(filepath.Join(dir, params.Neighbour), []byte(params.Secret), 0o666); err != nil {
@@ -111,7 +111,7 @@ func crossLoopback() *report {
 	return r
 }
 
-// orphans starts processes that do all they can to get away, and ends.
+// orphans starts processes that try everything to escape from the cage, and ends.
 func orphans() {
 	if len(os.Args) > 2 {
 		depth, _ := strconv.Atoi(os.Args[2])
@@ -136,8 +136,8 @@ func orphan(depth int) {
 	}
 }
 
-// bomb starts processes until it is stopped, at most a thousand, and says how many it got. It exits with 3 if it was
-// refused more.
+// bomb starts processes until it is stopped, at most a thousand, and prints how many it started. It exits with 3 if it
+// could not start more.
 func bomb() {
 	count := 0
 	var last error
@@ -151,14 +151,14 @@ func bomb() {
 	if count == 1000 {
 		return
 	}
-	// A fork that failed is tried again, as bombs do.
+	// A failed fork is tried again, as fork bombs do.
 	for range 1000 {
 		_ = exec.Command("/proc/self/exe", "nap").Start()
 	}
 	os.Exit(3)
 }
 
-// hog takes memory until it is stopped, at most two gigabytes.
+// hog allocates memory until it is stopped, at most two gigabytes.
 func hog() {
 	const piece = 4 << 20
 	for i := range 512 {
@@ -174,8 +174,8 @@ func hog() {
 	fmt.Println("took it all")
 }
 
-// fill writes a file in the folder of its argument until it is stopped, at most a gigabyte, and then stays on for a
-// while, because the measurement may come late.
+// fill writes a file in the folder of its argument until it is stopped, at most a gigabyte, and then waits, because the
+// measurement may come late.
 func fill() {
 	block := make([]byte, 1<<20)
 	for i := range block {
@@ -194,7 +194,7 @@ func fill() {
 	<-time.After(10 * time.Second)
 }
 
-// fillMapped writes to a file that has neither a name nor a descriptor, by a mapping, in the folder of its argument.
+// fillMapped writes, by a mapping, to a file without a name and without a descriptor, in the folder of its argument.
 func fillMapped() {
 	const size = 256 << 20
 	f, err := os.Create(filepath.Join(os.Args[2], "mapped"))
@@ -216,7 +216,7 @@ func fillMapped() {
 	<-time.After(10 * time.Second)
 }
 
-// inodes makes empty files in the folder of its argument until it is stopped, at most two million.
+// inodes creates empty files in the folder of its argument until it is stopped, at most two million.
 func inodes() {
 	for i := range 2_000_000 {
 		fd, err := unix.Open(filepath.Join(os.Args[2], strconv.Itoa(i)), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
@@ -228,13 +228,13 @@ func inodes() {
 	fmt.Println("made them all")
 }
 
-// deaf stays on and ignores requests to end.
+// deaf keeps running and ignores requests to end.
 func deaf() {
 	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT)
 	nap()
 }
 
-// full says where it was stopped, and exits with 3 if it was for want of room.
+// full prints where an attempt was stopped, and exits: with 3 if space ran out, else with 4.
 func full(count int, what string, err error) {
 	fmt.Println("stopped after", count, what, err)
 	if errors.Is(err, unix.ENOSPC) {

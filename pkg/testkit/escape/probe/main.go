@@ -1,12 +1,12 @@
 //go:build linux
 
-// Command probe tries to get out of the cage it runs in. Its arguments are the cases to try, each in a process of its
-// own:
+// Command probe tries to escape from the cage it runs in. Its arguments are the cases, each tried in a separate
+// process:
 //
 //	probe case ID...   prints a [escape.Result] for each
 //	probe list         prints the ids it knows
 //
-// It uses only system calls, so that a case meets the kernel and not a library.
+// It uses only system calls, so that a case tests the kernel and not a library.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 	"kaged.dev/pkg/testkit/escape"
 )
 
-// patience is how long one case may take.
+// patience is the time limit of one case.
 const patience = 10 * time.Second
 
-// params names the targets.
+// params are the targets.
 var params escape.Params
 
 // roles are the functions of the probe's own children, by name.
@@ -48,7 +48,7 @@ var roles = map[string]func(){
 }
 
 func main() {
-	// The first statement, for cases about inherited descriptors.
+	// This must be the first statement, for cases about inherited descriptors.
 	inherited = openFiles()
 	runtime.LockOSThread()
 	if text := os.Getenv(escape.Variable); text != "" {
@@ -84,7 +84,7 @@ func main() {
 	}
 }
 
-// nap is a process that is there for a minute.
+// nap keeps a process alive for a minute.
 func nap() { time.Sleep(time.Minute) }
 
 func fatal(why any) {
@@ -100,7 +100,7 @@ func say(r escape.Result) {
 	os.Stdout.Write(append(line, '\n'))
 }
 
-// try makes an attempt in a process of its own, the leader of a session without a terminal.
+// try makes an attempt in a separate process, the leader of a session without a terminal.
 func try(id string) escape.Result {
 	broken := func(why any) escape.Result {
 		return escape.Result{ID: id, Outcome: escape.Broken, Detail: fmt.Sprint(why)}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resolve asks the cage's resolver, and returns the code of the answer and the first address in it.
+// resolve queries the cage's resolver, and returns the code of the answer and its first address.
 func resolve(name []byte, kind uint16) (code int, address netip.Addr, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -46,7 +46,7 @@ func resolve(name []byte, kind uint16) (code int, address netip.Addr, err error)
 	return int(answer[3] & 15), address, nil
 }
 
-// labels is a name as it is sent.
+// labels encodes a name for a query.
 func labels(name string) (wire []byte) {
 	for _, label := range strings.Split(name, ".") {
 		wire = append(append(wire, byte(len(label))), label...)
@@ -78,7 +78,7 @@ func netNameTunnel() *report {
 	for _, name := range []string{
 		"c2VjcmV0.tunnel." + params.Denied, "73656372.6574." + host, strings.Repeat("a", 60) + "." + params.Denied,
 	} {
-		for _, kind := range []uint16{1, 5, 10, 15, 16, 28, 33, 255} { // A CNAME NULL MX TXT AAAA SRV ANY
+		for _, kind := range []uint16{1, 5, 10, 15, 16, 28, 33, 255} { // the types A CNAME NULL MX TXT AAAA SRV ANY
 			r.named(fmt.Sprintf("%s of kind %d", name, kind), labels(name), kind)
 		}
 	}

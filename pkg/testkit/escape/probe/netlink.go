@@ -47,7 +47,7 @@ func netConfig() *report {
 	return r
 }
 
-// netlink sends one message to the kernel's router and returns its answer's error.
+// netlink sends one routing message to the kernel and returns the error of its answer.
 func netlink(kind, flags uint16, body []byte) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

@@ -52,7 +52,7 @@ func init() {
 	})
 }
 
-// dial connects, without waiting longer than a case may, and returns the first data of the other end.
+// dial connects within the time limit of a case, and returns the first data of the other end.
 func dial(kind int, to netip.AddrPort) (string, error) {
 	if to.Addr().Is6() {
 		return talk(unix.AF_INET6, kind, &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
@@ -154,7 +154,7 @@ func netAnySocket() *report {
 	return r
 }
 
-// routed tries to reach addresses: first by looking for a route, which sends no packet, then by a connection.
+// routed tries to reach addresses: first by a route look-up, which sends no packet, then by a connection.
 func (r *report) routed(port int, ips ...string) {
 	for _, ip := range ips {
 		to := addr(ip, port)
@@ -194,7 +194,7 @@ func netPrivate() *report {
 
 func netFakeRange() *report {
 	r := attack()
-	// The range that stands for names holds only the allowed ones.
+	// The cage's address range for names holds only the allowed names.
 	if params.Uncaged {
 		r.try("left alone", unix.ENETUNREACH)
 		return r
@@ -253,7 +253,7 @@ func netPacket() *report {
 
 func netVsock() *report {
 	r := attack()
-	// It knows no network namespaces: in a virtual machine the host is at its other end.
+	// vsock ignores network namespaces: in a virtual machine it reaches the host.
 	r.socket("stream", unix.AF_VSOCK, unix.SOCK_STREAM, 0)
 	r.socket("datagrams", unix.AF_VSOCK, unix.SOCK_DGRAM, 0)
 	r.socket("packets", unix.AF_VSOCK, unix.SOCK_SEQPACKET, 0)
@@ -277,7 +277,7 @@ func netFamilies() *report {
 			r.socket(fmt.Sprintf("family %d, kind %d", family, kind), family, kind, 0)
 		}
 	}
-	// The number is an int, so its upper bits do not count.
+	// The argument is an int, so its upper bits are ignored.
 	r.try("a family with high bits", call(unix.SYS_SOCKET, uintptr(unix.AF_VSOCK|1<<32), unix.SOCK_STREAM, 0))
 	r.try("a kind with high bits", call(unix.SYS_SOCKET, unix.AF_INET, uintptr(unix.SOCK_RAW|1<<32), unix.IPPROTO_TCP))
 	r.try("a pair", call(unix.SYS_SOCKETPAIR, unix.AF_VSOCK, unix.SOCK_STREAM, 0, make([]byte, 8)))

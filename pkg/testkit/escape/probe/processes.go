@@ -46,7 +46,7 @@ func init() {
 	})
 }
 
-// victim waits to be looked at: it holds the secret of a test in its memory and says where.
+// victim waits to be examined: it holds the secret of a test in its memory and prints its address.
 func victim() {
 	secret := []byte("the victim's secret")
 	kept = []any{secret}
@@ -56,7 +56,7 @@ func victim() {
 	os.Stdout.Write(append(secret, '\n'))
 }
 
-// withVictim runs an attempt at a child of one's own.
+// withVictim runs an attempt against a child process.
 func (r *report) withVictim(attempt func(pid int, at uintptr)) {
 	cmd := exec.Command("/proc/self/exe", "victim")
 	in, err := cmd.StdinPipe()
@@ -123,7 +123,7 @@ func ptraceOwn() *report {
 	return r
 }
 
-// peek reads another process's memory by the system call for it.
+// peek reads another process's memory with process_vm_readv.
 func peek(pid int, at uintptr) error {
 	got := make([]byte, 12)
 	n, err := unix.ProcessVMReadv(
@@ -195,7 +195,7 @@ func ptraceInit() *report {
 	return r
 }
 
-// head reads the beginning of a file that may have no end.
+// head reads the beginning of a file that may be endless.
 func head(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -233,8 +233,7 @@ func pidInitFiles() *report {
 	return r
 }
 
-// taken reports whether the number of the host's process is one of the cage's own, which may well be in small
-// containers.
+// taken reports whether the host process's pid is also a pid inside the cage, which is likely in small containers.
 func taken(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err == nil && !bytes.Contains(text, []byte("host-"+params.Neighbour)) &&
@@ -275,7 +274,7 @@ func pidHostSignal() *report {
 	return r
 }
 
-// pidKillInit sends every signal there is to the first process: if one has an effect, no case after it has a result.
+// pidKillInit sends every signal to the first process. If one has an effect, no later case has a result.
 func pidKillInit() *report {
 	r := attack()
 	if params.Uncaged {
@@ -335,7 +334,7 @@ func exeOverwrite() *report {
 
 func exeInterpreter() *report {
 	r := attack()
-	// CVE-2019-5736: a script with the program that starts it as its interpreter.
+	// CVE-2019-5736: a script whose interpreter is the program that starts it.
 	script := link("interpreter")
 	for _, interpreter := range []string{"/proc/1/exe", "/proc/self/exe"} {
 		if err := os.WriteFile(script, []byte("#!"+interpreter+"\n"), 0o755); err != nil {
@@ -349,10 +348,10 @@ func exeInterpreter() *report {
 	return r
 }
 
-// inherited are the descriptors beyond the three that a process begins with.
+// inherited are the descriptors beyond the standard three at the start.
 var inherited string
 
-// openFiles lists the open descriptors from the fourth on with their targets; it opens only the list.
+// openFiles lists the open descriptors from the fourth on with their targets, without its own descriptor of the list.
 func openFiles() string {
 	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -369,7 +368,7 @@ func openFiles() string {
 	for _, name := range names {
 		if number, err := strconv.Atoi(name); err == nil && number > 2 && number != dir {
 			to, _ := os.Readlink("/proc/self/fd/" + name)
-			if to != "anon_inode:[eventpoll]" && to != "anon_inode:[eventfd]" { // the runtime's own
+			if to != "anon_inode:[eventpoll]" && to != "anon_inode:[eventfd]" { // not one of the Go runtime
 				found = append(found, name+" "+to)
 			}
 		}
@@ -458,7 +457,7 @@ func coreRaise() *report {
 
 func prctlMM() *report {
 	r := attack()
-	// The name of the running program as others see it could be changed.
+	// This would change the name of the running program as seen by others.
 	r.try("PR_SET_MM_EXE_FILE", unix.Prctl(unix.PR_SET_MM, unix.PR_SET_MM_EXE_FILE, 0, 0, 0))
 	r.try("PR_SET_MM_START_BRK", unix.Prctl(unix.PR_SET_MM, unix.PR_SET_MM_START_BRK, 4096, 0, 0))
 	return r

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reach prints the access to each path of its arguments: "r" or "-" for reading it, "w" or "-" for writing it, or a new
-// file in it, then the path; and for each name in a folder that can be listed "in", the folder and the name.
+// reach prints the access to each path of its arguments: "r" or "-" for reading it, "w" or "-" for writing it or a new
+// file in it, then the path. For each name in a readable folder it prints "in", the folder and the name.
 func reach() {
 	for _, path := range os.Args[2:] {
 		says := []byte("--")

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/testkit/escape"
 )
 
-// attacks are the cases by id; the files of this folder add theirs.
+// attacks are the cases by id; the files of this folder register theirs.
 var attacks = map[string]func() *report{}
 
 func add(cases map[string]func() *report) {
@@ -27,7 +27,7 @@ func add(cases map[string]func() *report) {
 	}
 }
 
-// report gathers the results of the attempts of a case.
+// report collects the results of a case's attempts.
 type report struct {
 	needed          bool // the case needs every attempt to succeed
 	reached, failed []string
@@ -39,7 +39,7 @@ func attack() *report { return &report{} }
 // control begins a case in which every attempt must succeed.
 func control() *report { return &report{needed: true} }
 
-// try notes an attempt that succeeded if err is nil.
+// try records an attempt that succeeded if err is nil.
 func (r *report) try(what string, err error) {
 	if err == nil {
 		r.reached = append(r.reached, what)
@@ -48,7 +48,7 @@ func (r *report) try(what string, err error) {
 	}
 }
 
-// saw notes that a target was, or was not, found.
+// saw records whether a target was found.
 func (r *report) saw(what string, found bool) {
 	if found {
 		r.reached = append(r.reached, what)
@@ -57,8 +57,8 @@ func (r *report) saw(what string, found bool) {
 	}
 }
 
-// entered notes a system call that must not be reached: any answer but that it is not allowed or not there comes from
-// the code behind the gate.
+// entered records a system call that must not be reached: any answer except "not permitted" and "not implemented" comes
+// from code behind the filter.
 func (r *report) entered(what string, err error) {
 	if err == nil || !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
 		r.reached = append(r.reached, fmt.Sprintf("%s: %v", what, err))
@@ -100,14 +100,14 @@ func reason(err error) string {
 // kept keeps the arguments of system calls in memory.
 var kept []any
 
-// call makes a system call. Its arguments are ints, strings, slices of bytes, which are handed over by their address,
-// and pointers.
+// call makes a system call. Its arguments are ints, pointers, and strings and slices of bytes, which are passed by
+// address.
 func call(number uintptr, args ...any) error {
 	_, err := result(number, args...)
 	return err
 }
 
-// result is call for callers that need the result.
+// result is call with the result of the system call.
 func result(number uintptr, args ...any) (uintptr, error) {
 	kept = args
 	var a [6]uintptr

@@ -124,7 +124,7 @@ func idSetidPrograms() *report {
 		{"newgrp", "root"},
 		{"unshare", "-Ur", "id", "-u"},
 	} {
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // su is slow to refuse
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // su delays its refusal
 		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 		cancel()
 		if err == nil && strings.TrimSpace(string(out)) != "0" {
@@ -132,7 +132,7 @@ func idSetidPrograms() *report {
 		}
 		r.try(argv[0], err)
 	}
-	// No set-id program that can be started changes the user.
+	// No executable set-id program changes the user.
 	programs, _ := filepath.Glob("/usr/bin/*")
 	for _, p := range programs {
 		if bits(p) == nil {
@@ -168,7 +168,7 @@ func idNotRoot() *report {
 	if err != nil {
 		fatal(err)
 	}
-	// Inside, outside, count: outside may be 0 only where the whole host is.
+	// Inside, outside, count: outside may be 0 only if everything is the host's.
 	f := strings.Fields(string(text))
 	r.saw("map to the host's root", len(f) == 3 && f[1] == "0" && f[2] == "1")
 	return r
@@ -183,7 +183,7 @@ func forked(flags uintptr) error {
 
 func nsUser() *report {
 	r := attack()
-	// Of a program with threads the kernel itself refuses it, later than a cage does.
+	// In a program with threads the kernel itself refuses unshare, but later than a cage does.
 	err := unix.Unshare(unix.CLONE_NEWUSER)
 	if errors.Is(err, unix.EINVAL) {
 		err = nil
@@ -218,7 +218,7 @@ func nsUserClone3() *report {
 	return r
 }
 
-// kinds are the namespaces besides the user's.
+// kinds are the namespaces other than the user namespace.
 var kinds = map[string]int{
 	"mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC,
 	"uts":    unix.CLONE_NEWUTS,

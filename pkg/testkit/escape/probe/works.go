@@ -53,7 +53,7 @@ func worksShell() *report {
 	return r
 }
 
-// writes makes, changes, renames and removes a file and a folder.
+// writes creates, changes, renames and removes a file and a folder.
 func writes(dir string) error {
 	folder := filepath.Join(dir, "works-folder")
 	file := filepath.Join(folder, "file")
@@ -149,7 +149,7 @@ func worksShm() *report {
 	return r
 }
 
-// echo listens at one address, connects to it, and sends a word through.
+// echo listens at an address, connects to it, and sends a word.
 func echo(family int, at unix.Sockaddr) error {
 	listener, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -290,7 +290,7 @@ func worksTerminal() *report {
 	}
 	err = cmd.Run()
 	slave.Close()
-	out, _ := io.ReadAll(master) // EIO when the last one has closed it
+	out, _ := io.ReadAll(master) // EIO after the last process has closed it
 	if err == nil && !bytes.Contains(out, []byte("7 9")) {
 		err = fmt.Errorf("wrote %q", out)
 	}
@@ -368,7 +368,7 @@ func flock(path string) error {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 }
 
-// worksInotify watches a folder of the project, as every development server does.
+// worksInotify watches a folder of the project, as development servers do.
 func worksInotify() *report {
 	r := control()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// text: the deltas are the text, in order and whole, and the last event holds it all.
+// text: the deltas are the text, in order and complete, and the last event holds all of it.
 func (s Suite) text(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -40,7 +40,8 @@ func (s Suite) text(t *testing.T) {
 	}
 }
 
-// thinking: it is passed on as such, and goes back with its signature, byte for byte, together with the turn's calls.
+// thinking: thinking is passed on as thinking, and sent back with its signature, byte for byte, together with the
+// turn's calls.
 func (s Suite) thinking(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -71,7 +72,7 @@ func (s Suite) thinking(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	s.checkThinking(t, srv.Requests()[1], thought)
-	// Another driver's thinking, and that of another provider or model, stays here.
+	// Thinking of another driver, provider or model is not sent.
 	for _, m := range req.Messages {
 		for _, b := range m.Blocks {
 			if b.Thinking != nil {
@@ -107,7 +108,7 @@ func (s Suite) checkThinking(t *testing.T, req fakellm.Request, thought string) 
 		{Opaque: []byte("opaque+/data=="), Driver: s.Driver},
 	}
 	if s.Driver == string(fakellm.OpenAIChat) {
-		// The format knows neither signatures nor unreadable thinking.
+		// The format has neither signatures nor unreadable thinking.
 		want = []llm.Thinking{{Text: thought, Driver: s.Driver}}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -115,7 +116,7 @@ func (s Suite) checkThinking(t *testing.T, req fakellm.Request, thought string) 
 	}
 }
 
-// severalTools: calls come in order with their dotted names, and their results stand right after them.
+// severalTools: calls arrive in order with their dotted names, and their results are sent right after them.
 func (s Suite) severalTools(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -157,7 +158,7 @@ func (s Suite) severalTools(t *testing.T) {
 	}
 }
 
-// stopReasons: a provider's reason becomes one of three, and a refusal an error that says so.
+// stopReasons: a provider's reason becomes one of three, and a refusal an error with that reason.
 func (s Suite) stopReasons(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -174,8 +175,8 @@ func (s Suite) stopReasons(t *testing.T) {
 			t.Errorf("stop %q is read as %s", c.stop, r.Done.Stop)
 		}
 	}
-	// A call makes the reason tool use, for any reason of the provider, and a call that was cut off is kept as it is;
-	// Google sends only whole ones.
+	// A call makes the reason tool use, whatever reason the provider gives, and a truncated call is kept as it is; Google
+	// sends only complete calls.
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.read", `{"path":"half`), fakellm.Stop("length")}))
 	r := Call(t, t.Context(), d, Ask("hello"))
 	if s.google() {
@@ -194,7 +195,7 @@ func (s Suite) stopReasons(t *testing.T) {
 	Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, rejected)
 }
 
-// usage: each token is counted in one place, however the provider counts.
+// usage: each token is counted in one field, however the provider counts.
 func (s Suite) usage(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -205,7 +206,7 @@ func (s Suite) usage(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	if s.google() {
-		// The format counts no cache writes apart from the input.
+		// The format counts cache writes as input.
 		want.Input, want.CacheWrite = want.Input+want.CacheWrite, 0
 	}
 	if r.Done.Usage != want {
@@ -213,7 +214,7 @@ func (s Suite) usage(t *testing.T) {
 	}
 }
 
-// toolInput: input is a JSON object, {} for an empty one, and the raw text if it is invalid JSON; given back it is an
+// toolInput: input is a JSON object, {} for an empty one, and the raw text if it is invalid JSON; it is sent back as an
 // object.
 func (s Suite) toolInput(t *testing.T) {
 	t.Parallel()
@@ -226,7 +227,7 @@ func (s Suite) toolInput(t *testing.T) {
 		req := Ask("call")
 		r := Call(t, t.Context(), d, req)
 		if s.google() && json.Unmarshal([]byte(want), &map[string]any{}) != nil {
-			// The format holds objects only: such an answer ends as malformed.
+			// The format allows only objects: such an answer is malformed.
 			Fault(t, r.Err, badResponse)
 			continue
 		}
@@ -247,7 +248,7 @@ func (s Suite) toolInput(t *testing.T) {
 	}
 }
 
-// toolNames: names that providers do not take, or that would be encoded alike, come back as they are (notes 2: a
+// toolNames: names that providers do not accept, or that have equal encodings, are decoded to the originals (notes 2: a
 // reversible encoding with a collision check).
 func (s Suite) toolNames(t *testing.T) {
 	t.Parallel()
@@ -282,7 +283,7 @@ func (s Suite) toolNames(t *testing.T) {
 	}
 }
 
-// toolIDs: every call has an id of its own in its conversation, also if the server gives no id or the same again.
+// toolIDs: every call has a unique id in its conversation, even if the server sends no id or repeats one.
 func (s Suite) toolIDs(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -317,7 +318,7 @@ func (s Suite) toolIDs(t *testing.T) {
 	}
 }
 
-// conversation: any conversation of kaged becomes one that providers take; the fake refuses others.
+// conversation: any conversation of kaged is sent in a form that providers accept; the fake refuses others.
 func (s Suite) conversation(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -369,7 +370,8 @@ func (s Suite) conversation(t *testing.T) {
 	}
 }
 
-// maxTokens: the bound reaches the provider (H-STREAM-LIM-01); without one the provider's own holds (H-STREAM-LIM-02).
+// maxTokens: the limit reaches the provider (H-STREAM-LIM-01); without one the provider's own applies
+// (H-STREAM-LIM-02).
 func (s Suite) maxTokens(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -387,7 +389,7 @@ func (s Suite) maxTokens(t *testing.T) {
 	}
 }
 
-// deltas: many small deltas arrive whole and in order, with and without pauses between them.
+// deltas: many small deltas arrive complete and in order, with and without pauses between them.
 func (s Suite) deltas(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})

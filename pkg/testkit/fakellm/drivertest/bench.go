@@ -14,12 +14,12 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// benchDeltas is how many deltas the answer of a benchmark has.
+// benchDeltas is the number of deltas in the answer of a benchmark.
 const benchDeltas = 1000
 
 // BenchmarkDecode measures the cost of a delta, in ns/delta and B/delta: "driver" from the bytes of the stream to the
-// event, "scan" only to find the events, and "sdk" with the given function, which decodes an event's data as the
-// provider's SDK does.
+// event, "scan" only for splitting the stream into events, and "sdk" with the given function, which decodes an event's
+// data as the provider's SDK does.
 func (s Suite) BenchmarkDecode(b *testing.B, sdk func(data []byte) error) {
 	stream := s.recorded(b, fakellm.Step{fakellm.Deltas(benchDeltas, 8, 0)})
 	client := &http.Client{Transport: answer(stream)}
@@ -62,8 +62,7 @@ func (s Suite) BenchmarkDecode(b *testing.B, sdk func(data []byte) error) {
 	run("sdk", func() error { return scan(sdk) })
 }
 
-// BenchmarkRequest measures a whole call with a long conversation and a short answer: the driver's part of a round of
-// tools.
+// BenchmarkRequest measures a whole call with a long conversation and a short answer, as in a step with tools.
 func (s Suite) BenchmarkRequest(b *testing.B) {
 	stream := s.recorded(b, fakellm.Step{fakellm.Say("ok")})
 	client := &http.Client{Transport: answer(stream)}
@@ -111,7 +110,7 @@ func (s Suite) recorded(b *testing.B, step fakellm.Step) []byte {
 	return stream
 }
 
-// Handler returns a client whose requests, to any host, a handler answers without a network.
+// Handler returns a client whose requests, to any host, are answered by a handler without a network.
 func Handler(h http.Handler) *http.Client { return &http.Client{Transport: handler{h}} }
 
 type handler struct{ http.Handler }

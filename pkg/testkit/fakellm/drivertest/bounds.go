@@ -17,7 +17,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// endless: an answer that never ends is given up, also with signs of life, or a byte now and then.
+// endless: an endless answer is cancelled, also if it sends comments, or a byte from time to time.
 func (s Suite) endless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, client := memory(t)
@@ -91,7 +91,8 @@ func (s Suite) endlessRefusals(t *testing.T) {
 	}
 }
 
-// compressed: unrequested compressed data is neither an answer nor a sentence, and is not unpacked.
+// compressed: compressed data that was not requested counts neither as an answer nor as a sentence, and is not
+// unpacked.
 func (s Suite) compressed(t *testing.T) {
 	t.Parallel()
 	var bomb bytes.Buffer
@@ -124,7 +125,7 @@ func (s Suite) compressed(t *testing.T) {
 	}
 }
 
-// tooMuch: an endless answer, endless events and endless refusals end, and memory stays bounded.
+// tooMuch: an endless answer, endless events and endless refusals end, and memory stays limited.
 func (s Suite) tooMuch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -149,7 +150,7 @@ func (s Suite) tooMuch(t *testing.T) {
 	s.bounded(t)
 }
 
-// forever answers with a piece again and again.
+// forever answers with the same piece repeatedly.
 func forever(status int, piece string) http.Handler {
 	pieces := bytes.Repeat([]byte(piece), 1+4096/len(piece))
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -163,7 +164,7 @@ func forever(status int, piece string) http.Handler {
 	})
 }
 
-// bounded: the size of an answer is bounded, and so is its number of blocks.
+// bounded: the size of an answer and its number of blocks are limited.
 func (s Suite) bounded(t *testing.T) {
 	srv, d := s.start(t, wire.Options{MaxAnswer: 1 << 16})
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Deltas(1<<14, 8, 0)}))

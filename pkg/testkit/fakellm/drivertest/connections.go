@@ -23,8 +23,8 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// hold: a held request sends no byte, and then the bytes that the hold was told of; the end of the context, or of
-// the hold's patience, is the call's error.
+// hold: a held request sends nothing, and then exactly the bytes reported to the hold. The end of the context, and an
+// error of the hold, are returned by the call.
 func (s Suite) hold(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{Idle: time.Second})
@@ -65,7 +65,7 @@ func (s Suite) hold(t *testing.T) {
 	}
 }
 
-// cancel: the end of the context closes the connection before the iterator returns, before and within an answer, and is
+// cancel: the end of the context, before or within an answer, closes the connection before the iterator returns, and is
 // the call's error.
 func (s Suite) cancel(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func (s Suite) breakOff(t *testing.T) {
 	}
 }
 
-// reuse: calls one after the other share a connection, also when the consumer leaves at the last event.
+// reuse: consecutive calls share a connection, also if the consumer stops at the last event.
 func (s Suite) reuse(t *testing.T) {
 	t.Parallel()
 	srv, _ := s.start(t, wire.Options{})
@@ -154,7 +154,7 @@ func (s Suite) reuse(t *testing.T) {
 	}
 }
 
-// http2: real providers' protocol behaves the same: answers, streams that break off, cancellation, a bad
+// http2: over HTTP/2, which real providers use, the behaviour is the same: answers, broken streams, cancellation, a bad
 // certificate.
 func (s Suite) http2(t *testing.T) {
 	t.Parallel()
@@ -211,8 +211,8 @@ func (s Suite) http2(t *testing.T) {
 	}
 }
 
-// target: base URL with a path, headers and key reach the provider, which reads kaged's name (H-SCOPE-03); invalid
-// settings are refused without a call.
+// target: the path of the base URL, headers and key reach the provider, with kaged's name as user agent (H-SCOPE-03);
+// invalid settings are refused without a call.
 func (s Suite) target(t *testing.T) {
 	t.Parallel()
 	srv := fakellm.Start(t)
@@ -257,7 +257,7 @@ func (s Suite) target(t *testing.T) {
 	}
 }
 
-// environment: no variable of it reaches a provider. Not parallel: it is one for all.
+// environment: no environment variable affects a call. Not parallel, because the environment is shared.
 func (s Suite) environment(t *testing.T) {
 	leaks := []string{
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS",
@@ -299,11 +299,11 @@ func memory(t *testing.T) (*fakellm.Server, *http.Client) {
 	srv := fakellm.New(t.Errorf)
 	srv.URL = "http://memory"
 	client := inMemory(t, srv)
-	t.Cleanup(srv.Close) // before its listener
+	t.Cleanup(srv.Close) // closed before its listener
 	return srv, client
 }
 
-// inMemory returns a client whose every request h answers, without a network.
+// inMemory returns a client whose requests are answered by h without a network.
 func inMemory(t *testing.T, h http.Handler) *http.Client {
 	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	hs := &http.Server{Handler: h}

@@ -1,5 +1,5 @@
-// Package drivertest is the suite that every driver of a wire format passes: the promises of llm.Driver, checked
-// against package fakellm.
+// Package drivertest is the test suite for drivers of wire formats: it checks the contract of llm.Driver with package
+// fakellm.
 package drivertest
 
 import (
@@ -19,21 +19,21 @@ import (
 // New makes the driver to test.
 type New func(llm.Target, wire.Options) llm.Driver
 
-// Result is everything that a call yielded.
+// Result is the complete outcome of a call.
 type Result struct {
 	// Events are the events in order.
 	Events []llm.Event
 	// Text and Thinking are the deltas joined.
 	Text, Thinking string
-	// Accepted says whether the answer was accepted.
+	// Accepted is true if the answer was accepted.
 	Accepted bool
-	// Done is the last event; it may be nil.
+	// Done is the last event, or nil.
 	Done *llm.Done
 	// Err is the error of the call.
 	Err error
 }
 
-// Call makes a call and checks the order of its events: accepted before everything, done or an error last.
+// Call makes a call and checks the order of its events: accepted first, done or an error last.
 func Call(t testing.TB, ctx context.Context, d llm.Driver, req llm.Request) Result {
 	t.Helper()
 	var r Result
@@ -73,7 +73,7 @@ func Ask(question string) llm.Request {
 	}
 }
 
-// Tool is a tool that takes a path.
+// Tool is a tool with a path as parameter.
 func Tool(name string) llm.Tool {
 	schema := `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}`
 	return llm.Tool{Name: name, Description: "Does " + name + ".", Schema: []byte(schema)}
@@ -98,7 +98,7 @@ func Results(blocks []llm.Block, contents ...string) llm.Message {
 	return m
 }
 
-// Fault returns the error of a call, which must be of the code.
+// Fault returns the error of a call, which must have the given code.
 func Fault(t testing.TB, err error, code fault.Code) *fault.Error {
 	t.Helper()
 	var f *fault.Error
@@ -118,14 +118,14 @@ func Fault(t testing.TB, err error, code fault.Code) *fault.Error {
 type Suite struct {
 	// Driver is the driver's name.
 	Driver string
-	// New makes it.
+	// New creates the driver.
 	New New
 }
 
-// google reports whether the driver is that of Google's format, which cannot say all that the others can.
+// google reports whether the driver is for Google's format, which lacks some features of the others.
 func (s Suite) google() bool { return s.Driver == string(fakellm.Google) }
 
-// start returns a fake provider and a driver for it that shares no connections with other tests.
+// start returns a fake provider and a driver for it, with connections of its own.
 func (s Suite) start(t *testing.T, opts wire.Options) (*fakellm.Server, llm.Driver) {
 	t.Helper()
 	srv := fakellm.Start(t)
@@ -140,7 +140,7 @@ func Client(t testing.TB) *http.Client {
 	return c
 }
 
-// Run runs the suite: a driver works without an agent (H-ESC-01).
+// Run runs the suite, without an agent (H-ESC-01).
 func (s Suite) Run(t *testing.T) {
 	t.Run("Text", s.text)
 	t.Run("Thinking", s.thinking)
@@ -176,5 +176,5 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Environment", s.environment)
 }
 
-// soon is the longest wait of a test for an immediate event.
+// soon is the maximum wait of a test for an immediate event.
 const soon = 30 * time.Second

@@ -16,7 +16,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// The codes that llm.Driver promises.
+// The codes of llm.Driver's contract.
 const (
 	unreachable   = fault.ProviderUnreachable
 	authFailed    = fault.ProviderAuthFailed
@@ -27,7 +27,7 @@ const (
 	notConfigured = fault.ProviderNotConfigured
 )
 
-// refused: every status becomes the code that tells the remedy, with the provider's sentence, and is not tried again
+// refused: every status becomes a code with the right remedy, with the provider's sentence, and is not retried
 // (H-PROV-ERR-01).
 func (s Suite) refused(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func (s Suite) retryAfter(t *testing.T) {
 	for _, c := range []struct {
 		name, value string
 		least, most int64
-		date        string // of the provider's clock, "" for one that is right
+		date        string // date of the provider's clock, "" if it is correct
 		status      int
 	}{
 		{"retry-after", "2", 2000, 2000, "", 429},
@@ -120,8 +120,8 @@ func (s Suite) retryAfter(t *testing.T) {
 	}
 }
 
-// overflow: the sentences with which providers say that a conversation is too large are known; others are not taken
-// for it (H-PROV-FB-03, H-COMPACT-REACT-01).
+// overflow: the providers' sentences for a too large conversation are recognised; similar sentences are not
+// (H-PROV-FB-03, H-COMPACT-REACT-01).
 func (s Suite) overflow(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -171,7 +171,7 @@ func (s Suite) overflow(t *testing.T) {
 	}
 }
 
-// unreachable: an address without a listener, or a connection that is closed before an answer.
+// unreachable: an address without a listener, and a connection that is closed before an answer.
 func (s Suite) unreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -203,7 +203,7 @@ func (s Suite) unreachable(t *testing.T) {
 	}
 }
 
-// redirect: the key is taken to no other host.
+// redirect: the key is not sent to another host.
 func (s Suite) redirect(t *testing.T) {
 	t.Parallel()
 	var visited atomic.Bool
@@ -219,7 +219,7 @@ func (s Suite) redirect(t *testing.T) {
 	}
 }
 
-// secrets: keys and headers that a provider repeats are not passed on, and its sentence is bounded.
+// secrets: keys and headers repeated by a provider are masked, and its sentence is limited.
 func (s Suite) secrets(t *testing.T) {
 	t.Parallel()
 	srv := fakellm.Start(t)
@@ -243,8 +243,7 @@ func (s Suite) secrets(t *testing.T) {
 	}
 }
 
-// cut: wherever a stream breaks off, in good order or not, the call ends with an error that says so, or with the whole
-// answer.
+// cut: wherever a stream breaks off, cleanly or not, the call ends with an error for that, or with the complete answer.
 func (s Suite) cut(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -295,7 +294,7 @@ func (s Suite) garbage(t *testing.T) {
 	}
 }
 
-// notAStream: a success that is no event stream is an error, the one it holds if it holds one.
+// notAStream: a successful answer that is not an event stream is an error; if it contains an error, it is that one.
 func (s Suite) notAStream(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -313,7 +312,7 @@ func (s Suite) notAStream(t *testing.T) {
 	}
 }
 
-// errorEvent: a failure inside a stream is a bad response once the answer was accepted, an overload included.
+// errorEvent: a failure inside a stream is a bad response after the answer was accepted, overload included.
 func (s Suite) errorEvent(t *testing.T) {
 	t.Parallel()
 	srv, d := s.start(t, wire.Options{})
@@ -331,8 +330,8 @@ func (s Suite) errorEvent(t *testing.T) {
 	Fault(t, Call(t, t.Context(), d, Ask("hello")).Err, overflow)
 }
 
-// silence: a silent provider is given up, as unreachable before its answer and as a bad response after its beginning.
-// Pings are no silence, and neither is a slow consumer.
+// silence: the call to a silent provider is cancelled, as unreachable before its answer and as a bad response after it
+// began. Pings do not count as silence, nor does a slow consumer.
 func (s Suite) silence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, client := memory(t)

@@ -19,9 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "write the .want files of provider streams anew")
 
-// Fixtures reads each NAME.sse of a folder, a stream as a provider sends it byte for byte, and compares the driver's
-// result with NAME.want, line by line: an event each, then the blocks, or the error's code and message. Ids that the
-// driver made up are shown as "made". With -update the .want files are written.
+// Fixtures reads each NAME.sse of a folder, a stream of a provider byte for byte, and compares the driver's result with
+// NAME.want, line by line: one for each event, then the blocks, or the error's code and message. Ids made by the driver
+// are shown as "made". With -update the .want files are written.
 func (s Suite) Fixtures(t *testing.T, dir string) {
 	streams, err := filepath.Glob(filepath.Join(dir, "*.sse"))
 	if err != nil || len(streams) == 0 {
@@ -52,7 +52,7 @@ func (s Suite) Fixtures(t *testing.T, dir string) {
 	}
 }
 
-// Replay makes a call that is answered by a stream's bytes.
+// Replay makes a call that is answered with a stream's bytes.
 func (s Suite) Replay(t testing.TB, stream []byte) Result {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -69,7 +69,7 @@ func (s Suite) Replay(t testing.TB, stream []byte) Result {
 	return Call(t, t.Context(), s.New(target, wire.Options{Client: Client(t)}), Ask("hello"))
 }
 
-// Render writes a result as text.
+// Render formats a result as text.
 func Render(r Result) string {
 	var b strings.Builder
 	for _, ev := range r.Events {
@@ -105,8 +105,8 @@ func Render(r Result) string {
 	return b.String()
 }
 
-// Fuzz feeds a driver any bytes as a stream: it must neither panic nor hang, and end with an error or an answer that
-// is within bounds.
+// Fuzz gives a driver any bytes as a stream: it must neither panic nor hang, and must end with an error or an answer
+// within the limits.
 func (s Suite) Fuzz(f *testing.F, dir string) {
 	streams, err := filepath.Glob(filepath.Join(dir, "*.sse"))
 	if err != nil {
@@ -121,7 +121,7 @@ func (s Suite) Fuzz(f *testing.F, dir string) {
 	}
 	const most = 1 << 16
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		// The bytes are answered without a network, so that the fuzzer is fast and repeats itself.
+		// The bytes are answered without a network, so that the fuzzer is fast and deterministic.
 		client := &http.Client{Transport: answer(stream)}
 		target := llm.Target{Provider: "fake", Driver: s.Driver, BaseURL: "http://fake", APIKey: "test-key-123456"}
 		r := Call(t, t.Context(), s.New(target, wire.Options{Client: client, MaxAnswer: most}), Ask("hello"))
@@ -137,7 +137,7 @@ func (s Suite) Fuzz(f *testing.F, dir string) {
 	})
 }
 
-// answer is a transport that answers everything with the same stream.
+// answer is a transport that answers every request with the same stream.
 type answer []byte
 
 // RoundTrip answers.

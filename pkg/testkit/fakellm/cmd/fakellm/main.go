@@ -1,9 +1,9 @@
-// Command fakellm runs the fake model provider as a process of its own, for benchmarks and for trying things by hand:
+// Command fakellm runs the fake model provider in its own process, for benchmarks and for manual tests:
 //
 //	go run kaged.dev/pkg/testkit/fakellm/cmd/fakellm --listen 127.0.0.1:0 --script FILE
 //
 // It prints its URL on a line once it listens and ends at SIGINT or SIGTERM. FILE is a text archive as
-// fakellm.Server.ParseScript describes it; /_fakellm/ on the server steers it and lists when requests came.
+// fakellm.Server.ParseScript describes it; /_fakellm/ on the server controls it and lists the times of requests.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The test's own binary is the program when it is told so.
+// An environment variable makes the test's own binary run the program.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAKELLM_RUN_MAIN") == "1" {
 		main()
@@ -30,8 +30,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The program prints its URL, answers by its script, and ends in good order when it is told to, hanging answers
-// included.
+// The program prints its URL, answers by its script, and ends cleanly when it is stopped, hanging answers included.
 func TestRun(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("-- llm/1 --\nsay from the file\n-- llm/2 --\nsay never ends\nhang\n"),
@@ -72,7 +71,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What cannot be run is said on stderr.
+// Errors of the start are printed on stderr.
 func TestRefused(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad")
 	if err := os.WriteFile(bad, []byte("-- llm/1 --\nshout\n"), 0o644); err != nil {
