@@ -1,4 +1,4 @@
-// Package toolcall judges calls of tools by their parameters, before they are made.
+// Package toolcall tests calls of tools by their parameters, before they are made.
 package toolcall
 
 import (
@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// When describes some of the calls of a tool: those for which all conditions of one of its cases hold.
+// When selects some of the calls of a tool: those for which all conditions of one of its cases hold.
 type When []Case
 
 // Case is a list of conditions on the parameters of one call.
 type Case []Match
 
-// Match is a condition on one parameter, a field of the call's input: it is one of Values, or, without Values, it
-// is there and not null.
+// Match is a condition on one parameter, a field of the call's input: its value is one of Values, or, without Values,
+// it is present and not null.
 type Match struct {
 	Parameter string
 	Values    []string
 }
 
-// Holds reports whether the input of a call matches one of the cases. Input that is no JSON object matches no case.
+// Holds reports whether the input of a call matches one of the cases. Input that is not a JSON object matches no case.
 func (w When) Holds(input []byte) bool {
 	if len(w) == 0 {
 		return false

@@ -6,13 +6,13 @@ import (
 	"kaged.dev/pkg/toolcall"
 )
 
-// A call is described if all conditions of one case hold for its input.
+// A call is selected if all conditions of one case hold for its input.
 func TestWhen(t *testing.T) {
 	t.Parallel()
 	rules := toolcall.When{
 		{{Parameter: "action", Values: []string{"list", "status"}}},
 		{{Parameter: "action", Values: []string{"poll"}}, {Parameter: "offset"}},
-		{}, // a case without conditions holds for no call
+		{}, // a case without conditions matches no call
 	}
 	for input, want := range map[string]bool{
 		`{"action":"list"}`:                    true,
@@ -21,7 +21,7 @@ func TestWhen(t *testing.T) {
 		`{"action":"poll"}`:                    false,
 		`{"action":"poll","offset":null}`:      false,
 		`{"action":"kill","offset":0}`:         false,
-		`{"action":"list","action":"kill"}`:    false, // the last one counts, as for the tool
+		`{"action":"list","action":"kill"}`:    false, // the last of two equal keys counts, as for the tool
 		`{"action":["list"]}`:                  false,
 		`{"Action":"list"}`:                    false,
 		`{}`:                                   false,
