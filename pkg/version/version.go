@@ -1,4 +1,4 @@
-// Package version says which kaged this is.
+// Package version has the version of this build.
 package version
 
 import "runtime/debug"
@@ -7,14 +7,14 @@ import "runtime/debug"
 var (
 	// number is the semantic version.
 	number = "0.1.0"
-	// commit is the commit it was built from, with "-dirty" for a changed tree; empty where the source was no checkout.
+	// commit is the commit of the build, with "-dirty" for a changed tree; empty if the source was not a checkout.
 	commit = ""
 )
 
-// String returns the semantic version, as the API has it.
+// String returns the semantic version, as in the API.
 func String() string { return number }
 
-// Full returns the version for people: with the commit, where that is known.
+// Full returns the version for people: with the commit, if it is known.
 func Full() string {
 	if c := built(commit, debug.ReadBuildInfo); c != "" {
 		return number + " (" + c + ")"
@@ -22,10 +22,10 @@ func Full() string {
 	return number
 }
 
-// commitLength is how much of a commit's hash names it.
+// commitLength is the shown length of a commit's hash.
 const commitLength = 12
 
-// built returns the commit given at build time, or the one that the go command has noted itself.
+// built returns the commit given at build time, or else the one recorded by the go command.
 func built(given string, info func() (*debug.BuildInfo, bool)) string {
 	if given != "" {
 		return given
