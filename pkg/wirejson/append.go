@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Marshal returns m as JSON, null for nil. Its only error is fault.Internal, for a number that JSON cannot write.
+// Marshal returns m as JSON, null for nil. Its only error is fault.Internal, for a number that JSON does not allow.
 func Marshal(m proto.Message) ([]byte, error) {
 	return Append(nil, m)
 }
@@ -124,7 +124,7 @@ func (f *field) appendMap(dst []byte, m protoreflect.Map) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendScalar appends one value that is neither list nor map; name is the field an error names.
+// appendScalar appends one value that is neither list nor map; name is the field for an error.
 func appendScalar(
 	dst []byte, kind protoreflect.Kind, enum *enumTable, v protoreflect.Value, name string,
 ) ([]byte, error) {

@@ -1,4 +1,4 @@
-// Package wirejson is kaged's one JSON form of protobuf messages, in the HTTP API and on the session socket.
+// Package wirejson encodes and decodes protobuf messages as JSON, for the HTTP API and the session socket.
 //
 // Writing:
 //
@@ -17,7 +17,7 @@
 //     JSON; see [Raw].
 //
 // Reading is strict about types and lenient about fields: a number is never taken from a string nor a string from a
-// number, 1.0 is an integer and 1.5 is not, ranges are checked, a key may come once, and keys that the message does
-// not know are ignored. null means unset, except where the field is a google.protobuf.Value, which then holds a
-// null and so tells null from absent.
+// number, 1.0 is an integer and 1.5 is not, ranges are checked, a key may come once, and keys that the message does not
+// know are ignored. null means unset, except where the field is a google.protobuf.Value, which then holds a null and so
+// tells null from absent.
 package wirejson

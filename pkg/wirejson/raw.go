@@ -10,8 +10,8 @@ import (
 )
 
 // Raw returns the value of a field with (kaged.common.v1.raw_json) for a text that should be JSON: the text without
-// white space, or the text as a JSON string if it is not one JSON value in UTF-8 that every client reads alike.
-// Such a value nests at most [MaxDepth] deep, gives each key once, and its numbers fit a float64.
+// white space, or the text as a JSON string if it is not one JSON value in UTF-8 that every client parses alike. Such a
+// value nests at most [MaxDepth] levels deep, has no duplicate keys, and its numbers fit a float64.
 func Raw(text string) []byte {
 	if !portable([]byte(text)) {
 		return AppendString(nil, text)
@@ -35,7 +35,7 @@ func appendRaw(dst, raw []byte) []byte {
 	return append(dst, raw...)
 }
 
-// portable reports whether data is JSON as [Raw] describes it.
+// portable reports whether data is JSON as described at [Raw].
 func portable(data []byte) bool {
 	if !utf8.Valid(data) || jsondepth.Of(data) > MaxDepth || !json.Valid(data) {
 		return false
@@ -44,13 +44,13 @@ func portable(data []byte) bool {
 	return s.value()
 }
 
-// scanner walks data, which is well-formed JSON, without keeping values.
+// scanner walks well-formed JSON without storing values.
 type scanner struct {
 	data []byte
 	i    int
 }
 
-// value passes over the next value and reports whether it is portable.
+// value skips the next value and reports whether it is portable.
 func (s *scanner) value() bool {
 	s.space()
 	switch c := s.data[s.i]; {
@@ -61,7 +61,7 @@ func (s *scanner) value() bool {
 			given := keys[key]
 			keys[key] = true
 			s.space()
-			s.i++ // the colon
+			s.i++ // skip the colon
 			return !given && s.value()
 		})
 	case c == '[':
@@ -78,7 +78,7 @@ func (s *scanner) value() bool {
 	return true
 }
 
-// members passes over an object or a list of which each reads a member.
+// members skips an object or a list; each skips one member.
 func (s *scanner) members(end byte, each func() bool) bool {
 	s.i++
 	for {
@@ -97,7 +97,7 @@ func (s *scanner) members(end byte, each func() bool) bool {
 	}
 }
 
-// text passes over a string and returns its value.
+// text skips a string and returns its value.
 func (s *scanner) text() string {
 	start := s.i
 	s.skipText()
@@ -119,7 +119,7 @@ func (s *scanner) skipText() {
 	s.i++
 }
 
-// word passes over a number, true, false or null.
+// word skips a number, true, false or null.
 func (s *scanner) word() {
 	for ; s.i < len(s.data); s.i++ {
 		switch s.data[s.i] {

@@ -11,7 +11,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// A text that every client reads alike stays JSON, and any other becomes a string.
+// A text that every client parses alike stays JSON, and any other becomes a string.
 func TestRaw(t *testing.T) {
 	t.Parallel()
 	nested := func(n int) string { return strings.Repeat(`{"a":`, n) + `1` + strings.Repeat(`}`, n) }
@@ -45,7 +45,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// For any text of a model, the frame around it is JSON, and reading it back gives the text.
+// For any text of a model, the frame around it is JSON, and decoding it gives the text.
 func FuzzRaw(f *testing.F) {
 	for _, seed := range []string{
 		``, `{}`, `{"a":[1,{"b":null}]}`, `[1e999]`, `{"a":1,"a":2}`, "\xff", `{"\ud800":1}`, `[[[[`, ` 1 `,
@@ -62,7 +62,7 @@ func FuzzRaw(f *testing.F) {
 			t.Fatalf("%q became %s, which a client cannot read: %v", text, frame, err)
 		}
 		if jsondepth.Of(frame) > wirejson.MaxDepth {
-			return // one level more than a request may have
+			return // one level more than is allowed in a request
 		}
 		var back apiv1.MessageToolCall
 		if err := wirejson.Unmarshal(frame, &back); err != nil {

@@ -23,7 +23,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// everything has a field of each kind that protobuf knows.
+// everything has a field of each kind in protobuf.
 var everything = func() protoreflect.MessageDescriptor {
 	const text = `
 name: "everything.proto" package: "test" syntax: "proto3"
@@ -72,7 +72,7 @@ enum_type { name: "Colour"
 	return fd.Messages().ByName("Everything")
 }()
 
-// For any message, reading its bytes gives the same message, and writing that the same bytes.
+// For any message, decoding its bytes gives the same message, and encoding that the same bytes.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -155,8 +155,8 @@ func anyScalar(t *rapid.T, fd protoreflect.FieldDescriptor) protoreflect.Value {
 	return protoreflect.ValueOfString(rapid.String().Filter(utf8.ValidString).Draw(t, "string"))
 }
 
-// For any bytes of a client, reading them ends with a message or with one of the two codes, and the message can be
-// written and read again.
+// For any bytes of a client, decoding them ends with a message or with one of the two codes, and the message can be
+// encoded and decoded again.
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[[[`, `{"content":"x","max_steps_override":1e2}`, `{"resume_from_seq":{"output":1,"events":0}}`,

@@ -54,7 +54,7 @@ func describe(tok json.Token) string {
 	return "a boolean"
 }
 
-// scalar reads a value that is neither list, map nor message.
+// scalar decodes a value that is neither list, map nor message.
 func scalar(tok json.Token, fd protoreflect.FieldDescriptor, enum *enumTable, at *path) (protoreflect.Value, error) {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
@@ -158,7 +158,7 @@ func unsigned(s string, bits int, at *path) (uint64, error) {
 	return 0, outOfRange(at)
 }
 
-// whole reads an integer written otherwise than in plain digits, such as 1.0 or 1e3, or one that is out of range.
+// whole parses an integer that is not in plain digits, such as 1.0 or 1e3, or that is out of range.
 func whole(s string, at *path) (float64, error) {
 	f, err := floating(s, 64, at)
 	if err != nil {
@@ -205,7 +205,7 @@ func mapKey(key string, fd protoreflect.FieldDescriptor, at *path) (protoreflect
 	return v.MapKey(), nil
 }
 
-// value reads any JSON. A large integer keeps the precision of a float64, which is all a google.protobuf.Value has.
+// value decodes any JSON. A large integer has the precision of a float64, because google.protobuf.Value has no other.
 func (d decoder) value(tok json.Token, v *structpb.Value, at *path) error {
 	switch t := tok.(type) {
 	case nil:

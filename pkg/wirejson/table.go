@@ -10,7 +10,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// table holds the facts about a message type for writing and reading, worked out once.
+// table holds the facts about a message type for encoding and decoding, computed once.
 type table struct {
 	fields []field
 	byName map[string]int // index into fields
@@ -19,14 +19,14 @@ type table struct {
 type field struct {
 	fd       protoreflect.FieldDescriptor
 	name     string
-	key      string // the name quoted, with the colon
+	key      string // the quoted name with the colon
 	kind     protoreflect.Kind
 	enum     *enumTable
 	list     bool
 	mapped   bool
-	presence bool // unset can be told from empty
+	presence bool // unset and empty are distinguishable
 	skip     bool // leave the key out while unset or empty
-	member   bool // of a oneof
+	member   bool // whether it belongs to a oneof
 	raw      bool // the bytes are JSON
 }
 
@@ -37,7 +37,7 @@ type enumTable struct {
 }
 
 // tables holds *table by protoreflect.MessageDescriptor, enums *enumTable by protoreflect.EnumDescriptor. They are
-// filled on first use and never change.
+// filled on first use and immutable.
 var tables, enums sync.Map
 
 func tableOf(md protoreflect.MessageDescriptor) *table {
@@ -115,14 +115,14 @@ func newEnumTable(ed protoreflect.EnumDescriptor) *enumTable {
 	return t
 }
 
-// enumPrefix is the part of the zero value's name before UNSPECIFIED; the style of the protos makes it every
-// value's prefix.
+// enumPrefix is the part of the zero value's name before UNSPECIFIED; by the style of the protos it is every value's
+// prefix.
 func enumPrefix(values protoreflect.EnumValueDescriptors) string {
 	prefix, _ := strings.CutSuffix(string(values.Get(0).Name()), "UNSPECIFIED")
 	return prefix
 }
 
-// name returns the spelling of n, the zero value's for a number this build does not know.
+// name returns the spelling of n, the zero value's for an unknown number.
 func (t *enumTable) name(n protoreflect.EnumNumber) string {
 	if name, ok := t.names[n]; ok {
 		return name
@@ -130,7 +130,7 @@ func (t *enumTable) name(n protoreflect.EnumNumber) string {
 	return t.zero
 }
 
-// EnumName returns the name of an enum's value as JSON shows it.
+// EnumName returns the name of an enum's value in JSON.
 func EnumName(ed protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	return enumOf(ed).name(n)
 }

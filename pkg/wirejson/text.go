@@ -10,7 +10,7 @@ import (
 
 const hex = "0123456789abcdef"
 
-// plain says which bytes stand for themselves inside a JSON string.
+// plain are the bytes that need no escape in a JSON string.
 var plain = func() (t [256]bool) {
 	for c := 0x20; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -22,7 +22,7 @@ var plain = func() (t [256]bool) {
 // U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	start := 0 // of the run that is copied as it is
+	start := 0 // start of the run that is copied unchanged
 	for i := 0; i < len(s); {
 		c := s[i]
 		if plain[c] {
@@ -59,7 +59,7 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xF])
 }
 
-// appendFloat appends f in the shortest form that reads back the same, the way ECMAScript writes numbers.
+// appendFloat appends f in the shortest form that parses to the same number, in ECMAScript's notation.
 func appendFloat(dst []byte, f float64, bits int, name string) ([]byte, error) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return dst, fault.New(fault.Internal, "The field %s holds a number that JSON cannot write.", name)

@@ -17,13 +17,13 @@ import (
 	"kaged.dev/pkg/jsondepth"
 )
 
-// MaxDepth is the deepest nesting of objects and arrays that [Unmarshal] reads.
+// MaxDepth is the maximum nesting of objects and arrays for [Unmarshal].
 const MaxDepth = jsondepth.Max
 
-// Unmarshal replaces m by the message in data. It fails with fault.BadRequest where data is not one JSON value in
-// UTF-8 nested at most [MaxDepth] deep, and with fault.ValidationFailed where it does not fit m: details.fields
-// then holds the path of the field, and the HTTP status is 422 where the field is a number out of range. After an
-// error the content of m is undefined.
+// Unmarshal replaces m by the message in data. It fails with fault.BadRequest if data is not one JSON value in UTF-8
+// nested at most [MaxDepth] levels deep, and with fault.ValidationFailed if it does not fit m: details.fields then has
+// the path of the field, and the HTTP status is 422 if the field is a number out of range. After an error the content
+// of m is undefined.
 func Unmarshal(data []byte, m proto.Message) error {
 	if err := check(data); err != nil {
 		return err
@@ -39,8 +39,8 @@ func Unmarshal(data []byte, m proto.Message) error {
 	return d.message(tok, m.ProtoReflect(), nil)
 }
 
-// path is where a value is: within in, under a key or at an index. A nil path is the whole. Its text is made only
-// for an error: the texts of all paths together can be far longer than the JSON.
+// path is the position of a value: within in, under a key or at an index. A nil path is the whole. Its text is only
+// built for an error, because the texts of all paths together can be far longer than the JSON.
 type path struct {
 	in      *path
 	key     string
@@ -48,7 +48,7 @@ type path struct {
 	index   int
 }
 
-// String returns the path as errors show it.
+// String formats the path for errors.
 func (p *path) String() string {
 	var up []*path
 	for ; p != nil; p = p.in {
@@ -68,7 +68,7 @@ func (p *path) String() string {
 	return b.String()
 }
 
-// check finds errors of data as JSON, so that the decoder walks only well-formed input.
+// check finds syntax errors of data, so that the decoder walks only well-formed input.
 func check(data []byte) error {
 	if !utf8.Valid(data) {
 		return fault.New(fault.BadRequest, "The JSON is not valid UTF-8.")
@@ -89,10 +89,10 @@ func check(data []byte) error {
 	return fault.Wrap(err, fault.BadRequest, "The JSON does not parse.")
 }
 
-// decoder walks JSON that check has passed. Each method is handed the first token of its value.
+// decoder walks JSON that has passed check. Each method gets the first token of its value.
 type decoder struct {
 	dec  *json.Decoder
-	data []byte // the whole, for values that are kept as they are written
+	data []byte // the whole text, for values that are kept as written
 }
 
 func (d decoder) next() (json.Token, error) {
@@ -136,8 +136,8 @@ func (d decoder) message(tok json.Token, m protoreflect.Message, at *path) error
 	})
 }
 
-// object reads an object after its opening brace. It calls each for every key, with the first token of the value. As in
-// array, each must not keep the path after it returns.
+// object decodes an object after its opening brace. It calls each for every key, with the first token of the value. As
+// in array, each must not keep the path after it returns.
 func (d decoder) object(in *path, each func(at *path, tok json.Token) error) error {
 	at := &path{in: in}
 	for d.dec.More() {
@@ -158,7 +158,7 @@ func (d decoder) object(in *path, each func(at *path, tok json.Token) error) err
 	return err
 }
 
-// array calls each for every element of the array whose bracket was just read, with its first token.
+// array calls each for every element of the array whose opening bracket was just read, with its first token.
 func (d decoder) array(in *path, each func(at *path, tok json.Token) error) error {
 	at := &path{in: in, element: true}
 	for ; d.dec.More(); at.index++ {
@@ -174,7 +174,7 @@ func (d decoder) array(in *path, each func(at *path, tok json.Token) error) erro
 	return err
 }
 
-// skip walks over an unknown value.
+// skip skips an unknown value.
 func (d decoder) skip(tok json.Token) error {
 	for open := 0; ; {
 		switch tok {
@@ -223,7 +223,7 @@ func (d decoder) field(tok json.Token, f *field, m protoreflect.Message, at *pat
 	return nil
 }
 
-// raw returns the value that begins with tok as it is written, without white space.
+// raw returns the value that begins with tok as written, without white space.
 func (d decoder) raw(tok json.Token) ([]byte, error) {
 	delim, nested := tok.(json.Delim)
 	if !nested {
@@ -238,7 +238,7 @@ func (d decoder) raw(tok json.Token) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// holdsNull reports whether null is a value of the field and not its absence.
+// holdsNull reports whether null is a value of the field, not its absence.
 func (f *field) holdsNull() bool {
 	return !f.list && !f.mapped && f.kind == protoreflect.MessageKind &&
 		f.fd.Message().FullName() == "google.protobuf.Value"

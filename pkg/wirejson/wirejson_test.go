@@ -20,8 +20,8 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// A message is shown as the API documents it: proto names, numbers as numbers, enums in lower case, null for unset
-// values, lists and maps always there, marked fields only if they are not empty.
+// A message is encoded as the API documents it: proto names, numbers as numbers, enums in lower case, null for unset
+// values, lists and maps always present, marked fields only if they are not empty.
 func TestMarshal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -100,7 +100,7 @@ func TestMarshal(t *testing.T) {
 	}
 }
 
-// A number that JSON cannot write is refused and leaves the earlier bytes untouched.
+// A number that JSON does not allow is refused and leaves the earlier bytes unchanged.
 func TestAppendRefusesNaN(t *testing.T) {
 	t.Parallel()
 	got, err := wirejson.AppendFrame([]byte("x"), "output", 1, "t", structpb.NewNumberValue(math.NaN()))
@@ -123,7 +123,7 @@ func TestAppendFrame(t *testing.T) {
 	}
 }
 
-// A client's message is read with the types it must have, null and absent kept apart where it matters.
+// A client's message is decoded with the required types; null and absent are distinguished where it matters.
 func TestUnmarshal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -244,7 +244,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 }
 
-// Reading costs time in the length of the JSON, not in the length of all its paths: only an error prints one.
+// Decoding takes time linear in the length of the JSON, not in the length of all its paths: only an error formats one.
 func TestUnmarshalIsLinear(t *testing.T) { // not parallel: it counts the allocations of the process
 	const many = 10_000
 	long := strings.Repeat("k", 100<<10)
