@@ -96,7 +96,7 @@ const (
 	// ProcessStarted: a background process runs; its call has no answer.
 	ProcessStarted Point = "process_started"
 
-	// CageNoted: the list of a cage's future traces on the host is stored, and none of them is made.
+	// CageNoted: the list of a cage's future traces on the host is stored; no trace is made yet.
 	CageNoted Point = "cage_noted"
 	// CageStubHalf: a stub file exists and is still empty.
 	CageStubHalf Point = "cage_stub_half"

@@ -2,5 +2,5 @@
 
 package crash
 
-// At does nothing in this build.
+// At has no effect in this build.
 func At(Point) {}

@@ -15,7 +15,7 @@ func (n *Note) Texts() []string {
 }
 
 // Place sets the vectors of the passages' meaning, for [Index.SearchNear]. Call it before the note is added. If the
-// numbers of vectors and passages differ, the note gets none.
+// numbers of vectors and passages differ, the note gets no vectors.
 func (n *Note) Place(vectors [][]float32) {
 	if len(vectors) != len(n.passages) {
 		return

@@ -71,7 +71,7 @@ func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNode
 	return Tree{Language: lang, Text: text, Nodes: nodes}, nil
 }
 
-// nothing is the address of an empty text, for which Go has no pointer.
+// nothing provides an address for an empty text, for which Go has no pointer.
 var nothing byte
 
 // Heap returns the size of the C heap in bytes, 0 if it is unknown. It is for tests that look for leaks.

@@ -10,7 +10,7 @@ type Parser struct{}
 // NewParser fails with [ErrUnavailable].
 func NewParser() (*Parser, error) { return nil, ErrUnavailable }
 
-// Close does nothing.
+// Close has no effect.
 func (p *Parser) Close() {}
 
 // Parse fails with [ErrUnavailable].

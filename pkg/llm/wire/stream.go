@@ -87,7 +87,7 @@ type Decoder interface {
 	// reports an event outside the protocol. After out.Finish no further event comes.
 	Decode(ev Event, out *Output) error
 	// End is called if the stream ends without out.Finish: it may finish an answer that is nevertheless complete, or
-	// return the reason why there is none.
+	// return the reason of its absence.
 	End(out *Output) error
 }
 
@@ -163,7 +163,7 @@ func (r *run) do() error {
 	return nil
 }
 
-// client returns the client of the call, which sends nothing while the request is on hold.
+// client returns the client of the call, which sends no byte while the request is on hold.
 func (r *run) client() *http.Client {
 	client := Client(r.call.Options.Client)
 	if hold := r.call.Request.Hold; hold != nil {

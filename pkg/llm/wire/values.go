@@ -96,5 +96,5 @@ func (c *callIDs) unique(id string) string {
 	return id
 }
 
-// NewCallID returns an id for a call to which the provider gave none.
+// NewCallID returns an id for a call without one from the provider.
 func NewCallID() string { return "call_" + strings.ToLower(rand.Text()) }

@@ -175,7 +175,7 @@ func (s Suite) stopReasons(t *testing.T) {
 			t.Errorf("stop %q is read as %s", c.stop, r.Done.Stop)
 		}
 	}
-	// A call makes the reason tool use, whatever reason the provider gives, and a truncated call is kept as it is; Google
+	// A call makes the reason tool use, for any reason of the provider, and a truncated call is kept as it is; Google
 	// sends only complete calls.
 	srv.Script(fakellm.Steps(fakellm.Step{fakellm.Tool("file.read", `{"path":"half`), fakellm.Stop("length")}))
 	r := Call(t, t.Context(), d, Ask("hello"))

@@ -23,7 +23,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// hold: a held request sends nothing, and then exactly the bytes reported to the hold. The end of the context, and an
+// hold: a held request sends no byte, and then exactly the bytes reported to the hold. The end of the context, and an
 // error of the hold, are returned by the call.
 func (s Suite) hold(t *testing.T) {
 	t.Parallel()

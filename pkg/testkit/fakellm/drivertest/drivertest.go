@@ -133,7 +133,7 @@ func (s Suite) start(t *testing.T, opts wire.Options) (*fakellm.Server, llm.Driv
 	return srv, s.New(srv.Target(s.Driver), opts)
 }
 
-// Client returns a client whose connections end with the test.
+// Client returns a client; its connections end with the test.
 func Client(t testing.TB) *http.Client {
 	c := wire.NewClient(wire.DefaultConnect)
 	t.Cleanup(c.CloseIdleConnections)
