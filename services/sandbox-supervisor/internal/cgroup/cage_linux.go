@@ -18,7 +18,7 @@ import (
 // Hit is a limit that was reached.
 type Hit int
 
-// The limits that can be reached; CPU is only ever waited for.
+// The limits that can be reached. A CPU limit only delays.
 const (
 	HitNone Hit = iota
 	HitMemory
@@ -33,36 +33,36 @@ func (h Hit) controller() string {
 	return "pids"
 }
 
-// Cage is the cgroups of one cage. Its methods may be called by many at once.
+// Cage is the cgroups of one cage. Its methods may be called from any goroutine.
 type Cage struct {
 	cages  *Cages
 	id     string
 	limits Limits
 	uid    int
-	into   bool         // processes can be started in a cgroup
-	pid    atomic.Int64 // of the init
+	into   bool         // whether processes can be started directly in a cgroup
+	pid    atomic.Int64 // pid of the init
 
-	init    *Leaf    // of the cage's init, in cgroup2; nil without cgroup2
-	box     string   // the folder of its commands, in cgroup2; "" without cgroup2
-	limited []string // the controllers of cgroup2 that limit it, sorted
+	init    *Leaf    // cgroup of the init, in cgroup2; nil without cgroup2
+	box     string   // folder of the commands' cgroup, in cgroup2; "" without cgroup2
+	limited []string // controllers of cgroup2 that limit the cage, sorted
 	cpu     *os.File
-	oom     *oomEvents // of version 1; nil without a limit there
+	oom     *oomEvents // events of version 1; nil without a memory limit there
 	pids    *os.File   // pids.events of box in cgroup2; nil without a limit there
 
 	mu       sync.Mutex // guards the fields below
 	commands map[*Command]struct{}
-	refused  int64 // of pids, as far as it was told
+	refused  int64 // reported part of the count in pids
 	looks    []*time.Timer
-	paced    *time.Timer // looks at the limit of processes in version 1; nil for not
+	paced    *time.Timer // polls the process limit in version 1; nil if not scheduled
 	removed  bool
 }
 
-// Make makes the cgroups of a cage. Limits without a controller are not kept; see [Cages.Support]. The cage's init runs
-// as uid.
+// Make makes the cgroups of a cage. Limits without a controller are not enforced; see [Cages.Support]. The cage's init
+// runs as uid.
 func (c *Cages) Make(id string, limits Limits, uid int, into bool) (*Cage, error) {
 	cage := &Cage{cages: c, id: id, limits: limits, uid: uid, into: into, commands: map[*Command]struct{}{}}
 	if err := cage.make(); err != nil {
-		_ = cage.Remove() // the next start sweeps the rest
+		_ = cage.Remove() // the next start removes the rest
 		return nil, err
 	}
 	return cage, nil
@@ -98,13 +98,13 @@ func (c *Cage) make() error {
 	return nil
 }
 
-// period is the time that a share of the CPU is of, in microseconds.
+// period is the period of a CPU quota, in microseconds.
 const period = 100_000
 
-// quota is how much of a period so many cores are; the kernel takes no less than a millisecond.
+// quota returns the quota in a period for a number of cores; the kernel accepts no less than a millisecond.
 func quota(cores float64) string { return strconv.FormatInt(max(1000, int64(cores*period)), 10) }
 
-// limitMemory sets the limit in version 1. Swap is off: it would be memory beyond the limit.
+// limitMemory sets the limit in version 1. Swap is disabled, because it would be memory beyond the limit.
 func (c *Cage) limitMemory(dir string) (err error) {
 	limit := strconv.FormatInt(c.limits.Memory, 10)
 	if err := put(filepath.Join(dir, "memory.limit_in_bytes"), limit); err != nil {
@@ -136,13 +136,13 @@ func (c *Cage) limitCPU(dir string) (err error) {
 	return err
 }
 
-// makeV2 makes the cage's folder with one for its init, and one for its commands, which has the limits.
+// makeV2 makes the cage's folder with a cgroup for its init, and one with the limits for its commands.
 func (c *Cage) makeV2() (err error) {
 	dir := filepath.Join(c.cages.v2, c.id)
 	if err := c.cages.mkdir(dir); err != nil {
 		return err
 	}
-	// The init, of another user, starts commands in cgroups beside its own.
+	// The init, which runs as another user, starts commands in cgroups beside its own.
 	if err := os.Chown(filepath.Join(dir, "cgroup.procs"), c.uid, -1); err != nil && !errors.Is(err, unix.EPERM) {
 		return err
 	}
@@ -168,7 +168,7 @@ func (c *Cage) makeV2() (err error) {
 	return enable(box, c.limited...)
 }
 
-// inV2 returns those of the controllers that cgroup2 has for cages.
+// inV2 returns the wanted controllers that cgroup2 has for cages.
 func (c *Cages) inV2(wanted map[string]bool) (has []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,10 +230,11 @@ func (c *Cage) Init() (fd int, ok bool) {
 	return c.init.FD(), true
 }
 
-// Started says which process the cage's init is: where it forks it is for a moment in its commands' cgroups.
+// Started sets the process id of the cage's init, because the thread that forks is briefly in its commands' cgroups.
 func (c *Cage) Started(pid int) { c.pid.Store(int64(pid)) }
 
-// lookSoon looks for the command killed for memory a moment later: the kernel announces the kill before it happens.
+// lookSoon looks for a command killed for memory after a short delay, because the kernel announces the kill before it
+// happens.
 func (c *Cage) lookSoon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,10 +250,10 @@ func (c *Cage) lookSoon() {
 	}
 }
 
-// interval is how often a command's process limit is polled in version 1, which raises no event.
+// interval is the polling interval of a command's process limit in version 1, which has no event.
 const interval = 50 * time.Millisecond
 
-// pace looks again and again while there are commands. The caller holds c.mu.
+// pace polls while there are commands. The caller holds c.mu.
 func (c *Cage) pace() {
 	if c.paced != nil || c.limits.PIDs <= 0 || c.cages.v1["pids"] == nil {
 		return
@@ -281,7 +282,7 @@ func (c *Cage) look() {
 	if c.pids == nil {
 		return
 	}
-	// In cgroup2 the count of the cage says only that some command was refused: the one with most threads is it.
+	// In cgroup2 the cage's count only shows that some command was refused: it is taken to be the one with most threads.
 	if refused := counter(c.pids, "max"); refused > c.refused {
 		c.refused = refused
 		var largest *Command
@@ -297,8 +298,8 @@ func (c *Cage) look() {
 	}
 }
 
-// Memory returns the memory in bytes that counts towards the limit and could not be had by dropping caches; it fails
-// where memory is not limited by a cgroup.
+// Memory returns the memory in bytes that counts towards the limit, without droppable caches. It fails if no cgroup
+// limits memory.
 func (c *Cage) Memory() (int64, error) {
 	var dir, current, inactive string
 	switch h := c.cages.v1["memory"]; {
@@ -330,7 +331,7 @@ func (c *Cage) Memory() (int64, error) {
 // errNotCounted reports a missing counter of a cage.
 var errNotCounted = errors.New("it is not counted here")
 
-// CPU returns the CPU time that commands have used, those that have ended included; it fails where there is no cgroup2.
+// CPU returns the CPU time of commands, ended ones included; it fails without cgroup2.
 func (c *Cage) CPU() (time.Duration, error) {
 	if c.box == "" {
 		return 0, errNotCounted
@@ -343,7 +344,7 @@ func (c *Cage) CPU() (time.Duration, error) {
 	return time.Duration(usec) * time.Microsecond, err
 }
 
-// Processes returns the processes of the commands; it fails where there is no cgroup2.
+// Processes returns the processes of the commands; it fails without cgroup2.
 func (c *Cage) Processes() ([]int, error) {
 	if c.box == "" {
 		return nil, errNotCounted
@@ -356,8 +357,8 @@ func (c *Cage) Processes() ([]int, error) {
 	return Processes(fd)
 }
 
-// Remove kills the remaining processes in the cage's cgroups, its init included, and removes them. It
-// waits for that, up to seconds.
+// Remove kills the remaining processes in the cage's cgroups, its init included, and removes the cgroups. It waits for
+// that, up to several seconds.
 func (c *Cage) Remove() error {
 	c.mu.Lock()
 	c.removed = true
@@ -383,7 +384,7 @@ func (c *Cage) Remove() error {
 		}
 	}
 	var failed []error
-	if c.cages.v2 != "" { // first: it kills at once
+	if c.cages.v2 != "" { // first, because it kills at once
 		if c.init != nil {
 			c.init.close()
 		}
@@ -395,7 +396,7 @@ func (c *Cage) Remove() error {
 	return errors.Join(failed...)
 }
 
-// oomEvents are those of version 1: an eventfd that counts how often memory ran out in a cgroup.
+// oomEvents are the memory events of version 1: an eventfd that counts how often a cgroup ran out of memory.
 type oomEvents struct {
 	watch   *watcher
 	event   int
@@ -417,7 +418,7 @@ func watchOOM(w *watcher, dir string, f func()) (*oomEvents, error) {
 	err = put(filepath.Join(dir, "cgroup.event_control"), fmt.Sprintf("%d %d", event, control.Fd()))
 	if err == nil {
 		err = w.addEventfd(event, func() {
-			_, _ = unix.Read(event, make([]byte, 8)) // how often does not matter
+			_, _ = unix.Read(event, make([]byte, 8)) // the count does not matter
 			f()
 		})
 	}

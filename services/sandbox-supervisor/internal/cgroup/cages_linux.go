@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits bounds the sum of a cage's commands; zero is no limit.
+// Limits are the limits of the sum of a cage's commands; zero means no limit.
 type Limits struct {
 	// Memory is in bytes, swap included.
 	Memory int64
@@ -25,36 +25,36 @@ type Limits struct {
 }
 
 // Cages makes the cgroups of cages: of version 1 or of cgroup2, whichever hierarchy has the controller. A cage's init
-// is outside the limits; each command has cgroups of its own below the cage's, so that a limit is attributed to the
-// command that hit it. Its methods are safe for concurrent use.
+// is outside the limits; each command has its own cgroups below the cage's, so that a limit is attributed to the
+// command that reached it. Its methods are safe for concurrent use.
 type Cages struct {
 	name   string
 	ours   func(pid int) bool
 	v1     map[string]*home // by controller
-	own    string           // this process's own folder in cgroup2, when it started
+	own    string           // this process's folder in cgroup2 at its start
 	v2     string           // the cages' folder in cgroup2, "" without cgroup2
 	v2lock *os.File
 	watch  *watcher
-	work   sync.WaitGroup // kills and removals
+	work   sync.WaitGroup // pending kills and removals
 	mkdir  func(path string) error
 
 	mu    sync.Mutex       // guards the fields below
 	v2has []string         // the controllers that v2 has
-	why   map[string]error // why a controller cannot be had
-	aside *os.File         // the folder that this process has moved to, locked; nil if it has not
+	why   map[string]error // the reason why a controller is unavailable
+	aside *os.File         // the folder that this process has moved to, locked; nil if it has not moved
 }
 
-// home is this process's own place in a hierarchy of version 1.
+// home is this process's cgroup in a hierarchy of version 1.
 type home struct {
 	dir   string   // the cages' folder in it
-	lock  *os.File // locked as long as this process lives
-	tasks *os.File // of this process's own cgroup
+	lock  *os.File // locked while this process lives
+	tasks *os.File // tasks file of this process's own cgroup
 }
 
-// OpenCages makes the folders of a supervisor's cages in every usable hierarchy: prefix names its data directory,
-// instance this start of it. Folders of the same prefix with a killed supervisor are removed, with their processes.
-// Unavailable controllers are left out; see [Cages.Support]. ours reports whether a process was started, directly or
-// not, by this one, reparented ones included.
+// OpenCages makes the folders of a supervisor's cages in every usable hierarchy: prefix identifies its data directory,
+// instance this start. Folders of killed supervisors with the same prefix are removed, with their processes.
+// Unavailable controllers are left out; see [Cages.Support]. ours reports whether a process is a descendant of this
+// one, reparented ones included.
 func OpenCages(prefix, instance string, ours func(pid int) bool) (*Cages, error) {
 	c := &Cages{name: prefix + instance, ours: ours, v1: map[string]*home{}, why: map[string]error{}, mkdir: mkdir}
 	h, err := find()
@@ -118,8 +118,8 @@ func (h *home) close() {
 	}
 }
 
-// lock locks a folder; it fails if another process has it. The lock goes with the last copy of the file, and so with
-// the process, however that ends.
+// lock locks a folder; it fails if another process holds the lock. The lock is released when the last copy of the file
+// is closed, at the latest with the end of the process.
 func lock(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// SweepCages kills and removes the remains of killed supervisors of the same prefix.
+// SweepCages kills and removes the remains of killed supervisors with the same prefix.
 func SweepCages(prefix string) {
 	if h, err := find(); err == nil {
 		sweepCages(h, prefix)
@@ -184,7 +184,7 @@ func SweepLeft(v1, v2 []string) {
 	}
 }
 
-// Folders are those that are left in version 1 and in cgroup2 if this process is killed.
+// Folders are the folders that remain in version 1 and in cgroup2 if this process is killed.
 func (c *Cages) Folders() (v1, v2 []string) {
 	for _, controller := range controllers {
 		if h := c.v1[controller]; h != nil {
@@ -197,7 +197,7 @@ func (c *Cages) Folders() (v1, v2 []string) {
 	return v1, v2
 }
 
-// openV2 makes the cages' folder below own, in cgroup2, with as many controllers as can be had.
+// openV2 makes the cages' folder below own, in cgroup2, with all available controllers.
 func (c *Cages) openV2(own string) error {
 	if own == "" {
 		return errors.New("there is no cgroup2 hierarchy")
@@ -222,12 +222,12 @@ func (c *Cages) openV2(own string) error {
 	return nil
 }
 
-// errShared says that a cgroup cannot hand out controllers while processes are in it that are not kaged's to move.
+// errShared reports that a cgroup cannot delegate controllers because it contains processes that kaged may not move.
 var errShared = errors.New(
 	"other processes share kaged's cgroup: start it in one of its own, with systemd by Delegate=yes",
 )
 
-// grant lets cages use a controller of cgroup2, or notes why they cannot. The caller holds mu.
+// grant enables a controller of cgroup2 for cages, or records the reason of a failure. The caller holds mu.
 func (c *Cages) grant(controller string) {
 	err := c.handOut(controller)
 	if err == nil {
@@ -241,8 +241,8 @@ func (c *Cages) grant(controller string) {
 	c.v2has = append(c.v2has, controller)
 }
 
-// handOut lets the cgroups below own use a controller. cgroup2 does not allow that while processes are in own: this
-// process and those it has started are moved aside, as a service with delegation is to do; others are left alone. The
+// handOut enables a controller for the cgroups below own. cgroup2 does not allow that while own contains processes:
+// this process and its descendants are moved aside, as a service with delegation should do; others are not moved. The
 // caller holds mu.
 func (c *Cages) handOut(controller string) error {
 	available, err := os.ReadFile(filepath.Join(c.own, "cgroup.controllers"))
@@ -265,21 +265,21 @@ func (c *Cages) handOut(controller string) error {
 	return enable(c.own, controller)
 }
 
-// moveAside moves this process and its descendants from own into a cgroup beside the cages'. It fails if other
-// processes are in own too. The caller holds mu.
+// moveAside moves this process and its descendants from own into a cgroup beside the cages'. It fails if own also
+// contains other processes. The caller holds mu.
 func (c *Cages) moveAside() error {
 	path := filepath.Join(c.own, c.name+"-self")
 	if c.aside == nil {
 		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		aside, err := lock(path) // locked before it has processes: sweeps kill those in unlocked folders
+		aside, err := lock(path) // locked before it has processes, because sweeps kill the processes in unlocked folders
 		if err != nil {
 			return err
 		}
 		c.aside = aside
 	}
-	for range 10 { // processes started meanwhile are moved in the next round
+	for range 10 { // processes started in the meantime are moved in the next round
 		pids := processesIn(c.own)
 		if len(pids) == 0 {
 			return nil
@@ -324,7 +324,7 @@ func (c *Cages) mine(pid int) bool {
 	return false
 }
 
-// enable lets the cgroups below dir use controllers.
+// enable enables controllers for the cgroups below dir.
 func enable(dir string, controllers ...string) error {
 	enabled, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 	if err != nil {
@@ -342,9 +342,9 @@ func enable(dir string, controllers ...string) error {
 	return put(filepath.Join(dir, "cgroup.subtree_control"), strings.Join(missing, " "))
 }
 
-// Support returns how a controller, one of memory, pids and cpu, limits cages: by, such as "cgroup v1 memory", or
-// why it does not. Without into an init cannot start a process in a cgroup, which cgroup2 needs. Transient
-// obstacles are tried again.
+// Support returns how a controller, one of memory, pids and cpu, limits cages: by, such as "cgroup v1 memory", or the
+// reason why it does not. If into is false an init cannot start a process in a cgroup, which cgroup2 requires.
+// Transient obstacles are tried again.
 func (c *Cages) Support(controller string, into bool) (by, why string) {
 	if c.v1[controller] != nil {
 		return "cgroup v1 " + controller, ""
@@ -366,7 +366,7 @@ func (c *Cages) Support(controller string, into bool) (by, why string) {
 	return "cgroup v2 " + controller, ""
 }
 
-// Trial returns a folder in cgroup2 for a trial of starting a process in it, and its removal; false without cgroup2.
+// Trial returns a folder in cgroup2 for trying to start a process in it, and its removal; false without cgroup2.
 func (c *Cages) Trial() (fd int, remove func(), ok bool) {
 	if c.v2 == "" {
 		return -1, nil, false
@@ -375,10 +375,10 @@ func (c *Cages) Trial() (fd int, remove func(), ok bool) {
 	if err != nil {
 		return -1, nil, false
 	}
-	return leaf.FD(), func() { _ = leaf.Remove() }, true // it goes with its parent at the latest
+	return leaf.FD(), func() { _ = leaf.Remove() }, true // it is removed at the latest with its parent
 }
 
-// WithoutV2 gives up cgroup2, in which no process can be started, for a reason. There must be no cage yet.
+// WithoutV2 disables cgroup2, because no process can be started in it. No cage may exist yet.
 func (c *Cages) WithoutV2(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -387,12 +387,12 @@ func (c *Cages) WithoutV2(reason error) {
 			c.why[controller] = fmt.Errorf("cgroup v2: no process can be started in a cgroup: %w", reason)
 		}
 	}
-	_ = remove(c.v2) // the next start sweeps the rest
+	_ = remove(c.v2) // the next start removes the rest
 	c.v2lock.Close()
 	c.v2, c.v2lock, c.v2has = "", nil, nil
 }
 
-// Close removes the folders. There must be no cage left.
+// Close removes the folders. No cage may exist any more.
 func (c *Cages) Close() error {
 	c.work.Wait()
 	c.watch.close()
@@ -411,7 +411,7 @@ func (c *Cages) Close() error {
 	return errors.Join(failed...)
 }
 
-// put writes a value into a file of a cgroup, which must be there.
+// put writes a value into an existing file of a cgroup.
 func put(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // counts as the process's own.
 var entering sync.Mutex
 
-// openCages is OpenCages while no thread is elsewhere.
+// openCages calls OpenCages while no thread is in another cgroup.
 func openCages(name string) (*Cages, error) {
 	entering.Lock()
 	defer entering.Unlock()
@@ -42,7 +42,7 @@ func open(t testing.TB, name string) *Cages {
 	return c
 }
 
-// limited makes a cage with a limit; without the controller it checks that there is a reason, and is nil.
+// limited makes a cage with a limit. Without the controller it checks that there is a reason, and returns nil.
 func limited(t *testing.T, c *Cages, controller string, limits Limits) *Cage {
 	t.Helper()
 	by, why := c.Support(controller, true)
@@ -65,7 +65,7 @@ func limited(t *testing.T, c *Cages, controller string, limits Limits) *Cage {
 	return cage
 }
 
-// run starts a shell script as the only command of a cage, the way an init would: from a thread that enters its
+// run starts a shell script as the only command of a cage, in the way of an init: from a thread that enters its
 // cgroups.
 func run(t testing.TB, cage *Cage, script string) (*exec.Cmd, *Command) {
 	t.Helper()
@@ -98,7 +98,7 @@ func run(t testing.TB, cage *Cage, script string) (*exec.Cmd, *Command) {
 	return cmd, command
 }
 
-// A command above its cage's memory limit is killed with its descendants; other commands are not.
+// A command that exceeds its cage's memory limit is killed with its descendants; other commands are not.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	cage := limited(t, open(t, "kaged-test-"+ident.New()), "memory", Limits{Memory: 32 << 20})
@@ -106,7 +106,7 @@ func TestMemory(t *testing.T) {
 		return
 	}
 	other, bystander := run(t, cage, "exec sleep 1000")
-	// The shell that waits is of the same command as the hog and would go on without it.
+	// The waiting shell belongs to the same command as the hog and would continue without it.
 	cmd, command := run(t, cage, `sleep 1000 & head -c 100m /dev/zero | tail; wait`)
 	err := cmd.Wait()
 	if hit := command.Release(); hit != HitMemory || err == nil {
@@ -129,7 +129,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A command that reaches the limit of processes is killed, however it forks; another one is not.
+// A command that reaches the process limit is killed, however it forks; another command is not.
 func TestPIDs(t *testing.T) {
 	t.Parallel()
 	cage := limited(t, open(t, "kaged-test-"+ident.New()), "pids", Limits{PIDs: 32})
@@ -153,7 +153,7 @@ func TestPIDs(t *testing.T) {
 	}
 }
 
-// A cage has no more CPU than its share, and says how much it had.
+// A cage gets no more CPU than its share, and reports its use.
 func TestCPU(t *testing.T) {
 	t.Parallel()
 	cage := limited(t, open(t, "kaged-test-"+ident.New()), "cpu", Limits{CPU: 0.1})
@@ -180,7 +180,7 @@ func TestCPU(t *testing.T) {
 	}
 }
 
-// The remains of a killed supervisor are killed and removed by the next one of the same name, in every hierarchy.
+// The next supervisor with the same name kills and removes the remains of a killed one, in every hierarchy.
 func TestCagesLeft(t *testing.T) {
 	t.Parallel()
 	name := "kaged-test-" + ident.New()
@@ -204,7 +204,7 @@ func TestCagesLeft(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("another supervisor killed a living one's command: %v", err)
 	}
-	for _, h := range first.v1 { // its end
+	for _, h := range first.v1 { // simulates its end
 		h.close()
 	}
 	if first.v2lock != nil {
@@ -222,7 +222,7 @@ func TestCagesLeft(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := cage.Remove(); err != nil { // long gone
+	if err := cage.Remove(); err != nil { // already removed
 		t.Error(err)
 	}
 	if _, err := cage.Command("late"); !errors.Is(err, errRemoved) && !errors.Is(err, os.ErrNotExist) {
@@ -231,7 +231,7 @@ func TestCagesLeft(t *testing.T) {
 	first.watch.close()
 }
 
-// A thread enters all cgroups or none, and comes back.
+// A thread enters all cgroups or none, and returns.
 func TestEnter(t *testing.T) {
 	t.Parallel()
 	var files []int
@@ -265,8 +265,8 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// The costs of placing an init, and of a command's cgroups (cages.md: 0.27 to 1.35 ms;
-// writing the pid takes 8 to 27).
+// BenchmarkCommand measures placing an init, and a command's cgroups (cages.md: 0.27 to 1.35 ms; writing the pid takes
+// 8 to 27).
 func BenchmarkCommand(b *testing.B) {
 	c := open(b, "kaged-bench-"+ident.New())
 	cage, err := c.Make(ident.New(), Limits{Memory: 256 << 20, PIDs: 200, CPU: 2}, os.Getuid(), true)

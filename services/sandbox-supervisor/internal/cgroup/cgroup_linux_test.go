@@ -38,14 +38,13 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A killed cgroup takes its processes with it, cgroups below included, and its tree can be
-// opened again without a close.
+// Killing a cgroup kills its processes, cgroups below included, and its tree can be opened again without a close.
 func TestLeftoversAreKilled(t *testing.T) {
 	t.Parallel()
 	name := "kaged-test-" + ident.New()
 	tree, err := Open(name)
 	if err != nil {
-		// Without cgroups Open must say so, and leave no folder behind.
+		// Without cgroups Open must fail and leave no folder behind.
 		t.Logf("no cgroups here: %v", err)
 		if parent, err := own(); err == nil {
 			if _, err := os.Stat(filepath.Join(parent, name)); err == nil {

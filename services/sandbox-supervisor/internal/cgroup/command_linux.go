@@ -14,30 +14,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Command is the cgroups of one command in a cage. Its methods may be called by many at once, also after it was left.
+// Command is the cgroups of one command in a cage. Its methods may be called from any goroutine, also after Release.
 type Command struct {
 	cage *Cage
 	name string
 	leaf *Leaf // in cgroup2; nil without cgroup2
 	dirs []string
-	// tasks are the files of version 1 that a thread enters by, and from those it goes back by.
+	// tasks are the tasks files of version 1 through which a thread enters and returns.
 	tasks []*os.File
 	from  []*os.File
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	hit    Hit
-	counts []count // the counters of its limits
+	counts []count // counters of the limits
 }
 
-// count is a counter of a limit that was reached.
+// count is the counter of a reached limit.
 type count struct {
 	hit  Hit
 	key  string
 	file *os.File
 }
 
-// Command makes the cgroups of a command, which is called name in its cage.
+// Command makes the cgroups of a command with the given name in its cage.
 func (c *Cage) Command(name string) (*Command, error) {
 	command := &Command{cage: c, name: name}
 	err := command.make()
@@ -93,7 +93,7 @@ func (c *Command) make() (err error) {
 		}
 	}
 	if slices.Contains(cage.limited, "pids") {
-		// With a limit of its own, as high as the cage's, the count of a command that is alone is its own.
+		// With a limit equal to the cage's, a command that runs alone has its own count.
 		if err := put(filepath.Join(path, "pids.max"), strconv.FormatInt(cage.limits.PIDs, 10)); err != nil {
 			return err
 		}
@@ -124,13 +124,13 @@ func (c *Command) count(dir string, n count, file string) (err error) {
 	}
 	c.counts = append(c.counts, n)
 	_ = counter(n.file, n.key)                      // only later events count
-	if c.cage.cages.v1[n.hit.controller()] != nil { // version 1 does not tell; see watchOOM and pace
+	if c.cage.cages.v1[n.hit.controller()] != nil { // version 1 has no such event; see watchOOM and pace
 		return nil
 	}
 	return c.cage.cages.watch.add(int(n.file.Fd()), c.cage.look)
 }
 
-// counter reads a counter from the start of a file; an unreadable one is zero.
+// counter reads a counter from a file; an unreadable one is zero.
 func counter(f *os.File, key string) int64 {
 	buf := make([]byte, 512)
 	n, _ := f.ReadAt(buf, 0)
@@ -141,8 +141,8 @@ func counter(f *os.File, key string) int64 {
 	return v
 }
 
-// Files are the descriptors for starting a process in the command's cgroups: those for [tasks.Enter], and with
-// folder, last, the one in cgroup2.
+// Files are the descriptors for starting a process in the command's cgroups: those for [tasks.Enter], and last, with
+// folder, the one in cgroup2.
 func (c *Command) Files() (files []int, folder bool) {
 	for _, f := range c.tasks {
 		files = append(files, int(f.Fd()))
@@ -159,7 +159,7 @@ func (c *Command) Files() (files []int, folder bool) {
 	return files, c.leaf != nil
 }
 
-// look takes note of a limit that was reached, and kills the command for it.
+// look checks for a reached limit, and kills the command for it.
 func (c *Command) look() {
 	for _, n := range c.open() {
 		if counter(n.file, n.key) > 0 {
@@ -177,7 +177,7 @@ func (c *Command) open() []count {
 	return c.counts
 }
 
-// reach takes note of a limit that was reached, and kills the command for it. Only the first counts.
+// reach records a reached limit, and kills the command for it. Only the first counts.
 func (c *Command) reach(hit Hit) {
 	c.mu.Lock()
 	first := c.hit == HitNone && !c.closed
@@ -186,11 +186,11 @@ func (c *Command) reach(hit Hit) {
 	}
 	c.mu.Unlock()
 	if first {
-		c.cage.cages.work.Go(func() { _ = c.Kill() }) // its init reports processes that survive
+		c.cage.cages.work.Go(func() { _ = c.Kill() }) // its init reports surviving processes
 	}
 }
 
-// current returns how many threads are in the command, as far as pids are counted in cgroup2.
+// current returns the number of threads in the command, if cgroup2 counts pids.
 func (c *Command) current() int64 {
 	data, err := os.ReadFile(filepath.Join(c.cage.box, c.name, "pids.current"))
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *Command) current() int64 {
 	return n
 }
 
-// Kill kills everything in the command.
+// Kill kills all processes of the command.
 func (c *Command) Kill() error {
 	if c.leaf != nil {
 		if err := c.leaf.Kill(); !errors.Is(err, errRemoved) {
@@ -214,12 +214,12 @@ func (c *Command) Kill() error {
 	if len(c.dirs) == 0 {
 		return errNotCounted
 	}
-	// Without cgroup2 they are killed one by one, with forks forbidden if possible, until the cgroup is empty. A
-	// thread of the init's may be passing through: the init is not the command's.
+	// Without cgroup2 they are killed one by one, with forks forbidden if possible, until the cgroup is empty. A thread of
+	// the init may be in it briefly; the init is not killed.
 	for range settling.Each(context.Background()) {
 		var pids []int
 		for _, dir := range c.dirs {
-			_ = put(filepath.Join(dir, "pids.max"), "0") // only where that is this hierarchy's
+			_ = put(filepath.Join(dir, "pids.max"), "0") // only if that is this hierarchy's
 			pids = append(pids, processesIn(dir)...)
 		}
 		if len(pids) == 0 {
@@ -251,8 +251,8 @@ func (c *Command) Usage() (cpu time.Duration, pids []int, err error) {
 	return cpu, pids, err
 }
 
-// Release releases the command's empty cgroups and returns the limit that was reached there. They are removed in the
-// background: the kernel may hold them for a moment.
+// Release releases the command's empty cgroups and returns the limit that was reached in them. They are removed in the
+// background, because the kernel may hold them briefly.
 func (c *Command) Release() Hit {
 	for _, n := range c.open() {
 		if counter(n.file, n.key) > 0 {
@@ -269,7 +269,7 @@ func (c *Command) Release() Hit {
 	c.close()
 	c.cage.cages.work.Go(func() {
 		for _, dir := range c.dirs {
-			_ = rmdir(dir) // if it stays, it goes with its cage
+			_ = rmdir(dir) // if it remains, it is removed with its cage
 		}
 	})
 	c.mu.Lock()

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// hierarchies is this process's place: its folder in cgroup2, "" without, and by controller those in version 1.
+// hierarchies are this process's cgroup folders: in cgroup2, "" without, and by controller in version 1.
 type hierarchies struct {
 	v2 string
 	v1 map[string]string
 }
 
-// find returns where this process is.
+// find returns this process's cgroup folders.
 func find() (hierarchies, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -39,7 +39,7 @@ func own() (string, error) {
 	return h.v2, nil
 }
 
-// controllers are those a cage is limited by.
+// controllers are the controllers that limit a cage.
 var controllers = []string{"memory", "pids", "cpu"}
 
 // hierarchiesIn finds the folders in the texts of /proc/self/mountinfo and /proc/self/cgroup.
@@ -82,7 +82,7 @@ func hierarchiesIn(mounts, cgroups string) hierarchies {
 }
 
 // seen returns the folder of the cgroup at path in a hierarchy with root mounted at point. Only cgroups below the
-// mount's root are visible; a process outside it works at the mount's top.
+// mount's root are visible; for a process outside it the folder is the mount point.
 func seen(root, point, path string) string {
 	if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
 		return filepath.Join(point, rel)

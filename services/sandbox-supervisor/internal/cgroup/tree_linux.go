@@ -17,24 +17,25 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// settle is how long the processes of a killed cgroup may take to be gone.
+// settle is the time in which the processes of a killed cgroup must end.
 const settle = 5 * time.Second
 
-// settling are the pauses between looks at them. The loops take no context: killed processes are awaited in any case.
+// settling are the pauses between checks of them. The loops take no context, because killed processes are always
+// awaited.
 var settling = retry.Pauses{First: time.Millisecond, Last: 100 * time.Millisecond, Within: settle}
 
-// freeing are the pauses between tries to remove an empty cgroup.
+// freeing are the pauses between attempts to remove an empty cgroup.
 var freeing = retry.Pauses{First: time.Millisecond, Last: time.Second, Within: time.Second}
 
-// Tree is the folder of one supervisor, which has it locked as long as it lives.
+// Tree is the folder of one supervisor, which holds its lock.
 type Tree struct {
 	path string
-	lock *os.File // nil for one that is not locked
+	lock *os.File // nil for an unlocked tree
 }
 
-// Open makes the tree called name below this process's own cgroup. An existing tree of that name is a remainder: its
-// processes are killed. Open fails without a cgroup2 hierarchy, without the right to make cgroups in it, and on
-// kernels that cannot kill a cgroup; the caller then works without.
+// Open makes the tree with the given name below this process's own cgroup. An existing tree of that name is a
+// remainder, and its processes are killed. Open fails without a cgroup2 hierarchy, without the right to make cgroups in
+// it, and on kernels that cannot kill a cgroup; the caller then works without cgroups.
 func Open(name string) (*Tree, error) {
 	parent, err := own()
 	if err != nil {
@@ -47,7 +48,7 @@ func Open(name string) (*Tree, error) {
 			return nil, err
 		}
 		if t.lock, err = os.Open(path); err == nil {
-			err = unix.Flock(int(t.lock.Fd()), unix.LOCK_EX) // a sweep holds it for a moment
+			err = unix.Flock(int(t.lock.Fd()), unix.LOCK_EX) // a sweep holds it briefly
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.close()
@@ -76,8 +77,8 @@ func SweepTrees(prefix string) {
 	}
 }
 
-// Abandon removes the tree around this process, which is in a leaf of that name, once the rest of the tree is empty
-// and its supervisor is gone. The process leaves it first.
+// Abandon removes the tree around this process, which is in the given leaf, once the rest of the tree is empty and its
+// supervisor has ended. The process leaves the leaf first.
 func Abandon(leaf string) error {
 	dir, err := own()
 	if err != nil {
@@ -89,7 +90,7 @@ func Abandon(leaf string) error {
 	}
 	held, err := lock(tree)
 	if err != nil {
-		return err // the next supervisor has it
+		return err // the next supervisor holds it
 	}
 	defer held.Close()
 	if err := put(filepath.Join(filepath.Dir(tree), "cgroup.procs"), "0"); err != nil {
@@ -98,7 +99,7 @@ func Abandon(leaf string) error {
 	return removeEmpty(tree, held)
 }
 
-// removeEmpty removes an empty cgroup and those below it, if path is still the held one.
+// removeEmpty removes an empty cgroup and those below it, if path is still the held folder.
 func removeEmpty(path string, held *os.File) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -137,7 +138,7 @@ func openAt(path string) (*Tree, error) {
 	return t, nil
 }
 
-// Leaf makes an empty cgroup called name in the tree.
+// Leaf makes an empty cgroup in the tree.
 func (t *Tree) Leaf(name string) (*Leaf, error) {
 	path := filepath.Join(t.path, name)
 	if err := os.Mkdir(path, 0o755); err != nil {
@@ -163,25 +164,25 @@ func (t *Tree) close() {
 	}
 }
 
-// Leaf is the cgroup of one command. Its methods may be called by many at once, also after it was removed.
+// Leaf is the cgroup of one command. Its methods may be called from any goroutine, also after its removal.
 type Leaf struct {
 	path string
 
 	mu sync.RWMutex // guards fd: written by close
-	fd int          // the folder, -1 when it is closed
+	fd int          // the folder, -1 when closed
 }
 
 // errRemoved is the error of a removed leaf.
 var errRemoved = errors.New("the cgroup was removed")
 
-// FD is the leaf's folder, to start a process in it. It is valid until the leaf is removed.
+// FD is the leaf's folder, for starting a process in it. It is valid until the leaf is removed.
 func (l *Leaf) FD() int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.fd
 }
 
-// with calls f with the folder, which stays open meanwhile.
+// with calls f with the folder, which stays open during the call.
 func (l *Leaf) with(f func(fd int) error) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -223,7 +224,7 @@ func (l *Leaf) Processes() (pids []int, err error) {
 	return pids, err
 }
 
-// Kill kills everything in the leaf.
+// Kill kills all processes in the leaf.
 func (l *Leaf) Kill() error { return l.with(Kill) }
 
 // RemoveEmpty removes the leaf if it is empty, and reports whether it is gone.
@@ -235,14 +236,14 @@ func (l *Leaf) RemoveEmpty() bool {
 	return true
 }
 
-// Remove kills the remaining processes in the leaf and removes it. It waits for that, up to seconds.
+// Remove kills the remaining processes in the leaf and removes it. It waits for that, up to several seconds.
 func (l *Leaf) Remove() error {
 	l.close()
 	return remove(l.path)
 }
 
-// remove kills the processes in the cgroup at path and removes it with the cgroups below it, the deepest first.
-// Another process may remove it meanwhile.
+// remove kills the processes in the cgroup at path and removes it with the cgroups below it, the deepest first. Another
+// process may remove it at the same time.
 func remove(path string) error {
 	err := tryRemove(path)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
@@ -277,7 +278,7 @@ func tryRemove(path string) error {
 	return rmdir(path)
 }
 
-// rmdir removes an empty cgroup. The kernel may say for a moment longer that it is busy.
+// rmdir removes an empty cgroup. The kernel may report it as busy for a short time.
 func rmdir(path string) error {
 	var err error
 	for range freeing.Each(context.Background()) {
@@ -291,7 +292,7 @@ func rmdir(path string) error {
 	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
 }
 
-// Kill kills everything in a cgroup and in those below it, however fast it forks.
+// Kill kills all processes in a cgroup and in those below it, however fast they fork.
 func Kill(fd int) error {
 	f, err := unix.Openat(fd, "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -304,7 +305,7 @@ func Kill(fd int) error {
 	return nil
 }
 
-// Populated reports whether a process lives in a cgroup or in one below it.
+// Populated reports whether a cgroup, or one below it, contains a living process.
 func Populated(fd int) (bool, error) {
 	data, err := read(fd, "cgroup.events")
 	if err != nil {
@@ -405,7 +406,7 @@ func read(fd int, name string) ([]byte, error) {
 	}
 }
 
-// value returns the number behind key in a file of "key number" lines.
+// value returns the number after key in a file of "key number" lines.
 func value(data []byte, key string) (int64, error) {
 	for line := range strings.Lines(string(data)) {
 		if rest, ok := strings.CutPrefix(line, key+" "); ok {

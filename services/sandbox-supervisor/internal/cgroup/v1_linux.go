@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeV1 kills the processes in the cgroup of version 1 at path and in those below it, and removes
-// them. They cannot be killed at once: it repeats until the cgroup is empty, for up to seconds, with
-// forks forbidden if possible.
+// removeV1 kills the processes in the cgroup of version 1 at path and in those below it, and removes the cgroups.
+// Version 1 cannot kill at once: it repeats until the cgroup is empty, up to several seconds, with forks forbidden if
+// possible.
 func removeV1(path string) error {
 	var err error
 	for range settling.Each(context.Background()) {
@@ -27,7 +27,7 @@ func removeV1(path string) error {
 	return err
 }
 
-// tryRemoveV1 removes an empty cgroup and those below it; it returns the processes of one that is not empty.
+// tryRemoveV1 removes an empty cgroup and those below it; for one that is not empty it returns the processes.
 func tryRemoveV1(path string) (pids []int, err error) {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func tryRemoveV1(path string) (pids []int, err error) {
 		return nil, nil
 	}
 	if errors.Is(err, unix.EBUSY) {
-		_ = put(filepath.Join(path, "pids.max"), "0") // only where that is this hierarchy's
+		_ = put(filepath.Join(path, "pids.max"), "0") // only if that is this hierarchy's
 		pids = processesIn(path)
 	}
 	return pids, err
@@ -74,7 +74,7 @@ func processesIn(path string) (pids []int) {
 	return pids
 }
 
-// killAll kills processes, save one.
+// killAll kills processes except one.
 func killAll(pids []int, save int) {
 	for _, pid := range pids {
 		if pid != save {

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// fakeV2 is a tree on disk as cgroup2 would make it, with controllers.
+// fakeV2 is a tree on disk in the form of cgroup2, with controllers.
 func fakeV2(t *testing.T) *Cages {
 	t.Helper()
 	watch, err := newWatcher()
@@ -63,9 +63,9 @@ func content(t *testing.T, path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// With cgroup2's controllers the limits are on the commands' cgroup and not on the init's, swap is off,
-// a command dies as one, and its limit is found by its own counters, or, if only the cage's has counted,
-// by the number of threads.
+// With cgroup2's controllers the limits apply to the commands' cgroup and not to the init's, swap is off, and a command
+// is killed as a whole. Its limit is found by its own counters, or, if only the cage's counter has counted, by the
+// number of threads.
 func TestV2Files(t *testing.T) {
 	t.Parallel()
 	c := fakeV2(t)
@@ -134,9 +134,9 @@ func TestV2Files(t *testing.T) {
 	}
 }
 
-// A cgroup with processes of its own cannot delegate controllers: kaged's are moved aside, reparented ones included,
-// and no other supervisor takes them for remains. Foreign processes are not moved, and limits work once they have
-// left. The test uses any controller that cgroup2 has here.
+// A cgroup that contains processes cannot delegate controllers: kaged's are moved aside, reparented ones included, and
+// no other supervisor mistakes them for remains. Foreign processes are not moved, and limits work once they have left.
+// The test uses any controller that cgroup2 has here.
 func TestGrant(t *testing.T) {
 	parent, err := own()
 	if err != nil {

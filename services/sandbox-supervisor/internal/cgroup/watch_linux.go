@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher waits for the events of all cages, in one goroutine and one thread. An event calls the function that was
-// given with the file, which must be quick; it may be called once more after forget.
+// watcher waits for the events of all cages, in one goroutine and one thread. An event calls the function registered
+// for the file, which must return quickly; it may be called once more after forget.
 type watcher struct {
 	epoll, wake int
 	done        chan struct{}
@@ -37,7 +37,7 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// add calls f when a cgroup's file has changed since it was read last through this descriptor.
+// add calls f when a cgroup's file has changed since it was last read through this descriptor.
 func (w *watcher) add(fd int, f func()) error { return w.register(fd, unix.EPOLLPRI, f) }
 
 // addEventfd calls f when an eventfd has counted.
@@ -48,7 +48,7 @@ func (w *watcher) register(fd int, events uint32, f func()) error {
 	w.calls[int32(fd)] = f
 	w.mu.Unlock()
 	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events | unix.EPOLLET, Fd: int32(fd)})
-	if err == unix.EPERM { // a file without events, on a file system that has none: it is read at the end
+	if err == unix.EPERM { // a file system without events: the file is read at the end
 		return nil
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *watcher) register(fd int, events uint32, f func()) error {
 	return err
 }
 
-// forget undoes add; it must come before the file is closed.
+// forget undoes add. Call it before the file is closed.
 func (w *watcher) forget(fd int) {
 	_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) // fails if it was never added
 	w.mu.Lock()
@@ -92,7 +92,7 @@ func (w *watcher) run() {
 
 // close returns after the last callback.
 func (w *watcher) close() {
-	_, _ = unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // a counter of eight bytes
+	_, _ = unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an eventfd takes eight bytes
 	<-w.done
 	unix.Close(w.wake)
 	unix.Close(w.epoll)

@@ -1,6 +1,6 @@
-// Package tasks puts a thread into cgroups of version 1 for the length of a fork, so that its child is born there. A
-// process that is written into a cgroup by its id waits for a grace period of the kernel, 8 to 27 ms on an idle
-// machine; a thread that moves itself does not.
+// Package tasks moves a thread into cgroups of version 1 for the duration of a fork, so that its child starts there.
+// Writing a process's id into a cgroup waits for a grace period of the kernel, 8 to 27 ms on an idle machine; a thread
+// that moves itself does not wait.
 //
 // It is the part of cgroups that a cage's init needs: a process that may open the files passes them in.
 package tasks
@@ -16,8 +16,8 @@ import (
 var self = []byte("0")
 
 // Enter moves the calling thread, which must be locked to its goroutine, into cgroups. The first half of files are
-// "tasks" files of the cgroups, opened for writing, the second half those of the same hierarchies that back returns it
-// to. A thread that cannot go back must not be used any more: back panics.
+// "tasks" files of the cgroups, opened for writing, the second half those of the same hierarchies to which back returns
+// it. A thread that cannot return must not be used any more, so back panics.
 func Enter(files []int) (back func(), err error) {
 	if len(files)%2 != 0 {
 		return nil, errors.New("a cgroup to enter comes without the one to go back to")
