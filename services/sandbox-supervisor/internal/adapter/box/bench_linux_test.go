@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// The baseline: fork and exec of the same program from this process.
+// BenchmarkForkExec is the baseline: fork and exec of the same program from this process.
 func BenchmarkForkExec(b *testing.B) {
 	for b.Loop() {
 		if err := exec.Command("/bin/true").Run(); err != nil {
@@ -45,7 +45,7 @@ func benchmarkExec(b *testing.B, change ...func(*core.Spec)) {
 	}
 }
 
-// A command in an existing cage.
+// BenchmarkExecPipes runs a command in an existing cage.
 func BenchmarkExecPipes(b *testing.B) { benchmarkExec(b) }
 
 func BenchmarkExecTerminal(b *testing.B) {
@@ -67,7 +67,7 @@ func benchmarkCreateOf(b *testing.B, idle time.Duration, view *cage.View) {
 		}
 		return x
 	}
-	create().Close() // warms up what is made once
+	create().Close() // warms up the parts that are made once
 	var took, ended time.Duration
 	for b.Loop() {
 		wait(idle)
@@ -91,7 +91,7 @@ func wait(d time.Duration) {
 
 func BenchmarkCreate(b *testing.B) { benchmarkCreate(b, 0) }
 
-// A cage of a whole project with its three dozen protected names, all of them missing.
+// BenchmarkCreateProject makes a cage of a whole project with its three dozen protected names, all of them missing.
 func BenchmarkCreateProject(b *testing.B) {
 	view, err := cage.Compile(&dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "project:/"}}}, project(b))
 	if err != nil {
@@ -102,7 +102,8 @@ func BenchmarkCreateProject(b *testing.B) {
 
 func BenchmarkCreateIdle(b *testing.B) { benchmarkCreate(b, time.Second) }
 
-// A hundred cages at once: the time until all are ready, and the resident memory of each init.
+// BenchmarkHundred makes a hundred cages at once: it measures the time until all are ready, and the resident memory of
+// each init.
 func BenchmarkHundred(b *testing.B) {
 	dir := project(b)
 	all := boxes(b)

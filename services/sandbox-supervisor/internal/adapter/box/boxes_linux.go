@@ -41,16 +41,16 @@ type Options struct {
 	Cgroups string
 	// Hidden are kaged's own paths, which are covered in every cage even below a system path.
 	Hidden []ownpath.Path
-	// TmpBytes bounds the private folders of one cage.
+	// TmpBytes limits the private folders of one cage.
 	TmpBytes int64
-	// StartTimeout bounds the start of a cage or a command; KillTimeout bounds the report of a killed command's end. A
-	// cage past either is ended.
+	// StartTimeout is the time limit of the start of a cage or a command; KillTimeout is the time limit for the report of
+	// a killed command's end. A cage that exceeds either is ended.
 	StartTimeout, KillTimeout time.Duration
 	// SpareIdle is how long a spare is kept after the last cage was made; 0 disables spares.
 	SpareIdle time.Duration
 	// Egress holds the options shared by the network gates of all cages.
 	Egress egress.Options
-	// DrainWait bounds the wait for remaining output after a command's end.
+	// DrainWait is the maximum wait for remaining output after a command's end.
 	DrainWait time.Duration
 }
 
@@ -220,13 +220,13 @@ func (b *Boxes) start(
 	return box, spare, nil
 }
 
-// paths are the open paths of a box, for its init.
+// paths are the open paths of a cage, for its init.
 type paths struct {
 	*grants
-	home string // of a persistent one
+	home string // the persistent home
 }
 
-// open opens the paths of the policy and holds the files that stand for missing ones.
+// open opens the paths of the policy and holds the stubs of missing ones.
 func (box *Box) open(spec core.BoxSpec) (_ paths, err error) {
 	b := box.boxes
 	g := paths{grants: &grants{tier: box.tier, user: box.user, usernses: &b.usernses, owners: map[string]ids{}}}
@@ -261,7 +261,7 @@ func (box *Box) open(spec core.BoxSpec) (_ paths, err error) {
 	return g, nil
 }
 
-// forgo lets go of the files of a box that has no process.
+// forgo closes the files of a cage that has no process.
 func (box *Box) forgo() {
 	if box.stubs != nil {
 		box.stubs.release()

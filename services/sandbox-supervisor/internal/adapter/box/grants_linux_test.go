@@ -236,7 +236,7 @@ print(call(16, 1, 0, 0), "|", call(0, 0, 0, 0))'`)
 func TestForeignCalls(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("uname", "-m").Output(); err != nil || strings.TrimSpace(string(out)) != "x86_64" {
-		return // other architectures have no foreign calls to make
+		return // other architectures have no foreign calls
 	}
 	dir := project(t)
 	// mov $20, %eax; int $0x80; xor %ebx, %ebx; mov $1, %eax; int $0x80: getpid and exit by the 32-bit ABI.

@@ -21,7 +21,7 @@ import (
 // safe for concurrent use.
 type launcher struct {
 	log     *logWriter
-	timeout time.Duration // for starting one init
+	timeout time.Duration // time limit for starting one init
 
 	// cleanup returns the paths to remove from the host if this process dies without doing so.
 	cleanup func() blueprint.Cleanup
@@ -30,7 +30,7 @@ type launcher struct {
 	conn   *frame.Conn
 	cmd    *exec.Cmd         // nil if not running
 	wait   func() error      // waits for the end of cmd
-	told   blueprint.Cleanup // the paths that cmd knows of
+	told   blueprint.Cleanup // the paths already sent to cmd
 	closed bool
 }
 

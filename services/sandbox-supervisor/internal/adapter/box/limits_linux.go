@@ -169,7 +169,7 @@ func (b *Box) unlimit() {
 	}
 }
 
-// place returns the place that counts a command's resources, nil if absent.
+// place returns the place that counts a command's resources, nil without one.
 func (b *Box) place(id uint32, mark uint64) (link.Place, error) {
 	if b.cgroup != nil {
 		c, err := b.cgroup.Command("cmd-" + strconv.FormatUint(uint64(id), 10))
@@ -184,7 +184,7 @@ func (b *Box) place(id uint32, mark uint64) (link.Place, error) {
 	return nil, nil
 }
 
-// counted is the cgroups of a command. The watchdog may hold limits that they lack.
+// counted is the cgroups of a command. The watchdog may hold limits that the cgroups lack.
 type counted struct {
 	box     *Box
 	command *cgroup.Command
@@ -243,7 +243,7 @@ func (b *Box) usage() (usage core.Usage, processes int) {
 	return usage, len(pids)
 }
 
-// end kills the cage and records why; the first reason counts.
+// end kills the cage and records the reason; the first reason counts.
 func (b *Box) end(reason contract.Reason) {
 	b.ended.CompareAndSwap(int32(contract.ReasonNone), int32(reason))
 	b.kill()

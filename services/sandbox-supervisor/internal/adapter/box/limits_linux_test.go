@@ -50,7 +50,8 @@ func spawn(t testing.TB, b core.Box, command string) core.Process {
 	return p
 }
 
-// A command past its cage's memory limit is killed with its children, and its end says oom; the cage survives.
+// A command that exceeds its cage's memory limit is killed with its children, and its end has the reason oom; the cage
+// survives.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{Memory: 96 << 20})
@@ -107,8 +108,8 @@ func TestCPULimit(t *testing.T) {
 	}
 }
 
-// Filling the private folders reports a full device to the command. The cage survives and memory remains for other
-// commands.
+// A command that fills the private folders gets the error of a full device. The cage survives and memory remains for
+// other commands.
 func TestPrivateFoldersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := limited(t, dsl.Limits{Memory: 64 << 20})
@@ -148,8 +149,8 @@ func TestCgroupsAreSwept(t *testing.T) {
 	}
 }
 
-// A cage past its disk limit ends with every command, and the reason is disk: by bytes, by the number of files, or in
-// deleted files that are still open.
+// A cage that exceeds its disk limit ends with every command, and the reason is disk: by bytes, by the number of files,
+// or in deleted files that are still open.
 func TestDiskLimit(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

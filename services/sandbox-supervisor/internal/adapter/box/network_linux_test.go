@@ -34,7 +34,7 @@ type network struct {
 	attempts []contract.Attempt
 }
 
-// times returns the number of reported attempts at target that were refused.
+// times returns the number of refused attempts reported for target.
 func (n *network) times(target string) (times int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,7 +107,7 @@ func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 	return n
 }
 
-// tried closes the cage and reports whether an attempt was reported by then.
+// tried closes the cage and returns whether an attempt was reported before that.
 func (n *network) tried(target string, allowed bool) bool {
 	n.Close()
 	n.mu.Lock()
@@ -116,8 +116,8 @@ func (n *network) tried(target string, allowed bool) bool {
 	return slices.ContainsFunc(n.attempts, is)
 }
 
-// A cage reaches only the names of its policy, with its own TLS or with a credential that it never sees. Every attempt
-// is reported.
+// A cage reaches only the names of its policy, with the program's own TLS or with a credential that it never sees.
+// Every attempt is reported.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -186,8 +186,8 @@ func TestNoNetwork(t *testing.T) {
 	}
 }
 
-// UDP to the outside is refused at once. Each attempt is reported at the command's end, even a very short one with or
-// without a terminal; those of a long-lived command are reported meanwhile.
+// UDP to the outside is refused at once. Each attempt is reported at the command's end, even for a very short command
+// with or without a terminal; attempts of a long command are reported while it runs.
 func TestUDP(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())

@@ -38,7 +38,7 @@ func spare(t *testing.T, b *box.Boxes) (pid int) {
 	return pid
 }
 
-// gone reports whether a process has ended; a zombie counts, as its parent may be another process.
+// gone reports whether a process has ended; a zombie counts as ended, because its parent may be another process.
 func gone(pid int) bool {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	return err != nil || strings.Contains(string(status), "State:\tZ")
@@ -129,7 +129,7 @@ func kill(t *testing.T, pid int) {
 	}
 }
 
-// An unused spare ends after its time; Close ends a current one and the launcher. No descriptor stays open.
+// An unused spare ends after its idle time; Close ends a present spare and the launcher. No descriptor stays open.
 func TestSpareGoes(t *testing.T) {
 	dir := project(t)
 	before := openFiles(t)
@@ -148,7 +148,7 @@ func TestSpareGoes(t *testing.T) {
 	}
 }
 
-// A spare does not keep an unmounted file system busy for long.
+// A spare keeps an unmounted file system busy only briefly.
 func TestSpareLetsGoOfMounts(t *testing.T) {
 	t.Parallel()
 	point := project(t)
@@ -171,7 +171,7 @@ func TestSpareLetsGoOfMounts(t *testing.T) {
 	until(t, "an end of the spare", func() bool { return gone(waiting) })
 }
 
-// The failed layer is named, however early the init finds it, since the choice of another tier depends on it.
+// The failed layer is named, however early the init fails, because the choice of another tier depends on it.
 func TestFailedLayerIsNamed(t *testing.T) {
 	t.Parallel()
 	b := boxes(t, func(o *box.Options) { o.System = append(o.System, "/etc/passwd/none") })
@@ -183,7 +183,7 @@ func TestFailedLayerIsNamed(t *testing.T) {
 	}
 }
 
-// A lost launcher is no evidence against user namespaces: no weaker tier is tried.
+// The loss of the launcher does not count against user namespaces: no weaker tier is tried.
 func TestLostLauncherIsNoTier(t *testing.T) {
 	t.Parallel()
 	if layer := box.LayerOfLost(); layer == "" || box.MayBeOtherwise(layer) {

@@ -83,7 +83,7 @@ func (s *stubs) hold(id string, grants []cage.Grant) (_ *heldStubs, _ []cage.Gra
 	return h, kept, nil
 }
 
-// exists reports whether a path exists; a link is not followed.
+// exists reports whether a path exists; it does not follow a link.
 func exists(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil
@@ -111,15 +111,15 @@ func (h *heldStubs) write(id string) error {
 	return err
 }
 
-// newJournal makes a journal and locks it. A sweep between the two steps takes it for an abandoned one and removes it,
-// so the path is checked after locking.
+// newJournal makes a journal and locks it. A sweep between the two steps would remove it as abandoned, so the path is
+// checked after locking.
 func newJournal(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_SH); err != nil { // a sweep holds it for a moment only
+		if err := unix.Flock(int(file.Fd()), unix.LOCK_SH); err != nil { // a sweep holds the lock only briefly
 			file.Close()
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func newJournal(path string) (*os.File, error) {
 	}
 }
 
-// held opens the journal again, read-only and with a lock of its own, for the init to keep until it ends; -1 without a
+// held opens the journal again, read-only and with its own lock, for the init to keep until it ends; -1 without a
 // journal.
 func (h *heldStubs) held() (fd int, err error) {
 	if h.journal == nil {
@@ -161,11 +161,11 @@ func (h *heldStubs) lock(g cage.Grant) (there bool, err error) {
 			}
 			continue
 		case errors.Is(err, unix.EACCES):
-			return true, nil // it exists, and is no stub: this user could read its own
+			return true, nil // it exists and is not a stub, since this user could read its own stub
 		case err != nil:
 			return false, invalid(g.Path, reasonOf(err))
 		}
-		// a remover holds it for a moment only; file systems without locks have no remover to fear
+		// a remover holds the lock only briefly; on file systems without locks there is no remover
 		_ = unix.Flock(fd, unix.LOCK_SH)
 		if stub.Same(fd, g.Path) {
 			h.locks = append(h.locks, fd)
@@ -176,8 +176,8 @@ func (h *heldStubs) lock(g cage.Grant) (there bool, err error) {
 	return false, invalid(g.Path, "another process keeps creating and removing it")
 }
 
-// make makes a stub with the owner of its folder. It returns false if the folder is not writable, which holds for the
-// cage too.
+// make makes a stub with the owner of its folder. It returns false if the folder is not writable, because then the cage
+// cannot write there either.
 func (h *heldStubs) make(g cage.Grant) (bool, error) {
 	parent, st, err := mounts.Find(unix.AT_FDCWD, filepath.Dir(g.Path))
 	if err != nil {
@@ -249,8 +249,9 @@ func (h *heldStubs) release() {
 	h.stubs.sweep()
 }
 
-// remove removes an unused stub. gone is false if the stub must be tried again. Removal and note are one step for
-// other cages: one that makes the stub anew in between would take its own for another supervisor's, and leave it.
+// remove removes an unused stub. gone is false if the removal must be tried again. The removal and its note are one
+// step for other cages: a cage that creates the stub again between them would mistake its own stub for another
+// supervisor's, and leave it.
 func (s *stubs) remove(x stub.Stub) (gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

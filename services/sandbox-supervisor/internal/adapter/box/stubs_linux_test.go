@@ -51,18 +51,18 @@ func names(t testing.TB, dir string) (list []string) {
 	return list
 }
 
-// A missing protected path cannot be created in a cage (CVE-2026-25725). Its stub goes with the last cage that relies
-// on it, unless it was filled from outside.
+// A missing protected path cannot be created in a cage (CVE-2026-25725). Its stub is removed with the last cage that
+// relies on it, unless it was filled from outside.
 func TestStubs(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
-	// the last is the project's, though empty like a stub
+	// the last is the project's own, although empty like a stub
 	plant(t, dir, ".git/HEAD", ".git/objects/", ".git/refs/", ".vscode/")
 	before := names(t, dir)
 	journals := t.TempDir()
 	b := boxes(t, func(o *box.Options) { o.Dir = journals })
 	first := openView(t, b, compile(t, dir))
-	second := openView(t, b, compile(t, dir)) // takes the stubs of the first for existing files
+	second := openView(t, b, compile(t, dir)) // it counts the stubs of the first as existing files
 	for _, x := range []core.Box{first, second} {
 		for _, command := range []string{
 			"echo x >.git/hooks/pre-commit", "echo x >.git/config", "mkdir -p .kaged/agents",
@@ -105,7 +105,7 @@ func TestStubsOfTheKilled(t *testing.T) {
 	plant(t, dir, ".kaged/")
 	write(t, dir+"/commondir", ".\n", 0o600)
 	write(t, dir+"/used", "by somebody", 0o600)
-	// stands for another process: it holds a lock of its own on the path
+	// represents another process: it holds its own lock on the path
 	other := openView(t, boxes(t), compile(t, dir))
 	b.Sweep()
 	if _, err := os.Stat(dir + "/.kaged"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// tier is a way to enforce cages.
+// tier is a kind of enforcement.
 type tier struct {
 	// userns gives a cage its own user namespace. Without it the init starts with root's capabilities and drops them.
 	userns bool
@@ -30,8 +30,8 @@ func (t tier) name() string {
 	return "setuid"
 }
 
-// tiers returns the candidate tiers of this process, the best first; only a trial decides. cageUID is the host's user
-// for the cages of root.
+// tiers returns the candidate tiers of this process, the best first; a trial decides between them. cageUID is the
+// host's user for the cages of root.
 func tiers(cageUID int) []tier {
 	own := tier{userns: true, user: ids{os.Getuid(), os.Getgid()}}
 	if os.Geteuid() != 0 {
@@ -58,7 +58,7 @@ func tiers(cageUID int) []tier {
 }
 
 // userOf returns the cage's user on the host. Without a user namespace that is the owner of the project folder, who can
-// write there without a mapping; for root's folders it is the tier's user.
+// write there without a mapping; for folders of root it is the tier's user.
 func (t tier) userOf(root string) ids {
 	if t.userns {
 		return t.user

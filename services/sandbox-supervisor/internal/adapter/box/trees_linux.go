@@ -35,7 +35,7 @@ func (g *grants) close() {
 	g.files = nil
 }
 
-// refused are the paths that a cage replaces with its own, with everything below.
+// refused are the paths that a cage replaces with its own, with all paths below.
 var refused = []string{"/proc", "/dev", "/sys"}
 
 // add opens the grants of a view. It fails with cage_policy_invalid for a path that has changed since the view was

@@ -62,7 +62,7 @@ func freezer(t *testing.T) (put func(pid int), set func(state string)) {
 }
 
 // A process that cannot be killed does not delay the end of its cage, and the log names it. If it is the init, whose
-// commands may go on, the stubs stay.
+// commands may continue, the stubs stay.
 func TestUnkillable(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"command", "init"} {

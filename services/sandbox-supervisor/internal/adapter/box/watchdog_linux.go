@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// watchedLimits are the limits that no cgroup enforces; zero is no limit.
+// watchedLimits are the limits that no cgroup enforces; zero means no limit.
 type watchedLimits struct{ memory, pids int64 }
 
 // lookEvery is the watchdog's interval.

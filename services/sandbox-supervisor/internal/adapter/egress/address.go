@@ -9,7 +9,7 @@ import (
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// scope classifies an address by the names that may resolve to it.
+// scope is the set of names that may resolve to an address.
 type scope int
 
 const (
@@ -21,7 +21,7 @@ const (
 	never
 )
 
-// kinds lists the ranges of addresses, with a description of those that are not public. The first match decides.
+// kinds lists the ranges of addresses, with a description of the non-public ones. The first match decides.
 var kinds = []struct {
 	prefix netip.Prefix
 	scope  scope
@@ -45,7 +45,7 @@ var kinds = []struct {
 	{netip.MustParsePrefix("::1/128"), private, "loopback"},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), never, "a translator's of unknown meaning"},
 	{netip.MustParsePrefix("fc00::/7"), private, "private (ULA)"},
-	// An operator's metadata address of AWS lies in ULA.
+	// AWS has a metadata address in the ULA range.
 	{netip.MustParsePrefix("2001:db8::/32"), never, "for documentation"},
 	{netip.MustParsePrefix("2001::/23"), never, "for protocols (Teredo and others)"},
 	{netip.MustParsePrefix("2002::/16"), never, "6to4, which hides another address"},

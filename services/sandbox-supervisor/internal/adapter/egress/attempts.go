@@ -11,12 +11,12 @@ import (
 const (
 	// together is the interval of reports on repeated attempts.
 	together = time.Second
-	// maxKinds bounds the distinct attempts per interval; further ones are only counted.
+	// maxKinds limits the distinct attempts per interval; further ones are only counted.
 	maxKinds = 256
 )
 
 // attempts reports the attempts of a cage: the first of a kind at once, repeated ones with a count once a second.
-// Memory and reports are bounded under any load.
+// Memory and reports are limited under any load.
 type attempts struct {
 	report func(contract.Attempt)
 

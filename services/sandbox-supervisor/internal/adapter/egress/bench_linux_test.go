@@ -46,7 +46,7 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 }
 
-// BenchmarkGet is a request on a connection of its own.
+// BenchmarkGet measures a request on a new connection.
 func BenchmarkGet(b *testing.B) {
 	w := newWorld()
 	server := web(b, "hello")

@@ -19,7 +19,7 @@ type clientStream struct {
 // some is the size of one read.
 const some = 4096
 
-// more reads into buffered. It fails only without a new byte.
+// more reads into buffered. It fails only if it reads no byte.
 func (c *clientStream) more() error {
 	c.buffered = slices.Grow(c.buffered, some)
 	n, err := c.conn.Read(c.buffered[len(c.buffered):cap(c.buffered)])
@@ -67,10 +67,10 @@ func (c *clientStream) request(to *net.TCPConn, s preface) error {
 	return c.pass(to, s.body)
 }
 
-// errChunks says that the end of a body is ambiguous.
+// errChunks reports that the end of a body is ambiguous.
 var errChunks = errors.New("the chunks of a request are malformed")
 
-// maxLine bounds a line with a chunk's size, and a trailer.
+// maxLine limits a line with a chunk's size, and a trailer.
 const maxLine = 8 << 10
 
 // line relays the next line and returns it without its end.

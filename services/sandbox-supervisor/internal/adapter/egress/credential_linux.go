@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxHeader bounds the header of a request and of a response, in bytes.
+	// maxHeader limits the header of a request and of a response, in bytes.
 	maxHeader = 64 << 10
 	// kept is the number of idle connections per host, and keptFor their lifetime.
 	kept    = 4
@@ -62,7 +62,7 @@ type slotted struct {
 	pace pace
 }
 
-// Accept returns the next connection, at the gate's pace.
+// Accept returns the next connection, at the gate's maximum rate.
 func (s *slotted) Accept() (net.Conn, error) {
 	s.pace.rest(s.ctx)
 	conn, err := s.gate.next(s.ctx, s.TCPListener)
@@ -84,7 +84,7 @@ func (b *bound) Close() error {
 	return b.TCPConn.Close()
 }
 
-// transport connects to the route's host by TLS, and to no other host, until ctx ends.
+// transport connects to the route's host over TLS, and to no other host, until ctx ends.
 func (g *Gate) transport(ctx context.Context, r *route) *http.Transport {
 	return &http.Transport{
 		DialContext: func(request context.Context, _, _ string) (net.Conn, error) {
@@ -120,7 +120,7 @@ func (g *Gate) injector(r *route, transport http.RoundTripper) http.Handler {
 	words := c.words()
 	proxy := &httputil.ReverseProxy{
 		Transport:     transport,
-		FlushInterval: -1, // streams are flushed at once
+		FlushInterval: -1, // streams are flushed immediately
 		ErrorLog:      log.New(discard{}, "", 0),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = to.Scheme, to.Host, to.Host

@@ -15,7 +15,7 @@ import (
 
 const token = "ghp_0123456789abcdefSECRET"
 
-// credentialServer is a server with TLS that answers with the headers it was sent.
+// credentialServer is a TLS server that answers with the received headers.
 func credentialServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -50,8 +50,8 @@ func credentialServer(t *testing.T) *httptest.Server {
 	return server
 }
 
-// A program that speaks plain HTTP is known to the host by a credential that it never sees, on TLS that the gate
-// verifies; no answer contains it.
+// The gate adds a credential to a program's plain HTTP requests, over TLS that it verifies. The program never sees the
+// credential, and no answer contains it.
 func TestCredential(t *testing.T) {
 	t.Parallel()
 	server := credentialServer(t)
@@ -124,7 +124,7 @@ func TestCredential(t *testing.T) {
 		{[]string{"-X", "TRACE", "http://example.com/"}, "HTTP/1.1 405"},
 		{[]string{"-H", "Connection: Upgrade", "-H", "Upgrade: websocket", "http://example.com/"}, "HTTP/1.1 501"},
 		{[]string{"http://bare.example/"}, "refers to ${NOWHERE}, which is not set"},
-		// The certificate is another's.
+		// The certificate belongs to another host.
 		{[]string{"http://stranger.example/"}, "kaged: stranger.example:443 cannot be reached: "},
 	} {
 		if out := get(c.args...); !strings.Contains(out, c.want) {
@@ -135,13 +135,13 @@ func TestCredential(t *testing.T) {
 		t.Errorf("a credential made a rule: %s", out)
 	}
 	g.expect(t, "stranger.example:443 (with credential)", false, "cannot be reached")
-	// TLS of the program's own goes by the same rule, without the credential.
+	// TLS by the program itself is permitted by the same rule, without the credential.
 	if out, code := g.Run(t, "curl", "-sSk", "https://example.com/"); code != 0 || !strings.HasSuffix(out, "auth ") {
 		t.Errorf("TLS of its own: %q, exit %d", out, code)
 	}
 }
 
-// An answer that a host sends bit by bit arrives bit by bit, and ends with the gate on both sides.
+// An answer that a host sends in pieces arrives in pieces, and the end of the gate ends it on both sides.
 func TestCredentialStream(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxAddrs bounds the addresses of a name that are tried.
+	// maxAddrs is the maximum number of a name's addresses that are tried.
 	maxAddrs = 8
 	// patience is the head start of one address over the next.
 	patience = 300 * time.Millisecond

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxQuery bounds the size of a query in bytes.
+	// maxQuery is the maximum size of a query in bytes.
 	maxQuery = 4096
 	// ttl is the lifetime of an answer in seconds; addresses are fixed for the cage's life.
 	ttl = 300
 )
 
-// answer answers a query from the table alone. response is nil for data that is not a query. denied is a requested name
-// that does not exist here, to be reported; else it is empty.
+// answer answers a query from the table only. response is nil for data that is not a query. denied is a requested name
+// without an entry, to be reported; else it is empty.
 func (t *table) answer(query []byte) (response []byte, denied string) {
 	var p dnsmessage.Parser
 	asked, err := p.Start(query)

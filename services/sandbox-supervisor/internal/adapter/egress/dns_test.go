@@ -19,7 +19,7 @@ func names() *table {
 	}, nil)
 }
 
-// ask makes a query for a name in labels, which need not be one.
+// ask makes a query for a name in labels, which need not be valid.
 func ask(kind dnsmessage.Type, class dnsmessage.Class, labels ...string) []byte {
 	query := []byte{0x12, 0x34, 0x01, 0x00, 0, 1, 0, 0, 0, 0, 0, 0}
 	for _, label := range labels {
@@ -40,7 +40,7 @@ var allowedQuery = ask(typeA, classIN, "api", "example", "com")
 // edited returns the allowed query after a change.
 func edited(change func(q []byte) []byte) []byte { return change(allowedQuery) }
 
-// answerCases are queries with their code, the address or name in the answer, and the name that is denied.
+// answerCases are queries with the expected code, the address or name in the answer, and the denied name.
 var answerCases = []struct {
 	name   string
 	query  []byte
@@ -103,8 +103,8 @@ var answerCases = []struct {
 	}), codeUnknown, "", ""},
 }
 
-// Names that the policy allows have their address, in the letters of the query; other names do not exist, other kinds
-// of records are missing, other questions are refused, and other packets are unanswered.
+// Names that the policy allows have their address, in the query's spelling. Other names do not exist, other record
+// types are missing, other queries are refused, and other packets get no answer.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range answerCases {
@@ -145,7 +145,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A message that is no query has no answer.
+// A message that is not a query gets no answer.
 func TestNoAnswers(t *testing.T) {
 	t.Parallel()
 	for name, query := range map[string][]byte{
@@ -162,7 +162,7 @@ func TestNoAnswers(t *testing.T) {
 	}
 }
 
-// FuzzAnswer holds that for any input an answer is short and well-formed, and has only addresses of the table.
+// FuzzAnswer checks that for any input an answer is short and well-formed, and has only addresses of the table.
 func FuzzAnswer(f *testing.F) {
 	f.Add(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "api", "example", "com"))
 	f.Add(ask(dnsmessage.TypeA, dnsmessage.ClassINET, "evil", "example"))

@@ -21,8 +21,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
-// A host has one address for all its ports, rules that name addresses keep theirs, and the same rules make the same
-// plan.
+// A host has one address for all its ports, rules with addresses keep them, and equal rules give an equal plan.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	addr := netip.MustParseAddr
@@ -44,7 +43,7 @@ func TestPlan(t *testing.T) {
 		Datagrams: []netip.AddrPort{netns.Resolver},
 	}
 	for _, at := range []string{
-		"198.18.0.2:80", "127.0.0.1:53", "[2001:db8::7]:443", "10.0.0.1:443", // as they are
+		"198.18.0.2:80", "127.0.0.1:53", "[2001:db8::7]:443", "10.0.0.1:443", // unchanged
 		"198.18.0.3:443", "198.18.0.4:443", "198.18.0.3:22", "127.0.0.1:5432", // names, in the order of the rules
 	} {
 		want.Streams = append(want.Streams, netip.MustParseAddrPort(at))
@@ -63,7 +62,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Every range outside the public network has its class, and an address that embeds another has the class of that one.
+// Every range outside the public network has its class, and an address that embeds another has the class of the
+// embedded one.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]scope{
@@ -88,8 +88,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// An attempt is reported at once, its repetitions together, those of a flood only as a count, and the end reports the
-// rest.
+// The first attempt is reported at once, repeated ones together, a flood only as a count, and the end reports the rest.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +153,7 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// A secret is hidden in every print, and overwritten in a body in any pieces; no other byte is held back.
+// A secret is hidden in every format, and overwritten in a body however it is split; no other byte is held back.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	c := Credential{Header: "Authorization", Value: "Bearer abcdefgh1234"}
@@ -185,7 +184,7 @@ func TestSecret(t *testing.T) {
 	}
 	r, w := io.Pipe()
 	defer r.Close()
-	go func() { _, _ = io.WriteString(w, "data: 1\n\n") }() // ends when it is read
+	go func() { _, _ = io.WriteString(w, "data: 1\n\n") }() // ends when the body is read
 	m := &masking{ReadCloser: r, words: c.words(), end: func() {}}
 	buf := make([]byte, 64)
 	if n, err := m.Read(buf); err != nil || string(buf[:n]) != "data: 1\n\n" {
@@ -193,7 +192,7 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// An answer of the resolver outside is remembered for a while, a failure is not.
+// An answer of the outside resolver is cached for a time, a failure is not.
 func TestRemembering(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

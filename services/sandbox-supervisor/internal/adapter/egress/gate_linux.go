@@ -105,7 +105,7 @@ type sockets struct {
 	streams   []*net.TCPListener
 	datagrams []net.PacketConn
 	watch     *os.File   // the packet socket, or nil
-	counters  []*os.File // files of the cage's /proc/net
+	counters  []*os.File // counters of the cage's /proc/net
 }
 
 // open turns descriptors into sockets. On an error it closes all of them.
@@ -192,7 +192,7 @@ func (s *sockets) close() {
 	}
 }
 
-// again is the pause after a failed accept, such as for want of descriptors.
+// again is the pause after a failed accept, for example without free descriptors.
 const again = 50 * time.Millisecond
 
 // accept calls serve for each connection of a listener, in a goroutine of its own. serve closes the connection.

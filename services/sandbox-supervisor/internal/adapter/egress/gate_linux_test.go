@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
-// Programs without knowledge of a gate reach the hosts of the policy by name; all other attempts fail at once and are
+// Programs that know nothing of the gate reach the hosts of the policy by name; all other attempts fail at once and are
 // reported.
 func TestTheNetworkByName(t *testing.T) {
 	t.Parallel()
@@ -110,8 +110,8 @@ func TestTheNetworkByName(t *testing.T) {
 	}
 }
 
-// A name is dialled at the address that was checked: one that resolves to a public address first and to a private one
-// next gets no connection the second time, and none to an unchecked address.
+// A connection goes to the address that was checked. A name that resolves first to a public address and then to a
+// private one gets no connection the second time, and never one to an unchecked address.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -139,7 +139,7 @@ func TestRebinding(t *testing.T) {
 	if len(dialled) != 1 {
 		t.Errorf("dialled %v, want the public address once", dialled)
 	}
-	// Of several addresses those that are public are used.
+	// Of several addresses the public ones are used.
 	w.mu.Lock()
 	w.names["api.example.com"] = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("93.184.216.34")}
 	w.mu.Unlock()
@@ -148,7 +148,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// Hosts that the operator lists may be on a private network, but not at the addresses of metadata services.
+// Hosts listed by the operator may be on a private network, but not at the addresses of metadata services.
 func TestPrivateHosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -172,8 +172,8 @@ func TestPrivateHosts(t *testing.T) {
 	}
 }
 
-// Lookups by TCP, one after the other on a connection and in pieces, are answered as those by UDP are; other data ends
-// the connection.
+// Queries by TCP, several on a connection and in pieces, are answered like those by UDP; other data ends the
+// connection.
 func TestLookupsByStream(t *testing.T) {
 	t.Parallel()
 	g := guard(t, netnstest.User, newWorld(), []string{"a.example:443"}, nil)
@@ -214,15 +214,15 @@ func TestLookupsByStream(t *testing.T) {
 		"too long": {0xff, 0xff}, "nothing": {0, 0}, "half a header": {0, 3, 1, 2, 3},
 	} {
 		conn := dial()
-		_, _ = conn.Write(query) // may meet the end
+		_, _ = conn.Write(query) // the connection may have ended
 		if got, _ := io.ReadAll(conn); len(got) > 0 {
 			t.Errorf("%s was answered by % x", name, got)
 		}
 	}
 }
 
-// A silent address of a name does not delay the others, one that answers too late is hung up on, and a silent resolver
-// is not awaited.
+// A silent address of a name does not delay the others, a connection that answers too late is closed, and a silent
+// resolver is not awaited.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -260,7 +260,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// As many rules as a policy may have, each with its listener, are set up and served.
+// The maximum number of rules in a policy, each with its listener, is set up and served.
 func TestManyRules(t *testing.T) {
 	t.Parallel()
 	var rules []string

@@ -19,7 +19,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
-// front is a server of many sites on one port, which notes the names it was called by.
+// front is a server of many sites on one port. It records the names by which it was called.
 type front struct {
 	addr net.Addr
 
@@ -67,7 +67,7 @@ func httpFront(t *testing.T) *front {
 	return f
 }
 
-// h2c is the opening of a client of HTTP/2 without TLS that calls a site.
+// h2c is the first message of an HTTP/2 client without TLS that calls a site.
 func h2c(t *testing.T, site string) []byte {
 	t.Helper()
 	var h hearing
@@ -75,7 +75,7 @@ func h2c(t *testing.T, site string) []byte {
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	heard := make(chan []byte, 1)
 	addr := speaker(t, func(conn *net.TCPConn) {
-		_, _ = io.WriteString(conn, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") // the server's settings, all as they are
+		_, _ = io.WriteString(conn, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") // the server's default settings
 		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 		buf := make([]byte, 4096)
 		for !bytes.Contains(h.said.Bytes(), []byte("\x01\x05")) { // HEADERS with END_STREAM and END_HEADERS
@@ -98,8 +98,8 @@ func h2c(t *testing.T, site string) []byte {
 	return <-heard
 }
 
-// An opening that some server understands and the gate does not is refused on a rule by name, told as refused and never
-// as allowed, before a byte of it goes out.
+// An opening that some server understands and the gate does not is refused on a rule by name, reported as refused and
+// never as allowed, before a byte of it is sent out.
 func TestOddOpenings(t *testing.T) {
 	t.Parallel()
 	evil := hello("evil.example")
@@ -110,7 +110,7 @@ func TestOddOpenings(t *testing.T) {
 		name  string
 		front func(*testing.T) *front
 		said  []byte
-		taken bool // whether Go's server serves it
+		taken bool // whether Go's server accepts it
 	}{
 		{"open-alert", tlsFront, append([]byte("\x15\x03\x01\x00\x02\x01\x5a"), evil...), true},
 		{"open-alert-version", tlsFront, append([]byte("\x15\x00\x01\x00\x02\x01\x5a"), evil...), true},
@@ -160,7 +160,7 @@ func TestOddOpenings(t *testing.T) {
 					_, err = conn.Write(said[:min(step, len(said))])
 				}
 				_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-				if err == nil { // else it was refused before the last piece
+				if err == nil { // otherwise it was refused before the last piece
 					_, err = io.ReadAll(conn)
 				}
 				if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
@@ -185,8 +185,7 @@ func TestOddOpenings(t *testing.T) {
 	}
 }
 
-// Protocols that are neither TLS nor HTTP pass on a rule by name, also where their bytes resemble TLS behind a
-// greeting.
+// Protocols other than TLS and HTTP pass on a rule by name, even if their bytes resemble TLS after a server's greeting.
 func TestOtherProtocols(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, greeting, said string }{

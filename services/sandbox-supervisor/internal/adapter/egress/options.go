@@ -46,18 +46,18 @@ func (o *Options) later(f func()) {
 	o.Background(f)
 }
 
-// Limits bounds the resources that a cage can use in its gate.
+// Limits are the resource limits of a cage in its gate.
 type Limits struct {
-	// Connections bounds the open connections of a cage.
+	// Connections limits the open connections of a cage.
 	Connections int
-	// ResolveTimeout bounds a name lookup. ConnectTimeout bounds connecting to all addresses of a name, and the TLS
+	// ResolveTimeout limits a name lookup. ConnectTimeout limits connecting to all addresses of a name, and the TLS
 	// handshake of a credential's connection.
 	ResolveTimeout, ConnectTimeout time.Duration
-	// HelloTimeout bounds the time from a client's first byte to its server name.
+	// HelloTimeout limits the time from a client's first byte to its server name.
 	HelloTimeout time.Duration
 	// IdleTimeout closes a connection without traffic.
 	IdleTimeout time.Duration
-	// BodyBytes bounds the body of a request with a credential.
+	// BodyBytes limits the body of a request with a credential.
 	BodyBytes int64
 }
 
@@ -71,8 +71,8 @@ type Outside struct {
 	Roots *x509.CertPool
 }
 
-// System returns this machine's network. It caches the addresses of up to names names for remember; failed lookups are
-// not cached.
+// System returns this machine's network. It caches the addresses of up to the given number of names for the duration
+// remember; failed lookups are not cached.
 func System(names int, remember time.Duration) Outside {
 	return Outside{
 		Lookup: remembering(func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -106,7 +106,7 @@ func remembering(
 	}
 	known, err := lru.New[string, answer](max(names, 1))
 	if err != nil {
-		panic(err) // a size below one
+		panic(err) // only a size below one fails
 	}
 	return func(ctx context.Context, host string) ([]netip.Addr, error) {
 		if found, ok := known.Get(host); ok && time.Now().Before(found.until) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// perSecond bounds the work per socket. Cage limits do not cover this process, so an unbounded rate would let a cage
+// perSecond limits the work per socket. Cage limits do not cover this process, so an unlimited rate would let a cage
 // use its CPU.
 const perSecond = 2000
 

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxHello bounds the first bytes of a client that are examined: the ClientHello, or an HTTP header.
+	// maxHello limits the first bytes of a client that are examined: the ClientHello, or an HTTP header.
 	maxHello = 32 << 10
-	// maxMethod bounds the method of an HTTP request, in bytes.
+	// maxMethod is the maximum length of the method of an HTTP request, in bytes.
 	maxMethod = 32
 )
 
@@ -31,7 +31,7 @@ type preface struct {
 const inChunks = -1
 
 var (
-	// errMore says that more bytes are needed.
+	// errMore reports that more bytes are needed.
 	errMore    = errors.New("incomplete")
 	errTLS     = errors.New("malformed TLS")
 	errHTTP    = errors.New("malformed or ambiguous HTTP")
@@ -42,7 +42,7 @@ var (
 
 // sniff parses the first bytes of a client. It returns errMore until they suffice, and another error for bytes that
 // some server may read as TLS or HTTP although they are malformed. Other protocols pass with an empty preface. answered
-// says that the server has already sent bytes, which excludes TLS: bytes that resemble it, such as the length of a
+// means that the server has already sent bytes, which excludes TLS: bytes that resemble TLS, such as the length of a
 // MySQL packet, then belong to another protocol.
 func sniff(data []byte, answered bool) (preface, error) {
 	if len(data) == 0 {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// hearing is a connection without a peer on which a client says its hello.
+// hearing is a connection without a peer that records a client's hello.
 type hearing struct {
 	net.Conn
 	said bytes.Buffer
@@ -24,7 +24,7 @@ type hearing struct {
 func (h *hearing) Write(p []byte) (int, error) { return h.said.Write(p) }
 func (h *hearing) Read([]byte) (int, error)    { return 0, io.EOF }
 
-// hello is the first message of a real client to a server of that name.
+// hello is the first message of a real client to a server with the given name.
 func hello(name string) []byte {
 	var h hearing
 	_ = tls.Client(&h, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}).
@@ -41,7 +41,7 @@ func cut(said []byte, n int) (records []byte) {
 	return records
 }
 
-// twice puts a hello into its record twice.
+// twice repeats a hello inside its record.
 func twice(said []byte) []byte {
 	both := append(append([]byte{}, said...), said[recordHeader:]...)
 	n := len(both) - recordHeader
@@ -146,13 +146,13 @@ var sniffCases = []struct {
 	{"Redis", []byte("*1\r\n$4\r\nPING\r\n"), "", "", nil},
 }
 
-// A client's first words have one meaning in any pieces, and none before they are complete.
+// A client's first bytes have one meaning however they are split, and none before they are complete.
 func TestSniff(t *testing.T) {
 	t.Parallel()
 	for _, c := range sniffCases {
 		t.Run(c.name, func(t *testing.T) {
 			for n := range len(c.said) {
-				// A prefix may already be clear, or not clear yet; it is never clear in another way.
+				// A prefix gives the same result or errMore, and no other result.
 				if s, err := sniff(c.said[:n], false); err == nil &&
 					(s.protocol != c.protocol || strings.Join(s.names, " ") != c.names) {
 					t.Errorf("the first %d bytes are %+v", n, s)
@@ -160,7 +160,7 @@ func TestSniff(t *testing.T) {
 			}
 			s, err := sniff(c.said, false)
 			if err != nil {
-				s = preface{} // its findings so far are dropped
+				s = preface{} // its partial result is dropped
 			} else if s.protocol != "" && (s.head != len(c.said) || s.body != 0 && c.name != "a body") {
 				t.Errorf("%+v, want a head of %d bytes", s, len(c.said))
 			}
@@ -171,7 +171,7 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// A preface without an end is refused at its bound, and the beginning of one waits for more.
+// An endless preface is refused at its limit, and its beginning waits for more.
 func TestSniffIsBounded(t *testing.T) {
 	t.Parallel()
 	endless := append([]byte("GET / HTTP/1.1\r\n"), bytes.Repeat([]byte("X: y\r\n"), maxHello/6+1)...)
@@ -183,8 +183,8 @@ func TestSniffIsBounded(t *testing.T) {
 	}
 }
 
-// Behind a server's greeting, bytes that resemble TLS are another protocol's; a clean hello and a request are still
-// read.
+// After a server's greeting, bytes that resemble TLS belong to another protocol; a valid hello and a request are still
+// parsed.
 func TestListenBehindGreeting(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -204,8 +204,8 @@ func TestListenBehindGreeting(t *testing.T) {
 	}
 }
 
-// FuzzListen holds that no bytes stop the gate, that a verdict stays the same with every byte that follows, and that no
-// input that a server written in Go reads as TLS or HTTP passes without a name.
+// FuzzListen checks that no bytes stop the gate, that a verdict does not change with later bytes, and that no input
+// that a Go server accepts as TLS or HTTP passes without a name.
 func FuzzListen(f *testing.F) {
 	f.Add(hello("example.com"), 5, false)
 	f.Add(cut(hello("example.com"), 3), 100, true)
@@ -246,7 +246,7 @@ func served(said []byte) (name string, ok bool) {
 	return name, ok
 }
 
-// reading is a connection from which a client's bytes are read.
+// reading is a connection that returns a client's bytes.
 type reading struct {
 	net.Conn
 	io.Reader

@@ -93,7 +93,7 @@ func (g *Gate) message(c *clientStream, r *route, answered func() bool) (preface
 		begun := len(bytes.TrimLeft(c.buffered, "\r\n")) > 0
 		if begun && !timed {
 			timed = true
-			_ = c.conn.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only if the next read does, too
+			_ = c.conn.SetReadDeadline(time.Now().Add(g.opts.HelloTimeout)) // fails only if the next read fails too
 		}
 		s, unclear := sniff(c.buffered, answered())
 		if errors.Is(unclear, errMore) {
@@ -122,8 +122,8 @@ func (g *Gate) message(c *clientStream, r *route, answered func() bool) (preface
 	}
 }
 
-// secondHello checks a ClientHello after the first, which a server requests by a HelloRetryRequest: it must name the
-// same server. It returns nil when the following bytes can be no ClientHello.
+// secondHello checks a second ClientHello, which a server requests by a HelloRetryRequest: it must name the same
+// server. It returns nil once the following bytes cannot be a ClientHello.
 func (g *Gate) secondHello(p *pair, c *clientStream, r *route) *refusal {
 	const changeCipher, alert, enough = 20, 21, 6 // record types, and the bytes that identify a ClientHello
 	for {
@@ -148,7 +148,7 @@ func (g *Gate) secondHello(p *pair, c *clientStream, r *route) *refusal {
 		}
 		s, refused := g.message(c, r, func() bool { return false }) // TLS: answered bytes exclude no hello
 		if refused == nil {
-			_ = c.pass(p.server, int64(s.head)) // a failed write fails the next one, too
+			_ = c.pass(p.server, int64(s.head)) // after a failed write the next one fails too
 		}
 		return refused
 	}

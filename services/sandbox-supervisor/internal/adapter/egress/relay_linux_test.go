@@ -22,7 +22,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
-// secure is a server that speaks TLS and says by which name it was called. The certificate is for example.com.
+// secure is a TLS server that answers with the name by which it was called. Its certificate is for example.com.
 func secure(t testing.TB) (*httptest.Server, *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -36,8 +36,8 @@ func secure(t testing.TB) (*httptest.Server, *x509.CertPool) {
 	return server, roots
 }
 
-// TLS is between the program and the server, with the server's own certificate; a client that names another server, or
-// none, is cut off before a byte of it goes out.
+// TLS is between the program and the server, with the server's own certificate. A client that names another server, or
+// none, is cut off before a byte of it is sent out.
 func TestServerNames(t *testing.T) {
 	t.Parallel()
 	server, roots := secure(t)
@@ -75,7 +75,7 @@ func TestServerNames(t *testing.T) {
 	}
 }
 
-// By plain HTTP too only the rule's host is called, in every way in which a request can name it.
+// Plain HTTP also reaches only the rule's host, in every way in which a request can name a host.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -99,7 +99,7 @@ func TestHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.WriteString(conn, c.request) // may meet the reset
+		_, _ = io.WriteString(conn, c.request) // the connection may be reset
 		answer, err := io.ReadAll(conn)
 		conn.Close()
 		if ok := err == nil && strings.HasPrefix(string(answer), "HTTP/1.1 200"); ok != c.ok {
@@ -109,7 +109,7 @@ func TestHosts(t *testing.T) {
 	g.expect(t, "evil.example:80", false, "asked for evil.example by HTTP in a connection to example.com:80")
 }
 
-// listening is a server behind a gate, with the requests that it heard.
+// listening is a server behind a gate, with the received requests.
 type listening struct {
 	gate  *guarded
 	mu    sync.Mutex // guards heard
@@ -156,7 +156,8 @@ func (l *listening) dial(t *testing.T) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// Every request of a connection is checked, behind any body, and a connection that changes to another protocol goes on.
+// Every request of a connection is checked, after any body, and a connection that changes to another protocol
+// continues.
 func TestEveryRequest(t *testing.T) {
 	t.Parallel()
 	l := listenTo(t)
@@ -195,7 +196,7 @@ func TestEveryRequest(t *testing.T) {
 	l.mu.Unlock()
 }
 
-// A connection that changes its protocol is passed on as it is.
+// After a change of protocol the connection is relayed unchanged.
 func TestAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	l := listenTo(t)
@@ -217,11 +218,11 @@ func TestAnotherProtocol(t *testing.T) {
 	}
 }
 
-// Half a request, and one with malformed chunks, ends the connection.
+// An incomplete request, and one with malformed chunks, ends the connection.
 func TestBrokenRequests(t *testing.T) {
 	t.Parallel()
 	l := listenTo(t)
-	// Half a request is not passed on without the other half; empty lines, which some add to a body, are harmless.
+	// An incomplete request is not relayed; empty lines, which some clients add after a body, are accepted.
 	conn := l.dial(t)
 	if _, err := io.WriteString(
 		conn, "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 1\r\n\r\nx\r\n",
@@ -256,7 +257,7 @@ func TestBrokenRequests(t *testing.T) {
 	l.gate.expect(t, "example.com:80", false, "the chunks of a request are malformed")
 }
 
-// In every version of TLS and kind of handshake the data behind the hello goes through, except another hello to another
+// In every version of TLS and kind of handshake the data after the hello passes, except a second hello to another
 // server.
 func TestSecondHello(t *testing.T) {
 	t.Parallel()
@@ -267,7 +268,7 @@ func TestSecondHello(t *testing.T) {
 	var said bytes.Buffer
 	w := newWorld()
 	w.at("example.com", "93.184.216.34:443", speaker(t, func(conn *net.TCPConn) {
-		// No client guesses P-384 first: a client of TLS 1.3 is asked to say hello again.
+		// No client offers P-384 first, so a client of TLS 1.3 must send a second hello.
 		s := tls.Server(
 			conn,
 			&tls.Config{Certificates: []tls.Certificate{certificate}, CurvePreferences: []tls.CurveID{tls.CurveP384}},
@@ -282,7 +283,7 @@ func TestSecondHello(t *testing.T) {
 	}))
 	g := guard(t, netnstest.User, w, []string{"example.com:443", "raw.example:443"}, nil)
 	sessions := tls.NewLRUClientSessionCache(8)
-	// Twice each: anew and resumed.
+	// Each twice: a new session and a resumed one.
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} {
 		conn, err := g.Dial("tcp", g.gate.table.names["example.com"].String()+":443")
 		if err != nil {
@@ -358,7 +359,7 @@ func speaker(t testing.TB, do func(conn *net.TCPConn)) net.Addr {
 	return l.Addr()
 }
 
-// A server that speaks first is heard while the program is silent, and each side can end its direction alone.
+// The server may send first while the program is silent, and each side can close its direction separately.
 func TestBothWays(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -390,7 +391,7 @@ func TestBothWays(t *testing.T) {
 	g.expect(t, "mail.example:25", true, "mail.example:25")
 }
 
-// A server's broken connection is the program's too.
+// A broken connection of the server is broken for the program too.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -410,7 +411,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// A client that never finishes naming its host is cut off, and so is an idle connection.
+// A client that does not name its host in time is cut off, and so is an idle connection.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -459,12 +460,12 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A thousand silent connections are as many as the cage may have; once they are gone others get through, and the gate,
-// ended while it is busy, leaves neither a goroutine nor a descriptor.
+// A thousand silent connections are the cage's limit; after their end other connections pass, and the end of a busy
+// gate leaves neither a goroutine nor a descriptor.
 func TestHalfOpen(t *testing.T) {
 	w := newWorld()
 	w.at("a.example", "93.184.216.34:80", web(t, "hello").Listener.Addr())
-	const sockets = 4 // the namespace's, and those of the server to curl
+	const sockets = 4 // the namespace's descriptors, and those from the server to curl
 	before := files(t)
 	g := guard(t, netnstest.User, w, []string{"a.example:80"}, func(o *Options) { o.Connections = 100 })
 	addr := g.gate.table.names["a.example"].String() + ":80"
@@ -478,7 +479,7 @@ func TestHalfOpen(t *testing.T) {
 	for range 1000 {
 		conn, err := g.Dial("tcp", addr)
 		if err != nil {
-			refused <- struct{}{} // reset while it was handed over
+			refused <- struct{}{} // reset during the handover
 			continue
 		}
 		open = append(open, conn)
@@ -500,7 +501,7 @@ func TestHalfOpen(t *testing.T) {
 	for _, conn := range closing {
 		conn.Close()
 	}
-	// The gate sees their end a little later.
+	// The gate detects their end a little later.
 	through := false
 	for limit := time.Now().Add(20 * time.Second); !through && time.Now().Before(limit); {
 		out, code := g.Run(t, "curl", "-sS", "http://a.example/")
@@ -510,7 +511,7 @@ func TestHalfOpen(t *testing.T) {
 		t.Error("nothing gets through when they are gone")
 	}
 	g.stop()
-	// Pipes that package net keeps for its next copy, in a pool, are the collector's to close.
+	// Package net keeps pipes for its next copy in a pool; the garbage collector closes them.
 	after := files(t)
 	for limit := time.Now().Add(20 * time.Second); after > before+sockets && time.Now().Before(limit); after = files(t) {
 		runtime.GC()
@@ -520,7 +521,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// A gate that is ended in the midst of traffic ends at once, with everything it holds.
+// A gate that is ended during traffic ends at once, with all its connections.
 func TestEndWhileBusy(t *testing.T) {
 	w := newWorld()
 	w.at("a.example", "93.184.216.34:25", speaker(t, func(conn *net.TCPConn) {
@@ -548,10 +549,10 @@ func TestEndWhileBusy(t *testing.T) {
 		<-started
 	}
 	g.stop()
-	wg.Wait() // each reader saw its connection end
+	wg.Wait() // each reader saw the end of its connection
 }
 
-// A flood of lookups and of refused connections is served at a pace, and its unseen part is counted.
+// A flood of queries and of refused connections is served at a limited rate, and the part not seen is counted.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	g := guard(t, netnstest.User, newWorld(), []string{"a.example:443"}, nil)
@@ -575,7 +576,7 @@ a.start(); b.start(); a.join(); b.join()`
 	}
 	g.expect(t, "*", false, "only counted")
 	g.expect(t, "evil.example", false, "no rule for evil.example")
-	// The next lookup is answered all the same.
+	// The next query is still answered.
 	if out, code := g.Run(t, "getent", "hosts", "a.example"); code != 0 || !strings.HasPrefix(out, "198.18.0.2") {
 		t.Errorf("after the flood: %q, exit %d", out, code)
 	}

@@ -31,11 +31,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is the network outside of a cage, as far as a test has one: names with addresses, and servers behind addresses.
+// world is the simulated network outside of a cage: names with addresses, and servers at addresses.
 type world struct {
 	mu      sync.Mutex // guards the fields below
 	names   map[string][]netip.Addr
-	servers map[netip.AddrPort]string // where an address really is
+	servers map[netip.AddrPort]string // real address of each simulated one
 	lookups []string
 	dialled []netip.AddrPort
 }
@@ -44,7 +44,7 @@ func newWorld() *world {
 	return &world{names: map[string][]netip.Addr{}, servers: map[netip.AddrPort]string{}}
 }
 
-// at gives a name an address, and the server there.
+// at gives a name an address, and starts the server at it.
 func (w *world) at(name, address string, server net.Addr) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,11 +87,11 @@ func (w *world) asked() ([]string, []netip.AddrPort) {
 	return slices.Clone(w.lookups), slices.Clone(w.dialled)
 }
 
-// journal keeps the attempts a gate told of.
+// journal records the attempts reported by a gate.
 type journal struct {
 	mu       sync.Mutex // guards the fields below
 	attempts []contract.Attempt
-	changed  chan struct{} // closed with the next attempt
+	changed  chan struct{} // closed at the next attempt
 }
 
 func (j *journal) add(a contract.Attempt) {
@@ -104,7 +104,7 @@ func (j *journal) add(a contract.Attempt) {
 	}
 }
 
-// next is closed when there is one attempt more than now.
+// next is closed at the next attempt.
 func (j *journal) next() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -114,7 +114,7 @@ func (j *journal) next() <-chan struct{} {
 	return j.changed
 }
 
-// has returns whether an attempt at target was told with that verdict and with words of why in its rule.
+// has reports whether an attempt at target was reported with that verdict and with why in its rule.
 func (j *journal) has(target string, allowed bool, why string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -123,7 +123,7 @@ func (j *journal) has(target string, allowed bool, why string) bool {
 	})
 }
 
-// expect fails the test unless has comes true: an attempt may be told after its program has seen the outcome.
+// expect fails the test unless has becomes true: an attempt may be reported after its program has seen the outcome.
 func (j *journal) expect(t testing.TB, target string, allowed bool, why string) {
 	t.Helper()
 	limit := time.After(20 * time.Second)
@@ -143,7 +143,7 @@ func (j *journal) expect(t testing.TB, target string, allowed bool, why string) 
 	}
 }
 
-// limits are those of tests: the defaults, with short times.
+// limits are the limits of tests: the defaults, with short times.
 func limits() Limits {
 	return Limits{
 		Connections: 256, ResolveTimeout: 5 * time.Second, ConnectTimeout: 10 * time.Second, HelloTimeout: 10 * time.Second,
@@ -185,7 +185,7 @@ func guard(t testing.TB, way netnstest.Way, w *world, rules []string, change fun
 	return g
 }
 
-// parse makes rules of their texts.
+// parse parses rules.
 func parse(t testing.TB, texts ...string) (rules []cage.Rule) {
 	t.Helper()
 	for _, text := range texts {

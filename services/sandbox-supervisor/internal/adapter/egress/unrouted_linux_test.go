@@ -12,8 +12,8 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns/netnstest"
 )
 
-// Refused UDP to the outside is reported, by family and with its number, though its destination is unknown; at the end
-// of a command it is reported before the end is known, and the end of the gate reports the rest.
+// Refused UDP to the outside is reported by family and with its number, without the unknown destination. It is reported
+// before the end of its command, and the end of the gate reports the rest.
 func TestUDPIsTold(t *testing.T) {
 	t.Parallel()
 	send := func(address string, n int) []string {
@@ -49,7 +49,7 @@ func TestUDPIsTold(t *testing.T) {
 				{"127.0.0.1", 3, 0, 0},
 				{"8.8.8.8", 3, 3, 0},
 				{"2001:4860:4860::8888", 2, 3, 2},
-				{"8.8.8.8", 4, 7, 2}, // also within the second in which it was told already
+				{"8.8.8.8", 4, 7, 2}, // also within a second after an earlier report
 			} {
 				out, _ := g.Run(t, send(c.address, c.n)...)
 				g.gate.Ended()
@@ -72,7 +72,7 @@ func TestUDPIsTold(t *testing.T) {
 				t.Errorf("at the end %d are told, want 12", got)
 			}
 			g.gate.Began()
-			g.gate.Ended() // of a command that was lost with its cage
+			g.gate.Ended() // for a command that was lost with its cage
 			for _, a := range g.journal.attempts {
 				if strings.Contains(a.Target, "api.example.com") {
 					t.Errorf("UDP to the address of a name was taken for %+v", a)
@@ -95,7 +95,7 @@ func TestUDPIsToldMeanwhile(t *testing.T) {
 	g.expect(t, "UDP over IPv6", false, "UDP does not leave a cage")
 }
 
-// A command may have ended before the gate is served: its end waits for that.
+// A command may end before the gate is served; reporting its end waits for that.
 func TestUDPBeforeTheGateIsServed(t *testing.T) {
 	t.Parallel()
 	counter, err := os.Open("/proc/self/net/snmp")
@@ -118,7 +118,7 @@ func TestUDPBeforeTheGateIsServed(t *testing.T) {
 	})
 }
 
-// The counters are read as long as commands run, and once more, and not while none runs.
+// The counters are read while commands run, and once more after the last, and not otherwise.
 func TestPaceOfLooking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

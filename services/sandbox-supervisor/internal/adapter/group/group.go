@@ -1,11 +1,10 @@
 //go:build unix
 
-// Package group starts commands as plain process groups: it is how commands are started on systems other than Linux,
-// which have no shim.
+// Package group starts commands as plain process groups, on systems other than Linux, which have no shim.
 //
-// It is weaker. Only the command's process group is killed with it, so a descendant that leaves the group (setsid, the
-// job control of an interactive shell) outlives it; commands survive a killed supervisor; and the use of a command is
-// unknown. kaged on such a system is for one's own machine and one's own agents.
+// It gives fewer guarantees. Only the command's process group is killed with it, so a descendant that leaves the group
+// (by setsid, or by the job control of an interactive shell) outlives it; commands survive a killed supervisor; and the
+// resource use of a command is unknown. On such a system kaged is for one's own machine and one's own agents.
 //
 // Goroutines: one per command waits for it, and all have ended when Run returns.
 package group
@@ -33,19 +32,19 @@ import (
 // Host is a core.Spawner of process groups.
 type Host struct {
 	drainWait time.Duration
-	wg        sync.WaitGroup // the processes
+	wg        sync.WaitGroup // counts the processes
 
 	mu      sync.Mutex // guards the fields below
 	running map[*process]bool
 	stopped bool
 }
 
-// New returns a host; drainWait is how long the output of a command that is gone is waited for.
+// New returns a host; drainWait is the maximum wait for the output of an ended command.
 func New(drainWait time.Duration) *Host {
 	return &Host{drainWait: drainWait, running: map[*process]bool{}}
 }
 
-// Run waits until ctx ends, kills the running commands and returns when they are gone.
+// Run waits until ctx ends, kills the running commands and returns when they have ended.
 func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.mu.Lock()
@@ -86,7 +85,7 @@ func (h *Host) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if p.cmd.Env == nil {
-		p.cmd.Env = []string{} // nil would mean this process's own
+		p.cmd.Env = []string{} // nil would mean this process's environment
 	}
 	theirs, err := p.open(spec)
 	if err != nil {
@@ -113,7 +112,7 @@ func (h *Host) Spawn(_ context.Context, spec core.Spec) (core.Process, error) {
 	return p, nil
 }
 
-// open gives the process its terminal or pipes, and returns its ends of them, to be closed after the start.
+// open gives the process its terminal or pipes, and returns the child's ends of them, to be closed after the start.
 func (p *process) open(spec core.Spec) ([]*os.File, error) {
 	if spec.Terminal == nil {
 		streams, theirs, err := stdio.Pipes(spec.Merge)
@@ -144,8 +143,8 @@ func (p *process) open(spec core.Spec) ([]*os.File, error) {
 	return []*os.File{slave}, nil
 }
 
-// lookup returns the path of the program as the shim would find it: in the PATH of the command's environment, relative
-// to its working folder.
+// lookup returns the path of the program as the shim would: found in the PATH of the command's environment, relative to
+// its working folder.
 func lookup(spec core.Spec) (string, error) {
 	name := spec.Argv[0]
 	if strings.Contains(name, "/") {
@@ -189,7 +188,7 @@ func executable(path string) error {
 	return nil
 }
 
-// reason returns the system's own words of an error.
+// reason returns the system's text of an error.
 func reason(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

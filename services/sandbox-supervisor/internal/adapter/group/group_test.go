@@ -40,7 +40,7 @@ func spec(t *testing.T, terminal *core.Size, argv ...string) core.Spec {
 	return core.Spec{Argv: argv, Dir: t.TempDir(), Env: []string{"PATH=/usr/bin:/bin"}, Terminal: terminal}
 }
 
-// output copies a process's output until the process is gone.
+// output copies a process's output until the process has ended.
 func output(p core.Process) string {
 	var out strings.Builder
 	p.Copy(func(_ core.Stream, data []byte) { out.Write(data) })
@@ -48,7 +48,7 @@ func output(p core.Process) string {
 	return strings.ReplaceAll(out.String(), "\r\n", "\n")
 }
 
-// A process group keeps a command's promises as far as it can: output, input, size, signals, how it ended.
+// A process group supports what it can of a command: output, input, size, signals, and the reason of the end.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	h := run(t)
@@ -77,7 +77,7 @@ func TestGroup(t *testing.T) {
 	if got := output(p); got != "pipes" || p.Resize(core.Size{Cols: 1, Rows: 1}) {
 		t.Errorf("output is %q", got)
 	}
-	p.Signal(syscall.SIGTERM) // too late, and harmless
+	p.Signal(syscall.SIGTERM) // too late, and without effect
 }
 
 // The group ends with its main process, and with the host.
@@ -88,7 +88,7 @@ func TestGroupEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(output(p))) // returns only when all have closed the pipes
+	pid, err := strconv.Atoi(strings.TrimSpace(output(p))) // returns only when all processes have closed the pipes
 	if err != nil || pid <= 0 {
 		t.Errorf("no background process: %v", err)
 	}
@@ -106,10 +106,10 @@ func TestGroupEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go output(p) // ended by the host's end
+	go output(p) // it ends with the host
 }
 
-// A command that cannot be started is refused in the same words as everywhere.
+// A command that cannot be started is refused with the same text as by the shim.
 func TestGroupRefusals(t *testing.T) {
 	t.Parallel()
 	h := run(t)

@@ -18,7 +18,7 @@ type process struct {
 	streams *stdio.Streams
 
 	mu   sync.Mutex // guards gone
-	gone bool       // the main process was waited for, so its id may soon be another's
+	gone bool       // the main process was waited for, so its id may be reused
 
 	exited chan struct{}
 	end    core.End // set before exited is closed
@@ -26,7 +26,7 @@ type process struct {
 
 // wait waits for the main process, kills the rest of its group, and reports the end.
 func (p *process) wait() {
-	_ = p.cmd.Wait() // how it ended is in its state
+	_ = p.cmd.Wait() // the process state has the outcome
 	p.mu.Lock()
 	p.gone = true
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
@@ -76,7 +76,7 @@ func (p *process) Signal(sig syscall.Signal) {
 	}
 }
 
-// Terminate implements core.Process. A stopped process takes notice only when it goes on.
+// Terminate implements core.Process. A stopped process reacts only after it is continued.
 func (p *process) Terminate() {
 	p.Signal(syscall.SIGTERM)
 	p.Signal(syscall.SIGCONT)
@@ -85,5 +85,5 @@ func (p *process) Terminate() {
 // Kill implements core.Process.
 func (p *process) Kill() { p.Signal(syscall.SIGKILL) }
 
-// Usage implements core.Process. It is unknown.
+// Usage implements core.Process. It is always zero here.
 func (p *process) Usage() core.Usage { return core.Usage{} }

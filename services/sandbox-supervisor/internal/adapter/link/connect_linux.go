@@ -19,7 +19,7 @@ type connected struct {
 	err error
 }
 
-// answer takes note of a frame about a connection that is being made, and reports whether it was one.
+// answer processes a frame that answers a connect request, and reports whether it was one.
 func (l *Link) answer(f frame.Frame, fds []int) bool {
 	if f.Op != frame.OpConnected && f.Op != frame.OpFailed {
 		return false
@@ -40,8 +40,8 @@ func (l *Link) answer(f frame.Frame, fds []int) bool {
 	return true
 }
 
-// Connect connects to a port of the peer's loopback; id is one that no command has. It fails as core.Spawner
-// does, and with ErrOver. ctx bounds the wait.
+// Connect connects to a port of the peer's loopback; id must differ from the id of every command. It fails as
+// core.Spawner does, and with ErrOver. ctx limits the wait.
 func (l *Link) Connect(ctx context.Context, id uint64, port int) (io.ReadWriteCloser, error) {
 	answer := make(chan connected, 1)
 	l.mu.Lock()
@@ -62,7 +62,7 @@ func (l *Link) Connect(ctx context.Context, id uint64, port int) (io.ReadWriteCl
 		_, waiting := l.connects[id]
 		delete(l.connects, id)
 		l.mu.Unlock()
-		if !waiting { // the answer is on its way
+		if !waiting { // the answer is about to arrive
 			if c := <-answer; c.err == nil {
 				unix.Close(c.fd)
 			}

@@ -17,55 +17,54 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 )
 
-// ErrOver says that the peer had ended before the request.
+// ErrOver reports that the peer had ended before the request.
 var ErrOver = errors.New("what starts commands has ended")
 
 // Options configures a link.
 type Options struct {
-	// Log is its log.
+	// Log receives its log entries.
 	Log *slog.Logger
 	// Peer names the process at the other end, for the log.
 	Peer string
-	// Inner says that the ids it gives of processes are those of a namespace of its own.
+	// Inner means that the peer's process ids belong to its own pid namespace.
 	Inner bool
-	// Abandon kills the peer, which does not do its work.
+	// Abandon kills a peer that does not respond.
 	Abandon func()
-	// Ended is called when a command is gone, or will be within milliseconds, before its end is known; it may be nil.
-	// It must be quick.
+	// Ended is called when a command has ended, or will end within milliseconds, before its end is reported; it may be
+	// nil. It must return quickly.
 	Ended func()
-	// StartTimeout is how long a command may take to start, KillTimeout how long the peer may take to report the end of a
-	// command it was told to kill. A peer that takes longer is abandoned.
+	// StartTimeout is the time in which a command must start; KillTimeout is the time in which the peer must report the
+	// end of a killed command. A slower peer is abandoned.
 	StartTimeout, KillTimeout time.Duration
-	// DrainWait is how long the output of a command that is gone is waited for.
+	// DrainWait is the maximum wait for the output of an ended command.
 	DrainWait time.Duration
 }
 
-// Place is where a command's processes are counted: cgroups. Its methods may be called by many at once.
+// Place counts a command's processes, by cgroups. Its methods may be called from any goroutine.
 type Place interface {
-	// Files are the descriptors with which the peer puts the command there. With folder the last one is the folder of
-	// its cgroup.
+	// Files are the descriptors with which the peer moves the command there. With folder the last one is the folder of its
+	// cgroup.
 	Files() (files []int, folder bool)
-	// Kill kills the processes there.
+	// Kill kills the processes in it.
 	Kill() error
-	// Usage returns the use of the processes there, ended ones included; false if it is unknown.
+	// Usage returns the use of the processes in it, ended ones included; false if it is unknown.
 	Usage() (core.Usage, bool)
-	// Release gives the place up once it is empty. It returns the limit that was hit there, if one was. It does not
-	// wait.
+	// Release frees the place once it is empty. It returns the limit that was reached in it, if any. It does not wait.
 	Release() contract.Reason
 }
 
-// Link is the connection to one peer. Its methods may be called by many at once, Serve once.
+// Link is the connection to one peer. Its methods may be called from any goroutine, Serve once.
 type Link struct {
 	conn *frame.Conn
 	opts Options
 
 	mu       sync.Mutex // guards the fields below
 	commands map[uint64]*process
-	connects map[uint64]chan connected // connections that are being made; each has room for its answer
-	over     bool                      // the peer has ended: no command can be started
+	connects map[uint64]chan connected // pending connections; each channel has room for its answer
+	over     bool                      // the peer has ended, so no command can be started
 }
 
-// New returns a link. The connection stays the caller's to close.
+// New returns a link. The caller closes the connection.
 func New(conn *frame.Conn, opts Options) *Link {
 	return &Link{
 		conn: conn, opts: opts, commands: map[uint64]*process{}, connects: map[uint64]chan connected{},
@@ -90,8 +89,8 @@ func (l *Link) Serve() {
 	l.mu.Unlock()
 }
 
-// Lose tells the remaining commands that they are lost. If there are any, it first calls bury, which ends their
-// leftovers.
+// Lose reports the remaining commands as lost. If there are any, it first calls bury, which kills their remaining
+// processes.
 func (l *Link) Lose(bury func()) {
 	l.mu.Lock()
 	lost := l.commands
@@ -115,17 +114,17 @@ func (l *Link) Lose(bury func()) {
 	}
 }
 
-// Busy says whether a command runs or is about to.
+// Busy reports whether a command runs or is about to start.
 func (l *Link) Busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.commands) > 0
 }
 
-// Terminate asks everything at the other end to end.
+// Terminate asks all processes of the peer to end.
 func (l *Link) Terminate() { l.send(frame.Frame{Op: frame.OpTerminate}) }
 
-// handle takes note of one frame.
+// handle processes one frame.
 func (l *Link) handle(f frame.Frame, fds []int) {
 	if l.answer(f, fds) {
 		return
@@ -155,8 +154,8 @@ func (l *Link) handle(f frame.Frame, fds []int) {
 	}
 }
 
-// Spawn starts a command, known to the peer by id and recognised by mark; place may be nil and is left when the command
-// is gone, also if it does not start. Spawn fails as core.Spawner does, and with ErrOver.
+// Spawn starts a command, identified to the peer by id and recognised by mark. place may be nil; it is released when
+// the command has ended or does not start. Spawn fails as core.Spawner does, and with ErrOver.
 func (l *Link) Spawn(spec core.Spec, id, mark uint64, place Place) (core.Process, error) {
 	p := &process{
 		link: l, id: id, mark: mark, spec: spec, place: place,
@@ -223,10 +222,10 @@ func (l *Link) request(p *process) error {
 	case err != nil && l.forget(p):
 		return ErrOver // the frame was never read
 	}
-	return nil // an unanswered frame is lost with the peer, and the start fails then
+	return nil // an unanswered frame is lost with the peer, which fails the start
 }
 
-// forget takes a command back; it reports whether it was still the peer's.
+// forget removes a command, and reports whether it was still in the peer's list.
 func (l *Link) forget(p *process) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +234,7 @@ func (l *Link) forget(p *process) bool {
 	return there
 }
 
-// send sends a frame without an answer. A peer that has ended reports its commands as lost by itself.
+// send sends a frame without an answer. After the peer's end its commands are reported as lost anyway.
 func (l *Link) send(f frame.Frame) {
 	if err := l.conn.Send(f); errors.Is(err, os.ErrDeadlineExceeded) {
 		l.opts.Log.Error(l.opts.Peer + " takes no orders; it is killed")
@@ -243,13 +242,13 @@ func (l *Link) send(f frame.Frame) {
 	}
 }
 
-// abandon kills a peer that does not do its work.
+// abandon kills a peer that does not respond.
 func (l *Link) abandon(complaint string, p *process) {
 	l.opts.Log.Error(fmt.Sprintf("%s %s; it is killed", l.opts.Peer, complaint), "exec", p.id)
 	l.opts.Abandon()
 }
 
-// refusalOf says why the peer did not start a command.
+// refusalOf returns the reason why the peer did not start a command.
 func refusalOf(f frame.Frame, spec core.Spec) error {
 	switch f.Cause {
 	case frame.CauseFolder:
@@ -262,7 +261,7 @@ func refusalOf(f frame.Frame, spec core.Spec) error {
 
 func errGone() error { return core.BadStart("the process that runs commands went away") }
 
-// Reason returns the system's own words of an error, without the paths of this process.
+// Reason returns the system's text of an error, without the paths of this process.
 func Reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

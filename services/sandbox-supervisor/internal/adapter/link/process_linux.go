@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// process is a command of a peer; it is a core.Process from the time it has started.
+// process is a command of a peer; it is a core.Process once it has started.
 type process struct {
 	link  *Link
 	id    uint64
@@ -23,20 +23,20 @@ type process struct {
 	spec  core.Spec
 	place Place // may be nil
 
-	// started has one value: nil when the process runs and the fields below are set, or why it does not.
+	// started receives one value: nil when the process runs and the fields below are set, or the reason why it does not.
 	started chan error
 	streams *stdio.Streams
 	running bool
 	pid     int
 
 	ending  sync.Mutex // held while Ended runs; guards the fields below
-	endedAt time.Time  // when Ended was called last
+	endedAt time.Time  // time of the last call of Ended
 
 	exited chan struct{}
 	end    core.End // set before exited is closed
 }
 
-// begin takes note that the process runs. The files are the peer's; see frame.OpStarted.
+// begin records that the process runs. The files are the peer's; see frame.OpStarted.
 func (p *process) begin(pid int, fds []int) {
 	p.running, p.pid = true, pid
 	if p.link.opts.Inner {
@@ -61,7 +61,7 @@ func (p *process) begin(pid int, fds []int) {
 	p.started <- nil
 }
 
-// pidOf returns the id of the process that a pidfd stands for, as this process sees it: 0 for one that is gone already.
+// pidOf returns the id of a pidfd's process as seen by this process, 0 for an ended one.
 func pidOf(fd int) int {
 	data, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
 	if err != nil {
@@ -76,10 +76,10 @@ func pidOf(fd int) int {
 	return max(pid, 0)
 }
 
-// fail takes note that the process was not started.
+// fail records that the process was not started.
 func (p *process) fail(err error) { p.started <- err }
 
-// finish takes note that the process is gone with everything it started.
+// finish records that the process has ended with all its descendants.
 func (p *process) finish(end core.End) {
 	p.end = end
 	if !p.running {
@@ -95,16 +95,18 @@ func (p *process) finish(end core.End) {
 	case hit != contract.ReasonNone:
 		p.end.Hit = hit
 	case p.link.opts.Inner && end.Signal == syscall.SIGSYS:
-		p.end.Hit = contract.ReasonSeccomp // in a cage only the filter sends SIGSYS
+		p.end.Hit = contract.ReasonSeccomp // in a cage only the seccomp filter sends SIGSYS
 	}
 	close(p.exited)
 }
 
-// aMoment is the most time between the end of a command's output and its own for which the two are taken for one.
+// aMoment is the maximum time between the end of a command's output and its own end for which one call of Ended
+// suffices.
 const aMoment = 10 * time.Millisecond
 
 // ended calls Ended twice: at the end of the output, which the link sees while the peer still reaps the command, so
-// that callers need not wait for the peer; and when the command is gone, unless the first call was a moment ago.
+// that callers need not wait for the peer; and when the command has ended, unless the first call was less than aMoment
+// ago.
 func (p *process) ended() {
 	if p.link.opts.Ended == nil {
 		return
@@ -164,8 +166,8 @@ func (p *process) Signal(sig syscall.Signal) {
 // Terminate implements core.Process.
 func (p *process) Terminate() { p.tell(frame.Frame{Op: frame.OpTerminate}) }
 
-// Kill implements core.Process. If the peer does not report the end in time, it is killed itself, and the supervisor
-// kills its leftovers.
+// Kill implements core.Process. If the peer does not report the end in time, the peer is killed, and the supervisor
+// kills its remaining processes.
 func (p *process) Kill() {
 	p.tell(frame.Frame{Op: frame.OpKill})
 	time.AfterFunc(p.link.opts.KillTimeout, func() {
@@ -183,8 +185,8 @@ func (p *process) tell(f frame.Frame) {
 	p.link.send(f)
 }
 
-// Usage implements core.Process. CPU time of descendants that have ended counts where there is a place that counts it,
-// and else as far as their parents have waited for them.
+// Usage implements core.Process. The CPU time of ended descendants is included if a place counts it, and otherwise if
+// their parents have waited for them.
 func (p *process) Usage() core.Usage {
 	if p.place != nil {
 		if usage, known := p.place.Usage(); known {

@@ -23,56 +23,56 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// pauses are before another shim is started after one that did not live long.
+// pauses are the pauses before a restart of a shim that ended soon.
 var pauses = retry.Pauses{First: 100 * time.Millisecond, Last: 5 * time.Second}
 
-// sweep bounds the time in which leftovers of a shim must be gone.
+// sweep is the time limit for ending the remaining processes of a shim.
 const sweep = 10 * time.Second
 
 // Options configures a host.
 type Options struct {
-	// Log is its log.
+	// Log receives its log entries.
 	Log *slog.Logger
-	// Node names the data directory this supervisor works for and stays; Instance names this start of it.
+	// Node is the permanent id of the supervisor's data directory; Instance is the id of this start.
 	Node, Instance string
-	// Lock is a file that says, by its lock, that a supervisor of the node is at work; empty for a node of one instance.
+	// Lock is a file whose lock shows that a supervisor of the node is running; empty for a node with one instance.
 	Lock string
-	// Lazy starts the shim when the first command wants it.
+	// Lazy starts the shim with the first command.
 	Lazy bool
-	// Program returns a small static program that becomes a shim when it is started under the name of one. Where
-	// Program is nil or fails, Executable is started instead.
+	// Program returns a small static program that acts as the shim if it is started under the shim's name. If Program is
+	// nil or fails, Executable is started instead.
 	Program func() (*os.File, error)
-	// Executable is a program that begins with shim.Main if shim.Invoked; empty for the one that runs.
+	// Executable is a program that begins with shim.Main if shim.Invoked; empty for the running one.
 	Executable string
-	// Cgroups says to use cgroups where they can be had.
+	// Cgroups enables cgroups if they are available.
 	Cgroups bool
-	// StartTimeout is how long a shim or a command may take to start, KillTimeout how long a shim may take to report
-	// the end of a command it was told to kill. A shim that takes longer is killed.
+	// StartTimeout is the time in which a shim or a command must start; KillTimeout is the time in which a shim must
+	// report the end of a killed command. A slower shim is killed.
 	StartTimeout, KillTimeout time.Duration
-	// DrainWait is how long the output of a command that is gone is waited for.
+	// DrainWait is the maximum wait for the output of an ended command.
 	DrainWait time.Duration
 }
 
-// Host is a core.Spawner by way of a shim.
+// Host is a core.Spawner that uses a shim.
 type Host struct {
 	opts     Options
-	count    atomic.Uint32  // the commands started, by all shims
-	name     string         // of cgroups and marks; set before the first shim
-	removals sync.WaitGroup // cgroups that are being removed
+	count    atomic.Uint32  // number of started commands, of all shims
+	name     string         // name in cgroups and marks; set before the first shim
+	removals sync.WaitGroup // pending removals of cgroups
 
-	wanted func()        // says that a command wants the shim
-	first  chan struct{} // closed when one has said so
+	wanted func()        // starts the lazy shim
+	first  chan struct{} // closed at the first command
 
 	mu      sync.Mutex    // guards the fields below
 	current *shimProcess  // the shim, nil if none runs
-	err     error         // why no shim runs
+	err     error         // the reason why no shim runs
 	changed chan struct{} // closed and replaced when current or err changes
 }
 
 // New returns a host without a shim; [Host.Run] starts one.
 func New(opts Options) *Host {
 	if opts.Executable == "" {
-		opts.Executable = "/proc/self/exe" // the file that runs, also when another has taken its name
+		opts.Executable = "/proc/self/exe" // the running file, even if its path now names another
 	}
 	h := &Host{opts: opts, changed: make(chan struct{}), first: make(chan struct{})}
 	h.wanted = sync.OnceFunc(func() { close(h.first) })
@@ -82,7 +82,7 @@ func New(opts Options) *Host {
 	return h
 }
 
-// Run keeps a shim until ctx ends, and returns when it is gone with everything it started.
+// Run keeps a shim running until ctx ends, and returns when it and all its processes have ended.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.set(
 		nil,
@@ -139,7 +139,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready fails while there is no shim.
+// Ready fails while no shim runs.
 func (h *Host) Ready(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,12 +164,12 @@ func (h *Host) Spawn(ctx context.Context, spec core.Spec) (core.Process, error) 
 	}
 }
 
-// Connect implements core.Spawner: commands without a cage listen where this process does.
+// Connect implements core.Spawner: uncaged commands listen on this host's loopback.
 func (h *Host) Connect(ctx context.Context, port int) (io.ReadWriteCloser, error) {
 	return stdio.Connect(ctx, port)
 }
 
-// shim returns the shim, and waits for one that is starting.
+// shim returns the shim, and waits for a starting one.
 func (h *Host) shim(ctx context.Context) (*shimProcess, error) {
 	h.wanted()
 	timeout := time.NewTimer(h.opts.StartTimeout)
@@ -200,9 +200,9 @@ func (h *Host) set(s *shimProcess, err error) {
 	h.changed = make(chan struct{})
 }
 
-// claim settles the host's name. The one supervisor that holds the node's lock is called as the node is, so that its
-// successor knows its leftovers; claim kills those of its predecessor. Another supervisor beside it, such as that of a
-// command without a daemon, has a name of its own and touches only its own processes.
+// claim sets the host's name. The one supervisor that holds the node's lock has the node's name, so that its successor
+// finds its remaining processes; claim kills those of its predecessor. Another supervisor at the same time, such as
+// that of a command without a daemon, has a unique name and touches only its own processes.
 func (h *Host) claim() (release func()) {
 	h.name = h.opts.Node + "-" + h.opts.Instance
 	if h.opts.Lock == "" {
@@ -218,7 +218,7 @@ func (h *Host) claim() (release func()) {
 	return func() { lock.Close() }
 }
 
-// lockFile makes a file and locks it until it is closed. It fails if another process has it locked.
+// lockFile creates a file and locks it until it is closed. It fails if another process holds the lock.
 func lockFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -234,13 +234,13 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openTree returns the supervisor's cgroups, nil on a system without usable ones.
+// openTree returns the supervisor's cgroups, nil without usable ones.
 func (h *Host) openTree() *cgroup.Tree {
 	if !h.opts.Cgroups {
 		return nil
 	}
 	node := "kaged-" + strings.ToLower(h.opts.Node)
-	cgroup.SweepTrees(node + "-") // of those that worked beside another and were killed; only they know their names
+	cgroup.SweepTrees(node + "-") // trees of killed additional supervisors, which have unique names
 	tree, err := cgroup.Open("kaged-" + strings.ToLower(h.name))
 	if err != nil {
 		h.opts.Log.Info("no writable cgroup; tracking commands by an environment marker", "reason", err)
@@ -249,8 +249,8 @@ func (h *Host) openTree() *cgroup.Tree {
 	return tree
 }
 
-// sweep kills all processes with a mark of this host's name, and returns when they are gone. It is called while no shim
-// runs.
+// sweep kills all processes with a mark of this host's name, and returns when they have ended. It is called while no
+// shim runs.
 func (h *Host) sweep() {
 	node := proc.Mark(h.name, 0)
 	ours := func(mark uint64) bool { return proc.Family(mark, node) }
@@ -271,6 +271,6 @@ func (h *Host) sweep() {
 		for _, pid := range pids {
 			proc.Signal(pid, unix.SIGKILL, func(pid int) bool { return ours(proc.MarkOf(pid)) })
 		}
-		time.Sleep(time.Millisecond) // they are other processes' children, so their end cannot be waited for
+		time.Sleep(time.Millisecond) // they are other processes' children, so their end has no event
 	}
 }

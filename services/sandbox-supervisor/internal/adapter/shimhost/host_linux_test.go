@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// options are those of a host of its own.
+// options are the options of a host for one test.
 func options(change ...func(*shimhost.Options)) shimhost.Options {
 	opts := shimhost.Options{
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Node: ident.New(), Instance: ident.New(), Cgroups: true,
@@ -73,7 +73,7 @@ func spawn(t *testing.T, h *shimhost.Host, s core.Spec) (p core.Process, line ch
 	return p, line
 }
 
-// A lazy host starts its shim with the first command, and stops as well without one.
+// A lazy host starts its shim with the first command, and also stops without one.
 func TestLazy(t *testing.T) {
 	t.Parallel()
 	lazy := func(o *shimhost.Options) { o.Lazy = true }
@@ -93,7 +93,7 @@ func TestLazy(t *testing.T) {
 	stop()
 }
 
-// Where the embedded program cannot be had, the shim is the supervisor's own executable.
+// If the embedded program is unavailable, the shim is the supervisor's own executable.
 func TestWithoutTheProgram(t *testing.T) {
 	t.Parallel()
 	missing := func() (*os.File, error) { return nil, errors.New("built without it") }
@@ -104,7 +104,7 @@ func TestWithoutTheProgram(t *testing.T) {
 	}
 }
 
-// A program that does not become a shim is no reason to wait: a command is refused, and the host stops as always.
+// If the program does not act as a shim, a command is refused without a long wait, and the host stops as usual.
 func TestNoShim(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"/bin/false", "/bin/true", "/no/such/program"} {
@@ -122,7 +122,7 @@ func TestNoShim(t *testing.T) {
 	}
 }
 
-// A host is ready when its shim is, and says so until then.
+// A host is ready when its shim is, and not before.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	opts := options()
@@ -138,8 +138,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Two supervisors of one data directory, such as a daemon and a command that runs without it, leave each other's
-// commands alone, with cgroups and without; once both are gone the lock is free.
+// Two supervisors of one data directory, such as a daemon and a command that runs without it, do not touch each other's
+// commands, with cgroups and without. After both have ended the lock is free.
 func TestTwoHostsOfOneNode(t *testing.T) {
 	t.Parallel()
 	lock := filepath.Join(t.TempDir(), "run", "lock")

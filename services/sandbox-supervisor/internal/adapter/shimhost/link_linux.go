@@ -23,7 +23,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/shim"
 )
 
-// errCgroup says that a cgroup was made and that no process can be started in it.
+// errCgroup reports that a cgroup was created but no process can be started in it.
 var errCgroup = errors.New("a process cannot be started in a cgroup")
 
 // shimProcess is one shim.
@@ -32,12 +32,12 @@ type shimProcess struct {
 	conn *frame.Conn
 	link *link.Link
 	cmd  *exec.Cmd
-	wait func() error // for the end of cmd
+	wait func() error // waits for the end of cmd
 	tree *cgroup.Tree // may be nil
 	leaf *cgroup.Leaf // the shim's own; may be nil
 }
 
-// start starts a shim and returns when it is set up. It fails with errCgroup where only the cgroup is in the way.
+// start starts a shim and returns when it is ready. It fails with errCgroup if only the cgroup prevents the start.
 func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 	conn, theirs, err := frame.Pair()
 	if err != nil {
@@ -57,10 +57,10 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 		Env:    []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
 		Stderr: &logWriter{log: h.opts.Log}, ExtraFiles: []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-		// The shim's standard error is awaited no longer than this, as another process may hold it open.
+		// The maximum wait for the end of the shim's standard error, which another process may hold open.
 		WaitDelay: time.Second,
 	}
-	// Without it, leftovers of a killed supervisor wait for the next one.
+	// Without the pidfd, the remaining processes of a killed supervisor are left to the next one.
 	if self, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		file := os.NewFile(uintptr(self), "supervisor")
 		defer file.Close()
@@ -90,8 +90,8 @@ func start(h *Host, tree *cgroup.Tree) (*shimProcess, error) {
 	return s, nil
 }
 
-// program returns the shim's executable and its arguments. It prefers the embedded program: a shim started from this
-// one maps a hundred megabytes of code, of which it uses one, and takes 70 MB of memory instead of 6.
+// program returns the shim's executable and its arguments. It prefers the embedded program: a shim from this executable
+// would map a hundred megabytes of code, use one of them, and take 70 MB of memory instead of 6.
 func (h *Host) program() (path string, args []string) {
 	if h.opts.Program != nil {
 		file, err := h.opts.Program()
@@ -103,7 +103,7 @@ func (h *Host) program() (path string, args []string) {
 	return h.opts.Executable, []string{shim.Name, shim.Misplaced}
 }
 
-// kill makes an end of a shim that is of no use.
+// kill kills an unusable shim.
 func (s *shimProcess) kill() { _ = s.cmd.Process.Kill() } // fails only if it has ended
 
 // awaitReady waits for the shim's first frame.
@@ -129,18 +129,18 @@ func (s *shimProcess) awaitReady() error {
 
 // serve handles the shim's frames until the shim or ctx ends. Then it ends the shim and its leftovers.
 func (s *shimProcess) serve(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { _ = s.conn.End() }) // the shim kills everything and ends
+	stop := context.AfterFunc(ctx, func() { _ = s.conn.End() }) // the shim then kills all its processes and ends
 	s.link.Serve()
-	s.host.set(nil, nil) // commands that come from now on wait for another shim
+	s.host.set(nil, nil) // later commands wait for another shim
 	if stop() {
-		s.kill() // it was not told to end, so its state is unusable
+		s.kill() // it ended without a request, so its state is unusable
 	}
 	s.reap()
 	s.link.Lose(s.host.sweep)
 	s.removeLeaf()
 }
 
-// reap waits for the shim's process, and kills it if it takes too long.
+// reap waits for the shim's process, and kills it after a time.
 func (s *shimProcess) reap() {
 	s.conn.Close()
 	late := time.AfterFunc(s.host.opts.KillTimeout, s.kill)
@@ -184,7 +184,7 @@ func (p *place) Files() ([]int, bool) { return []int{p.leaf.FD()}, true }
 // Kill implements link.Place.
 func (p *place) Kill() error { return p.leaf.Kill() }
 
-// Usage implements link.Place. Memory is that of the processes there.
+// Usage implements link.Place. Memory is that of the processes in the cgroup.
 func (p *place) Usage() (core.Usage, bool) {
 	cpu, err := p.leaf.CPU()
 	pids, _ := p.leaf.Processes()

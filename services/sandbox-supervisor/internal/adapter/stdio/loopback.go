@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// connectTimeout is how long a connection to the loopback may take.
+// connectTimeout is the time limit for a connection to the loopback.
 const connectTimeout = 5 * time.Second
 
 // Connect connects to a port of this host's loopback, for commands without a cage. It fails as core.Spawner does.

@@ -1,9 +1,9 @@
 //go:build unix
 
-// Package stdio is a process's standard files as its supervisor holds them: a terminal's master side or three pipes.
+// Package stdio is the supervisor's side of a process's standard files: a terminal's master side or three pipes.
 //
-// Output is read no faster than it is taken and never kept, so a consumer that stops reading makes the process wait and
-// costs no memory. After the end of the process its output is still read to the end. If a process of another origin
+// Output is read only as fast as it is consumed and is not buffered, so a consumer that stops reading makes the process
+// wait and costs no memory. After the end of the process its remaining output is still read. If an unrelated process
 // holds the other side open, the output ends with the first short pause.
 package stdio
 
@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// chunk is the most bytes handed over at once.
+	// chunk is the maximum number of bytes passed on at once.
 	chunk = 32 << 10
-	// maxRest is the most bytes read after the end of a process from files that another process holds open: more than a
-	// pipe or a terminal keeps.
+	// maxRest is the maximum number of bytes read after the end of a process from files that another process holds open:
+	// more than a pipe or a terminal buffers.
 	maxRest = 2 << 20
-	// endOfFile is the character that tells a terminal's reader that there is no more.
+	// endOfFile is the character that ends the input of a terminal's reader.
 	endOfFile = 4
 )
 
-// Streams are the standard files of one process. Its methods may be called by many at once, Copy once.
+// Streams are the standard files of one process. Its methods may be called from any goroutine, Copy once.
 type Streams struct {
 	outputs  []output
 	terminal bool
 	ended    chan struct{} // closed by End
 
 	mu     sync.Mutex // guards the fields below; not held while writing
-	input  *os.File   // nil when it is closed; a terminal's is that of its output
-	closed bool       // Close was called
-	inLine bool       // the last input of the terminal did not end its line
+	input  *os.File   // nil when closed; for a terminal the same file as its output
+	closed bool       // whether Close was called
+	inLine bool       // whether the last input to the terminal lacked a line end
 }
 
 type output struct {
@@ -46,7 +46,7 @@ type output struct {
 	file   *os.File
 }
 
-// Terminal returns the streams of a terminal's master side, a descriptor it owns from here on.
+// Terminal returns the streams of a terminal's master side and takes ownership of the descriptor.
 func Terminal(fd int) (*Streams, error) {
 	file, err := pollable(fd, "terminal")
 	if err != nil {
@@ -55,8 +55,8 @@ func Terminal(fd int) (*Streams, error) {
 	return &Streams{outputs: []output{{core.Stdout, file}}, terminal: true, input: file, ended: make(chan struct{})}, nil
 }
 
-// Pipes returns streams and the process's ends of them: standard input, output and error, for the caller to close when
-// the process is started. With merge standard error is standard output, one file that stands there twice.
+// Pipes returns streams and the process's ends of the pipes: standard input, output and error. The caller closes them
+// when the process has started. With merge standard error is the same file as standard output.
 func Pipes(merge bool) (_ *Streams, theirs [3]*os.File, err error) {
 	var ours [3]*os.File
 	defer func() {
@@ -96,7 +96,7 @@ func Pipes(merge bool) (_ *Streams, theirs [3]*os.File, err error) {
 // pipe returns a pipe that no other process inherits.
 func pipe() (r, w int, err error) {
 	var p [2]int
-	syscall.ForkLock.RLock() // for systems that cannot make it so at once
+	syscall.ForkLock.RLock() // for systems without an atomic close-on-exec flag
 	defer syscall.ForkLock.RUnlock()
 	if err := unix.Pipe(p[:]); err != nil {
 		return -1, -1, err
@@ -106,7 +106,7 @@ func pipe() (r, w int, err error) {
 	return p[0], p[1], nil
 }
 
-// pollable makes a descriptor a file with deadlines for reads and writes.
+// pollable returns a file with deadlines for a descriptor.
 func pollable(fd int, name string) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
@@ -115,7 +115,7 @@ func pollable(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// End says that the process and all it started is gone: writing ends, and reading within wait.
+// End records that the process and all its descendants have ended: writing ends at once, and reading within wait.
 func (s *Streams) End(wait time.Duration) {
 	for _, out := range s.outputs {
 		_ = out.file.SetReadDeadline(time.Now().Add(wait))
@@ -128,8 +128,8 @@ func (s *Streams) End(wait time.Duration) {
 	close(s.ended)
 }
 
-// Copy hands over output as core.Process says, and closes the files at the end. It ends after End only. It calls silent
-// once all writers are gone, which may be before End; for a terminal perhaps twice.
+// Copy passes output on as specified in core.Process, and closes the files at the end. It returns only after End. It
+// calls silent once all writers have closed, possibly before End, and for a terminal possibly twice.
 func (s *Streams) Copy(sink func(core.Stream, []byte), silent func()) {
 	var turn sync.Mutex // held while sink runs
 	var wg sync.WaitGroup
@@ -148,13 +148,13 @@ func (s *Streams) Copy(sink func(core.Stream, []byte), silent func()) {
 	s.Close()
 }
 
-// copy hands over one output until its end.
+// copy passes one output on until its end.
 func (s *Streams) copy(out output, sink func([]byte), silent func()) {
 	buf := make([]byte, chunk)
 	for {
 		n, err := out.file.Read(buf)
 		if n > 0 {
-			sink(append([]byte(nil), buf[:n]...)) // gRPC may look at it after it was sent
+			sink(append([]byte(nil), buf[:n]...)) // a copy, because gRPC may read it after Send has returned
 		}
 		switch {
 		case err == nil:
@@ -162,7 +162,7 @@ func (s *Streams) copy(out output, sink func([]byte), silent func()) {
 			s.rest(out, buf, sink)
 			return
 		case s.terminal && errors.Is(err, syscall.EIO):
-			// No process has the terminal open. A running one may open it again.
+			// No process has the terminal open. A running process may open it again.
 			select {
 			case <-s.ended:
 				return
@@ -178,7 +178,7 @@ func (s *Streams) copy(out output, sink func([]byte), silent func()) {
 	}
 }
 
-// rest hands over the buffered output without waiting for more.
+// rest passes on the buffered output without waiting for more.
 func (s *Streams) rest(out output, buf []byte, sink func([]byte)) {
 	raw, err := out.file.SyscallConn()
 	if err != nil {
@@ -213,8 +213,8 @@ func (s *Streams) Write(data []byte) error {
 	return err
 }
 
-// CloseInput ends the standard input. A terminal's reader is told by the end-of-file character, which ends its line
-// first if one was begun.
+// CloseInput ends the standard input. For a terminal it writes the end-of-file character, twice if a line was begun,
+// because the first then only ends that line.
 func (s *Streams) CloseInput() {
 	s.mu.Lock()
 	file, inLine := s.input, s.inLine
@@ -239,9 +239,9 @@ func (s *Streams) Resize(size core.Size) bool {
 		return false
 	}
 	if s.closed {
-		return true // it was resized too late, not wrongly
+		return true // the terminal is closed already, which is not an error
 	}
-	raw, err := s.outputs[0].file.SyscallConn() // not Fd, which would take the deadlines from the file
+	raw, err := s.outputs[0].file.SyscallConn() // not Fd, which would disable the file's deadlines
 	if err != nil {
 		return true
 	}
@@ -251,7 +251,7 @@ func (s *Streams) Resize(size core.Size) bool {
 	return true
 }
 
-// Hidden reports whether the terminal reads a line without showing it, as a prompt for a password does.
+// Hidden reports whether the terminal reads a line without echo, as a password prompt does.
 func (s *Streams) Hidden() (hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +269,7 @@ func (s *Streams) Hidden() (hidden bool) {
 	return hidden
 }
 
-// Close closes the files. Copy calls it too; callers need it for streams whose process was never started.
+// Close closes the files. Copy calls it too; it is for streams whose process was never started.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

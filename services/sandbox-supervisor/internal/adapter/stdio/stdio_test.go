@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// terminal returns streams of a terminal and its other side.
+// terminal returns the streams of a terminal and its slave side.
 func terminal(t *testing.T) (*stdio.Streams, *os.File) {
 	t.Helper()
 	master, slave, err := pty.Open()
@@ -37,7 +37,7 @@ func terminal(t *testing.T) (*stdio.Streams, *os.File) {
 	return s, slave
 }
 
-// collect copies output until its end. silent receives a value when all writers are gone.
+// collect copies output until its end. silent receives a value when all writers have closed.
 func collect(s *stdio.Streams) (out, errs *bytes.Buffer, silent, done chan struct{}) {
 	out, errs, silent, done = &bytes.Buffer{}, &bytes.Buffer{}, make(chan struct{}, 2), make(chan struct{})
 	go func() {
@@ -53,7 +53,7 @@ func collect(s *stdio.Streams) (out, errs *bytes.Buffer, silent, done chan struc
 	return out, errs, silent, done
 }
 
-// A terminal that another process keeps open does not delay the end, and output from before it is not lost.
+// A terminal held open by another process does not delay the end, and output from before the end is not lost.
 func TestForeignHolder(t *testing.T) {
 	t.Parallel()
 	s, slave := terminal(t)
@@ -78,7 +78,7 @@ func TestForeignHolder(t *testing.T) {
 	}
 }
 
-// A holder that goes on writing does not hold it up either.
+// A holder that keeps writing does not delay the end either.
 func TestForeignWriter(t *testing.T) {
 	t.Parallel()
 	s, theirs, err := stdio.Pipes(false)
@@ -91,7 +91,7 @@ func TestForeignWriter(t *testing.T) {
 		defer close(stopped)
 		for {
 			if _, err := theirs[1].Write(make([]byte, 1<<16)); err != nil {
-				return // the reader is gone
+				return // the reader has closed
 			}
 		}
 	}()
@@ -128,7 +128,7 @@ func TestReopenedTerminal(t *testing.T) {
 	}
 }
 
-// Pipes are three, and closing the input reaches the reader.
+// There are three pipes, and closing the input reaches the reader.
 func TestPipes(t *testing.T) {
 	t.Parallel()
 	s, theirs, err := stdio.Pipes(false)
