@@ -1,8 +1,8 @@
 // Package blueprint describes the cage that an init builds: its mounts, the other files of its root, and the rights of
 // its processes.
 //
-// A [Base] and then a [Plan] travel as JSON in frames (package frame), the plan after its descriptors. The init trusts
-// both.
+// A [Base] and then a [Plan] are sent as JSON in frames (package frame), the plan after its descriptors. The init
+// trusts both.
 package blueprint
 
 import (
@@ -39,7 +39,7 @@ const (
 type Base struct {
 	// Mark is the mark of the init itself; see package proc.
 	Mark uint64 `json:"mark"`
-	// Userns says that the init has its own user namespace.
+	// Userns means that the init has its own user namespace.
 	Userns bool `json:"userns,omitempty"`
 	// GID is the group of the cage's user.
 	GID int `json:"gid"`
@@ -49,7 +49,7 @@ type Base struct {
 	Etc []string `json:"etc,omitempty"`
 	// Texts are generated files, by absolute path.
 	Texts map[string]string `json:"texts,omitempty"`
-	// TmpBytes and TmpInodes bound the private folders together.
+	// TmpBytes and TmpInodes limit the private folders together.
 	TmpBytes  int64 `json:"tmp_bytes"`
 	TmpInodes int64 `json:"tmp_inodes"`
 }
@@ -58,7 +58,7 @@ type Base struct {
 type Plan struct {
 	// Hidden are kaged's own paths, covered with an empty folder or file if they lie in the system.
 	Hidden []ownpath.Path `json:"hidden,omitempty"`
-	// TmpBytes and TmpInodes override the bounds of the base; 0 keeps those.
+	// TmpBytes and TmpInodes override the limits of the base; 0 keeps those.
 	TmpBytes  int64 `json:"tmp_bytes,omitempty"`
 	TmpInodes int64 `json:"tmp_inodes,omitempty"`
 	// Binds are the granted trees, parents before their children.
@@ -68,7 +68,7 @@ type Plan struct {
 	Covered [][]byte `json:"covered,omitempty"`
 	// Net is the cage's network.
 	Net netns.Plan `json:"net"`
-	// Processes bounds processes and threads; 0 is no bound.
+	// Processes limits processes and threads; 0 means no limit.
 	Processes int64 `json:"processes,omitempty"`
 	// Filter is the seccomp program in the kernel's form.
 	Filter []byte `json:"filter"`
@@ -82,7 +82,7 @@ type Bind struct {
 	// Tree is the index of the received descriptor of a detached mount, ready to attach; -1 if the init must open and
 	// mount the path itself.
 	Tree int `json:"tree"`
-	// Writable allows changes; Dir marks a folder.
+	// Writable permits changes; Dir marks a folder.
 	Writable bool `json:"writable,omitempty"`
 	Dir      bool `json:"dir,omitempty"`
 	// Dev and Ino identify the file found by the supervisor; the init refuses any other.
@@ -90,6 +90,6 @@ type Bind struct {
 	Ino uint64 `json:"ino"`
 	// Within marks a path inside another Bind; the init must find the same file there.
 	Within bool `json:"within,omitempty"`
-	// Own marks the cage's persistent home, which is no part of the project.
+	// Own marks the cage's persistent home, which is not part of the project.
 	Own bool `json:"own,omitempty"`
 }

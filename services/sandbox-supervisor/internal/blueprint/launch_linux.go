@@ -15,7 +15,7 @@ const (
 	ArgCallsInside = "calls-inside"
 )
 
-// Launch is a request to start an init. It travels as JSON in a frame with the init's socket, its stderr, and the
+// Launch is a request to start an init. It is sent as JSON in a frame with the init's socket, its stderr, and the
 // folder of its cgroup if Cgroup is set.
 type Launch struct {
 	// Userns gives the init its own user namespace.
@@ -25,7 +25,7 @@ type Launch struct {
 	GID int `json:"gid"`
 	// Groups clears its supplementary groups.
 	Groups bool `json:"groups,omitempty"`
-	// Cgroup says that the init starts in the cgroup of the last descriptor.
+	// Cgroup means that the init starts in the cgroup of the last descriptor.
 	Cgroup bool `json:"cgroup,omitempty"`
 }
 
@@ -45,7 +45,7 @@ func Rights(userns bool) []uintptr {
 	return list
 }
 
-// Cleanup lists what the launcher removes from the host if the supervisor is killed. It travels as JSON in a frame with
+// Cleanup lists what the launcher removes from the host if the supervisor is killed. It is sent as JSON in a frame with
 // a pidfd of the supervisor.
 type Cleanup struct {
 	// Journals is the folder of the stub journals; may be empty.

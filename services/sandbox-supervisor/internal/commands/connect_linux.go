@@ -6,11 +6,11 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 )
 
-// connectTimeout is how many seconds a connection to the loopback may take: one that waits there waits for a
-// listener that takes no more.
+// connectTimeout is the time limit in seconds for a connection to the loopback; it is reached if the listener accepts
+// no more connections.
 const connectTimeout = 5
 
-// connect connects to a port of this process's own loopback and hands the socket over.
+// connect connects to a port of this process's loopback and sends the socket to the peer.
 func (s *Server) connect(f frame.Frame) {
 	fd, err := dial(f.Port)
 	if err != nil {
@@ -21,8 +21,8 @@ func (s *Server) connect(f frame.Frame) {
 	_ = s.conn.Send(frame.Frame{Op: frame.OpConnected, Exec: f.Exec}, fd)
 }
 
-// dial returns a socket that is connected to a port of the loopback. The kernel's calls are enough, and package
-// net would make the program of the cages' inits larger.
+// dial returns a socket connected to a port of the loopback. It uses system calls, because package net would make the
+// program of cage inits larger.
 func dial(port int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CloseInherited closes the descriptors above last that this process was started with. Those are exactly the ones
-// without close-on-exec: Go sets it on every file it opens.
+// CloseInherited closes the descriptors above last that this process inherited. They are exactly those without
+// close-on-exec, which Go sets on every file it opens.
 func CloseInherited(last int) error {
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {

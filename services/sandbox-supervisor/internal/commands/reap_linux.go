@@ -10,10 +10,10 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// reap waits for processes to end, for ever.
+// reap waits for ended processes, in an endless loop.
 func (s *Server) reap() {
 	for {
-		// Looked at and left: only collect takes an id out of use, under the lock that signals are sent under.
+		// Examined without reaping: only collect frees an id, under the lock for sending signals.
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
 		switch err {
 		case nil:
@@ -54,8 +54,8 @@ func (s *Server) collect() {
 	}
 }
 
-// settle reports the commands that are gone with their descendants, and kills the descendants of the other ended
-// ones. The caller holds s.mu.
+// settle reports the commands that have ended with their descendants, and kills the descendants of the other ended
+// commands. The caller holds s.mu.
 func (s *Server) settle() {
 	if s.closing {
 		return
@@ -90,8 +90,8 @@ func (s *Server) settle() {
 	}
 }
 
-// lookAgain schedules another look. Most ends are those of children, which reap sees; processes forked behind a
-// search, and delayed effects of the system, are seen this way. The caller holds s.mu.
+// lookAgain schedules another check. reap sees the ends of children; the check finds processes forked during a search,
+// and delayed effects of the system. The caller holds s.mu.
 func (s *Server) lookAgain() {
 	if s.looking {
 		return
@@ -105,12 +105,13 @@ func (s *Server) lookAgain() {
 	})
 }
 
-// survivors are the children of this process that are no main process: every process that outlives its parents is one.
+// survivors are the children of this process that are not main processes, that is, processes that outlived their
+// parents.
 type survivors struct {
-	// childless reports that this process has no children, so no descendants remain.
+	// childless means that this process has no children, so no descendants remain.
 	childless bool
-	// of holds them by their command. Under nil are those to kill unconditionally: of a command that is gone, and
-	// those without a command once no running one could have started them.
+	// of holds them by their command. Under nil are those to kill unconditionally: those of an ended command, and those
+	// without a command if no running command could have started them.
 	of map[*command][]int
 }
 
@@ -132,7 +133,7 @@ func (s *Server) survivors() survivors {
 	return left
 }
 
-// owner returns the command a child belongs to, and whether that is known: nil and true is a command that is gone.
+// owner returns the command of a child, and whether it is known: nil and true mean an ended command.
 func (s *Server) owner(pid int) (c *command, known bool) {
 	mark := proc.MarkOf(pid)
 	stat, _ := proc.Read(pid)
@@ -144,7 +145,7 @@ func (s *Server) owner(pid int) (c *command, known bool) {
 	return nil, s.base != 0 && proc.Family(mark, s.base)
 }
 
-// running returns whether a command's main process runs or is about to.
+// running reports whether a command's main process runs or is about to start.
 func (s *Server) running() bool { return len(s.mains) > 0 || s.forking > 0 }
 
 // empty reports whether a command with an ended main process has no descendants left.
@@ -161,7 +162,7 @@ func (s *Server) empty(c *command, left survivors) bool {
 	if populated, err := cgroup.Populated(c.cgroup); err != nil || !populated {
 		return true
 	}
-	// Some kernels count a process as there until a moment after it was reaped, and list it no more.
+	// Some kernels still count a process shortly after it was reaped, but no longer list it.
 	pids, err := cgroup.Processes(c.cgroup)
 	return err == nil && len(pids) == 0
 }
@@ -171,7 +172,7 @@ func (s *Server) finish(c *command, left int) {
 	f := frame.Frame{Op: frame.OpExited, Exec: c.id, Left: left}
 	switch {
 	case !c.ended:
-		f.Signal = int(unix.SIGKILL) // it does not end; SIGKILL was the last signal sent
+		f.Signal = int(unix.SIGKILL) // it does not end; SIGKILL was the last signal
 		delete(s.mains, c.pid)
 	case c.status.Signaled():
 		f.Signal = int(c.status.Signal())
@@ -182,11 +183,11 @@ func (s *Server) finish(c *command, left int) {
 	if c.cgroup >= 0 {
 		unix.Close(c.cgroup)
 	}
-	_ = s.conn.Send(f) // a supervisor that is gone ends serve
+	_ = s.conn.Send(f) // a lost supervisor ends serve
 }
 
-// destroy kills every process of a command that can be found; orphans are those that are children of this process. It
-// is repeated until the command is empty. The caller holds s.mu.
+// destroy kills every findable process of a command; orphans are those that are children of this process. It is
+// repeated until the command is empty. The caller holds s.mu.
 func (s *Server) destroy(c *command, orphans []int) {
 	if c.giveUp.IsZero() {
 		c.giveUp = time.Now().Add(giveUp)
@@ -200,13 +201,13 @@ func (s *Server) destroy(c *command, orphans []int) {
 	}
 	if c.cgroup >= 0 {
 		if populated, err := cgroup.Populated(c.cgroup); err == nil && populated && cgroup.Kill(c.cgroup) == nil {
-			return // at once and complete; processes that left the cgroup become orphans sooner or later
+			return // at once and complete; processes that left the cgroup become orphans later
 		}
 	}
 	killMarked(func(mark uint64) bool { return mark == c.mark })
 }
 
-// terminate asks everything of a command to end. The caller holds s.mu.
+// terminate asks all processes of a command to end. The caller holds s.mu.
 func (s *Server) terminate(c *command) {
 	var pids []int
 	if c.cgroup >= 0 {
@@ -214,7 +215,7 @@ func (s *Server) terminate(c *command) {
 	} else {
 		pids, _ = proc.Marked(func(mark uint64) bool { return mark == c.mark })
 	}
-	// A stopped process takes notice only when it goes on.
+	// A stopped process reacts only after it is continued.
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
 		if !c.ended {
 			_ = unix.Kill(-c.pid, sig)
@@ -222,7 +223,7 @@ func (s *Server) terminate(c *command) {
 		for _, pid := range pids {
 			proc.Signal(pid, sig, func(pid int) bool {
 				stat, err := proc.Read(pid)
-				inGroup := !c.ended && stat.Group == c.pid // has it already
+				inGroup := !c.ended && stat.Group == c.pid // its group has got the signal already
 				return err == nil && !inGroup && proc.MarkOf(pid) == c.mark
 			})
 		}

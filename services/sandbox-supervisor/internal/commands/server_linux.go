@@ -13,64 +13,65 @@ import (
 )
 
 const (
-	// giveUp bounds the end of a killed process. The kernel keeps one that hangs in a device or a dead network file
-	// system until that operation ends; its command is then reported as exited, with its remaining processes.
+	// giveUp is the time limit for the end of a killed process. The kernel keeps a process that hangs in a device or a
+	// dead network file system until that operation ends; its command is then reported as exited, with its remaining
+	// processes.
 	giveUp = 10 * time.Second
-	// again is how often the server looks at a command that is ending, beside every time a process ends.
+	// again is the interval of checks for a command that is ending, besides the check at every end of a process.
 	again = 20 * time.Millisecond
 )
 
 // command is a command that was started or is being started.
 type command struct {
 	id, mark uint64
-	pid      int // its main process, 0 before it is forked
-	cgroup   int // the folder of its cgroup, or -1; the command's to close
+	pid      int // its main process, 0 before the fork
+	cgroup   int // folder of its cgroup, or -1; closed by the command
 
 	ended   bool // the main process is reaped
 	status  unix.WaitStatus
-	lenient bool      // terminated: descendants of the main process may end by themselves, until OpKill
-	killed  bool      // OpKill came
-	giveUp  time.Time // when to report it as exited in any case; zero until it is first killed
+	lenient bool      // terminated: descendants of the main process may end by themselves until OpKill
+	killed  bool      // OpKill was received
+	giveUp  time.Time // when to report it as exited even with remaining processes; zero until it is first killed
 }
 
-// dying returns whether everything of the command is to be killed.
+// dying reports whether all processes of the command are to be killed.
 func (c *command) dying() bool { return c.killed || c.ended && !c.lenient }
 
 // Options describes the process that the server runs in.
 type Options struct {
-	// Inner is set in the first process of a process namespace. Its peer sees other ids of the commands than it does,
-	// so that it sends a file of each; the kernel kills its remaining processes.
+	// Inner is set in the first process of a pid namespace. Its peer sees other process ids, so it sends a pidfd of each
+	// process; the kernel kills its remaining processes.
 	Inner bool
-	// Prepare, unless nil, is called once on the thread that forks every command, before the first:
-	// commands inherit its effects.
+	// Prepare, unless nil, is called once on the thread that forks all commands, before the first: commands inherit its
+	// effects.
 	Prepare func() error
-	// Place puts the thread that forks where a command belongs, by the files it came with, and returns how it comes
-	// back. Nil where commands come with the folder of their cgroup.
+	// Place moves the forking thread into a command's cgroups, given by files, and returns a function that moves it back.
+	// It is nil if commands come with the folder of their cgroup.
 	Place func(files []int) (back func(), err error)
 }
 
-// Server owns commands. [New] makes one without commands.
+// Server starts and owns commands. Create it with [New].
 type Server struct {
 	conn *frame.Conn
 	opts Options
 	work chan func() // functions for the forking thread; nil for any thread
 
-	// spawning is held while a process is forked: its mark is then the shim's own.
+	// spawning is held while a process is forked, when its mark is still the shim's own.
 	spawning sync.Mutex
-	forked   chan struct{} // tells the reaper that there is a child again
-	reaped   chan struct{} // tells end that a child is gone
+	forked   chan struct{} // wakes the reaper when there is a child again
+	reaped   chan struct{} // wakes end when a child was reaped
 
 	mu       sync.Mutex // guards the fields below; held while processes are reaped or signalled by id
 	commands map[uint64]*command
-	mains    map[int]*command        // the commands by their main process, until it is reaped
-	forking  int                     // how many processes may exist that are not in mains yet
-	early    map[int]unix.WaitStatus // ends seen during a fork
-	base     uint64                  // the family of the marks seen
-	looking  bool                    // the timer of look runs
-	closing  bool                    // end was called
+	mains    map[int]*command        // commands by their main process, until it is reaped
+	forking  int                     // number of processes that may exist and are not in mains yet
+	early    map[int]unix.WaitStatus // ends of processes seen during a fork
+	base     uint64                  // family of the seen marks
+	looking  bool                    // whether the timer of look runs
+	closing  bool                    // whether end was called
 }
 
-// New returns a server for the requests of conn. A separate forking thread is prepared by then.
+// New returns a server for the requests of conn. A separate forking thread is prepared before New returns.
 func New(conn *frame.Conn, opts Options) (*Server, error) {
 	s := &Server{
 		conn: conn, opts: opts, forked: make(chan struct{}, 1), reaped: make(chan struct{}, 1),
@@ -87,7 +88,7 @@ func New(conn *frame.Conn, opts Options) (*Server, error) {
 
 // forker is the thread that forks.
 func (s *Server) forker(prepared chan<- error) {
-	runtime.LockOSThread() // and never unlocked: it is no thread like the others any more
+	runtime.LockOSThread() // never unlocked, because the thread differs from all others
 	if s.opts.Prepare != nil {
 		if err := s.opts.Prepare(); err != nil {
 			prepared <- err
@@ -100,7 +101,7 @@ func (s *Server) forker(prepared chan<- error) {
 	}
 }
 
-// onForker runs do on the thread that forks and returns when it has.
+// onForker runs do on the forking thread and returns when it has run.
 func (s *Server) onForker(do func()) {
 	if s.work == nil {
 		do()
@@ -114,9 +115,9 @@ func (s *Server) onForker(do func()) {
 	<-done
 }
 
-// Serve tells the peer that everything is ready, with files, and works until the connection ends. Where the process is
-// no first of a namespace, everything it ever started is killed and gone when Serve returns. It reports whether the
-// peer has told that it ends, as opposed to one that was killed.
+// Serve sends the peer the frame ready with files, and works until the connection ends. If the process is not the first
+// of a namespace, all its descendants are killed and have ended when Serve returns. It reports whether the peer
+// announced its end, and was not killed.
 func (s *Server) Serve(ready frame.Frame, files ...int) (ordered bool) {
 	go s.reap()
 	if err := s.conn.Send(ready, files...); err == nil {
@@ -128,7 +129,7 @@ func (s *Server) Serve(ready frame.Frame, files ...int) (ordered bool) {
 	return ordered
 }
 
-// serve carries out the supervisor's requests until it ends. It reports whether the end was announced.
+// serve handles the supervisor's requests until it ends. It reports whether the end was announced.
 func (s *Server) serve() (ordered bool) {
 	for {
 		f, fds, err := s.conn.Receive()
@@ -140,7 +141,7 @@ func (s *Server) serve() (ordered bool) {
 			return true
 		}
 		if f.Op == frame.OpStart {
-			// Beside the loop: a folder on a network that hangs must not keep others from being killed.
+			// In a goroutine: a hanging network folder must not delay the killing of other commands.
 			go s.start(f, fds)
 			continue
 		}
@@ -159,7 +160,7 @@ func (s *Server) serve() (ordered bool) {
 	}
 }
 
-// control does one thing to a command. The caller holds s.mu.
+// control applies one request to a command. The caller holds s.mu.
 func (s *Server) control(c *command, f frame.Frame) {
 	switch f.Op {
 	case frame.OpSignal:
@@ -176,7 +177,7 @@ func (s *Server) control(c *command, f frame.Frame) {
 	}
 }
 
-// terminateAll asks everything in the namespace to end. The caller holds s.mu.
+// terminateAll asks all processes in the namespace to end. The caller holds s.mu.
 func (s *Server) terminateAll() {
 	for _, c := range s.commands {
 		c.lenient = true
@@ -185,7 +186,7 @@ func (s *Server) terminateAll() {
 	_ = unix.Kill(-1, unix.SIGCONT)
 }
 
-// end kills everything this process ever started, however it hides, and returns when it is gone.
+// end kills all descendants of this process, however they hide, and returns when they have ended.
 func (s *Server) end() {
 	s.mu.Lock()
 	s.closing = true
@@ -215,7 +216,7 @@ func (s *Server) destroyAll() {
 			_ = cgroup.Kill(c.cgroup)
 		}
 	}
-	// A process that shed its mark or left its cgroup becomes a child of this process when its parents are gone.
+	// A process that shed its mark or left its cgroup becomes a child of this process when its parents have ended.
 	children, _ := proc.Children()
 	for _, pid := range children {
 		_ = unix.Kill(pid, unix.SIGKILL)

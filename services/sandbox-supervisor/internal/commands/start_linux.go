@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/proc"
 )
 
-// refusal is why a command could not be started.
+// refusal is the reason why a command could not be started.
 type refusal struct {
 	cause frame.Cause
 	text  string
@@ -41,11 +41,11 @@ func (s *Server) start(f frame.Frame, fds []int) {
 	if !errors.As(err, &r) {
 		r = refuse(frame.CauseSystem, err)
 	}
-	// A supervisor that is gone ends serve.
+	// A lost supervisor ends serve.
 	_ = s.conn.Send(frame.Frame{Op: frame.OpFailed, Exec: c.id, Cause: r.cause, Text: r.text})
 }
 
-// startWith starts a command with the three files it came with, or with a terminal, at a place.
+// startWith starts a command with its three files, or with a terminal, in the cgroups of place.
 func (s *Server) startWith(c *command, f frame.Frame, fds, place []int) error {
 	path, err := resolve(f.Argv, f.Env, f.Dir)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	}
 	s.spawning.Lock()
 	defer s.spawning.Unlock()
-	// Known before it starts: the new process is no stray.
+	// Registered before it starts, so that the new process does not count as a stray.
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	if master >= 0 {
 		send = append(send, master)
 	}
-	// A supervisor that is gone ends serve.
+	// A lost supervisor ends serve.
 	_ = s.conn.Send(frame.Frame{Op: frame.OpStarted, Exec: c.id, PID: pid}, send...)
 	if !ended {
 		s.mains[pid] = c
@@ -130,7 +130,7 @@ func (s *Server) fork(c *command, path string, f frame.Frame, fds [3]int, master
 	return nil
 }
 
-// exec forks and executes on the thread that does so.
+// exec forks and executes on the forking thread.
 func (s *Server) exec(
 	c *command,
 	path string,
@@ -145,14 +145,14 @@ func (s *Server) exec(
 		}
 		defer back()
 	}
-	// A limit that cannot be set leaves the command unmarked: then its cgroup and its descent identify it.
+	// If the limit cannot be set, the command has no mark; its cgroup and its descent identify it.
 	if proc.SetMark(c.mark) == nil {
 		defer func() { _ = proc.SetMark(proc.Own(c.mark)) }()
 	}
 	return syscall.ForkExec(path, argv, attr)
 }
 
-// causeOf tells whether a failed start is about the program or about the system.
+// causeOf distinguishes failures of the program from failures of the system.
 func causeOf(err error) frame.Cause {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -219,7 +219,7 @@ func join(dir, path string) string {
 	return dir + "/" + path
 }
 
-// pathOf returns the PATH of an environment; of several the last counts, as in a shell.
+// pathOf returns the PATH of an environment, of several the last, as a shell does.
 func pathOf(env []string) string {
 	path := ""
 	for _, e := range env {

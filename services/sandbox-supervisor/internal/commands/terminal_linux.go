@@ -9,8 +9,8 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 )
 
-// openTerminal opens a pseudo terminal of the devpts this process sees, which in a cage is the cage's own. The
-// descriptors are the caller's; both are closed on exec and no controlling terminal yet.
+// openTerminal opens a pseudo terminal of the devpts visible to this process, which in a cage is the cage's own. The
+// caller closes the descriptors; both have close-on-exec, and the terminal is not a controlling terminal yet.
 func openTerminal(size frame.Size) (master, slave int, err error) {
 	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
 	if master, err = unix.Open("/dev/ptmx", flags, 0); err != nil {
@@ -35,8 +35,8 @@ func openTerminal(size frame.Size) (master, slave int, err error) {
 	return master, slave, nil
 }
 
-// openSlave opens the other side of a master: by the master itself, which needs no path, or by its path where the
-// kernel does not know that.
+// openSlave opens the slave side of a master: from the master itself, which needs no path, or by its path on kernels
+// without that call.
 func openSlave(master, flags int) (int, error) {
 	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, uintptr(flags))
 	if errno == 0 {
@@ -49,7 +49,7 @@ func openSlave(master, flags int) (int, error) {
 	return unix.Open("/dev/pts/"+strconv.Itoa(n), flags, 0)
 }
 
-// setUp gives a terminal its size and says that its text is UTF-8.
+// setUp sets a terminal's size and its UTF-8 mode.
 func setUp(fd int, size frame.Size) error {
 	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols}); err != nil {
 		return err

@@ -13,8 +13,9 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Cage is a box with its commands and its holders. It lives while it is held or a detached command runs in it, and
-// ends earlier with its owner, at its walltime, or with its box. One goroutine, keep, opens the box and ends it.
+// Cage is a kernel-enforced cage with its commands and its holders. It lives while it is held or a detached command
+// runs in it, and ends earlier with its owner, at its walltime, or with its Box. One goroutine, keep, opens the Box and
+// ends it.
 type Cage struct {
 	s    *Supervisor
 	spec contract.CageSpec
@@ -25,27 +26,27 @@ type Cage struct {
 
 	checked chan struct{} // closed when the policy can be enforced and its paths are open
 	opened  chan struct{} // closed when the fields below are set
-	err     error         // why it could not be made
+	err     error         // the reason if it could not be made
 	box     Box
 	view    *cage.View
 	began   time.Time
 
 	gone   chan struct{}   // closed when the cage and its processes are gone
-	reason contract.Reason // why it ended: set under s.mu with ending
+	reason contract.Reason // reason of the end, set under s.mu with ending
 
 	// Guarded by s.mu.
 	ending    bool
 	deadline  time.Time  // zero without a walltime
-	ran       bool       // a command was started in it
-	seen      *cage.View // the folders at the last look
-	collected bool       // the findings go to the caller of ReleaseCage
+	ran       bool       // whether a command was started in it
+	seen      *cage.View // the folders at the last search
+	collected bool       // whether the findings go to the caller of ReleaseCage
 	found     []contract.Finding
 	holds     map[*Hold]struct{}
-	commands  map[*Exec]struct{} // those that run and those that are about to
-	empty     chan struct{}      // of an ending one: closed when commands is empty
+	commands  map[*Exec]struct{} // running and starting commands
+	empty     chan struct{}      // of an ending cage: closed when commands is empty
 }
 
-// cause is a [Reason] as the cause of a context's end.
+// cause is a [contract.Reason] as the cause of a context's end.
 type cause contract.Reason
 
 func (cause) Error() string { return "the cage is to end" }
@@ -60,14 +61,14 @@ func newCage(s *Supervisor, spec contract.CageSpec, key string) *Cage {
 	return c
 }
 
-// wanted returns the cause of life's end; call it only after life.
+// wanted returns the cause of life's end; call it only after that end.
 func (c *Cage) wanted() contract.Reason {
 	var reason cause
 	errors.As(context.Cause(c.life), &reason)
 	return contract.Reason(reason)
 }
 
-// over says whether the cage is ending or soon will be. The caller holds s.mu.
+// over reports whether the cage is ending or soon will be. The caller holds s.mu.
 func (c *Cage) over() bool { return c.ending || c.life.Err() != nil }
 
 // hold adds a holder. The caller holds s.mu.
@@ -77,7 +78,7 @@ func (c *Cage) hold() *Hold {
 	return h
 }
 
-// restart gives the cage its whole time again, for another invocation. The caller holds s.mu.
+// restart resets the cage's walltime, for another invocation. The caller holds s.mu.
 func (c *Cage) restart() {
 	if !c.deadline.IsZero() {
 		c.deadline = time.Now().Add(c.view.Limits.Walltime)
@@ -112,7 +113,7 @@ func (c *Cage) drained() {
 	}
 }
 
-// keep makes the box, waits for a reason to end it, and ends it.
+// keep opens the Box, waits for a reason to end it, and ends it.
 func (c *Cage) keep() {
 	defer c.s.wg.Done()
 	defer c.stop(nil)
@@ -130,7 +131,7 @@ func (c *Cage) keep() {
 	c.end(c.wait())
 }
 
-// open makes the box.
+// open opens the Box.
 func (c *Cage) open() error {
 	view, err := c.s.cages.Compile(c.spec.Policy, c.spec.Root)
 	if err != nil {
@@ -171,7 +172,7 @@ func (c *Cage) state() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// wait returns why the cage is to end, when it is.
+// wait waits for the end of the cage's life and returns the reason.
 func (c *Cage) wait() contract.Reason {
 	var walltime <-chan time.Time
 	left, limited := c.left()
@@ -196,14 +197,14 @@ func (c *Cage) wait() contract.Reason {
 	}
 }
 
-// left is how much of its time the cage has left, if that is limited.
+// left is the remaining time of the cage, if its time is limited.
 func (c *Cage) left() (time.Duration, bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return time.Until(c.deadline), !c.deadline.IsZero()
 }
 
-// goneFor returns the reason of a box that ended by itself.
+// goneFor returns the reason of a Box that ended by itself.
 func (c *Cage) goneFor() contract.Reason {
 	if why := c.box.Why(); why != contract.ReasonNone {
 		return why
@@ -211,7 +212,7 @@ func (c *Cage) goneFor() contract.Reason {
 	return contract.ReasonLost
 }
 
-// end ends the commands of the cage, kills them after the grace, and closes the box.
+// end ends the commands of the cage, kills them after the grace, and closes the Box.
 func (c *Cage) end(reason contract.Reason) {
 	grace := c.s.limits.CancelGrace
 	if reason == contract.ReasonWalltime {
@@ -220,7 +221,7 @@ func (c *Cage) end(reason contract.Reason) {
 	for e, started := range c.close(reason) {
 		e.stopAs(ending{reason: reason, grace: grace, told: started && reason == contract.ReasonWalltime})
 	}
-	if reason == contract.ReasonWalltime { // processes left behind by commands included
+	if reason == contract.ReasonWalltime { // including processes that commands left behind
 		c.box.Terminate()
 	}
 	timer := time.NewTimer(grace)
@@ -239,7 +240,7 @@ func (c *Cage) end(reason contract.Reason) {
 		waiting = false
 	}
 	c.box.Close()
-	<-c.empty // the end of each has been taken note of
+	<-c.empty // the end of each command is recorded
 	found := c.look()
 	c.s.mu.Lock()
 	c.leave(found)
@@ -248,7 +249,7 @@ func (c *Cage) end(reason contract.Reason) {
 	close(c.gone)
 }
 
-// close lets no command in any more and returns those that are in, and whether they have started.
+// close refuses further commands and returns the present ones, with whether they have started.
 func (c *Cage) close(reason contract.Reason) map[*Exec]bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -263,7 +264,7 @@ func (c *Cage) close(reason contract.Reason) map[*Exec]bool {
 	return in
 }
 
-// lost returns why a command was lost that was to end for reason. A box that loses a command cannot be trusted with
+// lost returns the reason for a lost command that was to end for reason. A Box that lost a command is not used for
 // others.
 func (c *Cage) lost(reason contract.Reason) contract.Reason {
 	c.s.mu.Lock()
@@ -305,7 +306,7 @@ func (c *Cage) info() contract.RunningCage {
 	}
 }
 
-// Hold keeps a cage alive. Its methods may be called by many at once, Watch once.
+// Hold keeps a cage alive. Its methods may be called from any goroutine, Watch once.
 type Hold struct {
 	cage    *Cage
 	feed    *feed
@@ -324,7 +325,7 @@ func (h *Hold) Watch(ctx context.Context, sink func(contract.Attempt) error) (co
 	return h.cage.reason, nil
 }
 
-// Release lets go of the cage, which may end it; it does not wait for that. Only the first call counts.
+// Release releases the cage, which may end it, and does not wait for that. Only the first call counts.
 func (h *Hold) Release() {
 	h.release.Do(func() {
 		c := h.cage

@@ -15,16 +15,16 @@ import (
 
 // Cages configures the cages of a supervisor; the zero value allows none.
 type Cages struct {
-	// Boxes opens the boxes, nil on machines without cages.
+	// Boxes opens the kernel-enforced cages, nil on machines without them.
 	Boxes Boxes
-	// Compile makes a policy real for the project at root. It fails with cage_policy_invalid.
+	// Compile resolves a policy for the project at root. It fails with cage_policy_invalid.
 	Compile func(policy *dsl.Cage, root string) (*cage.View, error)
 }
 
-// maxAgent is the longest tree path of an agent in bytes.
+// maxAgent is the maximum length of an agent's tree path in bytes.
 const maxAgent = 1 << 10
 
-// checkCage fails with invalid_params naming the field.
+// checkCage fails with invalid_params that names the field.
 func checkCage(c contract.CageSpec) error {
 	switch {
 	case !ident.Valid(c.ID):
@@ -38,25 +38,25 @@ func checkCage(c contract.CageSpec) error {
 	return checkOwner(c.Owner, "A cage")
 }
 
-// cageKey is the same for the same policy in the same project.
+// cageKey is equal for equal policies in the same project.
 func cageKey(c contract.CageSpec) string {
 	policy, err := json.Marshal(c.Policy)
 	if err != nil {
-		return c.ID // a policy without a JSON form is like no other
+		return c.ID // a policy without a JSON form equals no other
 	}
 	return c.Root + "\x00" + string(policy)
 }
 
-// Hold makes a cage and holds it until [Hold.Release], or joins one: that of the same id, or one of the same session,
-// agent and policy kept only by its detached commands. It fails with invalid_params, with cage_policy_invalid, with
-// cage_unavailable, with conflict for a known id with another owner or policy, with rate_limited above the limit of
-// cages, and with unavailable.
+// Hold makes a cage and holds it until [Hold.Release], or joins a cage: one with the same id, or one of the same
+// session, agent and policy that lives only for its detached commands. It fails with invalid_params, with
+// cage_policy_invalid, with cage_unavailable, with conflict for a known id with another owner or policy, with
+// rate_limited above the limit of cages, and with unavailable.
 func (s *Supervisor) Hold(ctx context.Context, spec contract.CageSpec) (*Hold, error) {
 	return s.HoldChecked(ctx, spec, nil)
 }
 
-// HoldChecked is as [Supervisor.Hold], and calls checked, unless nil, when the policy can be enforced and its paths are
-// open, before the cage is there; it fails with checked's error, too.
+// HoldChecked is [Supervisor.Hold]; it also calls checked, unless nil, when the policy can be enforced and its paths
+// are open, before the cage exists. It fails with checked's error too.
 func (s *Supervisor) HoldChecked(ctx context.Context, spec contract.CageSpec, checked func() error) (*Hold, error) {
 	if err := checkCage(spec); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *Supervisor) HoldChecked(ctx context.Context, spec contract.CageSpec, ch
 		if err != nil {
 			return nil, err
 		}
-		if h == nil { // its id is that of a cage that is on its way out
+		if h == nil { // the id belongs to a cage that is ending
 			select {
 			case <-ending.gone:
 				continue
@@ -84,7 +84,7 @@ func (s *Supervisor) HoldChecked(ctx context.Context, spec contract.CageSpec, ch
 	}
 }
 
-// await waits until the cage is there. A hold on one that is not is released.
+// await waits until the cage exists. It releases the hold if the cage could not be made.
 func (h *Hold) await(ctx context.Context, checked func() error) error {
 	early := h.cage.checked
 	if checked == nil {
@@ -107,7 +107,7 @@ func (h *Hold) await(ctx context.Context, checked func() error) error {
 	}
 }
 
-// canCage fails with cage_unavailable where no cage can be made.
+// canCage fails with cage_unavailable if no cage can be made.
 func (s *Supervisor) canCage() error {
 	if s.limits.NoSandbox {
 		return fault.New(fault.CageUnavailable, "This supervisor was started with --no-sandbox, which makes no cages.")
@@ -122,11 +122,11 @@ func (s *Supervisor) canCage() error {
 	return nil
 }
 
-// noBoxes is the reason on machines without boxes.
+// noBoxes is the reason on machines without cages.
 const noBoxes = "cages need Linux, and a kaged that was built for it"
 
-// take returns a hold on the cage of spec, making the cage if it is new. It returns the cage
-// instead while that is ending.
+// take returns a hold on the cage of spec, making the cage if it is new. It returns the cage itself while that is
+// ending.
 func (s *Supervisor) take(spec contract.CageSpec) (*Hold, *Cage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Supervisor) take(spec contract.CageSpec) (*Hold, *Cage, error) {
 	return c.hold(), nil, nil
 }
 
-// idle returns a cage that spec can have because it lives only for its detached commands. The caller holds s.mu.
+// idle returns a cage for spec that lives only for its detached commands. The caller holds s.mu.
 func (s *Supervisor) idle(spec contract.CageSpec, key string) *Cage {
 	var oldest *Cage
 	for _, c := range s.held {
@@ -179,8 +179,8 @@ func (s *Supervisor) idle(spec contract.CageSpec, key string) *Cage {
 	return oldest
 }
 
-// enter returns the spawner of a command: its cage's box, opened if it is new, or the spawner of uncaged commands.
-// Each enter needs a leave.
+// enter returns the spawner of a command: its cage's Box, opened if it is new, or the spawner of uncaged commands. Each
+// enter needs a leave.
 func (s *Supervisor) enter(ctx context.Context, e *Exec) (Spawner, error) {
 	id := e.command.CageID
 	switch {
@@ -215,7 +215,7 @@ func (s *Supervisor) enter(ctx context.Context, e *Exec) (Spawner, error) {
 	return nil, err
 }
 
-// join makes a command one of the cage's, which does not end by itself without it.
+// join adds a command to a cage, which then does not end before the command.
 func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
 	if err := s.canCage(); err != nil {
 		return nil, err
@@ -240,7 +240,7 @@ func (s *Supervisor) join(e *Exec, id string) (*Cage, error) {
 	return c, nil
 }
 
-// leave undoes enter. A cage made for the command alone is gone when it returns.
+// leave undoes enter. When it returns, a cage made for only this command has ended.
 func (s *Supervisor) leave(e *Exec) {
 	s.mu.Lock()
 	if c := e.cage; c != nil {
@@ -258,7 +258,7 @@ func (s *Supervisor) leave(e *Exec) {
 	}
 }
 
-// CountCages returns how many cages live, are being made or are ending.
+// CountCages returns the number of living, starting and ending cages.
 func (s *Supervisor) CountCages() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +278,7 @@ func (s *Supervisor) ListCages(w Whose) []contract.RunningCage {
 			usage, processes := c.box.Usage()
 			info.Use, info.Processes = usage.use(), int32(processes)
 			list = append(list, info)
-		default: // on its way
+		default: // still being made
 		}
 	}
 	slices.SortFunc(list, func(a, b contract.RunningCage) int {

@@ -15,7 +15,8 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// At its walltime everything in a cage is asked once to end, killed after the grace, and told why (H-SUP-CAGE).
+// At its walltime all commands in a cage are asked once to end, killed after the grace, and end with that reason
+// (H-SUP-CAGE).
 func TestWalltime(t *testing.T) {
 	t.Parallel()
 	for _, polite := range []bool{true, false} {
@@ -56,7 +57,7 @@ func TestWalltime(t *testing.T) {
 	}
 }
 
-// A caller that stops waiting shortens the grace of a cage past its walltime.
+// A caller that stops waiting shortens the grace of a cage that exceeded its walltime.
 func TestOwnerEndsAtWalltime(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -77,7 +78,8 @@ func TestOwnerEndsAtWalltime(t *testing.T) {
 	})
 }
 
-// The end of a session ends its cages, held, kept or on their way, and no other's; it returns when they are gone.
+// The end of a session ends its cages, whether held, kept by commands or being made, and no others; it returns when
+// they have ended.
 func TestEndOwnerEndsCages(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -110,7 +112,7 @@ func TestEndOwnerEndsCages(t *testing.T) {
 	})
 }
 
-// The end of a session reaches a cage that is being made, whether its making notices or not.
+// The end of a session reaches a cage that is being made, whether the creation notices or not.
 func TestEndOwnerWhileMaking(t *testing.T) {
 	t.Parallel()
 	for _, deaf := range []bool{false, true} {
@@ -179,8 +181,8 @@ func TestLeaveWhileMaking(t *testing.T) {
 	}
 }
 
-// A box that dies while a command starts in it fails the start; one that dies with commands ends them for its own
-// reason.
+// A Box that dies while a command starts in it fails the start; one that dies with running commands ends them for its
+// own reason.
 func TestBoxDies(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{slowSpawns: true}
@@ -216,7 +218,7 @@ func TestBoxDies(t *testing.T) {
 	})
 }
 
-// A limit that a command hit is why it ended; its cage lives. A command that was lost takes its cage with it.
+// The limit that a command reached is the reason of its end, and its cage lives. A lost command ends its cage.
 func TestHit(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -242,7 +244,7 @@ func TestHit(t *testing.T) {
 	})
 }
 
-// A command with a policy and no cage gets an own one, without state and gone with the command.
+// A command with a policy and without a cage gets its own cage, without state, which ends with the command.
 func TestCageOfItsOwn(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -285,7 +287,8 @@ func TestCageOfItsOwn(t *testing.T) {
 	})
 }
 
-// Holders receive every network attempt in order, commands the refused ones; unread attempts are counted.
+// Holders receive every network attempt in order, commands the refused ones; attempts that are not received in time are
+// counted.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}
@@ -364,7 +367,7 @@ func TestFeedIsBounded(t *testing.T) {
 	}
 }
 
-// A supervisor that stops ends its cages and makes no others.
+// A stopping supervisor ends its cages and makes no others.
 func TestDrainEndsCages(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{}

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// fakeBox is a box whose processes end on the test's command, or with it.
+// fakeBox is a Box whose processes end on the test's command, or with it.
 type fakeBox struct {
 	spec    BoxSpec
 	attempt func(contract.Attempt)
@@ -32,7 +32,7 @@ type fakeBox struct {
 	told      []string
 	at        []time.Duration
 	processes []*fake
-	hold      chan struct{} // Spawn waits until it is closed
+	hold      chan struct{} // Spawn waits until this is closed
 }
 
 func (b *fakeBox) note(what string) {
@@ -91,7 +91,7 @@ func (b *fakeBox) Terminate() {
 
 func (b *fakeBox) Close() { b.die(contract.ReasonNone) }
 
-// die ends the box as its init would.
+// die ends the Box as the end of its init would.
 func (b *fakeBox) die(why contract.Reason) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,10 +115,10 @@ func (b *fakeBox) isGone() bool {
 	}
 }
 
-// fakeBoxes makes boxes, slow ones when hold is closed.
+// fakeBoxes makes Boxes, if hold is set once it is closed.
 type fakeBoxes struct {
 	polite, slow, slowSpawns bool
-	deaf                     bool // does not notice that its caller has gone
+	deaf                     bool // does not notice that its caller has left
 	err                      error
 	hold                     chan struct{}
 
@@ -165,7 +165,7 @@ func (f *fakeBoxes) cages() Cages {
 	}}
 }
 
-// policy is some policy; others come of change.
+// policy is a sample policy, modified by change.
 func policy(change ...func(*dsl.Cage)) *dsl.Cage {
 	p := &dsl.Cage{
 		FS:     []dsl.Mount{{Mode: "rw", Path: "project:/"}},
@@ -191,7 +191,7 @@ func cageSpec(change ...func(*contract.CageSpec)) contract.CageSpec {
 	return c
 }
 
-// caged is a supervisor with its boxes, in a bubble of time.
+// caged runs a test on a supervisor with fake Boxes, in synthetic time.
 func caged(t *testing.T, boxes *fakeBoxes, test func(t *testing.T, s *Supervisor)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func mustStart(t *testing.T, s *Supervisor, id string, change ...func(*Command))
 	return e
 }
 
-// ended returns why a hold's cage ended.
+// ended returns the reason of the end of a hold's cage.
 func ended(t *testing.T, h *Hold) contract.Reason {
 	t.Helper()
 	reason, err := h.Watch(t.Context(), func(contract.Attempt) error { return nil })
@@ -240,8 +240,8 @@ func ended(t *testing.T, h *Hold) contract.Reason {
 	return reason
 }
 
-// A holder that asks for it is told when a cage is checked, before that is there; of one with a bad policy it is told
-// the refusal alone, and of one that fails after the check both.
+// A holder that asks for it is told when a cage is checked, before the cage exists. For an invalid policy it gets only
+// the refusal, and for a failure after the check both.
 func TestHoldChecked(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{slow: true, hold: make(chan struct{})}
@@ -256,7 +256,7 @@ func TestHoldChecked(t *testing.T) {
 		spec := cageSpec()
 		h, err := s.HoldChecked(t.Context(), spec, func() error {
 			told++
-			close(boxes.hold) // only now is it made
+			close(boxes.hold) // only now the cage is made
 			return nil
 		})
 		if err != nil || told != 1 || h.Info().ID != spec.ID {
@@ -384,7 +384,7 @@ func TestHoldRefused(t *testing.T) {
 	})
 }
 
-// Where there are no boxes a cage is refused, and so is a command with one; with --no-sandbox the command runs without.
+// Without Boxes a cage is refused, and so is a command with one; with --no-sandbox the command runs without a cage.
 func TestNoCages(t *testing.T) {
 	t.Parallel()
 	s := New(&spawner{}, Cages{}, limits)
@@ -421,7 +421,7 @@ func TestNoCages(t *testing.T) {
 	s.Close()
 }
 
-// A cage asked for twice is made once, ends when both have let go, and tells both how it ended.
+// A cage requested twice is made once, ends when both holders have released it, and both get the reason.
 func TestHoldTwice(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{slow: true}
@@ -460,8 +460,8 @@ func TestHoldTwice(t *testing.T) {
 	})
 }
 
-// A detached command keeps its cage without a holder; the next invocation of the same agent joins
-// it and gets its whole time.
+// A detached command keeps its cage without a holder; the next invocation of the same agent joins it and gets the full
+// walltime.
 func TestDetachedKeepsCage(t *testing.T) {
 	t.Parallel()
 	boxes := &fakeBoxes{polite: true}

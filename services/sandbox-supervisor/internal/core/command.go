@@ -14,10 +14,10 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// maxString is the longest argument or variable in bytes that Linux hands to a program.
+// maxString is the maximum length in bytes of an argument or variable in Linux.
 const maxString = 128<<10 - 1
 
-// maxTimeout is the longest time limit: beyond it a time no longer fits into a duration.
+// maxTimeout is the maximum time limit, well inside the range of a duration.
 const maxTimeout = 365 * 24 * time.Hour
 
 // Size is the size of a terminal in characters.
@@ -30,54 +30,54 @@ type Command struct {
 	Argv []string
 	// Dir is the working folder, absolute.
 	Dir string
-	// Env is the whole environment.
+	// Env is the complete environment.
 	Env map[string]string
 	// Terminal is the size of its terminal, nil for pipes.
 	Terminal *Size
 	// Merge gives it one pipe for standard output and standard error.
 	Merge bool
-	// Timeout is how long it may run, 0 for without limit.
+	// Timeout is its time limit, 0 for none.
 	Timeout time.Duration
-	// CageID is the command's cage, "" for none. With a Cage it must have the same policy; without a CageID, Cage
-	// makes a cage for the command alone, in the project at Root.
+	// CageID is the command's cage, "" for none. If Cage is also set it must have the same policy. Without a CageID, Cage
+	// makes a cage for only this command, in the project at Root.
 	CageID string
 	Cage   *dsl.Cage
 	Root   string
 }
 
-// Spec is a checked command as a [Spawner] starts it.
+// Spec is a validated command for a [Spawner].
 type Spec struct {
 	Argv []string
 	// Env is sorted "key=value".
 	Env      []string
 	Dir      string
-	Terminal *Size // both numbers set
+	Terminal *Size // both numbers are set
 	Merge    bool
 }
 
-// Limits bounds commands.
+// Limits are the limits of commands.
 type Limits struct {
 	// KillGrace is the time from SIGTERM to SIGKILL after a timeout, CancelGrace in every other case.
 	KillGrace, CancelGrace time.Duration
-	// MaxCommands is how many may run at once.
+	// MaxCommands is the maximum number of running commands.
 	MaxCommands int
-	// MaxBytes is the most bytes of a command's arguments and environment together, MaxStrings how many they may be.
+	// MaxBytes is the maximum size of a command's arguments and environment together, MaxStrings their maximum number.
 	MaxBytes, MaxStrings int
-	// InputBytes is how much standard input is kept for a command that does not read.
+	// InputBytes is the maximum size of unread standard input kept for a command.
 	InputBytes int
-	// KeptOutput is the size of the kept end of a detached command's output, in bytes.
+	// KeptOutput is the retained size of the end of a detached command's output, in bytes.
 	KeptOutput int
-	// MaxDetached is how many detached commands of one owner may run at once. EndedPerOwner, EndedBytes and EndedFor bound
-	// those that are remembered after their end: how many of one owner, how many bytes all together, and how long.
+	// MaxDetached is the maximum number of running detached commands of one owner. EndedPerOwner, EndedBytes and EndedFor
+	// limit the remembered ones after their end: their number for one owner, their bytes in total, and the time.
 	MaxDetached, EndedPerOwner, EndedBytes int
 	EndedFor                               time.Duration
-	// MaxCages is how many cages there may be at once.
+	// MaxCages is the maximum number of cages.
 	MaxCages int
 	// NoSandbox lets a command that asks for a cage run without one.
 	NoSandbox bool
 }
 
-// check returns the command ready to be started. It fails with invalid_params naming the field.
+// check validates the command for its start. It fails with invalid_params that names the field.
 func (c Command) check(l Limits) (Spec, error) {
 	if err := checkOwner(c.Owner, "A command"); err != nil {
 		return Spec{}, err
@@ -145,7 +145,7 @@ func (c Command) check(l Limits) (Spec, error) {
 	return spec, nil
 }
 
-// check returns the size with its defaults, 80 by 24, in the place of zeros.
+// check returns the size with the default, 80 by 24, for zeros.
 func (s Size) check() (Size, error) {
 	if s.Cols == 0 {
 		s.Cols = 80
@@ -159,14 +159,14 @@ func (s Size) check() (Size, error) {
 	return s, nil
 }
 
-// printable returns whether the system can be given s: no NUL byte, and text that arrives as it left.
+// printable reports whether the system accepts s: it has no NUL byte and is valid UTF-8.
 func printable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }
 
 func invalid(field, format string, args ...any) *fault.Error {
 	return fault.New(fault.InvalidParams, format, args...).With("field", field)
 }
 
-// maxShown is how many characters of a command line are shown.
+// maxShown is the maximum length of a shown command line, in characters.
 const maxShown = 200
 
 // line returns the command line, shortened.

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Port is where a connection goes to.
+// Port is the destination of a connection.
 type Port struct {
 	// Owner is the owner of the connecting program.
 	Owner contract.Owner
@@ -17,9 +17,9 @@ type Port struct {
 	Number int
 }
 
-// Connect connects to a port of a cage's loopback, or of that of commands without a cage. ctx bounds the wait for
-// the connection only. It fails with invalid_params for a port without a listener, with rate_limited if there are
-// too many connections, and for a cage as Start does.
+// Connect connects to a port of a cage's loopback, or of the loopback of uncaged commands. ctx limits only the wait for
+// the connection. It fails with invalid_params for a port without a listener, with rate_limited if there are too many
+// connections, and for a cage as Start does.
 func (s *Supervisor) Connect(ctx context.Context, p Port) (io.ReadWriteCloser, error) {
 	if err := checkOwner(p.Owner, "A connection"); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (s *Supervisor) listening(ctx context.Context, p Port) (Spawner, error) {
 	}
 }
 
-// connection is a connection that is counted until it is closed, once.
+// connection is a connection that counts until it is closed once.
 type connection struct {
 	io.ReadWriteCloser
 	s *Supervisor

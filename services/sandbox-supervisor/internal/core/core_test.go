@@ -22,19 +22,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a process that ends when the test says so; polite ones end when they are asked to.
+// fake is a process that ends on the test's command; polite ones end when they are asked to.
 type fake struct {
 	polite bool
 	end    End
 	exited chan struct{}
-	once   sync.Once // the first end is the one there is
+	once   sync.Once // only the first end counts
 
 	mu   sync.Mutex // guards the fields below
 	told []string
-	at   []time.Duration // since the start, for each of told
+	at   []time.Duration // time since the start of each entry of told
 	from time.Time
 	in   strings.Builder
-	stop chan struct{} // blocks Write until closed, nil for not
+	stop chan struct{} // blocks Write until closed; nil for no block
 }
 
 func newFake(polite bool) *fake {
@@ -91,7 +91,7 @@ func (f *fake) Kill() {
 	f.exit(End{Signal: syscall.SIGKILL})
 }
 
-// spawner starts the next of its processes, when hold is closed.
+// spawner starts the next of its processes, if hold is set once it is closed.
 type spawner struct {
 	processes []*fake
 	err       error
@@ -145,7 +145,7 @@ func expect(t *testing.T, p *fake, told []string, at ...time.Duration) {
 	}
 }
 
-// A command that ends by itself receives no signal.
+// A command that ends by itself gets no signal.
 func TestEndsByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestEndsByItself(t *testing.T) {
 	})
 }
 
-// After its time a command is asked to end, and killed after the grace (T-SHELL-07).
+// After its time limit a command is asked to end, and killed after the grace (T-SHELL-07).
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
