@@ -8,20 +8,20 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// call is a system call needed for building a cage, with arguments without effect, for which the kernel's own error
-// differs from that of a filter.
+// call is a system call needed to build a cage, with arguments that have no effect and for which the kernel's error
+// differs from a filter's.
 type call struct {
 	name string
 	trap uintptr
 	args [5]uintptr
-	// mounts marks calls that the kernel refuses without the right to mount, for any arguments.
+	// mounts marks calls that the kernel refuses without the right to mount, whatever the arguments.
 	mounts bool
 }
 
 const invalid = ^uintptr(0) >> 33 // flags or a length that every call rejects
 
 var calls = []call{
-	// Which exclude each other.
+	// The two flags exclude each other.
 	{name: "clone", trap: unix.SYS_CLONE, args: [5]uintptr{unix.CLONE_NEWUSER | unix.CLONE_FS}},
 	{name: "clone3", trap: unix.SYS_CLONE3},
 	{name: "unshare", trap: unix.SYS_UNSHARE},
@@ -34,8 +34,8 @@ var calls = []call{
 	{name: "sethostname", trap: unix.SYS_SETHOSTNAME, args: [5]uintptr{0, invalid}, mounts: true},
 }
 
-// sayRefused writes the names of the calls to standard output that a filter refuses this process: in a user namespace
-// of its own, of all that building a cage takes; else of those that the kernel does not refuse anyway.
+// sayRefused writes the names of the calls that a filter refuses to standard output. In its own user namespace it tries
+// all calls needed to build a cage, otherwise only those that the kernel does not refuse anyway.
 func sayRefused(inside bool) {
 	for _, c := range calls {
 		if c.mounts != inside {
@@ -48,7 +48,7 @@ func sayRefused(inside bool) {
 	}
 }
 
-// refusedCalls does that for the argument of the program.
+// refusedCalls runs sayRefused if the program's argument asks for it.
 func refusedCalls(arg string) bool {
 	switch arg {
 	case blueprint.ArgCalls:

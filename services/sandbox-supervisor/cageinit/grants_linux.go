@@ -22,7 +22,7 @@ func (b *builder) hidden() error {
 	return nil
 }
 
-// hide covers a path with an empty folder, or with the null device, if it is there.
+// hide covers an existing path with an empty folder or the null device.
 func (b *builder) hide(p ownpath.Path) error {
 	target, err := b.at(p.String())
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
@@ -62,8 +62,8 @@ func (b *builder) grants() error {
 			}
 			continue
 		}
-		// It exists already, in the grant around it, and must be the same file as outside: a concurrent writer must
-		// not have it covered at another path than its own.
+		// It exists already in the outer grant, and must be the same file as outside. Otherwise a concurrent writer could
+		// have another path covered.
 		st, err := b.cover(s)
 		if err == nil && (st.Dev != bind.Dev || st.Ino != bind.Ino) {
 			err = errChanged
@@ -86,8 +86,8 @@ func (b *builder) grants() error {
 	return nil
 }
 
-// covered covers foreign sockets in the granted trees. A missing one needs no cover; one behind a folder that has
-// become a link is elsewhere.
+// covered covers foreign sockets in the granted trees. A missing one needs no cover; nor does one whose folder has
+// become a link, because it is elsewhere.
 func (b *builder) covered() error {
 	for _, p := range b.plan.Covered {
 		err := b.coverSocket(string(p))
@@ -112,7 +112,7 @@ func (b *builder) coverSocket(p string) error {
 	if err := unix.Fstat(target, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return err
 	}
-	const name = "no-socket" // an empty file, which no device node must be allowed for
+	const name = "no-socket" // an empty file, which needs no permitted device node
 	fd, err := unix.Openat(b.store, name, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o444)
 	if err != nil {
 		return err

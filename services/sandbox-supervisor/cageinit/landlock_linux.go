@@ -13,21 +13,21 @@ import (
 // The rights of Landlock on files, by purpose.
 const (
 	landRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	// landFile are those that a rule about a file may have.
+	// landFile are the rights that a rule about a file may have.
 	landFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	landDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	landFirst = 1<<13 - 1 // the rights of the first version
-	// landWrite makes, changes and removes everything but devices.
+	// landWrite creates, changes and removes everything except devices.
 	landWrite = (landFirst | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE) &^
 		(unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 )
 
-// landlock confines this thread and its descendants. It is a second wall: visible mounts can be read, writable mounts
-// can be written, whatever other descriptors a process obtains. It also keeps signals and abstract sockets in the
-// cage. Kernels without it rely on the first wall.
+// landlock confines this thread and its descendants, as a second barrier: visible mounts can be read and writable
+// mounts written, whatever other descriptors a process obtains. It also confines signals and abstract sockets to the
+// cage. Kernels without Landlock have only the first barrier.
 func landlock(plan blueprint.Plan) error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno == unix.ENOSYS || errno == unix.EOPNOTSUPP {
@@ -87,14 +87,14 @@ func landlock(plan blueprint.Plan) error {
 			return err
 		}
 	}
-	// Of this thread alone: domains that threads enter one by one are strangers to each other.
+	// For this thread only: domains that threads enter separately do not trust each other.
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// landRule allows rights on a folder with everything in it, or on a file.
+// landRule permits rights on a folder with its contents, or on a file.
 func landRule(set int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

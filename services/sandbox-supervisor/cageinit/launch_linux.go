@@ -20,19 +20,19 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/stub"
 )
 
-// launcher starts inits until the supervisor is gone. Then it ends them, and removes the remains of a
-// killed supervisor on the host.
+// launcher starts inits until the supervisor is gone. Then it ends them, and removes the remains of a killed supervisor
+// from the host.
 //
-// A process with a user namespace of its own begins as a copy of its parent, with all page tables, until it
-// executes another program: a supervisor of 200 MB takes 11 ms for that, in which none of its threads can touch a
-// new page, and this process 1 ms.
+// A process in a new user namespace begins as a copy of its parent, with all page tables, until it executes another
+// program. A supervisor of 200 MB needs 11 ms for the copy, during which none of its threads can touch a new page; this
+// process needs 1 ms.
 type launcher struct {
 	conn *frame.Conn
 
 	cleanup    blueprint.Cleanup
 	supervisor int // pidfd of its process, or -1
 
-	reaping sync.Mutex // held while it is taken note of inits that have ended
+	reaping sync.Mutex // held while ended inits are reaped
 }
 
 func launch() error {
@@ -43,7 +43,7 @@ func launch() error {
 	if err != nil {
 		return err
 	}
-	// The supervisor acts on signals sent to every process of a service at its end; it still needs this process.
+	// The supervisor handles the signals that a service's end sends to all its processes, and still needs this process.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
 	l := &launcher{conn: conn, supervisor: -1}
 	go l.reap()
@@ -58,7 +58,7 @@ func launch() error {
 	return nil
 }
 
-// serve carries out the supervisor's requests until it is gone. It reports whether the end was orderly.
+// serve handles the supervisor's requests until it is gone. It reports whether the end was orderly.
 func (l *launcher) serve() (ordered bool, err error) {
 	for {
 		f, fds, err := l.conn.Receive()
@@ -78,7 +78,7 @@ func (l *launcher) serve() (ordered bool, err error) {
 	}
 }
 
-// note stores the list of things to remove.
+// note stores the list of paths to remove.
 func (l *launcher) note(f frame.Frame, fds []int) error {
 	var cleanup blueprint.Cleanup
 	if err := json.Unmarshal(f.Plan, &cleanup); err != nil {
@@ -94,12 +94,12 @@ func (l *launcher) note(f frame.Frame, fds []int) error {
 	return nil
 }
 
-// answer starts an init. A supervisor that died over its request needs no answer, but its remains are still to be
+// answer starts an init. If the supervisor died during its request, no answer is needed, but its remains must still be
 // removed.
 func (l *launcher) answer(f frame.Frame, fds []int) error {
 	err := l.begin(f, fds)
 	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		return nil // Receive tells the end
+		return nil // Receive reports the end
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (l *launcher) begin(f frame.Frame, fds []int) error {
 	return err
 }
 
-// reap takes note of inits that have ended, so that they go. The supervisor knows of their ends by their pidfds.
+// reap reaps inits that have ended. The supervisor gets notice of their end by their pidfds.
 func (l *launcher) reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
@@ -133,10 +133,10 @@ func (l *launcher) reap() {
 	}
 }
 
-// bury kills the inits that are left, and with them everything in their cages, and returns when they are gone. They see
-// the supervisor's end too, save one that was stopped.
+// bury kills the remaining inits, and with them every process in their cages, and returns when they have ended. They
+// notice the supervisor's end themselves, unless they are stopped.
 func (l *launcher) bury() {
-	l.reaping.Lock() // locked for good: an id is not reused while its process is not reaped
+	l.reaping.Lock() // never unlocked: an id is not reused while its process is not reaped
 	for {
 		inits, _ := proc.Children()
 		for _, pid := range inits {
@@ -148,10 +148,11 @@ func (l *launcher) bury() {
 	}
 }
 
-// dying bounds the time from the close of the supervisor's socket to its end: its locks hold until then.
+// dying is the time limit from the closing of the supervisor's socket to its end, because it holds its locks until
+// then.
 const dying = 10 * time.Second
 
-// tidy removes the remains of the supervisor. Remains that cannot be removed now are left to the next one.
+// tidy removes the supervisor's remains. What cannot be removed now is left to the next supervisor.
 func (l *launcher) tidy() {
 	if l.supervisor < 0 || !proc.Ended(l.supervisor, dying) {
 		return
@@ -191,7 +192,7 @@ func start(f frame.Frame, fds []int) (pid, pidfd int, err error) {
 	return pid, pidfd, err
 }
 
-// attributes are those of an init.
+// attributes are the process attributes of an init.
 func attributes(l blueprint.Launch) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Setsid: true, Cloneflags: blueprint.Namespaces, AmbientCaps: blueprint.Rights(l.Userns),

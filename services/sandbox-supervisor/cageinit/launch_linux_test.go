@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/frame"
 )
 
-// A launcher that was stopped may read a request after its supervisor has been killed. It goes on to the end of the
+// A launcher that was stopped may read a request after its supervisor was killed. It continues to the end of the
 // connection, and then removes the supervisor's remains.
 func TestRequestOfAKilledSupervisor(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestRequestOfAKilledSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	plan, err := json.Marshal(blueprint.Launch{Cgroup: true}) // the device is no cgroup, so that no init starts
+	plan, err := json.Marshal(blueprint.Launch{Cgroup: true}) // the device is not a cgroup, so that no init starts
 	if err != nil {
 		t.Fatal(err)
 	}

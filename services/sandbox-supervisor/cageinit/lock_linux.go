@@ -11,18 +11,18 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// prepareForker readies the thread that forks commands, while it has rights: commands inherit its Landlock domain,
-// its empty bounding set, its securebits, and its time namespace, as far as the kernel has them. The other threads
-// stay outside the domain: they must signal processes in it, and no process in it can signal or trace them.
+// prepareForker prepares the thread that forks commands, while it has rights. Commands inherit its Landlock domain, its
+// empty bounding set, its securebits and its time namespace, if the kernel has them. The other threads stay outside the
+// domain: they must signal processes in it, and no process in it can signal or trace them.
 func prepareForker(plan blueprint.Plan) error {
 	if err := landlock(plan); err != nil {
 		return &layerError{layer: blueprint.LayerLandlock, err: err}
 	}
-	_ = unix.Unshare(unix.CLONE_NEWTIME) // without an offset: it only shares less with the host
+	_ = unix.Unshare(unix.CLONE_NEWTIME) // best effort, without an offset: it only shares less with the host
 	for c := uintptr(0); c < 64; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if err == unix.EINVAL {
-			break // the last one was the one before
+			break // the previous capability was the last one
 		}
 		if err != nil {
 			return &layerError{layer: blueprint.LayerCaps, err: fmt.Errorf("bounding set: %w", err)}
@@ -34,11 +34,11 @@ func prepareForker(plan blueprint.Plan) error {
 	return nil
 }
 
-// securebits: root is not special, a change of user changes no capability, none is kept or
-// raised, and all that is locked.
+// securebits: root is not special, a change of user changes no capability, no capability is kept or raised, and all of
+// this is locked.
 const securebits = 0xef
 
-// lock gives up every right, of all threads: capabilities, privileges by exec, and system calls.
+// lock drops all rights of all threads: capabilities, privileges by exec, and system calls.
 func lock(plan blueprint.Plan) error {
 	unix.Umask(0o022)
 	none := unix.Rlimit{}
@@ -54,14 +54,14 @@ func lock(plan blueprint.Plan) error {
 	if err := dropCapabilities(); err != nil {
 		return &layerError{layer: blueprint.LayerCaps, err: err}
 	}
-	// The filter is every thread's, and takes along to the others that this one gets no new privileges: each time all
-	// threads are stopped for one more call costs as much as many calls.
+	// The filter applies to all threads, and also sets no_new_privs on them. A separate call for all threads would stop
+	// them again and cost as much as many calls.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return &layerError{layer: blueprint.LayerNoNew, err: err}
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // some of the above gave it back
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // some of the calls above have reset it
 		return err
 	}
 	if err := filter(plan.Filter); err != nil {

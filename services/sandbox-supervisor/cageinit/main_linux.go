@@ -1,15 +1,15 @@
-// Command cageinit is the first process of a cage: it builds the cage around itself, gives up every right to change it,
-// and owns the commands in it until the supervisor's end of its socket is closed. Then it ends, and the kernel kills
-// everything in the cage.
+// Command cageinit is the first process of a cage: it builds the cage around itself, drops every right to change it,
+// and is the parent of the commands in it until the supervisor closes its socket. Then it ends, and the kernel kills
+// all processes in the cage.
 //
-// It is started by package box in namespaces of its own and finds its socket as descriptor 3. Its plan comes over that
-// (package blueprint), in two parts: the part shared by all cages, and that of this cage. The second may come much
-// later than the first, as a spare waits for its cage. Then come the commands (packages commands and frame). It is
-// small, static and has no cgo: all threads give up rights at once, which the Go runtime can only do without cgo.
+// Package box starts it in new namespaces with its socket as descriptor 3. The plan arrives on the socket (package
+// blueprint), in two parts: the part shared by all cages, and the part of this cage. The second may arrive much later,
+// because a spare waits for its cage. Commands follow (packages commands and frame). The program is small, static and
+// has no cgo: all threads drop rights at once, which the Go runtime can only do without cgo.
 //
-// Started as kaged-shim, the program is the shim instead (package shim), which owns the commands that are in no cage.
+// Started as kaged-shim, the program is the shim (package shim), the parent of uncaged commands.
 //
-// Goroutines: those of package commands, and one that drains signals. They end with the process.
+// Goroutines: those of package commands, and one that receives signals. They end with the process.
 package main
 
 import (
@@ -41,14 +41,14 @@ func main() {
 	case len(os.Args) == 1 && os.Args[0] == shim.Name:
 		shim.Main()
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgHold:
-		_, _ = os.Stdin.Read(make([]byte, 1)) // its namespace is all that is wanted of it
+		_, _ = os.Stdin.Read(make([]byte, 1)) // only its namespace is needed
 		return
 	case len(os.Args) == 2 && refusedCalls(os.Args[1]):
 		return
 	case len(os.Args) == 2 && os.Args[1] == blueprint.ArgLaunch:
 		do = launch
 	}
-	// Its name in ps and top; it runs from a file without a name.
+	// Sets its name in ps and top, because it runs from a file without a name.
 	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0)
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -61,7 +61,7 @@ func run() error {
 	if kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
 		return errors.New("this is the init of kaged's cages; kaged starts it, and nobody else can")
 	}
-	// First of all: no process of the same user may inspect or trace it.
+	// Must come first: no process of the same user may inspect or trace this one.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("dumpable: %w", err)
 	}
@@ -90,7 +90,7 @@ func run() error {
 	return nil
 }
 
-// handOver sends the sockets of the cage's network out and closes its own copies.
+// handOver sends the sockets of the cage's network to the supervisor and closes its own copies.
 func handOver(conn *frame.Conn, sockets []int) error {
 	for some := range slices.Chunk(sockets, frame.MaxFiles) {
 		if err := conn.Send(frame.Frame{Op: frame.OpFiles}, some...); err != nil {
@@ -103,7 +103,7 @@ func handOver(conn *frame.Conn, sockets []int) error {
 	return nil
 }
 
-// serve builds the plan of the supervisor. It fails with a *layerError naming the part that cannot be built.
+// serve builds the cage by the supervisor's plan. It fails with a *layerError that names the failed part.
 func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 	var failed error // the error of the part shared by all cages
 	for {
@@ -117,7 +117,7 @@ func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 			if err := json.Unmarshal(f.Plan, &b.base); err != nil {
 				return nil, nil, err
 			}
-			failed = prepare(b) // the answer to OpSetUp: a peer that is still sending would only see a closed socket
+			failed = prepare(b) // sent as the answer to OpSetUp: a peer that is still sending would only see a closed socket
 		case frame.OpFiles:
 		case frame.OpSetUp:
 			if failed != nil {
@@ -133,9 +133,9 @@ func serve(conn *frame.Conn, b *builder) (*commands.Server, []int, error) {
 	}
 }
 
-// catchSignals makes this process ignore signals that would end it. The kernel keeps signals from the first process
-// of a namespace only without a handler, and Go's runtime has one for each of these. Caught and not ignored:
-// ignored signals are inherited.
+// catchSignals prevents signals from ending this process. The kernel protects the first process of a namespace only
+// from signals without a handler, and Go's runtime has one for each of these. They are caught and not ignored, because
+// commands would inherit ignored signals.
 func catchSignals() {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(
@@ -159,7 +159,7 @@ func catchSignals() {
 	}()
 }
 
-// layerError is why a cage cannot be built.
+// layerError is the reason why a cage cannot be built.
 type layerError struct {
 	layer string
 	cause frame.Cause // frame.CauseFolder for a path that has changed
@@ -168,13 +168,13 @@ type layerError struct {
 
 func (e *layerError) Error() string { return e.layer + ": " + e.err.Error() }
 
-// step is a part of building, with its layer.
+// step is a part of the building, with its layer.
 type step struct {
 	layer string
 	do    func() error
 }
 
-// take takes steps, up to the first that fails.
+// take runs the steps up to the first that fails.
 func take(steps ...step) error {
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -191,7 +191,7 @@ func take(steps ...step) error {
 // prepare builds the part shared by all cages.
 func prepare(b *builder) error {
 	if b.base.Mark != 0 {
-		_ = proc.SetMark(b.base.Mark) // where a limit is in the way, the supervisor knows the cage by its namespace
+		_ = proc.SetMark(b.base.Mark) // if a limit prevents the mark, the supervisor finds the cage by its namespace
 	}
 	return take(
 		step{blueprint.LayerMount, b.open},
@@ -204,8 +204,8 @@ func prepare(b *builder) error {
 	)
 }
 
-// build builds the rest of the cage and returns the server of its commands and the sockets of its network, with no
-// right left to this process.
+// build builds the rest of the cage and returns the server of its commands and the sockets of its network. This process
+// has then no rights left.
 func build(conn *frame.Conn, b *builder) (server *commands.Server, sockets []int, err error) {
 	err = take(
 		step{blueprint.LayerMount, b.openBinds},

@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Command cageinit is the first process of a cage, which only Linux has.
+// Command cageinit is the first process of a cage. Cages need Linux.
 package main
 
 import (

@@ -17,20 +17,21 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
 )
 
-// builder builds the file system of a cage. Outside paths are held by descriptors before a mount hides them; paths
-// inside are resolved below the new root only, and through no link. Until the root is entered the old one is
-// unchanged, but for /dev and /proc, which cannot be granted.
+// builder builds the file system of a cage. Descriptors hold outside paths before a mount hides them; inside paths are
+// resolved below the new root only, without following links. Until the new root is entered the old one is unchanged,
+// except for /dev and /proc, which cannot be granted.
 type builder struct {
 	base blueprint.Base
 	plan blueprint.Plan
-	// Sent by the supervisor; -1 for attached ones. Descriptors past the grants stay open: the lock on the stubs.
+	// Sent by the supervisor; -1 for attached ones. Descriptors after the grants stay open: they hold the lock of the
+	// stubs.
 	files []int
 
 	system_ []source // read-only system folders and the visible part of /etc
 	nodes   []source // devices
 	binds   []source // the grants, in the plan's order
 	top     int      // the new root
-	store   int      // the tmpfs that the private folders are in
+	store   int      // the tmpfs of the private folders
 	own     []string // the private folders
 	ways    []string // the topmost folders in them that only lead to grants
 	sysctls []bound  // kernel limits of the cage's user
@@ -72,7 +73,7 @@ func openTree(dir int, name string, attr uint64) (tree int, st unix.Stat_t, err 
 	return tree, st, err
 }
 
-// open takes hold of everything that comes from outside and is in every cage.
+// open opens everything from outside that is in every cage.
 func (b *builder) open() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -88,7 +89,7 @@ func (b *builder) open() error {
 		}
 	}
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		// Without NODEV: it is a device. Only the file is bound, and its folder has no other file.
+		// Without NODEV, because it is a device. Only the file is bound, so no other file of its folder is visible.
 		tree, st, err := openTree(unix.AT_FDCWD, "/dev/"+name, mounts.Device)
 		if err != nil {
 			return fmt.Errorf("/dev/%s: %w", name, err)
@@ -110,7 +111,7 @@ func (b *builder) openBinds() error {
 	return nil
 }
 
-// openSystem takes hold of a path of the system.
+// openSystem opens a path of the system.
 func (b *builder) openSystem(p string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(p, &st); errors.Is(err, unix.ENOENT) {
@@ -131,7 +132,7 @@ func (b *builder) openSystem(p string) error {
 	return nil
 }
 
-// maxCopied is the longest file of /etc that is copied in bytes; a longer one is bound.
+// maxCopied is the maximum size in bytes of a file of /etc that is copied; a larger one is bound.
 const maxCopied = 256 << 10
 
 // openEtc opens a path in /etc. Missing and unreadable paths are left out.
@@ -165,7 +166,7 @@ func (b *builder) openEtc(p string) error {
 	return nil
 }
 
-// openBind takes hold of a grant.
+// openBind opens a grant.
 func (b *builder) openBind(bind blueprint.Bind) (source, error) {
 	s := source{path: bind.Path, kind: unix.S_IFREG}
 	if bind.Dir {
@@ -196,9 +197,9 @@ func (b *builder) openBind(bind blueprint.Bind) (source, error) {
 
 var errChanged = errors.New("it was replaced while the cage was made")
 
-// root makes the new root and goes there.
+// root makes the new root and enters it.
 func (b *builder) root() error {
-	const point = "/dev" // of which the devices have been taken hold of
+	const point = "/dev" // its devices are already open
 	if err := unix.Mount("cage", point, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
 		"mode=0755,size=4m,nr_inodes=4096"); err != nil {
 		return fmt.Errorf("root: %w", err)
@@ -210,16 +211,16 @@ func (b *builder) root() error {
 	return unix.Fchdir(b.top)
 }
 
-// storePoint is the mount point of the private folders' store: over the old /proc, which is no longer needed. It goes
-// with the old root, at once: unmounting waits for every processor, so that once is better than twice.
+// storePoint is the mount point of the private folders' store: over the old /proc, which is no longer needed. It is
+// unmounted together with the old root, because each unmount waits for all processors.
 const storePoint = "/proc"
 
-// storeOptions are the mount options that bound the private folders.
+// storeOptions are the mount options that limit the private folders.
 func storeOptions(bytes, inodes int64) string {
 	return "size=" + strconv.FormatInt(bytes, 10) + ",nr_inodes=" + strconv.FormatInt(inodes, 10)
 }
 
-// private makes the folders that are the cage's own. They share one store, and so one bound.
+// private makes the cage's private folders. They share one store and its limit.
 func (b *builder) private() error {
 	options := "mode=0700," + storeOptions(b.base.TmpBytes, b.base.TmpInodes)
 	if err := unix.Mount("cage", storePoint, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
@@ -259,7 +260,7 @@ func (b *builder) private() error {
 	return nil
 }
 
-// bound bounds the private folders as planned, and drops those that are another kind of mount.
+// bound applies the plan's limit to the private folders, and drops folders that are another kind of mount.
 func (b *builder) bound() error {
 	for _, bind := range b.plan.Binds {
 		if bind.Own {
@@ -276,7 +277,7 @@ func (b *builder) bound() error {
 	return nil
 }
 
-// attach mounts a source at its path, and makes the folders that lead there.
+// attach mounts a source at its path, and makes its parent folders.
 func (b *builder) attach(s source) error {
 	err := b.place(s)
 	if err == nil && s.tree >= 0 {
@@ -316,7 +317,7 @@ func (b *builder) place(s source) error {
 	return err
 }
 
-// cover attaches a tree over a path and returns the former status of the path.
+// cover mounts a tree over a path and returns the path's former status.
 func (b *builder) cover(s source) (st unix.Stat_t, err error) {
 	target, err := b.at(s.path)
 	if err != nil {
@@ -329,14 +330,14 @@ func (b *builder) cover(s source) (st unix.Stat_t, err error) {
 	return st, mounts.Attach(s.tree, target)
 }
 
-// at opens a path below the new root, through no link.
+// at opens a path below the new root without following links.
 func (b *builder) at(p string) (int, error) {
 	return unix.Openat2(b.top, strings.TrimPrefix(p, "/"), &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH,
 	})
 }
 
-// way opens a folder below the new root and makes it, and those above it, where it is not there.
+// way opens a folder below the new root, and makes it and its parents if they are missing.
 func (b *builder) way(p string) (dir int, err error) {
 	if p == "/" {
 		return unix.Dup(b.top)
@@ -360,8 +361,8 @@ func (b *builder) way(p string) (dir int, err error) {
 	return b.at(p)
 }
 
-// apart makes a folder in a private one a mount of its own. Folders that lead to a grant are read-only, as they are
-// outside private folders: a file written beside a grant would seem to be the project's and be lost.
+// apart makes a folder in a private folder a separate mount. Folders that lead to a grant are read-only, as outside of
+// private folders: a file written beside a grant would seem to be the project's and be lost.
 func (b *builder) apart(up int, p string) error {
 	tree, _, err := openTree(up, path.Base(p), mounts.Writable)
 	if err != nil {
@@ -375,7 +376,7 @@ func (b *builder) apart(up int, p string) error {
 	return nil
 }
 
-// system shows the system.
+// system mounts the system folders.
 func (b *builder) system() error {
 	for i, s := range b.system_ {
 		if err := b.attach(s); err != nil {
@@ -391,7 +392,7 @@ func (b *builder) system() error {
 	return nil
 }
 
-// enter makes the new root the root, lets go of the old one, and forbids changes to it.
+// enter makes the new root the root, drops the old one, and forbids changes to it.
 func (b *builder) enter() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
 )
 
-// devices makes /dev: a few harmless devices and a terminal system of the cage's own.
+// devices makes /dev: a few harmless devices and a private terminal file system.
 func (b *builder) devices() error {
 	for _, node := range b.nodes {
 		node.path = "/dev/" + node.path
@@ -46,24 +46,24 @@ var (
 		"kcore", "keys", "kallsyms", "kmsg", "timer_list", "sched_debug", "latency_stats", "config.gz", "modules",
 		"kpagecount", "kpageflags", "kpagecgroup", "vmallocinfo", "slabinfo", "iomem", "ioports",
 	}
-	// fixedProc are paths with settings.
+	// fixedProc are paths of /proc with settings.
 	fixedProc = []string{"sys", "irq", "bus", "fs", "sysrq-trigger", "acpi", "asound", "scsi"}
-	// nested are the kinds of namespaces that a cage may not make.
+	// nested are the kinds of namespaces that a cage may not create.
 	nested = []string{"user", "mnt", "net", "pid", "uts", "ipc", "cgroup", "time"}
 )
 
-// inotifyShare is the part of the host's inotify limits that one cage may use: a quarter. The host counts the
-// namespaces of a user together, so a cage without a bound could take all. No config key: raise
+// inotifyShare is the divisor of the host's inotify limits for one cage: each gets a quarter. The host counts all
+// namespaces of a user together, so a cage without a limit could use up all. There is no config key: raise
 // fs.inotify.max_user_watches and max_user_instances of the host, which every cage follows.
 const inotifyShare = 4
 
-// bound is an open sysctl of the cage's user namespace and the value it gets.
+// bound is an open sysctl of the cage's user namespace and its new value.
 type bound struct {
 	fd    int
 	value string
 }
 
-// bounds opens the sysctls with this namespace's limits. Kernels lack some of them.
+// bounds opens the sysctls with this namespace's limits. Some kernels lack some of them.
 func (b *builder) bounds() error {
 	values := map[string]string{}
 	for _, name := range nested {
@@ -95,7 +95,7 @@ func (b *builder) bounds() error {
 	return nil
 }
 
-// proc mounts /proc for the processes of the cage, covers revealing files and makes settings read-only.
+// proc mounts /proc for the processes of the cage, covers files that reveal the host, and makes settings read-only.
 func (b *builder) proc() error {
 	if err := b.place(source{path: "/proc", kind: unix.S_IFDIR}); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (b *builder) proc() error {
 	if err := unix.Mount("proc", "proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=2"); err != nil {
 		return fmt.Errorf("mounting proc: %w", err)
 	}
-	if b.base.Userns { // else they are the host's
+	if b.base.Userns { // in another case they belong to the host
 		if err := b.bounds(); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (b *builder) proc() error {
 	return nil
 }
 
-// mask covers a file with the null device, if it is there.
+// mask covers an existing file with the null device.
 func (b *builder) mask(null int, p string) error {
 	target, err := b.at(p)
 	if errors.Is(err, unix.ENOENT) {
@@ -152,8 +152,8 @@ func (b *builder) mask(null int, p string) error {
 	return mounts.Attach(tree, target)
 }
 
-// bind writes the limits of this namespace: no namespaces in the cage, whatever a system call filter lets through,
-// and its share of the host's inotify. It comes after the last mount: a detached mount counts as a namespace.
+// bind writes the limits of this namespace: no new namespaces in the cage, even if a system call filter permits them,
+// and its share of the host's inotify. It runs after the last mount, because a detached mount counts as a namespace.
 func (b *builder) bind() error {
 	for _, s := range b.sysctls {
 		if _, err := unix.Write(s.fd, []byte(s.value)); err != nil {
