@@ -7,7 +7,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// The floor: the same program by fork and exec from this process.
+// BenchmarkForkExec is the baseline: fork and exec of the same program from this process.
 func BenchmarkForkExec(b *testing.B) {
 	for b.Loop() {
 		if err := exec.Command("/bin/true").Run(); err != nil {
@@ -23,7 +23,7 @@ func benchmarkExec(b *testing.B, set settings, others int, change ...func(*sandb
 	}
 	start := shell(b, "", change...)
 	start.Argv = []string{"/bin/true"}
-	begin(b, client, start).wait() // the shim is up
+	begin(b, client, start).wait() // starts the shim
 	for b.Loop() {
 		if exit := begin(b, client, start).wait(); exit.GetExitCode() != 0 {
 			b.Fatal(exit)

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// Killed between any two steps of making or removing a cage, the supervisor leaves only what its successor removes.
+// After a kill between any two steps of making or removing a cage, the next supervisor removes all remains.
 func TestKilledBetweenSteps(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -39,10 +39,10 @@ func TestKilledBetweenSteps(t *testing.T) {
 	}
 }
 
-// finish waits for the supervisor's death by its own hand.
+// finish waits until the supervisor has killed itself.
 func (h *holder) finish(t *testing.T) {
 	t.Helper()
-	for h.out.Scan() { // earlier output does not matter
+	for h.out.Scan() { // earlier output is skipped
 	}
 	var exit *exec.ExitError
 	if err := h.cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
@@ -50,7 +50,7 @@ func (h *holder) finish(t *testing.T) {
 	}
 }
 
-// seeing returns the processes that see a folder by a mount: those of its cages.
+// seeing returns the processes in whose mount namespace a folder is mounted: those of its cages.
 func seeing(dir string) (found []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/mountinfo")
 	for _, file := range files {

@@ -23,7 +23,7 @@ import (
 func init() { helpers["cages"] = helperCages }
 
 // When the supervisor is killed, every cage is gone at once, and the host has no trace of them: no process, mount,
-// cgroup, stub or file. This needs no further start, and no running launcher, inits or shim: they may be stopped.
+// cgroup, stub or file. This needs neither another start nor a running launcher, inits or shim, which may be stopped.
 func TestKilledSupervisorOfCages(t *testing.T) {
 	t.Parallel()
 	for _, stopped := range [][]string{nil, {"kaged-cages"}, {"kaged-cage"}, {"kaged-cages", "kaged-cage", "kaged-shim"}} {
@@ -57,7 +57,7 @@ func TestKilledSupervisorOfCages(t *testing.T) {
 	}
 }
 
-// A stub stands as long as a process is in the cage it protects, whichever process was killed: the next supervisor
+// A stub exists as long as a process is in the cage that it protects, whichever process was killed: the next supervisor
 // removes it once the cage is gone.
 func TestStubsOutlastTheSupervisor(t *testing.T) {
 	t.Parallel()
@@ -72,12 +72,12 @@ func TestStubsOutlastTheSupervisor(t *testing.T) {
 				strings.TrimSpace(string(comm)) != name {
 				continue
 			}
-			if name == "kaged-cages" { // which would make an end of the init
+			if name == "kaged-cages" { // the launcher would report the init's end
 				if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
 				gone(t, pid)
-			} else if len(descendants(t, pid)) > 0 { // it is no spare
+			} else if len(descendants(t, pid)) > 0 { // not a spare
 				freeze(t, pid)
 				init = pid
 			}
@@ -97,7 +97,7 @@ func TestStubsOutlastTheSupervisor(t *testing.T) {
 	h.nothingLeft(t, processes)
 }
 
-// The same if it is killed while it makes twenty cages at once, wherever each of them is.
+// The same holds for a kill while twenty cages are being made, at any stage.
 func TestKilledWhileMakingCages(t *testing.T) {
 	t.Parallel()
 	for _, opened := range []int{1, 7, 15} {
@@ -105,7 +105,7 @@ func TestKilledWhileMakingCages(t *testing.T) {
 			t.Parallel()
 			h := startHolder(t, 20, "")
 			h.until(t, "opened", opened)
-			// Stopped, it starts no more that is not seen.
+			// Once stopped, it starts no further processes.
 			freeze(t, h.cmd.Process.Pid)
 			processes := descendants(t, h.cmd.Process.Pid)
 			if err := h.cmd.Process.Kill(); err != nil {
@@ -117,7 +117,7 @@ func TestKilledWhileMakingCages(t *testing.T) {
 	}
 }
 
-// initOf returns the first process of the cage that a process is in.
+// initOf returns the first process of a process's cage.
 func initOf(t testing.TB, pid int) int {
 	t.Helper()
 	space := func(pid int) string {
@@ -141,8 +141,8 @@ func initOf(t testing.TB, pid int) int {
 	}
 }
 
-// When the first process of a cage is killed, all its processes are gone, each command is reported as lost, the
-// holders are told, and other cages go on.
+// When the first process of a cage is killed, all its processes end, each command is reported as lost, the holders are
+// told, and other cages continue.
 func TestKilledInit(t *testing.T) {
 	t.Parallel()
 	client, root := serve(t, nil), project(t)
@@ -201,7 +201,7 @@ func TestKilledInit(t *testing.T) {
 // Hundreds of commands in one cage, and many cages in a row, leak no open file, process, cgroup or stub.
 func TestCagesLeakNothing(t *testing.T) {
 	opts := testkit.Options(t)
-	settings := settings{"CAGE_SPARE": "0s"} // which would come and go
+	settings := settings{"CAGE_SPARE": "0s"} // spares come and go
 	opts.Getenv = func(name string) string {
 		return settings[strings.TrimPrefix(name, "KAGED_SERVICES_SANDBOX_SUPERVISOR_")]
 	}
@@ -218,8 +218,8 @@ func TestCagesLeakNothing(t *testing.T) {
 		}
 	}
 	alone := shell(t, "true", pipes, inCage(root, grantsWork()))
-	one(shell(t, "true", pipes)) // the shim is there
-	one(alone)                   // and makes the next cage's spare
+	one(shell(t, "true", pipes)) // starts the shim
+	one(alone)                   // makes the next cage's spare
 	settled := func() [3]int {
 		return [3]int{openFiles(t), len(descendants(t, os.Getpid())), len(cgroups(t, opts.DataDir.String()))}
 	}
@@ -248,8 +248,8 @@ func TestCagesLeakNothing(t *testing.T) {
 	})
 }
 
-// A command that writes endlessly to a caller that does not read blocks, uses no further memory, and goes on
-// when the caller reads again.
+// A command that writes endlessly to a caller that does not read blocks, uses no further memory, and continues when the
+// caller reads again.
 func TestOutputFloodFromACage(t *testing.T) {
 	client, root := serve(t, nil), project(t)
 	start := shell(t, "", pipes, inCage(root, grantsWork()))
@@ -263,7 +263,7 @@ func TestOutputFloodFromACage(t *testing.T) {
 		_, _ = fmt.Sscanf(string(text[bytes.Index(text, []byte("wchar: ")):]), "wchar: %d", &n)
 		return n
 	}
-	// It is blocked once several looks in a row find no further output.
+	// It is blocked once several checks in a row find no new output.
 	last, same := int64(-1), 0
 	waitFor(t, "the command to stand still", func() bool {
 		n := written()
@@ -276,7 +276,7 @@ func TestOutputFloodFromACage(t *testing.T) {
 	if last > 64<<20 {
 		t.Errorf("it wrote %d bytes that nobody has read", last)
 	}
-	for total := int64(0); total < last+(32<<20); { // the blocked command goes on
+	for total := int64(0); total < last+(32<<20); { // the blocked command continues
 		event, err := r.stream.Recv()
 		if err != nil || event.GetExited() != nil {
 			t.Fatalf("after %d bytes: %v, %v", total, event, err)

@@ -12,7 +12,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// within is the policy of these tests with limits.
+// within is the policy of these tests with the given limits.
 func within(limits *commonv1.CageLimits) *commonv1.CagePolicy {
 	policy := grantsWork()
 	policy.Limits = limits
@@ -20,7 +20,7 @@ func within(limits *commonv1.CageLimits) *commonv1.CagePolicy {
 }
 
 // Each limit that ends a command or a cage is reported by its name, to the command and to the cage's holder; a signal
-// of the command's own is not a limit.
+// sent by the command itself is not reported as a limit.
 func TestLimitsAreToldApart(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"KILL_GRACE": "200ms"})
@@ -32,7 +32,7 @@ func TestLimitsAreToldApart(t *testing.T) {
 		limits  *commonv1.CageLimits
 		command string
 		want    sandboxsupervisorv1.KillReason
-		ends    bool // the cage too
+		ends    bool // whether the cage ends too
 	}{
 		"itself": {&commonv1.CageLimits{MemoryBytes: 128 << 20, Pids: 64, DiskBytes: 64 << 20}, "kill -9 $$", none, false},
 		"memory": {
@@ -67,8 +67,8 @@ func TestLimitsAreToldApart(t *testing.T) {
 	}
 }
 
-// Processes in a cage are listed with it and with their usage; the end of its session ends them and the cage,
-// whatever they do, and tells the holder (design.md 7).
+// Processes in a cage are listed with it and with their usage. The end of its session ends them and the cage, whatever
+// they do, and the holder is told (design.md 7).
 func TestEndOwnerWithBusyCages(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"CANCEL_GRACE": "100ms"})

@@ -30,18 +30,18 @@ func init() { helpers["programs"] = helperPrograms }
 // program is a typical use of a cage.
 type program struct {
 	name string
-	// needs is a program that scripts/setup.sh test installs; optional says that it does not.
+	// needs is a program installed by scripts/setup.sh test; optional means that it may be missing.
 	needs    string
 	optional bool
-	// script is the command line, run in the folder work; wants must be part of its output.
+	// script is the command line, run in the folder work; its output must contain wants.
 	script, wants string
-	// relaxed says that it needs the calls of debuggers: without them it must fail.
+	// relaxed means that it needs the system calls of debuggers: without them it must fail.
 	relaxed bool
-	// net lists the hosts it must reach.
+	// net lists the hosts that it must reach.
 	net []string
 }
 
-// toolFiles are the project the programs work on.
+// toolFiles are the project of the programs.
 var toolFiles = map[string]string{
 	"go/go.mod":  "module example.com/hello\n\ngo 1.21\n",
 	"go/main.go": "package main\n\nfunc main() { println(sum(40, 2)) }\n\nfunc sum(a, b int) int { return a + b }\n",
@@ -57,7 +57,7 @@ var toolFiles = map[string]string{
 		"'hi']).decode().strip()}))\n",
 }
 
-// programs are the programs, with a registry at an address of the host's.
+// programs are the tested programs, with a registry at an address of the host.
 func programs(registry string) []program {
 	const gotools = `export GOCACHE="$PWD/../gocache" GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false ` +
 		`CGO_ENABLED=0; cd go; `
@@ -86,7 +86,7 @@ git init -q new && cd new && echo one >one && git add one && git commit -qm firs
 		},
 		{
 			name: "dlv", needs: "dlv", relaxed: true, wants: "main.sum() ./main.go:5 (hits goroutine(1):1 total:1)",
-			// Debian's is older than the compiler: it says so, and cannot read values.
+			// Debian's debugger is older than the compiler: it prints a warning and cannot read values.
 			script: gotools +
 				`go build -gcflags='-N -l' -o debugged . && printf 'break main.sum\ncontinue\nregs\ncontinue\nexit\n' >dlv.txt &&
 dlv exec --check-go-version=false --allow-non-terminal-interactive=true --init dlv.txt ./debugged 2>&1 </dev/null`,
@@ -100,12 +100,12 @@ dlv exec --check-go-version=false --allow-non-terminal-interactive=true --init d
 	}
 }
 
-// Real programs work in cages, as root and as an unprivileged user: compilers and their tests, git, npm against an
-// allowed registry, interpreters; and debuggers under relaxed, and only there.
+// Real programs work in cages, for root and for an unprivileged user: compilers and their tests, git, npm with an
+// allowed registry, interpreters. Debuggers work under relaxed only.
 func TestProgramsInCages(t *testing.T) {
 	t.Parallel()
 	registry := startRegistry(t)
-	// Programs share the compiled standard library.
+	// All programs share one cache of the compiled standard library.
 	cache := t.TempDir()
 	for _, e := range []environment{{name: "root", root: true}, {name: "user", uid: stranger}} {
 		t.Run(e.name, func(t *testing.T) {
@@ -188,7 +188,7 @@ type ran struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// helperPrograms is a supervisor that runs the programs in cages, on the project of KAGED_TEST_DIR.
+// helperPrograms runs a supervisor and the programs in cages, in the project of KAGED_TEST_DIR.
 func helperPrograms() {
 	dir := os.Getenv("KAGED_TEST_DIR")
 	h, err := host.New(host.Options{

@@ -17,16 +17,16 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// tree is a project of folders, files and links that a property is tried on.
+// tree is a project of folders, files and links for a property test.
 type tree struct {
 	root    string
-	folders []string // the project's own first
+	folders []string // the project's root first
 	files   []string
 	links   []string
 	outside string // a folder beside the project with a secret in it
 }
 
-// drawTree makes a tree in dir, which is empty.
+// drawTree makes a tree in the empty folder dir.
 func drawTree(t *rapid.T, dir string) *tree {
 	must := func(err error) {
 		if err != nil {
@@ -76,7 +76,7 @@ func drawTree(t *rapid.T, dir string) *tree {
 	return x
 }
 
-// drawPolicy makes a policy of a tree's paths, links among them.
+// drawPolicy makes a policy from a tree's paths, links included.
 func (x *tree) drawPolicy(t *rapid.T, name string) *dsl.Cage {
 	policy := &dsl.Cage{Seccomp: "default", State: "ephemeral"}
 	for range rapid.IntRange(1, 4).Draw(t, name+" mounts") {
@@ -99,7 +99,7 @@ func (x *tree) drawPolicy(t *rapid.T, name string) *dsl.Cage {
 	return policy
 }
 
-// paths are the paths to try: existing and missing ones.
+// paths are the tested paths: existing and missing ones.
 func (x *tree) paths() []string {
 	list := slices.Concat(
 		x.folders,
@@ -116,13 +116,13 @@ func (x *tree) paths() []string {
 	return slices.Compact(list)
 }
 
-// reached is the access of a program in a cage: by path whether it could read and write, and the listings of folders.
+// reached is the access of a program in a cage: by path whether it could read and write, and the lists of folders.
 type reached struct {
 	read, write map[string]bool
 	listed      map[string][]string
 }
 
-// reach runs the probe in a cage of the policy; refused says that there can be no such cage.
+// reach runs the probe in a cage of the policy; refused means that the cage cannot be made.
 func (x *tree) reach(
 	t *rapid.T,
 	client sandboxsupervisorv1.SandboxServiceClient,
@@ -159,19 +159,19 @@ func (x *tree) reach(
 	return r, nil
 }
 
-// plain reports whether a path leads where it says, through no link.
+// plain reports whether a path contains no link.
 func plain(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	return err == nil && real == filepath.Clean(path)
 }
 
-// leads reports whether a folder lies on the path to a grant, and so exists, holding only that path.
+// leads reports whether a folder is on the path to a grant. Such a folder exists in the cage and shows only that path.
 func leads(view *cage.View, dir string) bool {
 	return slices.ContainsFunc(view.Grants, func(g cage.Grant) bool { return cage.Below(g.Path, dir) })
 }
 
-// For any tree and policy, a program in the cage reads and writes exactly the paths that the view allows, which is
-// also the tools' source; without a possible cage there is no view. No path outside can be read, written or seen.
+// For any tree and policy, a program in the cage reads and writes exactly the paths that the view allows, and the tools
+// use the same view. If no cage can be made, there is no view. No path outside can be read, written or seen.
 func TestCageIsItsView(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -216,7 +216,7 @@ func TestCageIsItsView(t *testing.T) {
 			if r.write[path] && !mayWrite {
 				t.Errorf("%s can be written against the view", path)
 			}
-			// A link may lead through hidden folders to a visible path.
+			// A link may lead to a visible path through hidden folders.
 			if !plain(path) {
 				continue
 			}
@@ -237,7 +237,7 @@ func TestCageIsItsView(t *testing.T) {
 	})
 }
 
-// A child's cage, if granted, never reaches a path outside its parent's.
+// A child's cage, if it is permitted, never reaches a path outside its parent's.
 func TestChildCageNeverExceeds(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -260,8 +260,8 @@ func TestChildCageNeverExceeds(t *testing.T) {
 			return
 		}
 		for _, path := range x.paths() {
-			// An empty .git is no repository yet, and is read-only in the parent's cage for now. A child that names
-			// it may initialise it, also by a link; its hooks and configuration are read-only.
+			// An empty .git is not a repository, and is read-only in the parent's cage. A child that names it may initialise it,
+			// also through a link; its hooks and configuration are read-only.
 			real, err := filepath.EvalSymlinks(path)
 			if err == nil && filepath.Base(real) == ".git" && above.read[path] &&
 				slices.ContainsFunc(child.FS, func(m dsl.Mount) bool { return filepath.Base(m.Path) == ".git" }) {
@@ -278,7 +278,7 @@ func TestChildCageNeverExceeds(t *testing.T) {
 				)
 			}
 			for _, name := range below.listed[path] {
-				// Else a stub.
+				// Otherwise it is a stub.
 				if _, err := os.Lstat(filepath.Join(path, name)); err == nil && !slices.Contains(above.listed[path], name) {
 					t.Errorf("the child sees %s in %s", name, path)
 				}

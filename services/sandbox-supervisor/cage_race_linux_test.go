@@ -13,7 +13,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// A granted folder flips between a folder and a link out of the project while cages are made of it: a cage shows the
+// A granted folder alternates between a folder and a link out of the project while cages are made: a cage shows the
 // folder or is refused, and never follows the link (CVE-2021-30465).
 func TestSwappedWhileMakingCages(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestSwappedWhileMakingCages(t *testing.T) {
 	var swapping sync.WaitGroup
 	swapping.Go(func() {
 		for i := 0; !stop.Load(); i++ {
-			// The folder itself, and the one above it, in turns.
+			// In turns the folder itself and its parent.
 			path, to := inner, outside
 			if i%2 == 1 {
 				path = filepath.Dir(inner)
@@ -47,7 +47,7 @@ func TestSwappedWhileMakingCages(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			for range i * 7919 % 5000 { // it stays a folder for a time that is never the same
+			for range i * 7919 % 5000 { // it stays a folder for a varying time
 				_, _ = os.Lstat(inner)
 			}
 		}

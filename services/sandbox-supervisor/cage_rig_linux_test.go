@@ -35,8 +35,8 @@ func grantsWork() *commonv1.CagePolicy {
 	}
 }
 
-// projectFiles is the project of these tests: a folder work with a repository without hooks and configuration, so
-// that stubs of all kinds stand in it during a cage.
+// projectFiles is the project of these tests: a folder work with a repository without hooks and configuration, so that
+// stubs of all kinds exist during a cage.
 var projectFiles = []string{
 	"work",
 	"work/repository",
@@ -67,14 +67,14 @@ func project(t testing.TB) string {
 	return dir
 }
 
-// inCage makes a command one of a cage of its own.
+// inCage runs a command in its own cage.
 func inCage(root string, policy *commonv1.CagePolicy) func(*sandboxsupervisorv1.ExecStart) {
 	return func(s *sandboxsupervisorv1.ExecStart) {
 		s.Cage, s.ProjectRoot, s.Cwd = policy, root, filepath.Join(root, "work")
 	}
 }
 
-// heldCage is a cage that a test holds.
+// heldCage is a cage held by a test.
 type heldCage struct {
 	id      string
 	root    string
@@ -123,13 +123,13 @@ func mustHold(
 	return c
 }
 
-// in makes a command one of a held cage.
+// in runs a command in a held cage.
 func (c *heldCage) in(s *sandboxsupervisorv1.ExecStart) {
 	inCage(c.root, c.policy)(s)
 	s.CageId = c.id
 }
 
-// ended reads the events of a held cage to the last, which says why it ended.
+// ended reads the events of a held cage to the last, which has the reason for the end.
 func (c *heldCage) ended(t testing.TB) sandboxsupervisorv1.KillReason {
 	t.Helper()
 	for {
@@ -143,9 +143,9 @@ func (c *heldCage) ended(t testing.TB) sandboxsupervisorv1.KillReason {
 	}
 }
 
-// helperCages is a supervisor of its own process that holds as many cages as its argument says, in the project of
-// KAGED_TEST_PROJECT, all made at once. In each run a command and a detached one, both deaf; it says so and works until
-// it is killed. With a second argument it releases each cage instead as soon as it is there.
+// helperCages is a supervisor in its own process. It holds as many cages as its first argument says, in the project of
+// KAGED_TEST_PROJECT, all made at once. Each runs a command and a detached command, which both ignore signals. It
+// reports each cage and works until it is killed. With a second argument it releases each cage as soon as it exists.
 func helperCages() {
 	h, err := host.New(host.Options{
 		DataDir: ownDir(os.Getenv("KAGED_TEST_DATA")), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "0",
@@ -159,7 +159,7 @@ func helperCages() {
 		for range count {
 			go func() {
 				policy := grantsWork()
-				// Cgroups, where they can be had.
+				// With cgroups, if available.
 				policy.Limits = &commonv1.CageLimits{MemoryBytes: 256 << 20, Pids: 200, DiskBytes: 1 << 30}
 				c, err := hold(client, root, policy)
 				must(err)
@@ -191,7 +191,7 @@ func helperCages() {
 	}))
 }
 
-// holder is a supervisor in a process of its own that holds cages.
+// holder is a supervisor in its own process that holds cages.
 type holder struct {
 	cmd           *exec.Cmd
 	out           *bufio.Scanner
@@ -222,7 +222,7 @@ func startHolder(t *testing.T, cages int, crashAt string, args ...string) *holde
 	return h
 }
 
-// until waits until it has said a word so many times.
+// until waits until the supervisor has printed a word the given number of times.
 func (h *holder) until(t *testing.T, word string, times int) {
 	t.Helper()
 	for times > 0 {
@@ -235,7 +235,7 @@ func (h *holder) until(t *testing.T, word string, times int) {
 	}
 }
 
-// descendants returns every process below one.
+// descendants returns every descendant of a process.
 func descendants(t testing.TB, pid int) (found []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -259,15 +259,15 @@ func descendants(t testing.TB, pid int) (found []int) {
 	return found
 }
 
-// nothingLeft fails the test if a killed supervisor left traces on the host, once the next one of its data
+// nothingLeft fails the test if a killed supervisor left traces on the host, after the next supervisor of its data
 // directory has started and stopped.
 func (h *holder) nothingLeft(t *testing.T, processes []int) {
 	t.Helper()
 	for _, pid := range processes {
 		gone(t, pid)
 	}
-	// A process that was being forked as the supervisor died has all its files, its socket and its locks among them,
-	// until it sees that it is alone.
+	// A process that was being forked when the supervisor died has all its files, its socket and its locks included, until
+	// it notices that its parent is gone.
 	waitFor(t, "the supervisor's files to be let go of", func() bool {
 		c, err := net.Dial("unix", host.SocketPath(h.data, "sandbox-supervisor"))
 		if err == nil {
@@ -280,7 +280,7 @@ func (h *holder) nothingLeft(t *testing.T, processes []int) {
 	h.clean(t)
 }
 
-// clean fails the test if the host has a trace of the supervisor.
+// clean fails the test if the host has traces of the supervisor.
 func (h *holder) clean(t *testing.T) {
 	t.Helper()
 	if left := cgroups(t, h.data); len(left) > 0 {
@@ -306,7 +306,7 @@ func opened(parts ...string) bool {
 	})
 }
 
-// below lists everything in a folder but a project's own files.
+// below lists everything in a folder except a project's own files.
 func below(dir string) (found []string) {
 	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && path != dir && !slices.Contains(projectFiles, strings.TrimPrefix(path, dir+"/")) {
@@ -317,7 +317,7 @@ func below(dir string) (found []string) {
 	return found
 }
 
-// noStubs returns an error for everything in a project that its cages put there.
+// noStubs returns an error for each path in a project that a cage created.
 func noStubs(root string) (found []error) {
 	for _, path := range below(root) {
 		found = append(found, fmt.Errorf("%s is there", path))
@@ -325,7 +325,7 @@ func noStubs(root string) (found []error) {
 	return found
 }
 
-// waitFor polls for conditions that raise no event.
+// waitFor polls for conditions without an event.
 func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !done(); runtime.Gosched() {

@@ -11,83 +11,81 @@ import (
 
 // Config is the table [services.sandbox-supervisor].
 type Config struct {
-	// Cgroups says how commands are told apart: "auto" uses a cgroup for each where they can be had, and
-	// for cages with limits; "off" never does.
+	// Cgroups selects the use of cgroups: "auto" uses one for each command if they are available, and for cages with
+	// limits; "off" uses none.
 	Cgroups string `toml:"cgroups"`
-	// KillGrace is how long a command that ran out of its time may take to end after SIGTERM, before it is killed.
+	// KillGrace is the time from SIGTERM to SIGKILL for a command that exceeded its time limit.
 	KillGrace config.Duration `toml:"kill_grace"`
-	// CancelGrace holds for cancelled commands and for those whose owner has ended.
+	// CancelGrace is the same for cancelled commands and for those whose owner has ended.
 	CancelGrace config.Duration `toml:"cancel_grace"`
-	// StartTimeout is how long the shim, or a command, may take to start before the shim is taken for dead.
+	// StartTimeout is the time in which the shim, or a command, must start; after it the shim counts as dead.
 	StartTimeout config.Duration `toml:"start_timeout"`
-	// KillTimeout is how long the shim may take to report the end of a killed command before it is taken for dead.
+	// KillTimeout is the time in which the shim must report the end of a killed command; after it the shim counts as dead.
 	KillTimeout config.Duration `toml:"kill_timeout"`
-	// DrainWait bounds the wait for output after a command and its descendants are gone while another
-	// process holds its terminal open.
+	// DrainWait is the maximum wait for output after a command and its descendants have ended while another process holds
+	// its terminal open.
 	DrainWait config.Duration `toml:"drain_wait"`
-	// MaxCommands is how many commands may run at once.
+	// MaxCommands is the maximum number of running commands.
 	MaxCommands int `toml:"max_commands"`
-	// MaxCommandBytes is the most bytes of a command's arguments and environment together.
+	// MaxCommandBytes is the maximum size of a command's arguments and environment together, in bytes.
 	MaxCommandBytes int `toml:"max_command_bytes"`
-	// MaxCommandStrings is how many arguments and variables a command may have together.
+	// MaxCommandStrings is the maximum number of a command's arguments and variables together.
 	MaxCommandStrings int `toml:"max_command_strings"`
-	// StdinBytes is how much standard input is kept for a command that does not read it yet.
+	// StdinBytes is the maximum size of unread standard input kept for a command.
 	StdinBytes int `toml:"stdin_bytes"`
 
-	// MaxCages is how many cages there may be at once, those of single commands included.
+	// MaxCages is the maximum number of cages, those of single commands included.
 	MaxCages int `toml:"max_cages"`
-	// CageUID is the host's user and group of processes in cages, if kaged runs as root. No file of the
-	// host should belong to it.
+	// CageUID is the host's user and group of processes in cages if kaged runs as root. It should own no file of the host.
 	CageUID int `toml:"cage_uid"`
-	// SystemPaths are the host's paths visible in every cage, read-only: links are recreated,
-	// missing paths are left out.
+	// SystemPaths are the host's paths visible read-only in every cage: links are recreated, missing paths are left out.
 	SystemPaths []string `toml:"system_paths"`
-	// TmpBytes bounds the sum of a cage's private folders: /tmp, /var/tmp, /dev/shm, /run and its home.
+	// TmpBytes limits the sum of a cage's private folders: /tmp, /var/tmp, /dev/shm, /run and its home.
 	TmpBytes int64 `toml:"tmp_bytes"`
-	// CageSpare is how long a spare cage init is kept after the last cage was made: a process of 4 MB, for a cage in
-	// a third of the time. "0s" keeps no spare.
+	// CageSpare is the time for which a spare cage init is kept after the last cage was made: a process of 4 MB that cuts
+	// the time to make a cage to a third. "0s" keeps no spare.
 	CageSpare config.Duration `toml:"cage_spare"`
 
-	// NetConnections is how many connections a cage may have open at once.
+	// NetConnections is the maximum number of open connections of a cage.
 	NetConnections int `toml:"net_connections"`
-	// NetResolveTimeout is how long looking up a name that a cage's policy allows may take, NetConnectTimeout
+	// NetResolveTimeout is the time limit for looking up a name that a cage's policy allows, NetConnectTimeout for
 	// connecting to it.
 	NetResolveTimeout config.Duration `toml:"net_resolve_timeout"`
 	NetConnectTimeout config.Duration `toml:"net_connect_timeout"`
-	// NetHelloTimeout is how long a program in a cage may take from the first byte of a connection until it has named
-	// the server.
+	// NetHelloTimeout is the time from the first byte of a connection in which a program in a cage must name the server.
 	NetHelloTimeout config.Duration `toml:"net_hello_timeout"`
 	// NetIdleTimeout closes a connection out of a cage without traffic.
 	NetIdleTimeout config.Duration `toml:"net_idle_timeout"`
-	// NetResolvedFor is how long the addresses of a name are kept, NetResolvedNames of how many names.
+	// NetResolvedFor is the time for which the addresses of a name are cached, NetResolvedNames the number of cached
+	// names.
 	NetResolvedFor   config.Duration `toml:"net_resolved_for"`
 	NetResolvedNames int             `toml:"net_resolved_names"`
-	// NetCredentialBody is the largest body of a request that gets a credential.
+	// NetCredentialBody is the maximum size in bytes of the body of a request with a credential.
 	NetCredentialBody int64 `toml:"net_credential_body"`
 	// PrivateHosts are the names that may resolve to addresses of private networks and of this machine: "name", or
-	// "*.name" for all below. Every other name of a policy must be on the public network.
+	// "*.name" for all names below. Every other name of a policy must resolve to a public address.
 	PrivateHosts []string `toml:"private_hosts"`
-	// Credentials are added, by "host:port", to requests of cages whose policy allows that: programs reach the host
-	// by plain http://host/, and the gate forwards by TLS, with the credential, to host:port.
+	// Credentials are added, by "host:port", to requests of cages whose policy allows the host: programs use plain
+	// http://host/, and the gate forwards over TLS, with the credential, to host:port.
 	Credentials map[string]Credential `toml:"credentials"`
 
-	// SessionProcesses is how many detached commands of one session may run at once.
+	// SessionProcesses is the maximum number of running detached commands of one session.
 	SessionProcesses int `toml:"session_processes"`
-	// KeptOutputBytes bounds the kept end of a detached command's output.
+	// KeptOutputBytes is the retained size of the end of a detached command's output.
 	KeptOutputBytes int `toml:"kept_output_bytes"`
-	// EndedProcesses, EndedBytes and EndedFor bound the detached commands that are remembered after their end: how many
-	// of one session, how many bytes all together, and how long.
+	// EndedProcesses, EndedBytes and EndedFor limit the remembered detached commands after their end: their number in one
+	// session, their bytes in total, and the time.
 	EndedProcesses int             `toml:"ended_processes"`
 	EndedBytes     int             `toml:"ended_bytes"`
 	EndedFor       config.Duration `toml:"ended_for"`
 }
 
-// Credential is the table [services.sandbox-supervisor.credentials."host:port"]. Programs in a cage reach the host by
-// plain http://host/, and the gate forwards by TLS, with the header, to host:port.
+// Credential is the table [services.sandbox-supervisor.credentials."host:port"]. Programs in a cage use plain
+// http://host/, and the gate forwards over TLS, with the header, to host:port.
 type Credential struct {
 	// Header is the header's name, such as Authorization.
 	Header string `toml:"header"`
-	// Value is its value, such as "Bearer ${GITHUB_TOKEN}"; "${VAR}" stands for a variable of kaged's environment.
+	// Value is its value, such as "Bearer ${GITHUB_TOKEN}"; "${VAR}" is replaced from kaged's environment.
 	Value egress.Secret `toml:"value"`
 }
 
@@ -109,7 +107,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxCommandBytes is the largest max_command_bytes: Linux takes no more than 2 MiB with the usual stack.
+// maxCommandBytes is the highest value of max_command_bytes: Linux accepts no more than 2 MiB with the usual stack
+// size.
 const maxCommandBytes = 2 << 20
 
 // Validate checks a Config.
@@ -172,7 +171,7 @@ func (c Config) Validate() error {
 
 // validateCages checks the keys that concern cages.
 func (c Config) validateCages() error {
-	// Neither root, which owns the kernel's files, nor the ids that mean "unmapped" and "unchanged".
+	// Root owns the kernel's files; the others are the ids that mean "unmapped" and "unchanged".
 	if c.CageUID < 1 || c.CageUID >= 1<<31 {
 		return fmt.Errorf("cage_uid is %d; it must be the id of a user that is not root", c.CageUID)
 	}

@@ -56,7 +56,7 @@ func connect(
 		Start: &sandboxsupervisorv1.ConnectStart{Owner: owner, CageId: cage, Port: port},
 	}
 	err = stream.Send(&sandboxsupervisorv1.ConnectRequest{Request: start})
-	if err != nil && !errors.Is(err, io.EOF) { // the refusal comes with the first event
+	if err != nil && !errors.Is(err, io.EOF) { // the first receive returns the refusal
 		t.Fatal(err)
 	}
 	event, err := stream.Recv()
@@ -82,8 +82,8 @@ func says(t *testing.T, stream sandboxsupervisorv1.SandboxService_ConnectClient,
 	}
 }
 
-// Bytes go to a port of the loopback and come back, in a cage and without one; the far side's end is the
-// stream's.
+// Bytes go to a port of the loopback and come back, in a cage and without one; the end of the connection ends the
+// stream.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -113,7 +113,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// A cage's loopback is for its owner, is another one than the host's, and ends with the cage.
+// Only the owner reaches a cage's loopback, which is not the host's and ends with the cage.
 func TestConnectIsForTheOwner(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)

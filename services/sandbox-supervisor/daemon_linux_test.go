@@ -15,12 +15,13 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// daemon is a shell command that leaves a process behind as daemons do: two forks, a session of its own, an empty
-// environment, no file of the command's open, deaf to everything. It writes the process's id and goes on when it is up.
+// daemon is a shell command that leaves a process behind as daemons do: two forks, a new session, an empty environment,
+// no open file of the command, and all signals ignored. It writes the process's id and continues when the process is
+// running.
 const daemon = `( (setsid env -i /bin/sh -c 'trap "" TERM HUP INT QUIT PIPE; cd /; echo $$ pid; exec >/dev/null 2>&1 </dev/null; echo up >"'"$DIR"'/up"; while :; do sleep 1000; done' &) & )
 while ! [ -e "$DIR/up" ]; do sleep 0.005; done; rm "$DIR/up"; `
 
-// daemonStart is the start of a command that leaves a daemon and goes on with rest.
+// daemonStart starts a command that leaves a daemon and continues with rest.
 func daemonStart(
 	t testing.TB,
 	rest string,
@@ -29,8 +30,8 @@ func daemonStart(
 	return shell(t, daemon+rest, append(change, env("DIR", t.TempDir()))...)
 }
 
-// Descendants of a command are gone when its end is reported: background children, and daemons that did all they
-// could to escape (T-SHELL-17, T-SHELL-20).
+// Descendants of a command have ended when its end is reported: background children, and daemons that tried everything
+// to escape (T-SHELL-17, T-SHELL-20).
 func TestNothingOutlivesItsCommand(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -81,8 +82,8 @@ func TestEndsDoNotMix(t *testing.T) {
 	})
 }
 
-// A process that shed even its mark is killed with its command where it can be no other's, and else when no command
-// runs.
+// A process that removed even its mark is killed with its command if it can belong to no other, and otherwise when no
+// command runs.
 func TestWithoutMarks(t *testing.T) {
 	t.Parallel()
 	const unmark = `prlimit --pid $$ --locks=unlimited; `
@@ -104,7 +105,7 @@ func TestWithoutMarks(t *testing.T) {
 	if err := stillThere(pidsIn(r.stdout.String())...); err != nil {
 		t.Error(err)
 	}
-	// In the command's session it is known without a mark, though another command runs.
+	// In the command's session it is recognised without a mark, even if another command runs.
 	other = begin(t, client, shell(t, "cat", pipes))
 	r = begin(t, client, shell(t, unmark+"(sleep 1000 & echo $! pid)"))
 	r.wait()
@@ -115,8 +116,8 @@ func TestWithoutMarks(t *testing.T) {
 	other.wait()
 }
 
-// Endless forks are killed: loops that start daemons, and processes that hop from one id to the next. (They end by
-// themselves with the test's folder, should that fail.)
+// Endless forks are killed: loops that start daemons, and processes that keep changing their id. (They end with the
+// test's folder if this fails.)
 func TestForkBombs(t *testing.T) {
 	t.Parallel()
 	for name, bomb := range map[string]string{
@@ -152,7 +153,7 @@ func TestForkBombs(t *testing.T) {
 	}
 }
 
-// withVariable returns the living processes that carry an environment variable.
+// withVariable returns the living processes with an environment variable.
 func withVariable(t *testing.T, variable string) (found []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -178,7 +179,7 @@ func TestNothingLeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The shim has no room for a leak.
+	// The limit turns a leak in the shim into a failure.
 	if err := unix.Prlimit(shimPID, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 40, Max: 40}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestNothingLeaks(t *testing.T) {
 	if exit := begin(t, client, shell(t, "true")).wait(); exit.GetExitCode() != 0 {
 		t.Errorf("after all the end is %v", exit)
 	}
-	// The end of the last stream and the closing of the last terminal raise no event.
+	// The end of the last stream and the closing of the last terminal have no event.
 	for end := time.Now().Add(5 * time.Second); openFiles(t) > before && time.Now().Before(end); {
 		runtime.Gosched()
 	}

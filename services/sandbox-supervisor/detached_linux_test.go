@@ -15,15 +15,15 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// detached is a process of StartProcess as its caller sees it.
+// detached is a process of StartProcess as seen by its caller.
 type detached struct {
 	t      testing.TB
 	client sandboxsupervisorv1.SandboxServiceClient
 	id     string
-	output string // all output read so far, from the first byte on
+	output string // all output read so far, from the first byte
 }
 
-// detach starts a process by a call that is over when it returns.
+// detach starts a process with a call that has returned.
 func detach(
 	t testing.TB,
 	client sandboxsupervisorv1.SandboxServiceClient,
@@ -43,8 +43,8 @@ func detach(
 	return d
 }
 
-// attach reads output from an offset until enough says so, or to the end for nil, and returns its pieces and the state
-// at the end, if it came to that.
+// attach reads output from an offset until enough returns true, or to the end for nil. It returns the pieces, and the
+// state at the end if it was reached.
 func (d *detached) attach(
 	from int64,
 	follow bool,
@@ -96,7 +96,7 @@ func (d *detached) text(pieces []*sandboxsupervisorv1.ProcessOutput, from int64)
 	return b.String()
 }
 
-// until waits until the output holds text.
+// until waits until the output contains text.
 func (d *detached) until(text string) {
 	d.t.Helper()
 	pieces, p := d.attach(0, true, func(all string) bool { return strings.Contains(all, text) })
@@ -139,7 +139,7 @@ func signalled(name string) *sandboxsupervisorv1.ControlProcessRequest {
 	}}
 }
 
-// A signal reaches a command of Exec and a detached one, for the session they run for, and for no other.
+// A signal reaches a command of Exec and a detached one from their own session, and from no other.
 func TestSignalOfASession(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -160,8 +160,8 @@ func TestSignalOfASession(t *testing.T) {
 	}
 }
 
-// A detached process outlives the call that started it, takes input, and can be read by many, from any byte on, while
-// it runs and after (T-T20-EXEC-06, T-T20-PROC-03, -05).
+// A detached process outlives the call that started it, takes input, and can be read by several readers, from any byte,
+// while it runs and after its end (T-T20-EXEC-06, T-T20-PROC-03, -05).
 func TestDetached(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -229,8 +229,8 @@ func TestMergedKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A signal reaches the process group, and its effect is reported as shells do (T-T20-PROC-04).
-// A terminal is a real one.
+// A signal reaches the process group, and its effect is reported as by shells (T-T20-PROC-04). A terminal is a real
+// one.
 func TestDetachedSignalsAndTerminals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -263,7 +263,7 @@ func TestDetachedSignalsAndTerminals(t *testing.T) {
 	}
 }
 
-// Of much output the end is kept and no more, and the process never waits for a reader.
+// Only the end of long output is kept, and the process never waits for a reader.
 func TestDetachedOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"KEPT_OUTPUT_BYTES": "1000"})
@@ -281,7 +281,7 @@ func TestDetachedOutputIsBounded(t *testing.T) {
 	}
 }
 
-// Reading the present output ends, though the process prints faster than the reader reads.
+// Reading the present output ends, even if the process prints faster than the reader reads.
 func TestAttachToEndlessOutput(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -298,7 +298,7 @@ func TestAttachToEndlessOutput(t *testing.T) {
 	}
 }
 
-// Unread input above the limit is refused as a whole, and so is input after the end of input.
+// Unread input above the limit is refused completely, and so is input after the end of input.
 func TestDetachedInputIsBounded(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"STDIN_BYTES": "100000"})
@@ -319,7 +319,7 @@ func TestDetachedInputIsBounded(t *testing.T) {
 		if taken += 50_000; taken > 10<<20 {
 			t.Fatal("input is taken without end")
 		}
-		// The shell reads x to the end of a line that never comes, a byte at a time.
+		// The shell reads x byte by byte to the end of a line that never comes.
 	}
 	if err := d.control(endOfInput()); err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func TestDetachedStartsOnce(t *testing.T) {
 	) {
 		t.Errorf("one too many: %v", err)
 	}
-	detach(t, client, other) // another session has its own
+	detach(t, client, other) // another session has its own limit
 	if _, err := client.EndProcess(t.Context(), &sandboxsupervisorv1.EndProcessRequest{ProcessId: second.id}); err != nil {
 		t.Fatal(err)
 	}
@@ -399,8 +399,8 @@ func TestDetachedStartsOnce(t *testing.T) {
 	}
 }
 
-// A detached process ends at its time, when it is told to, and with its session; each says so afterwards, and each
-// takes along everything it started.
+// A detached process ends at its time limit, on request, and with its session; its state has the reason, and all its
+// descendants end with it.
 func TestDetachedEnds(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -429,7 +429,7 @@ func TestDetachedEnds(t *testing.T) {
 			}, ownerEnded},
 		} {
 			d := detach(t, client, daemonStart(t, stubborn, c.change))
-			// A daemon, a child and the main process, all deaf.
+			// A daemon, a child and the main process, which all ignore signals.
 			pieces, _ := d.attach(0, true, func(all string) bool { return len(pidsIn(all)) == 3 })
 			if got := d.text(pieces, 0); len(pidsIn(got)) != 3 {
 				t.Fatalf("%s: it ended after %q", name, got)
@@ -445,7 +445,7 @@ func TestDetachedEnds(t *testing.T) {
 	})
 }
 
-// Of those that ended the last ones of each session are remembered.
+// The last ended processes of each session are remembered.
 func TestEndedAreForgotten(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"ENDED_PROCESSES": "3"})

@@ -18,8 +18,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// own asks for cages that would give away the supervisor's data directory, which was named relative to its working
-// folder.
+// own asks for cages that would expose the supervisor's data directory, which was named relative to its working folder.
 func (s *stage) own(client sandboxsupervisorv1.SandboxServiceClient) {
 	for id, mount := range map[string]*commonv1.CageMount{
 		"own-root": {Mode: "rw", Path: "project:/"}, "own-root-ro": {Mode: "ro", Path: "project:/"},
@@ -77,14 +76,14 @@ func (s *stage) neighbours(client sandboxsupervisorv1.SandboxServiceClient) {
 	must(err)
 }
 
-// refusedLimit is the detail of a case that cannot be tried because the machine has no such limit, which the cage was
-// refused for.
+// refusedLimit is the detail of a case that cannot be tried because the machine lacks the limit, so that the cage was
+// refused.
 const refusedLimit = "refused"
 
-// limits runs programs that know no measure, each in a cage with one limit.
+// limits runs programs that exceed every limit, each in a cage with one limit.
 func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
 	const (
-		noRoom = 3 // exit code of a probe stopped for lack of room
+		noRoom = 3 // exit code of a probe stopped for lack of space
 		none   = sandboxsupervisorv1.KillReason_KILL_REASON_UNSPECIFIED
 	)
 	for _, c := range []struct {
@@ -92,8 +91,7 @@ func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
 		limits *commonv1.CageLimits
 		argv   []string
 		reason sandboxsupervisorv1.KillReason
-		// code is the exit code where the kernel refuses the excess instead of ending the
-		// command, 0 if it never does.
+		// code is the exit code if the kernel refuses the excess instead of ending the command, 0 if it never does.
 		code int32
 	}{
 		{
@@ -153,7 +151,7 @@ func (s *stage) limits(client sandboxsupervisorv1.SandboxServiceClient) {
 	line{Profile: escape.Limited, Result: r}.print()
 }
 
-// startedWith returns the processes on a stage that were started with an argument.
+// startedWith returns the processes of a stage that were started with an argument.
 func startedWith(argument, probe string) (found []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
@@ -169,7 +167,7 @@ func startedWith(argument, probe string) (found []string) {
 	return found
 }
 
-// outside looks at the host after all that.
+// outside examines the host after all cases.
 func (s *stage) outside(hostname string) {
 	check := func(id string, err error) {
 		r := escape.Result{ID: id, Outcome: escape.Contained}

@@ -21,15 +21,15 @@ type container struct {
 	Masked bool `json:"masked"`
 	// Seccomp refuses namespaces and mounts, as runtimes' default filters do.
 	Seccomp bool `json:"seccomp"`
-	// Refused are system calls that a filter refuses besides.
+	// Refused are additional system calls that a filter refuses.
 	Refused []uint32 `json:"refused"`
-	// NoUserns allows no user namespaces.
+	// NoUserns forbids user namespaces.
 	NoUserns bool `json:"no_userns"`
-	// UID is the user that the supervisor runs as, without any right; 0 stays root.
+	// UID is the user of the supervisor, without any capability; 0 means root.
 	UID int `json:"uid"`
 }
 
-// dockerCaps are the rights of root in a container by Docker's default.
+// dockerCaps are root's capabilities in a container by Docker's default.
 var dockerCaps = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_NET_RAW,
 	unix.CAP_SETGID, unix.CAP_SETUID,
@@ -37,22 +37,22 @@ var dockerCaps = []int{
 	unix.CAP_AUDIT_WRITE,
 }
 
-// namespaces are those of a container.
+// namespaces are the namespaces of a container.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// helperContainer makes the container of KAGED_TEST_CONTAINER of the namespaces it was started in, and becomes a stage
-// in it.
+// helperContainer turns the namespaces it was started in into the container of KAGED_TEST_CONTAINER, and becomes a
+// stage in it.
 func helperContainer() {
 	var c container
 	must(json.Unmarshal([]byte(os.Getenv("KAGED_TEST_CONTAINER")), &c))
-	runtime.LockOSThread() // rights and filters are a thread's
+	runtime.LockOSThread() // capabilities and filters belong to a thread
 	if c.NoUserns {
 		must(os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0))
 		must(unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
 	} else {
 		must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 		must(unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
-		// Numbers that the first processes of a cage do not have too.
+		// Numbers that differ from those of the first processes of a cage.
 		must(os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte("20000"), 0))
 		loopbackUp()
 	}
@@ -115,8 +115,8 @@ func mask() {
 	}
 }
 
-// filter installs a container's seccomp filter: Docker's default for a process without
-// CAP_SYS_ADMIN, and single calls.
+// filter installs a container's seccomp filter: Docker's default for a process without CAP_SYS_ADMIN, and additional
+// calls.
 func filter(c container) error {
 	const (
 		number, flags = 0, 16 // offsets in struct seccomp_data: the call, the low half of its first argument
@@ -132,7 +132,8 @@ func filter(c container) error {
 	end := func(action uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 	}
-	unless := func(call uint32, skip uint8) unix.SockFilter { // skips so many instructions unless it is the call
+	// skips the given number of instructions unless the call matches
+	unless := func(call uint32, skip uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: skip}
 	}
 	program := []unix.SockFilter{load(number)}

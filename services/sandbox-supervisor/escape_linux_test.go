@@ -25,10 +25,10 @@ import (
 
 const isAMD64 = runtime.GOARCH == "amd64"
 
-// stranger is an otherwise unused user: the attacks without a cage may end its processes.
+// stranger is an unused user: the attacks without a cage may end its processes.
 const stranger = 64321
 
-// buildProbe builds the program that tries to escape, once: static, so that it runs in an empty cage.
+// buildProbe builds the program that tries to escape, once. It is static, so that it runs in an empty cage.
 var buildProbe = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kaged-probe-")
 	if err != nil {
@@ -44,7 +44,7 @@ var buildProbe = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// place returns a folder for a stage that the given user owns, with the probe and this test's own program in it.
+// place returns a folder for a stage that belongs to the given user, with the probe and this test's own program in it.
 func place(t testing.TB, uid int) string {
 	t.Helper()
 	probe, err := buildProbe()
@@ -80,25 +80,25 @@ func place(t testing.TB, uid int) string {
 // environment is a machine as seen by a supervisor.
 type environment struct {
 	name string
-	// helper is the test helper to start, "escape" by default; attr is its uid and container.
+	// helper is the test helper to start, "escape" by default; attr is its user and container.
 	helper    string
 	attr      syscall.SysProcAttr
 	uid       int
 	container *container
-	// root says that only root can make it.
+	// root means that only root can create it.
 	root bool
 	// unlimited removes cgroups: limits that need them are refused.
 	unlimited bool
-	// tier is how cages are enforced there; empty says that they are refused, with a sentence that holds layer.
+	// tier is the kind of enforcement there; if it is empty, cages are refused with a sentence that contains layer.
 	tier, layer string
-	// mends are further parts of the sentence: each missing permission and its grant.
+	// mends are further parts of the sentence: each missing permission and the setting that grants it.
 	mends []string
 }
 
 var environments = []environment{
 	{name: "root", root: true, tier: "userns"},
 	{name: "user", uid: stranger, tier: "userns"},
-	// As Docker and Kubernetes start containers by themselves.
+	// As Docker and Kubernetes start containers by default.
 	{
 		name: "container", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
 		container: &container{Caps: dockerCaps, Masked: true, Seccomp: true}, layer: "user namespaces",
@@ -108,7 +108,7 @@ var environments = []environment{
 			"/proc is covered",
 		},
 	},
-	// As Docker starts the supervisor of another compose file than ours: an ordinary user, without any right.
+	// As Docker starts the supervisor of a compose file other than kaged's: an ordinary user, without any capability.
 	{
 		name: "container-user", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
 		container: &container{Masked: true, Seccomp: true, UID: stranger}, layer: "user namespaces",
@@ -147,7 +147,7 @@ var environments = []environment{
 		container: &container{Refused: []uint32{unix.SYS_MOUNT_SETATTR}, UID: stranger}, layer: "mount",
 		mends: []string{`security_opt: ["seccomp:deploy/seccomp.json"]`, "refuses mount_setattr"},
 	},
-	// Without the filter there are user namespaces, but /proc cannot be mounted where parts of it are masked.
+	// Without the filter there are user namespaces, but /proc cannot be mounted because parts of it are masked.
 	{
 		name: "container-unconfined", root: true, attr: syscall.SysProcAttr{Cloneflags: namespaces},
 		container: &container{
@@ -211,8 +211,8 @@ func (e environment) start(t testing.TB, dir string) (*exec.Cmd, *bytes.Buffer) 
 	return cmd, &trouble
 }
 
-// The whole catalogue, in each environment: every attack is contained and every permitted action works, in each kind
-// of cage; or cages are refused with a sentence that names the missing part, and never weakened silently.
+// In each environment the whole catalogue holds: every attack is contained and every permitted action works, in each
+// kind of cage; or cages are refused with a sentence that names the missing part, and never silently weakened.
 func TestEscapes(t *testing.T) {
 	t.Parallel()
 	for _, e := range environments {
@@ -282,7 +282,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// judge holds results against the catalogue.
+// judge compares results with the catalogue.
 func judge(t *testing.T, e environment, results map[escape.Profile]map[string]escape.Result) {
 	tried := 0
 	for _, p := range append(slices.Clone(profiles), escape.Neighbours, escape.Limited) {
@@ -319,7 +319,7 @@ func judge(t *testing.T, e environment, results map[escape.Profile]map[string]es
 	}
 }
 
-// Without a cage the same attacks succeed: no case is contained merely because it is broken.
+// Without a cage the same attacks succeed, so no case is contained only because its attack is broken.
 func TestEscapesWithoutACage(t *testing.T) {
 	t.Parallel()
 	uid := stranger
@@ -371,7 +371,7 @@ func helperUncaged() {
 	must(cmd.Run())
 }
 
-// The catalogue and the probe know the same cases, each said once.
+// The catalogue and the probe have the same cases, each once.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	probe, err := buildProbe()

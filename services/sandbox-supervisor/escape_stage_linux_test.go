@@ -34,7 +34,7 @@ func init() {
 	helpers["bystander"] = func() { _, _ = io.Copy(io.Discard, os.Stdin) }
 }
 
-// stage is a host with targets that no cage may reach, and a project whose agent tries.
+// stage is a host with targets that no cage may reach, and a project whose agent attacks them.
 type stage struct {
 	dir    string
 	params escape.Params
@@ -47,9 +47,9 @@ type line struct {
 	// Profile is the cage's kind, empty for an observation from outside.
 	Profile escape.Profile `json:"profile,omitempty"`
 	escape.Result
-	// Refused is the code and the sentence with which a cage was refused.
+	// Refused is the code and the sentence of a refused cage.
 	Refused string `json:"refused,omitempty"`
-	// Tier is how cages are enforced.
+	// Tier is the kind of enforcement of the cages.
 	Tier string `json:"tier,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func ownDir(path string) ownpath.Path {
 	return p
 }
 
-// newStage lays everything out in a folder that holds the probe.
+// newStage creates the targets in a folder that holds the probe.
 func newStage(dir string) *stage {
 	project := filepath.Join(dir, "project")
 	name := filepath.Base(dir)
@@ -102,7 +102,7 @@ func newStage(dir string) *stage {
 		Neighbour: "neighbour-" + ident.New(), Denied: "denied.example",
 		Own: filepath.Join(dir, "data", "key"), OwnSocket: filepath.Join(dir, "data", "run", "own.sock"),
 	}}
-	if s.params.Supervisor == 1 { // in a cage that is another one
+	if s.params.Supervisor == 1 { // in a cage the pid 1 is another process
 		s.params.Supervisor = 0
 	}
 	git := filepath.Join(s.params.Repository, ".git")
@@ -145,7 +145,7 @@ func newStage(dir string) *stage {
 	must(bystander.Start())
 	s.params.HostPID = bystander.Process.Pid
 	s.held = append(s.held, in)
-	// A descriptor that a careless program leaks to its children.
+	// A descriptor as leaked by a careless program to its children.
 	leak, err := unix.Open(filepath.Dir(s.params.Canary), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	must(err)
 	must(unix.Dup2(leak, 200))
@@ -233,7 +233,7 @@ func (s *stage) env(change ...func(*escape.Params)) map[string]string {
 	return map[string]string{escape.Variable: string(text), "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
 }
 
-// policy is the cage of a profile.
+// policy is the policy of a profile.
 func (s *stage) policy(p escape.Profile) *commonv1.CagePolicy {
 	policy := &commonv1.CagePolicy{Seccomp: "default", State: "ephemeral", Fs: []*commonv1.CageMount{
 		{Mode: "rw", Path: "project:/work"},
@@ -264,7 +264,7 @@ func ids(p escape.Profile) (ids []string) {
 	return ids
 }
 
-// command is a command in a cage of its own.
+// command is a command in its own cage.
 func (s *stage) command(policy *commonv1.CagePolicy, argv ...string) *sandboxsupervisorv1.ExecStart {
 	return &sandboxsupervisorv1.ExecStart{
 		Owner: &sandboxsupervisorv1.Owner{
@@ -330,8 +330,8 @@ func relay(p escape.Profile) func(text []byte) {
 	}
 }
 
-// helperEscape is a supervisor on a stage of its own in KAGED_TEST_DIR. It runs the catalogue in each kind of cage and
-// prints a [line] for each result.
+// helperEscape is a supervisor on a new stage in KAGED_TEST_DIR. It runs the catalogue in each kind of cage and prints
+// a [line] for each result.
 func helperEscape() {
 	dir := os.Getenv("KAGED_TEST_DIR")
 	s := newStage(dir)
@@ -366,7 +366,7 @@ func helperEscape() {
 		s.neighbours(client)
 		s.limits(client)
 		s.own(client)
-		for { // the neighbour's children are not waited for
+		for { // does not wait for the neighbour's children
 			left, err := client.ListCages(ctx, &sandboxsupervisorv1.ListCagesRequest{})
 			must(err)
 			if len(left.GetCages()) == 0 {

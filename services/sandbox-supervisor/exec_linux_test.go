@@ -13,8 +13,8 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// A command with a terminal has a real one: its own session's controlling terminal, of the size that was asked for,
-// with both outputs in one stream as they come (T-SHELL-03, T-SHELL-16).
+// A command with a terminal has a real one: its session's controlling terminal, of the requested size, with both
+// outputs in one stream in their order (T-SHELL-03, T-SHELL-16).
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -38,8 +38,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Without a terminal there are three pipes, each of its own, and standard input ends when the caller says so, by a
-// request or by ending its half of the stream (T-SHELL-02).
+// Without a terminal there are three separate pipes, and standard input ends when the caller ends it, by a request or
+// by closing its half of the stream (T-SHELL-02).
 func TestPipes(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -80,7 +80,7 @@ func TestEndOfInputOnTerminal(t *testing.T) {
 	}
 }
 
-// How a command ended is told as shells tell it (T-SHELL-04).
+// The end of a command is reported as by shells (T-SHELL-04).
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -115,7 +115,7 @@ func TestNothingIsInherited(t *testing.T) {
 	}
 	mask := "0" + strconv.FormatInt(0o1000|int64(currentUmask()), 8)[1:]
 	for _, c := range []struct{ argv, want []string }{
-		{[]string{"ls", "/proc/self/fd"}, []string{"0", "1", "2", "3"}}, // the last is the folder it reads
+		{[]string{"ls", "/proc/self/fd"}, []string{"0", "1", "2", "3"}}, // the last descriptor is the folder being read
 		{
 			[]string{"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"},
 			[]string{"SigBlk:", strings.Repeat("0", 16), "SigIgn:", strings.Repeat("0", 16)},
@@ -179,7 +179,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// Invalid requests are refused before any start, in a sentence that names the mistake.
+// Invalid requests are refused before any start, in a sentence that names the error.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"MAX_COMMAND_BYTES": "200000", "MAX_COMMAND_STRINGS": "100"})
@@ -252,8 +252,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A command with a cage policy runs in a cage of its own: it works in its project and sees no other folder, and the
-// cage ends with it. Where the operator has switched cages off it runs without (decision 17).
+// A command with a cage policy runs in its own cage: it works in its project, sees no other folder, and the cage ends
+// with it. If the operator has disabled cages it runs without one (decision 17).
 func TestCages(t *testing.T) {
 	t.Parallel()
 	other := t.TempDir()
@@ -290,7 +290,7 @@ func TestCages(t *testing.T) {
 	}
 }
 
-// A request that makes no sense while the command runs ends the stream with a reason, and the command with it.
+// An invalid request while the command runs ends the stream with a reason, and the command with it.
 func TestBadRequestsWhileRunning(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -328,7 +328,7 @@ func TestBadRequestsWhileRunning(t *testing.T) {
 	}
 }
 
-// A terminal changes its size while the command runs, and the command is told.
+// A terminal changes its size while the command runs, and the command is notified.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -364,7 +364,7 @@ func TestSignals(t *testing.T) {
 		t.Errorf("output is %q, the end %v", out, exit)
 	}
 	start := shell(t, "")
-	start.Argv = []string{"sleep", "1000"} // a shell may put off a signal that comes while it starts its first program
+	start.Argv = []string{"sleep", "1000"} // a shell may delay a signal that arrives while it starts its first program
 	r = begin(t, client, start)
 	r.signal("SIGINT")
 	if exit := r.wait(); exit.GetSignal() != "SIGINT" || exit.GetExitCode() != 130 || exit.GetReason() != 0 {
@@ -387,7 +387,7 @@ func TestSignalPassesInput(t *testing.T) {
 	}
 }
 
-// Much input arrives whole, however slowly it is read.
+// Long input arrives completely, however slowly it is read.
 func TestMuchInput(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"STDIN_BYTES": "1000"})

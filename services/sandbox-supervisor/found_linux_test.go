@@ -13,7 +13,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// gitProject makes a repository with one commit and a gitlink that is not initialised.
+// gitProject makes a repository with one commit and an uninitialised gitlink.
 func gitProject(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -58,15 +58,15 @@ const plantAt = `plant() { mkdir -p "$1" && cd "$1" && git init -q . && git -c u
 git config core.fsmonitor "touch $ROOT/PWNED; false" && sha=$(git rev-parse HEAD) && cd "$ROOT" && git update-index --add --cacheinfo 160000,$sha,"$1"; }
 git config --global safe.directory '*'; cd "$ROOT"; `
 
-// Files that git at the project's root would run are protected if they were known before the cage, and otherwise
-// found and reported when the cage is released (G2, G5).
+// Files that git at the project's root would run are protected if they existed before the cage, and otherwise found and
+// reported when the cage is released (G2, G5).
 func TestFoundAtTheEnd(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
 	for _, tt := range []struct {
 		name, git, script string
 		found             []string // kind and path
-		runs              bool     // git status at the root runs the planted program: it is not prevented
+		runs              bool     // git status at the root runs the planted program, which is not prevented
 	}{
 		{name: "nothing", script: "touch file"},
 		{name: "a submodule that is in the index", script: "plant vendor/old"},
@@ -148,8 +148,8 @@ printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsm
 	}
 }
 
-// Files that a background process makes after its cage was released are told at the end of its session, once, whether
-// the process has ended by then or is ended there.
+// Files that a background process makes after its cage was released are reported at the end of its session, once,
+// whether the process has ended before or is ended then.
 func TestBackgroundProcessIsFoundAtTheSessionsEnd(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]bool{"it runs on": false, "it has ended": true} {
@@ -207,8 +207,8 @@ func findings(found []*commonv1.CageFinding, root string) (list []string) {
 	return list
 }
 
-// A socket of the host's in a granted folder, read-only or writable, does not answer the cage (G6); one that is dead
-// can be removed.
+// A socket of the host in a granted folder, read-only or writable, does not answer in the cage (G6); a dead one can be
+// removed.
 func TestSocketsAreCovered(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
